@@ -1,0 +1,5 @@
+"""python -m turnlog"""
+
+from turnlog.cli.main import main
+
+main()

@@ -1,0 +1,45 @@
+"""What the commands' arguments and options have in common."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from turnlog.store.paths import Store, open_store
+
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class Since(click.ParamType[datetime]):
+    """A date, a time, or how long ago: `2026-11-01`, `3d`, `12h`."""
+
+    name = "when"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        if ago := re.fullmatch(r"(\d+)([mhdw])", value):
+            return datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+        try:
+            return datetime.fromisoformat(value).astimezone(UTC)
+        except ValueError:
+            self.fail(
+                f"{value!r} is not a date such as 2026-11-01 or an age such as 3d", param, ctx
+            )
+
+
+def complete_session(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the id of a session in the shell, with its title as help."""
+    from turnlog.store.catalog import describe, list_sessions
+
+    store = ctx.obj if isinstance(ctx.obj, Store) else open_store()
+    found = [each for each in list_sessions(store) if each.id.startswith(incomplete)]
+    return [CompletionItem(each.id, help=describe(each).title) for each in found[:50]]
+
+
+session_argument = click.argument("session", shell_complete=complete_session)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

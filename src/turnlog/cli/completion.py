@@ -1,0 +1,17 @@
+"""turnlog completion: the script that makes a shell complete commands and sessions."""
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
+    """Print the completion script for SHELL.
+
+    For bash, add to ~/.bashrc: eval "$(turnlog completion bash)"
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None, "click has a class for each of the choices"
+    click.echo(kind(ctx.find_root().command, {}, "turnlog", "_TURNLOG_COMPLETE").source())

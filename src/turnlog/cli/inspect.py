@@ -1,0 +1,134 @@
+"""turnlog inspect: what occurs in session files, and what turnlog does not know of it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.output import dim, echo_json, plain, progress_bar, size
+from turnlog.errors import NotFound, UsageError
+from turnlog.format.survey import (
+    Survey,
+    is_known_block,
+    is_known_kind,
+    is_known_tool,
+    survey_file,
+)
+from turnlog.store.find import find_session
+from turnlog.store.parallel import map_files
+from turnlog.store.paths import Store
+
+MANY = 12
+"""How many rows of a list are shown without --full."""
+
+
+@click.command("inspect")
+@click.argument("session", required=False, shell_complete=complete_session)
+@click.option("--all", "everything", is_flag=True, help="All sessions and their sub-agents.")
+@click.option("--full", is_flag=True, help="Show the known fields too, and every row.")
+@json_option
+@click.pass_obj
+def command(store: Store, session: str | None, everything: bool, full: bool, as_json: bool) -> None:
+    """Tell which versions, entry kinds, fields, blocks and tools occur, and how often.
+
+    What turnlog does not know is marked: it is kept and shown all the same, but a new kind or field
+    means that the client has moved on.
+    """
+    survey = _survey(_paths(store, session, everything))
+    if as_json:
+        echo_json(_as_json(survey))
+    else:
+        _print(survey, full)
+
+
+def survey_files(paths: Sequence[Path]) -> Survey:
+    """Survey several files as one."""
+    whole = Survey()
+    for path in paths:
+        whole.add(survey_file(path))
+    return whole
+
+
+def _paths(store: Store, session: str | None, everything: bool) -> list[Path]:
+    if session and everything:
+        raise UsageError("name a session or use --all, not both", "turnlog inspect --help")
+    if session:
+        return [find_session(store, session).path]
+    paths = sorted(store.projects.rglob("*.jsonl"))
+    if not paths:
+        raise NotFound(f"no sessions in {store.projects}", "turnlog --samples inspect")
+    return paths
+
+
+def _survey(paths: list[Path]) -> Survey:
+    whole = Survey()
+    with progress_bar(sum(path.stat().st_size for path in paths), "Reading") as bar:
+        for done, part in map_files(survey_files, paths):
+            whole.add(part)
+            bar.update(done)
+    return whole
+
+
+def _as_json(survey: Survey) -> dict[str, Any]:
+    fields = survey.count_fields()
+    return {
+        "files": survey.files,
+        "lines": survey.lines,
+        "bytes": survey.bytes,
+        "versions": dict(sorted(survey.versions.items())),
+        "kinds": _marked(survey.kinds, is_known_kind),
+        "blocks": _marked(survey.blocks, is_known_block),
+        "tools": _marked(survey.tools, is_known_tool),
+        "fields": {
+            name: {"count": count, "known": known}
+            for (name, known), count in sorted(fields.items())
+        },
+        "misfits": dict(survey.misfits),
+        "problems": [problem._asdict() for problem in survey.problems],
+    }
+
+
+def _marked(counts: Counter[str], is_known: Callable[[str], bool]) -> dict[str, dict[str, Any]]:
+    ordered = counts.most_common()
+    return {name: {"count": count, "known": is_known(name)} for name, count in ordered}
+
+
+def _print(survey: Survey, full: bool) -> None:
+    click.echo(f"{survey.files} files, {survey.lines:,} lines, {size(survey.bytes)}")
+    limit = None if full else MANY
+    _print_list("Client versions", survey.versions, lambda _: True, limit)
+    _print_list("Entry kinds", survey.kinds, is_known_kind, None)
+    _print_list("Content blocks", survey.blocks, is_known_block, None)
+    _print_list("Tools", survey.tools, is_known_tool, limit)
+    fields = survey.count_fields()
+    known = {name for name, is_known in fields if is_known}
+    shown = {name: count for (name, is_known), count in fields.items() if full or not is_known}
+    title = "Fields" if full else "Fields turnlog does not know"
+    _print_list(title, shown, known.__contains__, None)
+    _print_list("Known fields of an unexpected type", survey.misfits, lambda _: False, None)
+    _print_problems(survey)
+
+
+def _print_list(
+    title: str, counts: Mapping[str, int], is_known: Callable[[str], bool], limit: int | None
+) -> None:
+    if not counts:
+        return
+    click.echo("\n" + click.style(title, bold=True))
+    rows = sorted(counts.items(), key=lambda row: (is_known(row[0]), -row[1], row[0]))
+    for name, count in rows[:limit]:
+        mark = "" if is_known(name) else click.style("  unknown", fg="yellow")
+        click.echo(f"{count:>10,}  {plain(name)}{mark}")
+    if limit and len(rows) > limit:
+        click.echo(dim(f"            and {len(rows) - limit} more; --full shows all"))
+
+
+def _print_problems(survey: Survey) -> None:
+    if not survey.problems:
+        return
+    click.echo("\n" + click.style("Problems", bold=True))
+    for problem in survey.problems:
+        click.echo(f"  {problem.path}:{problem.line}  {click.style(problem.reason, fg='red')}")

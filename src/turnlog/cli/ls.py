@@ -1,0 +1,133 @@
+"""turnlog ls: recent sessions, grouped by project."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turnlog.cli.arguments import Since, json_option
+from turnlog.cli.output import age, dim, echo_json, fit, plain, size, width
+from turnlog.errors import NotFound
+from turnlog.store.catalog import (
+    Description,
+    SessionFile,
+    count_adjacent,
+    count_subagents,
+    describe,
+    list_sessions,
+    live_sessions,
+)
+from turnlog.store.paths import Store, folder_name
+
+
+@dataclass(frozen=True)
+class Row:
+    """A session as `ls` shows it."""
+
+    session: SessionFile
+    about: Description
+    subagents: int
+    live: bool
+
+
+@click.command("ls")
+@click.option("--project", metavar="TEXT", help="Only projects whose directory contains TEXT.")
+@click.option(
+    "--since", type=Since(), help="Only sessions active since a date or an age (3d, 12h)."
+)
+@click.option("--limit", type=click.IntRange(0), default=30, show_default=True, help="0 for all.")
+@json_option
+@click.pass_obj
+def command(
+    store: Store, project: str | None, since: datetime | None, limit: int, as_json: bool
+) -> None:
+    """List recent sessions, grouped by project."""
+    sessions = _chosen(store, project, since)
+    if not sessions and not as_json:
+        raise NotFound(f"no sessions in {store.projects}", "turnlog --samples ls")
+    rows = list(_rows(store, sessions[: limit or None]))
+    if as_json:
+        echo_json([_as_json(row) for row in rows])
+        return
+    for cwd, members in _grouped(rows).items():
+        click.echo(click.style(cwd, bold=True))
+        for row in members:
+            click.echo(_text(row, width()))
+    if len(rows) < len(sessions):
+        click.echo(dim(f"{len(rows)} of {len(sessions)} sessions; --limit 0 shows all"), err=True)
+
+
+def _chosen(store: Store, project: str | None, since: datetime | None) -> list[SessionFile]:
+    sessions = list_sessions(store)
+    if since:
+        sessions = [session for session in sessions if session.last_active >= since]
+    if project:
+        wanted = _matching_folders(sessions, project)
+        sessions = [session for session in sessions if session.path.parent in wanted]
+    return sessions
+
+
+def _matching_folders(sessions: list[SessionFile], text: str) -> set[Path]:
+    """The folders of projects whose directory is `text` or contains it."""
+    newest = {session.path.parent: session for session in reversed(sessions)}
+    directory = folder_name(str(Path(text).resolve())) if Path(text).is_dir() else None
+    return {
+        folder
+        for folder, session in newest.items()
+        if folder.name == directory
+        or (directory is None and text.lower() in (describe(session).cwd or folder.name).lower())
+    }
+
+
+def _rows(store: Store, sessions: list[SessionFile]) -> Iterator[Row]:
+    live = live_sessions(store)
+    adjacent = {folder: count_adjacent(folder) for folder in {s.path.parent for s in sessions}}
+    for session in sessions:
+        subagents = count_subagents(session, adjacent[session.path.parent])
+        yield Row(session, describe(session), subagents, session.id in live)
+
+
+def _grouped(rows: list[Row]) -> dict[str, list[Row]]:
+    """Rows by the directory of their project; the project active last comes first."""
+    folders: dict[Path, list[Row]] = {}
+    for row in rows:
+        folders.setdefault(row.session.path.parent, []).append(row)
+    return {_directory(folder, members): members for folder, members in folders.items()}
+
+
+def _directory(folder: Path, rows: list[Row]) -> str:
+    seen = [row.about.cwd for row in rows if row.about.cwd]
+    matching = [cwd for cwd in seen if folder_name(cwd) == folder.name]
+    return plain((matching or seen or [folder.name])[0])
+
+
+def _text(row: Row, columns: int) -> str:
+    about, session = row.about, row.session
+    title = plain(about.title) or "(empty)"
+    before = f"  {session.id[:8]}  {age(session.last_active):>4}  "
+    marks = ("● live " if row.live else "") + (f"+{row.subagents} agents " if row.subagents else "")
+    after = f"  {marks}{size(session.size):>7}"
+    if columns >= 110:
+        after = f"  {fit(about.branch or '', 16)}{after}"
+    if columns >= 140:
+        model = fit((about.model or "").removeprefix("claude-"), 20)
+        after = f"  {model}  {about.version or '':8}{after}"
+    shown = fit(title, columns - len(before) - len(after))
+    return f"{dim(before)}{shown}{dim(after)}"
+
+
+def _as_json(row: Row) -> dict[str, Any]:
+    session = row.session
+    return {
+        "id": session.id,
+        "path": str(session.path),
+        "project": session.path.parent.name,
+        **asdict(row.about),
+        "last_active": session.last_active,
+        "size": session.size,
+        "subagents": row.subagents,
+        "live": row.live,
+    }

@@ -1,0 +1,23 @@
+"""The entry point: finds the command, loads its module alone, and turns errors into one line."""
+
+import os
+import sys
+from importlib import resources
+
+
+def main() -> None:
+    """Run the command line."""
+    if sys.argv[1:] in (["--help"], ["-h"]) and _is_wide():
+        sys.stdout.write(resources.files("turnlog.cli").joinpath("help.txt").read_text("utf-8"))
+        return
+    from turnlog.cli.root import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+def _is_wide() -> bool:
+    """The stored help is laid out for 80 columns; click lays it out anew for fewer."""
+    try:
+        return os.get_terminal_size(1).columns >= 80
+    except OSError:
+        return True

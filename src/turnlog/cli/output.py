@@ -1,0 +1,96 @@
+"""Text for a terminal: columns that fit its width, ages, sizes, and text that cannot harm it."""
+
+import json
+import re
+import shutil
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from rich.cells import cell_len, set_cell_size
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
+
+
+def width() -> int:
+    """How many columns there are to fill."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def plain(text: str | None) -> str:
+    """A text on one line, without what would move the cursor or change the screen.
+
+    >>> plain("two" + chr(10) + "lines" + chr(27) + "[2J")
+    'two lines [2J'
+    """
+    return CONTROL.sub(" ", text or "").strip()
+
+
+def fit(text: str, cells: int) -> str:
+    """A text cut or padded to a number of terminal cells; wide characters take two.
+
+    >>> fit("日本語", 5), fit("ab", 5)
+    ('日本…', 'ab   ')
+    """
+    if cells <= 0:
+        return ""
+    return (
+        set_cell_size(text, cells - 1) + "…"
+        if cell_len(text) > cells
+        else set_cell_size(text, cells)
+    )
+
+
+def size(count: float) -> str:
+    """A number of bytes, short.
+
+    >>> size(512), size(1536), size(3_400_000_000)
+    ('512 B', '1.5 kB', '3.4 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if count >= 100 or unit == "B" else f"{count:.1f} {unit}"
+
+
+def age(moment: datetime, now: datetime | None = None) -> str:
+    """How long ago something was, short: `5m`, `3d`, `2w`."""
+    count = max(0, int(((now or datetime.now(UTC)) - moment).total_seconds()))
+    for limit, unit in STEPS:
+        if count < limit:
+            return f"{count}{unit}"
+        count //= limit
+    return f"{count}y"
+
+
+def local_time(moment: datetime | None) -> str:
+    """A moment in the user's own time zone, to the second."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+
+
+def dim(text: str) -> str:
+    return click.style(text, dim=True)
+
+
+def echo_json(value: Any) -> None:
+    """Print one JSON document, indented for people on a terminal."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_as_json))
+
+
+def echo_json_line(value: Any) -> None:
+    """Print one JSON object on one line."""
+    click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_as_json))
+
+
+def progress_bar(total: int, label: str) -> Any:
+    """A bar on stderr, where that is a terminal."""
+    return click.progressbar(
+        length=total, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()
+    )
+
+
+def _as_json(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

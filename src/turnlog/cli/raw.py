@@ -1,0 +1,26 @@
+"""turnlog raw: the bytes of one line."""
+
+import sys
+from itertools import islice
+
+import click
+
+from turnlog.cli.arguments import session_argument
+from turnlog.errors import NotFound
+from turnlog.format.jsonl import read_lines
+from turnlog.store.find import find_session
+from turnlog.store.paths import Store
+
+
+@click.command("raw")
+@session_argument
+@click.option("--line", "number", type=click.IntRange(1), required=True, help="Counts from 1.")
+@click.pass_obj
+def command(store: Store, session: str, number: int) -> None:
+    """Print line N of SESSION, byte for byte."""
+    path = find_session(store, session).path
+    line = next(islice(read_lines(path), number - 1, None), None)
+    if line is None:
+        count = sum(1 for _ in read_lines(path))
+        raise NotFound(f"{path} has {count} lines, no line {number}", f"turnlog entries {session}")
+    sys.stdout.buffer.write(line.raw)

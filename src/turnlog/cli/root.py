@@ -1,0 +1,90 @@
+"""The root command, whose subcommands are modules imported when they are called."""
+
+import os
+import sys
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turnlog import __version__
+from turnlog.errors import Ambiguous, TurnlogError
+from turnlog.store.paths import Store, open_store
+
+COMMANDS = ("ls", "entries", "raw", "inspect", "tail", "where", "schema", "completion")
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return import_module(f"turnlog.cli.{cmd_name}").command
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True)
+@click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
+@click.option("--samples", is_flag=True, help="Use the sample sessions that come with turnlog.")
+@click.help_option("-h", "--help")
+@click.pass_context
+def root(ctx: click.Context, samples: bool) -> None:
+    """Read, search, measure and edit the session files of Claude Code.
+
+    SESSION is a path, an id, the start of an id, a title, or `last`. Without a command, turnlog
+    lists recent sessions.
+    """
+    store = samples_store() if samples else open_store()
+    if ctx.invoked_subcommand is None and not samples and not any(store.session_files()):
+        click.echo(f"No sessions in {store.projects} yet: these are turnlog's samples.", err=True)
+        store = samples_store()
+    ctx.obj = store
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(import_module("turnlog.cli.ls").command)
+
+
+def samples_store() -> Store:
+    """The sample sessions in the package."""
+    return Store(Path(str(files("turnlog").joinpath("samples"))))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line and return its exit code; the one place where errors are printed."""
+    try:
+        result: Any = root.main(arguments, prog_name="turnlog", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except TurnlogError as error:
+        return _report(error)
+    except click.ClickException as error:
+        return _report_usage(error)
+    except click.exceptions.Abort:
+        return 130
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; nothing may be written to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _report(TurnlogError(f"{error.filename or 'I/O'}: {error.strerror or error}"))
+
+
+def _report(error: TurnlogError) -> int:
+    hint = f" (try: {error.hint})" if error.hint else ""
+    click.echo(f"turnlog: {error.message}{hint}", err=True)
+    if isinstance(error, Ambiguous):
+        for candidate in error.candidates:
+            click.echo(f"  {candidate}", err=True)
+    return error.exit_code
+
+
+def _report_usage(error: click.ClickException) -> int:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "turnlog"
+    message = error.format_message().replace("\n", " ")
+    click.echo(f"turnlog: {message} (try: {command} --help)", err=True)
+    return error.exit_code

@@ -1,0 +1,28 @@
+"""turnlog schema: JSON Schema of the entry kinds."""
+
+import click
+
+from turnlog.cli.output import echo_json
+from turnlog.errors import NotFound
+from turnlog.format.kinds import KINDS
+from turnlog.format.schema import schema_of_kinds
+
+
+@click.command("schema")
+@click.argument("kind", required=False, shell_complete=lambda c, p, text: _starting(text))
+@click.option("--list", "as_list", is_flag=True, help="Print the names of the kinds.")
+def command(kind: str | None, as_list: bool) -> None:
+    """Print the JSON Schema of entry kind KIND, or of any entry.
+
+    A system entry's kind is `system/` and its subtype, such as `system/compact_boundary`.
+    """
+    if as_list:
+        click.echo("\n".join(KINDS))
+    elif kind is None or kind in KINDS:
+        echo_json(schema_of_kinds([kind] if kind else None))
+    else:
+        raise NotFound(f"turnlog knows no entry kind {kind!r}", "turnlog schema --list")
+
+
+def _starting(text: str) -> list[str]:
+    return [name for name in KINDS if name.startswith(text)]

@@ -1,0 +1,36 @@
+"""turnlog tail: entries as they are written."""
+
+from pathlib import Path
+
+import click
+
+from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.entries import show_line
+from turnlog.cli.output import dim
+from turnlog.store.find import find_session
+from turnlog.store.paths import Store
+from turnlog.store.watch import watch
+
+
+@click.command("tail")
+@click.argument("session", required=False, shell_complete=complete_session)
+@click.option("-n", "--lines", type=click.IntRange(0), help="Lines of the past to start with.")
+@json_option
+@click.pass_obj
+def command(store: Store, session: str | None, lines: int | None, as_json: bool) -> None:
+    """Follow SESSION, or all sessions, as they are written; Ctrl-C ends it.
+
+    With SESSION its last 10 lines come first, else only what is new.
+    """
+    path = find_session(store, session).path if session else store.projects
+    last = lines if lines is not None else 10 if session else 0
+    shown = path
+    for changed, line in watch(path, _is_log, last):
+        if changed != shown and not as_json:
+            click.echo(dim(f"==> {changed}"))
+        shown = changed
+        show_line(line, as_json)
+
+
+def _is_log(path: Path) -> bool:
+    return path.suffix == ".jsonl" and not path.name.startswith(".")

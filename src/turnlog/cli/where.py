@@ -1,0 +1,36 @@
+"""turnlog where: every location that turnlog reads."""
+
+from pathlib import Path
+
+import click
+
+from turnlog.cli.arguments import json_option
+from turnlog.cli.output import dim, echo_json
+from turnlog.store.paths import Store
+
+
+@click.command("where")
+@json_option
+@click.pass_obj
+def command(store: Store, as_json: bool) -> None:
+    """Print where sessions and all that belongs to them lie."""
+    places = _places(store)
+    if as_json:
+        echo_json({name: {"path": path, "exists": path.exists()} for name, path in places.items()})
+        return
+    for name, path in places.items():
+        click.echo(f"{name:13}  {path}{'' if path.exists() else dim('  (not there)')}")
+
+
+def _places(store: Store) -> dict[str, Path]:
+    return {
+        "config": store.root,
+        "projects": store.projects,
+        "this project": store.project_of(str(Path.cwd())),
+        "history": store.history,
+        "file history": store.file_history,
+        "live sessions": store.registry,
+        "todos": store.todos,
+        "plans": store.plans,
+        "settings": store.settings,
+    }

@@ -1,0 +1,41 @@
+"""The errors turnlog raises; each carries a message, a hint and an exit code.
+
+TurnlogError             exit code 1
+├── NotFound             no such session, project, line
+├── Ambiguous            several sessions match what was typed
+├── Conflict             the file changed, or was replaced, since it was read
+└── UsageError           exit code 2: the command line makes no sense
+"""
+
+
+class TurnlogError(Exception):
+    """Something the user can act on: `message` says what, `hint` what to type next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class NotFound(TurnlogError):
+    """No such session, project or line."""
+
+
+class Ambiguous(TurnlogError):
+    """Several sessions match; `candidates` are lines to print below the message."""
+
+    def __init__(self, message: str, candidates: list[str], hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.candidates = candidates
+
+
+class Conflict(TurnlogError):
+    """The file is no longer the one that was read."""
+
+
+class UsageError(TurnlogError):
+    """The command line makes no sense."""
+
+    exit_code = 2

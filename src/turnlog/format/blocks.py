@@ -1,0 +1,170 @@
+"""Content blocks, and the model's message that holds them, as the Messages API names them."""
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from turnlog.format.fields import Count, Flag, Items, Object, SnakeView, Text
+
+
+class TextBlock(Struct, tag="text", kw_only=True):
+    text: Text = UNSET
+    citations: Items = UNSET
+    cache_control: Object = UNSET
+
+
+class ThinkingBlock(Struct, tag="thinking", kw_only=True):
+    thinking: Text = UNSET
+    """Empty, with only its signature kept, in most files since 2.1.72 (counted)."""
+    signature: Text = UNSET
+
+
+class RedactedThinkingBlock(Struct, tag="redacted_thinking", kw_only=True):
+    data: Text = UNSET
+
+
+class ToolUseBlock(Struct, tag="tool_use", kw_only=True):
+    id: Text = UNSET
+    name: Text = UNSET
+    input: Any = UNSET
+    caller: Object = UNSET
+
+
+class ServerToolUseBlock(Struct, tag="server_tool_use", kw_only=True):
+    id: Text = UNSET
+    name: Text = UNSET
+    input: Any = UNSET
+
+
+class ImageBlock(Struct, tag="image", kw_only=True):
+    source: Object = UNSET
+    cache_control: Object = UNSET
+
+
+class DocumentBlock(Struct, tag="document", kw_only=True):
+    source: Object = UNSET
+    title: Text = UNSET
+    context: Text = UNSET
+    citations: Object = UNSET
+    cache_control: Object = UNSET
+
+
+class ToolReferenceBlock(Struct, tag="tool_reference", kw_only=True):
+    tool_name: Text = UNSET
+
+
+class WebSearchResultBlock(Struct, tag="web_search_tool_result", kw_only=True):
+    tool_use_id: Text = UNSET
+    content: Any = UNSET
+
+
+class WebFetchResultBlock(Struct, tag="web_fetch_tool_result", kw_only=True):
+    tool_use_id: Text = UNSET
+    content: Any = UNSET
+
+
+class AdvisorResultBlock(Struct, tag="advisor_tool_result", kw_only=True):
+    tool_use_id: Text = UNSET
+    content: Any = UNSET
+
+
+class FallbackBlock(Struct, tag="fallback", kw_only=True, rename={"from_": "from"}):
+    from_: Object = UNSET
+    to: Object = UNSET
+
+
+class UnknownPart(Struct, tag="", kw_only=True):
+    """A block, or a progress's data, of a kind turnlog does not know; `value` is all of it."""
+
+    value: Any
+
+
+class ToolResultBlock(Struct, tag="tool_result", kw_only=True):
+    tool_use_id: Text = UNSET
+    content: "str | list[Block] | dict[str, Any] | None | UnsetType" = UNSET
+    is_error: Flag = UNSET
+    cache_control: Object = UNSET
+
+
+Block = (
+    TextBlock
+    | ThinkingBlock
+    | RedactedThinkingBlock
+    | ToolUseBlock
+    | ToolResultBlock
+    | ImageBlock
+    | DocumentBlock
+    | ServerToolUseBlock
+    | WebSearchResultBlock
+    | WebFetchResultBlock
+    | AdvisorResultBlock
+    | ToolReferenceBlock
+    | FallbackBlock
+    | UnknownPart
+)
+Content = str | list[Block] | None | UnsetType
+
+
+class CacheCreation(SnakeView):
+    """Cache writes by how long they live; the two are priced differently."""
+
+    ephemeral_5m_input_tokens: Count = UNSET
+    ephemeral_1h_input_tokens: Count = UNSET
+
+
+class ServerToolCounts(SnakeView):
+    web_search_requests: Count = UNSET
+    web_fetch_requests: Count = UNSET
+
+
+class OutputDetails(SnakeView):
+    thinking_tokens: Count = UNSET
+
+
+class TokenCounts(SnakeView):
+    """The counts that a whole message and each of its iterations have in common."""
+
+    input_tokens: Count = UNSET
+    output_tokens: Count = UNSET
+    cache_creation_input_tokens: Count = UNSET
+    cache_read_input_tokens: Count = UNSET
+    cache_creation: CacheCreation | None | UnsetType = UNSET
+
+
+class Iteration(TokenCounts):
+    """One pass of the API behind a message, such as an advisor's or a compaction."""
+
+    type: Text = UNSET
+    model: Text = UNSET
+
+
+class Usage(TokenCounts):
+    """Repeated on each line of a message; up to 2.1.56 the output may be that of its start."""
+
+    output_tokens_details: OutputDetails | None | UnsetType = UNSET
+    server_tool_use: ServerToolCounts | None | UnsetType = UNSET
+    service_tier: Text = UNSET
+    inference_geo: Text = UNSET
+    iterations: list[Iteration] | None | UnsetType = UNSET
+    speed: Text = UNSET
+    fallback_credit: Any = UNSET
+
+
+class Message(SnakeView):
+    """What was sent to the model or came from it; one line usually holds one block of it."""
+
+    id: Text = UNSET
+    type: Text = UNSET
+    role: Text = UNSET
+    model: Text = UNSET
+    content: Content = UNSET
+    stop_reason: Text = UNSET
+    stop_sequence: Text = UNSET
+    stop_details: Object = UNSET
+    usage: Usage | None | UnsetType = UNSET
+    diagnostics: Object = UNSET
+    context_management: Object = UNSET
+    container: Any = UNSET
+    output_config: Object = UNSET
+    timestamp: Text = UNSET
+    """Only in a flat shape reported by an exporter, where the line itself has none."""

@@ -1,0 +1,156 @@
+"""Lines to entries. Reading is tolerant: it never raises for what a line holds.
+
+The fast path decodes a sound line straight into its type; whatever it refuses goes through the slow
+one, which saves what can be saved and says what was wrong.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from turnlog.format.entries import Entry, Unknown
+from turnlog.format.fields import SnakeView, Text, is_object
+from turnlog.format.fit import fit
+from turnlog.format.jsonl import Line, read_lines
+from turnlog.format.kinds import type_for, type_named
+
+MARK = b"\xef\xbb\xbf"
+
+
+class Problem(NamedTuple):
+    """A place in a file that could not be read as it should."""
+
+    path: Path
+    line: int
+    offset: int
+    reason: str
+
+
+class Decoded(NamedTuple):
+    """What a line holds: usually one entry and no problem."""
+
+    entries: tuple[Entry, ...]
+    problems: tuple[str, ...] = ()
+    misfits: tuple[str, ...] = ()
+    """Dotted names of known fields whose values have an unexpected type."""
+
+
+class _Head(SnakeView):
+    type: Text = UNSET
+    subtype: Text = UNSET
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_any = msgspec.json.Decoder().decode
+_value_decoder = json.JSONDecoder(strict=False)
+_space = re.compile(r"[ \t\r\n]*")
+
+
+def read_entries(path: Path, problems: list[Problem] | None = None) -> Iterator[tuple[Line, Entry]]:
+    """Yield each entry of a file with its line; what cannot be read is added to `problems`."""
+    for line in read_lines(path):
+        decoded = decode_line(line)
+        if problems is not None:
+            problems += [Problem(path, line.number, line.offset, why) for why in decoded.problems]
+        for entry in decoded.entries:
+            yield line, entry
+
+
+def decode_line(line: Line) -> Decoded:
+    """Decode what a line holds."""
+    try:
+        return Decoded((_decode_sound(line.raw),))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _decode_unsound(line)
+
+
+def values_of(line: Line) -> list[Any]:
+    """The JSON values on a line, untyped; usually one object."""
+    try:
+        return [_decode_any(line.raw)]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _values(_text(line.raw, []), line.is_whole, [])
+
+
+def _decode_sound(raw: bytes) -> Entry:
+    head = _decode_head(raw)
+    kind = type_named(head.type, head.subtype)
+    if kind is Unknown:
+        return _entry(_decode_any(raw), [])
+    return _decoder(kind).decode(raw)
+
+
+@cache
+def _decoder(kind: type[Entry]) -> msgspec.json.Decoder[Entry]:
+    return msgspec.json.Decoder(kind)
+
+
+def _entry(fields: dict[str, Any], misfits: list[str]) -> Entry:
+    kind = type_for(fields)
+    entry: Entry = fit(kind, fields, misfits)
+    if isinstance(entry, Unknown):
+        entry.fields = fields
+    return entry
+
+
+def _decode_unsound(line: Line) -> Decoded:
+    problems: list[str] = []
+    misfits: list[str] = []
+    values = _values(_text(line.raw, problems), line.is_whole, problems)
+    objects = [value for value in values if is_object(value)]
+    if len(objects) < len(values):
+        problems.append("JSON, but not an object")
+    if len(values) > 1:
+        problems.append(f"{len(values)} values on one line")
+    entries = tuple(_entry(fields, misfits) for fields in objects)
+    return Decoded(entries, tuple(problems), tuple(misfits))
+
+
+def _text(raw: bytes, problems: list[str]) -> str:
+    if raw.startswith(MARK):
+        raw = raw.removeprefix(MARK)
+        problems.append("a byte order mark")
+    if b"\0" in raw:
+        raw = raw.replace(b"\0", b"")
+        problems.append("NUL bytes")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        problems.append("invalid UTF-8")
+        return raw.decode(errors="replace")
+
+
+def _values(text: str, is_whole: bool, problems: list[str]) -> list[Any]:
+    """Every JSON value on the line; what follows the last good one is a problem."""
+    values: list[Any] = []
+    position = _skip_space(text, 0)
+    while position < len(text):
+        try:
+            value, position = _value_decoder.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            problems.append(_reason(error, is_whole))
+            break
+        values.append(value)
+        position = _skip_space(text, position)
+    return values
+
+
+def _skip_space(text: str, position: int) -> int:
+    found = _space.match(text, position)
+    return found.end() if found else position
+
+
+def _reason(error: Exception, is_whole: bool) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if not is_whole:
+        return "the last line is torn"
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON: {error.msg} at column {error.colno}"
+    return f"not JSON: {error}"

@@ -1,0 +1,258 @@
+"""Entries that make up a conversation: what all have in common, messages, attachments, progress.
+
+An entry is a view: fields that its type does not name are in the line's raw bytes. Versions in
+docstrings say where a kind was seen first and last, in files of real clients or in public ones.
+"""
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from turnlog.format.blocks import Block, Content, Message, UnknownPart
+from turnlog.format.fields import CamelView, Count, Flag, Items, Number, Object, Text, Texts, given
+
+
+class Entry(CamelView):
+    """What every entry has."""
+
+    type: Text = UNSET
+    session_id: Text = UNSET
+    timestamp: Text = UNSET
+
+    @property
+    def variant(self) -> str | None:
+        """Which of its type's shapes this is, where there are several."""
+        return None
+
+    @property
+    def when(self) -> str | None:
+        """The time of the entry, wherever its shape keeps it."""
+        return given(self.timestamp)
+
+
+class ForkedFrom(CamelView):
+    """The line that a branch copied."""
+
+    session_id: Text = UNSET
+    message_uuid: Text = UNSET
+
+
+class ChainEntry(Entry):
+    """An entry that is a node of the conversation: it has a uuid and a parent."""
+
+    uuid: Text = UNSET
+    parent_uuid: Text = UNSET
+    logical_parent_uuid: Text = UNSET
+    is_sidechain: Flag = UNSET
+    is_meta: Flag = UNSET
+    user_type: Text = UNSET
+    entrypoint: Text = UNSET
+    cwd: Text = UNSET
+    version: Text = UNSET
+    git_branch: Text = UNSET
+    slug: Text = UNSET
+    """The session's nickname of three words (2.0.64 on)."""
+    agent_id: Text = UNSET
+    """Set in the files of sub-agents."""
+    agent_name: Text = UNSET
+    team_name: Text = UNSET
+    session_kind: Text = UNSET
+    forked_from: ForkedFrom | None | UnsetType = UNSET
+    session_id_twin: Text = field(default=UNSET, name="session_id")
+    """A second copy of sessionId that interactive sessions write (2.1.199 on)."""
+
+
+class MessageEntry(ChainEntry):
+    """An entry that holds a message, in today's shape or in the flat one of some exporters."""
+
+    message: Message | str | list[Block] | None | UnsetType = UNSET
+    flat_content: Content = field(default=UNSET, name="content")
+
+    @property
+    def content(self) -> str | list[Block]:
+        """The message's text or blocks; an empty list where there are none."""
+        held = self.message.content if isinstance(self.message, Message) else self.message
+        return given(held) or given(self.flat_content) or []
+
+    @property
+    def body(self) -> Message | None:
+        """The message as the API has it, where the line has one."""
+        return self.message if isinstance(self.message, Message) else None
+
+    @property
+    def when(self) -> str | None:
+        return given(self.timestamp) or (given(self.body.timestamp) if self.body else None)
+
+
+class TurnPosition(CamelView):
+    prompt_index: Count = UNSET
+    turn_index: Count = UNSET
+
+
+class User(MessageEntry):
+    """A prompt, a tool's result, or text that the client put in."""
+
+    prompt_id: Text = UNSET
+    prompt_source: Text = UNSET
+    turn_origin: Text = UNSET
+    turn_position: TurnPosition | None | UnsetType = UNSET
+    origin: Object = UNSET
+    permission_mode: Text = UNSET
+    tool_use_result: Any = UNSET
+    """The result as the tool gave it; `turnlog.format.tools` types it."""
+    source_tool_assistant_uuid: Text = field(default=UNSET, name="sourceToolAssistantUUID")
+    source_tool_use_id: Text = field(default=UNSET, name="sourceToolUseID")
+    permission_decision: Object = UNSET
+    sandboxed: Flag = UNSET
+    tool_denial_kind: Text = UNSET
+    tool_ends_turn: Flag = UNSET
+    mcp_call_not_read_only: Any = UNSET
+    mcp_meta: Object = UNSET
+    is_compact_summary: Flag = UNSET
+    repeats_compact_summary: Flag = UNSET
+    is_visible_in_transcript_only: Flag = UNSET
+    turn_companion: Flag = UNSET
+    image_paste_ids: Items = UNSET
+    interrupted_message_id: Text = UNSET
+    refused_message_id: Text = UNSET
+    interrupted_by_shutdown: Flag = UNSET
+    queue_skip_attachments: Flag = UNSET
+    classifier_meta_lines: Items = UNSET
+    plan_content: Text = UNSET
+    user_feedback: Any = UNSET
+    thinking_metadata: Object = UNSET
+    todos: Items = UNSET
+
+
+class Assistant(MessageEntry):
+    """A block of the model's message, or an error that stands in for one."""
+
+    request_id: Text = UNSET
+    request_ref: Text = UNSET
+    requested_model: Text = UNSET
+    prompt_cache_requested: Text = UNSET
+    api_block_index: Count = UNSET
+    effort: Text = UNSET
+    per_turn_effort: Text = UNSET
+    made_by: Text = UNSET
+    thinking_duration_ms: Number = UNSET
+    thinking_display: Text = UNSET
+    tool_input_stream_ms: Number = UNSET
+    wire_tool_inputs: Any = UNSET
+    attribution_agent: Text = UNSET
+    attribution_skill: Text = UNSET
+    attribution_plugin: Text = UNSET
+    attribution_mcp_server: Text = UNSET
+    attribution_mcp_tool: Text = UNSET
+    advisor_model: Text = UNSET
+    server_classifier_request: Any = UNSET
+    is_aborted_mid_stream: Flag = UNSET
+    is_api_error_message: Flag = UNSET
+    error: Any = UNSET
+    error_details: Any = UNSET
+    api_error: Any = UNSET
+    api_error_status: Count = UNSET
+    api_error_type: Text = UNSET
+    api_error_is_transient: Flag = UNSET
+    failed_response_had_no_tool_call: Flag = UNSET
+    quota_limits: Object = UNSET
+    refused_message_id: Text = UNSET
+    refusing_model: Text = UNSET
+    supersedes_uuids: Texts = UNSET
+    context_window_size: Count = UNSET
+
+
+class Attachment(ChainEntry):
+    """Context that the client injected; part of the chain (2.1.91 on)."""
+
+    attachment: Object = UNSET
+    rendered: Items = UNSET
+    """The exact text that the model saw."""
+    rendered_role: Text = UNSET
+    rendered_beside_tool_result: Flag = UNSET
+    rendered_in_human_turn: Any = UNSET
+
+    @property
+    def variant(self) -> str | None:
+        held = given(self.attachment) or {}
+        return held.get("type")
+
+
+class HookProgress(Struct, tag="hook_progress", rename="camel", kw_only=True):
+    hook_event: Text = UNSET
+    hook_name: Text = UNSET
+    command: Text = UNSET
+    prompt_text: Text = UNSET
+    status_message: Text = UNSET
+
+
+class BashProgress(Struct, tag="bash_progress", rename="camel", kw_only=True):
+    output: Text = UNSET
+    full_output: Text = UNSET
+    elapsed_time_seconds: Number = UNSET
+    total_lines: Count = UNSET
+    total_bytes: Count = UNSET
+    timeout_ms: Number = UNSET
+    task_id: Text = UNSET
+
+
+class AgentProgress(Struct, tag="agent_progress", rename="camel", kw_only=True):
+    agent_id: Text = UNSET
+    prompt: Text = UNSET
+    message: Object = UNSET
+    normalized_messages: Items = UNSET
+    resume: Text = UNSET
+
+
+class McpProgress(Struct, tag="mcp_progress", rename="camel", kw_only=True):
+    status: Text = UNSET
+    server_name: Text = UNSET
+    tool_name: Text = UNSET
+    elapsed_time_ms: Number = UNSET
+
+
+class WaitingForTask(Struct, tag="waiting_for_task", rename="camel", kw_only=True):
+    task_description: Text = UNSET
+    task_type: Text = UNSET
+
+
+class QueryUpdate(Struct, tag="query_update", rename="camel", kw_only=True):
+    query: Text = UNSET
+
+
+class SearchResultsReceived(Struct, tag="search_results_received", rename="camel", kw_only=True):
+    query: Text = UNSET
+    result_count: Count = UNSET
+
+
+ProgressData = (
+    HookProgress
+    | BashProgress
+    | AgentProgress
+    | McpProgress
+    | WaitingForTask
+    | QueryUpdate
+    | SearchResultsReceived
+    | UnknownPart
+)
+
+
+class Progress(ChainEntry):
+    """News of a running tool or hook; part of the chain (2.1.12 to 2.1.81)."""
+
+    data: ProgressData | None | UnsetType = UNSET
+    tool_use_id: Text = field(default=UNSET, name="toolUseID")
+    parent_tool_use_id: Text = field(default=UNSET, name="parentToolUseID")
+
+    @property
+    def variant(self) -> str | None:
+        held = given(self.data)
+        if isinstance(held, UnknownPart):
+            return held.value.get("type") if isinstance(held.value, dict) else None
+        return str(held.__struct_config__.tag) if held else None
+
+
+class Unknown(ChainEntry):
+    """An entry of a type turnlog does not know: `fields` is the whole of it."""
+
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -1,0 +1,38 @@
+"""The field types of typed views. A field may be absent (`UNSET`) or null, and the two differ."""
+
+from typing import Any, TypeGuard, TypeVar
+
+from msgspec import Struct, UnsetType
+
+T = TypeVar("T")
+
+Text = str | None | UnsetType
+Flag = bool | None | UnsetType
+Count = int | None | UnsetType
+Number = int | float | None | UnsetType
+Texts = list[str] | None | UnsetType
+Object = dict[str, Any] | None | UnsetType
+Items = list[Any] | None | UnsetType
+
+
+def given(value: T | None | UnsetType) -> T | None:
+    """The value of a field, or None where it is absent or null."""
+    return None if isinstance(value, UnsetType) else value
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a decoded value is a JSON object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Whether a decoded value is a JSON array."""
+    return isinstance(value, list)
+
+
+class CamelView(Struct, rename="camel", kw_only=True):
+    """A view of an object whose JSON names are camelCase."""
+
+
+class SnakeView(Struct, kw_only=True):
+    """A view of an object whose JSON names are snake_case, as those of the Messages API are."""

@@ -1,0 +1,67 @@
+"""Fit decoded JSON to a typed view: what fits is kept, a field of another type stays UNSET."""
+
+import types
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, Struct, ValidationError
+
+from turnlog.format.blocks import UnknownPart
+from turnlog.format.fields import is_array, is_object
+
+
+def fit(kind: Any, value: Any, misfits: list[str], path: str = "") -> Any:
+    """Convert `value` to `kind`; the dotted names of what does not fit are added to `misfits`.
+
+    >>> from turnlog.format.blocks import Usage
+    >>> odd = []
+    >>> fit(Usage, {"input_tokens": 3, "speed": 7}, odd).input_tokens, odd
+    (3, ['speed'])
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except ValidationError:
+        pass
+    structs = structs_of(kind)
+    if UnknownPart in structs:
+        return _fit_block(structs, value, misfits, path)
+    if is_object(value) and structs:
+        return _fit_struct(structs[0], value, misfits, path)
+    if is_array(value) and (item := item_of(kind)) is not None:
+        return [fit(item, element, misfits, path) for element in value]
+    misfits.append(path)
+    return UNSET
+
+
+def _fit_struct(kind: type[Struct], value: dict[str, Any], misfits: list[str], path: str) -> Struct:
+    fitted: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name in value:
+            name = f"{path}.{field.encode_name}" if path else field.encode_name
+            fitted[field.name] = fit(field.type, value[field.encode_name], misfits, name)
+    return kind(**fitted)
+
+
+def _fit_block(kinds: list[type[Struct]], value: Any, misfits: list[str], path: str) -> Struct:
+    if is_object(value):
+        for kind in kinds:
+            if kind is not UnknownPart and kind.__struct_config__.tag == value.get("type"):
+                return _fit_struct(kind, value, misfits, path)
+    return UnknownPart(value=value)
+
+
+def structs_of(kind: Any) -> list[type[Struct]]:
+    """The views among the types of a union, or the type itself if it is one."""
+    return [part for part in _parts_of(kind) if isinstance(part, type) and issubclass(part, Struct)]
+
+
+def item_of(kind: Any) -> Any:
+    """What the list among the types of a union holds, or None."""
+    for part in _parts_of(kind):
+        if get_origin(part) is list:
+            return get_args(part)[0]
+    return None
+
+
+def _parts_of(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)

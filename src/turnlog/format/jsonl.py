@@ -1,0 +1,169 @@
+"""Session files as lines of bytes: read forwards or backwards, append, replace.
+
+Offsets are bytes, always at a line start. The raw bytes of all lines, joined, are the file.
+"""
+
+import fcntl
+import os
+import stat
+import tempfile
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from turnlog.errors import Conflict
+
+CHUNK = 1 << 16
+PRIVATE = 0o600
+
+
+class Line(NamedTuple):
+    """One line of a file, with its newline where it has one."""
+
+    raw: bytes
+    offset: int
+    number: int
+    """Counts from 1; 0 where it is not known, because reading did not start at the file's start."""
+
+    @property
+    def end(self) -> int:
+        """The offset behind this line, where the next one starts."""
+        return self.offset + len(self.raw)
+
+    @property
+    def is_whole(self) -> bool:
+        """Without its newline a line is torn, or still being written."""
+        return self.raw.endswith(b"\n")
+
+
+class FileState(NamedTuple):
+    """Tells whether a file is still the one that was read."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, path: Path) -> "FileState":
+        found = path.stat()
+        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
+    """Yield the lines from byte `start` on, holding one at a time."""
+    with path.open("rb", buffering=CHUNK) as file:
+        file.seek(start)
+        offset = start
+        for number, raw in enumerate(file, 1):
+            yield Line(raw, offset, 0 if start else number)
+            offset += len(raw)
+
+
+def read_lines_backwards(path: Path) -> Iterator[Line]:
+    """Yield the lines from the last to the first, holding one and a chunk at a time."""
+    with path.open("rb", buffering=0) as file:
+        start = file.seek(0, os.SEEK_END)
+        unfinished: list[bytes] = []  # pieces of the line whose start is still ahead, last first
+        while start:
+            size = min(CHUNK, start)
+            start -= size
+            file.seek(start)
+            chunk = file.read(size)
+            end = limit = len(chunk)
+            while (newline := chunk.rfind(b"\n", 0, limit)) >= 0:
+                if raw := chunk[newline + 1 : end] + _join(unfinished):
+                    yield Line(raw, start + newline + 1, 0)
+                unfinished.clear()
+                limit, end = newline, newline + 1
+            unfinished.append(chunk[:end])
+        if raw := _join(unfinished):
+            yield Line(raw, 0, 1)
+
+
+def append_lines(path: Path, raws: Iterable[bytes]) -> None:
+    """Append whole lines in one write; a torn last line is sealed with a newline first."""
+    payload = b"".join(_terminated(raw) for raw in raws)
+    with _lock(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
+        size = os.fstat(file).st_size
+        if size and os.pread(file, 1, size - 1) != b"\n":
+            payload = b"\n" + payload
+        _write_all(file, payload)
+
+
+def replace_file(path: Path, chunks: Iterable[bytes], expected: FileState | None = None) -> None:
+    """Swap in new content for an existing file, keeping its mode; a crash leaves old or new.
+
+    With `expected`, a file that changed since that state was taken is a `Conflict`.
+    """
+    path = path.resolve(strict=True)
+    with _lock(path, os.O_RDWR) as old:
+        _require_state(path, expected)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+        try:
+            _fill(descriptor, chunks, stat.S_IMODE(os.fstat(old).st_mode))
+            _require_state(path, expected)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def _fill(descriptor: int, chunks: Iterable[bytes], mode: int) -> None:
+    with os.fdopen(descriptor, "wb", buffering=CHUNK) as file:
+        file.writelines(chunks)
+        file.flush()
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+
+
+def _require_state(path: Path, expected: FileState | None) -> None:
+    if expected is not None and FileState.of(path) != expected:
+        raise Conflict(f"{path} changed since it was read", "run the command again")
+
+
+@contextmanager
+def _lock(path: Path, flags: int) -> Generator[int]:
+    """Open and lock the file that is at `path` once the lock is held, not one swapped out since."""
+    while True:
+        descriptor = os.open(path, flags, PRIVATE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_at(path, descriptor):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _terminated(raw: bytes) -> bytes:
+    raw = raw.removesuffix(b"\n")
+    if b"\n" in raw:
+        raise ValueError("a line holds a newline only at its end")
+    return raw + b"\n"
+
+
+def _write_all(descriptor: int, payload: bytes) -> None:
+    view = memoryview(payload)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _join(pieces: list[bytes]) -> bytes:
+    return b"".join(reversed(pieces))

@@ -1,0 +1,169 @@
+"""What occurs in session files, how often, and which of it turnlog does not know: the drift report.
+
+The shapes of objects are counted, not their single fields, so that a survey keeps up with reading.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.format.blocks import Block, UnknownPart
+from turnlog.format.decode import Problem, decode_line, values_of
+from turnlog.format.entries import HookProgress, ProgressData
+from turnlog.format.fields import is_array, is_object
+from turnlog.format.fit import item_of, structs_of
+from turnlog.format.jsonl import read_lines
+from turnlog.format.kinds import ATTACHMENTS, KINDS, kind_of, type_for
+from turnlog.format.tools import INPUTS, KNOWN_TOOLS, result_type_of
+
+Shape = tuple[str, type[Struct] | None, tuple[str, ...]]
+"""Where an object stands, the type that serves it if there is one, and the object's keys."""
+
+
+@dataclass
+class Survey:
+    """Counts over any number of files; `add` joins two surveys."""
+
+    files: int = 0
+    lines: int = 0
+    bytes: int = 0
+    kinds: Counter[str] = field(default_factory=Counter[str])
+    versions: Counter[str] = field(default_factory=Counter[str])
+    blocks: Counter[str] = field(default_factory=Counter[str])
+    tools: Counter[str] = field(default_factory=Counter[str])
+    misfits: Counter[str] = field(default_factory=Counter[str])
+    shapes: Counter[Shape] = field(default_factory=Counter[Shape])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+    def add(self, other: "Survey") -> None:
+        for each in fields(self):
+            mine, more = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(mine, Counter):
+                mine.update(more)
+            else:
+                setattr(self, each.name, mine + more)
+
+    def count_fields(self) -> dict[tuple[str, bool], int]:
+        """How often each field occurs, by its place and name, and whether a type names it."""
+        counts: Counter[tuple[str, bool]] = Counter()
+        for (place, kind, keys), count in self.shapes.items():
+            known = _field_types(kind) if kind else {}
+            for key in keys:
+                counts[f"{place}.{key}", key in known] += count
+        return counts
+
+
+def survey_file(path: Path) -> Survey:
+    """Survey one file."""
+    survey = Survey(files=1)
+    for line in read_lines(path):
+        survey.lines += 1
+        survey.bytes += len(line.raw)
+        decoded = decode_line(line)
+        survey.problems += [
+            Problem(path, line.number, line.offset, why) for why in decoded.problems
+        ]
+        survey.misfits.update(decoded.misfits)
+        objects = (value for value in values_of(line) if is_object(value))
+        for entry, value in zip(decoded.entries, objects, strict=True):
+            kind = kind_of(entry)
+            survey.kinds[kind] += 1
+            if version := value.get("version"):
+                survey.versions[str(version)] += 1
+            _walk(survey, kind.partition("/")[0], type_for(value), value)
+    return survey
+
+
+def is_known_kind(name: str) -> bool:
+    """Whether a kind is in turnlog's tables."""
+    entry_type, _, variant = name.partition("/")
+    if entry_type == "attachment" and variant:
+        return variant in ATTACHMENTS
+    if entry_type == "progress" and variant:
+        return variant in _tags(ProgressData)
+    return name in KINDS
+
+
+def is_known_block(name: str) -> bool:
+    """Whether a content block has a type."""
+    return name in _tags(Block)
+
+
+def is_known_tool(name: str) -> bool:
+    """Whether a tool is one of the client's own, or of an MCP server."""
+    return name in KNOWN_TOOLS or name.startswith("mcp__")
+
+
+def _walk(survey: Survey, place: str, kind: type[Struct], value: dict[str, Any]) -> None:
+    survey.shapes[place, kind, tuple(value)] += 1
+    for name, part_type in _inner_types(kind).items():
+        if name in value:
+            _walk_part(survey, f"{place}.{name}", part_type, value[name])
+    if result := value.get("toolUseResult"):
+        _walk_result(survey, result)
+
+
+def _walk_part(survey: Survey, place: str, part_type: Any, value: Any) -> None:
+    if part_type is None:
+        return
+    if is_array(value):
+        for item in value:
+            _walk_part(survey, place, item_of(part_type), item)
+    elif is_object(value):
+        candidates = structs_of(part_type)
+        if UnknownPart in candidates:
+            _walk_tagged(survey, tuple(candidates), value)
+        elif candidates:
+            _walk(survey, place, candidates[0], value)
+
+
+def _walk_tagged(survey: Survey, kinds: tuple[type[Struct], ...], value: dict[str, Any]) -> None:
+    tag = str(value.get("type"))
+    if HookProgress in kinds:
+        place, kind = f"progress/{tag}", _tags(ProgressData).get(tag)
+    else:
+        place, kind = f"block/{tag}", _tags(Block).get(tag)
+        survey.blocks[tag] += 1
+    if kind is None:
+        survey.shapes[place, None, tuple(value)] += 1
+        return
+    _walk(survey, place, kind, value)
+    if tag == "tool_use":
+        _walk_call(survey, str(value.get("name")), value.get("input"))
+
+
+def _walk_call(survey: Survey, tool: str, value: Any) -> None:
+    survey.tools[tool] += 1
+    kind = INPUTS.get(tool)
+    if kind and is_object(value):
+        _walk(survey, f"input/{tool}", kind, value)
+
+
+def _walk_result(survey: Survey, value: Any) -> None:
+    kind = result_type_of(value) if is_object(value) else None
+    if kind:
+        _walk(survey, f"result/{kind.__name__.removesuffix('Result')}", kind, value)
+
+
+@cache
+def _tags(union: Any) -> dict[str, type[Struct]]:
+    kinds = [kind for kind in structs_of(union) if kind is not UnknownPart]
+    return {str(kind.__struct_config__.tag): kind for kind in kinds}
+
+
+@cache
+def _field_types(kind: type[Struct]) -> dict[str, Any]:
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    return types | {"type": str} if kind.__struct_config__.tag else types
+
+
+@cache
+def _inner_types(kind: type[Struct]) -> dict[str, Any]:
+    """The fields whose values are objects with a type of their own, or lists of them."""
+    types = _field_types(kind)
+    return {name: type_ for name, type_ in types.items() if structs_of(type_) or item_of(type_)}

@@ -1,0 +1,235 @@
+"""Sessions described from the head and the tail of their files, without reading them whole."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import takewhile
+from pathlib import Path
+
+from turnlog.format.blocks import TextBlock, ToolResultBlock
+from turnlog.format.decode import decode_line, read_entries
+from turnlog.format.entries import Assistant, ChainEntry, Entry, User
+from turnlog.format.fields import given
+from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
+from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary
+from turnlog.format.timestamps import parse_timestamp
+from turnlog.store.paths import Store, adjacent_subagents, nested_subagents, title_file
+
+REACH = 1 << 16
+"""How many bytes of head and tail are read; the client's picker reads as many (2.1.325)."""
+FAR_REACH = 1 << 20
+"""How far to look for a first prompt: long injected context may come before it."""
+TITLE_LIMIT = 200
+COMMAND = re.compile(r"<command-name>([^<]*)</command-name>(?:.*<command-args>([^<]*))?", re.DOTALL)
+INJECTED = re.compile(r"\s*<(ide_\w+|system-reminder)>.*?</\1>", re.DOTALL)
+NOT_TYPED = ("<", "[Request interrupted", "Caveat: ")
+
+Titles = dict[type[Entry], str]
+
+
+@dataclass(frozen=True)
+class SessionFile:
+    """A session file and when it was last active: enough to put sessions in order."""
+
+    path: Path
+    size: int
+    last_active: datetime
+
+    @property
+    def id(self) -> str:
+        return self.path.stem
+
+
+@dataclass
+class Description:
+    """What the head and the tail of a session file tell; None where they do not."""
+
+    title: str | None = None
+    """What the client's picker calls the session."""
+    first_prompt: str | None = None
+    first_command: str | None = None
+    """A slash command before the first prompt."""
+    cwd: str | None = None
+    branch: str | None = None
+    version: str | None = None
+    model: str | None = None
+    started: datetime | None = None
+
+
+def list_sessions(store: Store) -> list[SessionFile]:
+    """Every session of the store, the one active last first."""
+    found = [locate_session(path) for path in store.session_files()]
+    return sorted(found, key=lambda session: session.last_active, reverse=True)
+
+
+def locate_session(path: Path) -> SessionFile:
+    """A session file, with the time of its last entry that has one."""
+    status = path.stat()
+    moments = (parse_timestamp(entry.when) for _, entry in _tail(path, status.st_size))
+    modified = datetime.fromtimestamp(status.st_mtime, UTC)
+    return SessionFile(path, status.st_size, next(filter(None, moments), modified))
+
+
+def describe(session: SessionFile) -> Description:
+    """Describe a session from the head and the tail of its file."""
+    described = Description()
+    first_titles = _describe_head(described, session.path)
+    last_titles = _describe_tail(described, session)
+    title = _title(session.path, first_titles, last_titles)
+    title = title or described.first_prompt or described.first_command or ""
+    described.title = " ".join(title.split())[:TITLE_LIMIT] or None
+    return described
+
+
+def count_subagents(session: SessionFile, adjacent: dict[str, int]) -> int:
+    """How many files of sub-agents a session has; `adjacent` as `count_adjacent` gives it."""
+    return len(nested_subagents(session.path)) + adjacent.get(session.id, 0)
+
+
+def count_adjacent(project: Path) -> dict[str, int]:
+    """How many sub-agent files among a project's sessions belong to each session."""
+    counts: dict[str, int] = {}
+    for path in adjacent_subagents(project):
+        owner = next((given(entry.session_id) for _, entry in read_entries(path)), None)
+        if owner:
+            counts[owner] = counts.get(owner, 0) + 1
+    return counts
+
+
+def live_sessions(store: Store) -> set[str]:
+    """The ids of the sessions that a running client has open, by its registry."""
+    return {owner for path in store.registry.glob("*.json") if (owner := _live_session(path))}
+
+
+def _live_session(path: Path) -> str | None:
+    try:
+        claim = json.loads(path.read_bytes())
+        is_live = _is_running(int(path.stem), claim.get("procStart"))
+        return claim.get("sessionId") if is_live else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _is_running(pid: int, started: str | None) -> bool:
+    """Whether the process runs and, where that can be told, is still the one that registered."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs, as another user
+        pass
+    status = Path(f"/proc/{pid}/stat")
+    if started is None or not status.exists():
+        return True
+    return status.read_text().rpartition(")")[2].split()[19] == started
+
+
+def _describe_head(described: Description, path: Path) -> Titles:
+    """Fill in what the start of the file tells; return the titles that stand there."""
+    titles: Titles = {}
+    for line in takewhile(lambda line: line.offset < FAR_REACH, read_lines(path)):
+        in_reach = len(line.raw.rstrip()) + line.offset <= REACH
+        if described.first_prompt and not in_reach:
+            break
+        if described.first_prompt and b"-title" not in line.raw:
+            continue
+        for entry in decode_line(line).entries:
+            _describe_first(described, entry)
+            if in_reach and (text := _title_text(entry)) is not None:
+                titles[type(entry)] = text
+    return titles
+
+
+def _describe_first(described: Description, entry: Entry) -> None:
+    described.started = described.started or parse_timestamp(entry.when)
+    if isinstance(entry, ChainEntry):
+        _fill(described, entry)
+    if isinstance(entry, User) and (text := _typed_text(entry)):
+        if command := COMMAND.search(text):
+            typed = " ".join(part.strip() for part in command.groups() if part)
+            described.first_command = described.first_command or typed
+        elif not text.startswith(NOT_TYPED):
+            described.first_prompt = described.first_prompt or text
+
+
+def _describe_tail(described: Description, session: SessionFile) -> Titles:
+    """Fill in what the end of the file tells, which counts before what its start told."""
+    latest = Description()
+    titles: Titles = {}
+    for line, entry in _tail(session.path, session.size):
+        if isinstance(entry, ChainEntry):
+            _fill(latest, entry)
+        elif line.offset >= session.size - REACH and (text := _title_text(entry)) is not None:
+            titles.setdefault(type(entry), text)
+    for name in ("branch", "version", "model"):
+        setattr(described, name, getattr(latest, name) or getattr(described, name))
+    described.cwd = described.cwd or latest.cwd
+    return titles
+
+
+def _title(path: Path, first: Titles, last: Titles) -> str | None:
+    """The title that the client's picker shows (observed: 2.1.325).
+
+    A name in the tail counts before the saved one, and that before one in the head; an empty name
+    in the tail takes the name back.
+    """
+    name = last.get(CustomTitle)
+    if name is None:
+        name = _saved_title(path) or first.get(CustomTitle)
+    given_by_client = last.get(AiTitle) or first.get(AiTitle)
+    return name or given_by_client or last.get(Summary) or last.get(LastPrompt)
+
+
+def _fill(described: Description, entry: ChainEntry) -> None:
+    described.cwd = described.cwd or given(entry.cwd)
+    described.branch = described.branch or given(entry.git_branch)
+    described.version = described.version or given(entry.version)
+    if isinstance(entry, Assistant) and entry.body and not given(entry.is_api_error_message):
+        model = given(entry.body.model)
+        described.model = described.model or (model if model != "<synthetic>" else None)
+
+
+def _title_text(entry: Entry) -> str | None:
+    match entry:
+        case CustomTitle():
+            return given(entry.custom_title)
+        case AiTitle():
+            return given(entry.ai_title)
+        case LastPrompt():
+            return given(entry.last_prompt)
+        case Summary():
+            return given(entry.summary)
+        case _:
+            return None
+
+
+def _saved_title(path: Path) -> str | None:
+    try:
+        return json.loads(title_file(path).read_bytes()).get("customTitle")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _typed_text(entry: User) -> str | None:
+    """The text of a user line that may hold something typed: not a result, summary or meta line."""
+    if any(map(given, (entry.is_meta, entry.is_sidechain, entry.is_compact_summary))):
+        return None
+    content = entry.content
+    if isinstance(content, list):
+        if any(isinstance(block, ToolResultBlock) for block in content):
+            return None
+        texts = [given(block.text) or "" for block in content if isinstance(block, TextBlock)]
+        content = "\n".join(texts)
+    return INJECTED.sub("", content).strip()
+
+
+def _tail(path: Path, size: int) -> Iterator[tuple[Line, Entry]]:
+    """The entries of the tail, last first; at least one line, however long it is."""
+    for line in read_lines_backwards(path):
+        for entry in reversed(decode_line(line).entries):
+            yield line, entry
+        if line.offset < size - REACH:
+            return

@@ -1,0 +1,56 @@
+"""From what a user types to a session file: a path, an id, the start of one, a title, or `last`."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from turnlog.errors import Ambiguous, NotFound
+from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
+from turnlog.store.paths import Store
+
+
+def find_session(store: Store, text: str) -> SessionFile:
+    """The session that `text` names."""
+    path = Path(text).expanduser()
+    if path.is_file():
+        return locate_session(path)
+    if path.suffix == ".jsonl" or "/" in text:
+        raise NotFound(f"no such file: {text}", "turnlog ls")
+    sessions = list_sessions(store)
+    if text == "last" and sessions:
+        return sessions[0]
+    matches = (
+        _with_id(sessions, text)
+        or _with_id(map(locate_session, _subagent_files(store)), text)
+        or _with_title(sessions, text)
+    )
+    if not matches:
+        raise NotFound(f"no session matches {text!r} in {store.projects}", "turnlog ls")
+    if len(matches) > 1:
+        raise Ambiguous(f"{text!r} matches {len(matches)} sessions", list(map(_candidate, matches)))
+    return matches[0]
+
+
+def _with_id(sessions: Iterable[SessionFile], text: str) -> list[SessionFile]:
+    wanted = _bare_id(text)
+    matches = [session for session in sessions if _bare_id(session.id).startswith(wanted)]
+    exact = [session for session in matches if _bare_id(session.id) == wanted]
+    return exact or matches
+
+
+def _bare_id(text: str) -> str:
+    return text.lower().removeprefix("agent-")
+
+
+def _with_title(sessions: list[SessionFile], text: str) -> list[SessionFile]:
+    wanted = text.casefold()
+    titled = [(session, (describe(session).title or "").casefold()) for session in sessions]
+    exact = [session for session, title in titled if title == wanted]
+    return exact or [session for session, title in titled if wanted in title]
+
+
+def _subagent_files(store: Store) -> list[Path]:
+    return list(store.projects.rglob("agent-*.jsonl"))
+
+
+def _candidate(session: SessionFile) -> str:
+    return f"{session.id}  {describe(session).title or ''}".rstrip()

@@ -1,0 +1,151 @@
+"""Where things lie on disk. A folder's name never tells its working directory: entries do."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+NAME_LIMIT = 200
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class Store:
+    """The client's configuration directory, and every place in it that turnlog knows."""
+
+    root: Path
+
+    @property
+    def projects(self) -> Path:
+        return self.root / "projects"
+
+    @property
+    def history(self) -> Path:
+        """Every prompt typed into an interactive session, of all projects."""
+        return self.root / "history.jsonl"
+
+    @property
+    def registry(self) -> Path:
+        """One file per running client: `<pid>.json`."""
+        return self.root / "sessions"
+
+    @property
+    def file_history(self) -> Path:
+        """Backups of edited files: `<session>/<hash>@v<n>`."""
+        return self.root / "file-history"
+
+    @property
+    def todos(self) -> Path:
+        """To-do lists of clients up to 2.1.45: `<session>-agent-<agent>.json`."""
+        return self.root / "todos"
+
+    @property
+    def plans(self) -> Path:
+        return self.root / "plans"
+
+    @property
+    def settings(self) -> Path:
+        return self.root / "settings.json"
+
+    def project_of(self, cwd: str) -> Path:
+        """The folder that holds the sessions of a working directory."""
+        return self.projects / folder_name(cwd)
+
+    def session_files(self) -> Iterator[Path]:
+        """Every session file; those of sub-agents are not sessions of their own."""
+        for project in _folders(self.projects):
+            for entry in os.scandir(project):
+                if is_session_name(entry.name):
+                    yield Path(entry.path)
+
+
+def open_store(environment: Mapping[str, str] = os.environ) -> Store:
+    """The store of the user: `CLAUDE_CONFIG_DIR`, else `~/.claude`."""
+    return Store(Path(environment.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude"))
+
+
+def is_session_name(name: str) -> bool:
+    """Whether a file in a project's folder holds a session."""
+    return name.endswith(".jsonl") and not name.startswith(("agent-", "."))
+
+
+def folder_name(cwd: str) -> str:
+    r"""The name of a project's folder: each UTF-16 unit that is no letter or digit becomes a dash.
+
+    A name of more than 200 characters is cut and ends in a hash of the whole path; clients up to
+    2.1.45 did not cut it (observed: 1.0.60 to 2.1.325). Symbolic links are resolved before this.
+
+    >>> folder_name("/home/ada/my.shop"), folder_name(r"E:\work\x"), folder_name("/日本")
+    ('-home-ada-my-shop', 'E--work-x', '---')
+    """
+    units = _utf16_units(cwd)
+    name = "".join(_dashed(unit) for unit in units)
+    return name if len(name) <= NAME_LIMIT else f"{name[:NAME_LIMIT]}-{_base36(_hash(units))}"
+
+
+def sidecar_folder(session: Path) -> Path:
+    """The folder beside a session file for its sub-agents, tool results and title."""
+    return session.with_suffix("")
+
+
+def title_file(session: Path) -> Path:
+    """The name that the user gave a session (2.1.325)."""
+    return sidecar_folder(session) / "custom-title.json"
+
+
+def tool_results(session: Path) -> Path:
+    """Outputs too large for the session file."""
+    return sidecar_folder(session) / "tool-results"
+
+
+def subagents_folder(session: Path) -> Path:
+    """Sub-agents of 2.1.29 and later; those of workflows lie in folders below it."""
+    return sidecar_folder(session) / "subagents"
+
+
+def subagent_meta(subagent: Path) -> Path:
+    """What started a sub-agent (2.1.97 on)."""
+    return subagent.with_suffix(".meta.json")
+
+
+def nested_subagents(session: Path) -> list[Path]:
+    """The files of a session's sub-agents in its own folder, workflows included."""
+    return sorted(subagents_folder(session).rglob("agent-*.jsonl"))
+
+
+def adjacent_subagents(project: Path) -> list[Path]:
+    """Sub-agent files of 2.0.x, which lie among the sessions; their entries name the session."""
+    return sorted(project.glob("agent-*.jsonl"))
+
+
+def _folders(parent: Path) -> Iterator[str]:
+    try:
+        found = sorted(entry.path for entry in os.scandir(parent) if entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    yield from found
+
+
+def _utf16_units(text: str) -> list[int]:
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return [raw[i] | raw[i + 1] << 8 for i in range(0, len(raw), 2)]
+
+
+def _dashed(unit: int) -> str:
+    return chr(unit) if unit < 128 and re.match(r"[A-Za-z0-9]", chr(unit)) else "-"
+
+
+def _hash(units: list[int]) -> int:
+    value = 0
+    for unit in units:
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    return abs(value - (1 << 32) if value & 0x80000000 else value)
+
+
+def _base36(value: int) -> str:
+    digits = ""
+    while value:
+        value, digit = divmod(value, 36)
+        digits = DIGITS[digit] + digits
+    return digits or "0"
