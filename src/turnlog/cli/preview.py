@@ -5,7 +5,6 @@ from typing import Any
 
 from turnlog.format.blocks import (
     Block,
-    ImageBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -13,7 +12,7 @@ from turnlog.format.blocks import (
     UnknownPart,
 )
 from turnlog.format.entries import Attachment, Entry, MessageEntry, Progress, Unknown
-from turnlog.format.fields import given
+from turnlog.format.fields import given, is_object
 
 ENOUGH = 400
 """Characters that fill any line of a terminal."""
@@ -48,14 +47,11 @@ def _block(block: Block) -> str:
         case ThinkingBlock():
             return f"(thinking) {_text(given(block.thinking))}"
         case ToolUseBlock():
-            held: Any = given(block.input)
-            return (
-                f"{given(block.name)}: {_first(held, *TELLING) if isinstance(held, dict) else ''}"
-            )
+            held = given(block.input)
+            about = _first(held, *TELLING) if is_object(held) else ""
+            return f"{given(block.name)}: {about}"
         case ToolResultBlock():
             return f"{'error' if given(block.is_error) else 'result'}: {_result(block)}"
-        case ImageBlock():
-            return "(image)"
         case UnknownPart():
             return _text(json.dumps(block.value, ensure_ascii=False))
         case _:

@@ -8,8 +8,12 @@ from turnlog.format.kinds import KINDS
 from turnlog.format.schema import schema_of_kinds
 
 
+def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in KINDS if name.startswith(incomplete)]
+
+
 @click.command("schema")
-@click.argument("kind", required=False, shell_complete=lambda c, p, text: _starting(text))
+@click.argument("kind", required=False, shell_complete=_complete_kind)
 @click.option("--list", "as_list", is_flag=True, help="Print the names of the kinds.")
 def command(kind: str | None, as_list: bool) -> None:
     """Print the JSON Schema of entry kind KIND, or of any entry.
@@ -22,7 +26,3 @@ def command(kind: str | None, as_list: bool) -> None:
         echo_json(schema_of_kinds([kind] if kind else None))
     else:
         raise NotFound(f"turnlog knows no entry kind {kind!r}", "turnlog schema --list")
-
-
-def _starting(text: str) -> list[str]:
-    return [name for name in KINDS if name.startswith(text)]

@@ -9,7 +9,18 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType, field
 
 from turnlog.format.blocks import Block, Content, Message, UnknownPart
-from turnlog.format.fields import CamelView, Count, Flag, Items, Number, Object, Text, Texts, given
+from turnlog.format.fields import (
+    CamelView,
+    Count,
+    Flag,
+    Items,
+    Number,
+    Object,
+    Text,
+    Texts,
+    given,
+    is_object,
+)
 
 
 class Entry(CamelView):
@@ -248,7 +259,7 @@ class Progress(ChainEntry):
     def variant(self) -> str | None:
         held = given(self.data)
         if isinstance(held, UnknownPart):
-            return held.value.get("type") if isinstance(held.value, dict) else None
+            return held.value.get("type") if is_object(held.value) else None
         return str(held.__struct_config__.tag) if held else None
 
 

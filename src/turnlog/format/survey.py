@@ -43,7 +43,7 @@ class Survey:
     def add(self, other: "Survey") -> None:
         for each in fields(self):
             mine, more = getattr(self, each.name), getattr(other, each.name)
-            if isinstance(mine, Counter):
+            if hasattr(mine, "update"):  # adding counters would copy them each time
                 mine.update(more)
             else:
                 setattr(self, each.name, mine + more)
