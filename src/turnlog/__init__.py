@@ -1,3 +1,45 @@
 """turnlog: read, search, measure and edit the session files of Claude Code."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turnlog.errors import TurnlogError
+    from turnlog.format.decode import Problem, read_entries
+    from turnlog.format.jsonl import append_lines, read_lines
+    from turnlog.store.catalog import describe, list_sessions
+    from turnlog.store.find import find_session
+    from turnlog.store.paths import open_store
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Problem",
+    "TurnlogError",
+    "append_lines",
+    "describe",
+    "find_session",
+    "list_sessions",
+    "open_store",
+    "read_entries",
+    "read_lines",
+]
+
+_HOMES = {
+    "Problem": "turnlog.format.decode",
+    "TurnlogError": "turnlog.errors",
+    "append_lines": "turnlog.format.jsonl",
+    "describe": "turnlog.store.catalog",
+    "find_session": "turnlog.store.find",
+    "list_sessions": "turnlog.store.catalog",
+    "open_store": "turnlog.store.paths",
+    "read_entries": "turnlog.format.decode",
+    "read_lines": "turnlog.format.jsonl",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import turnlog` alone loads nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'turnlog' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -12,6 +12,8 @@ def command(ctx: click.Context, shell: str) -> None:
 
     For bash, add to ~/.bashrc: eval "$(turnlog completion bash)"
     """
+    from turnlog.cli.root import COMPLETE
+
     kind = get_completion_class(shell)
     assert kind is not None, "click has a class for each of the choices"
-    click.echo(kind(ctx.find_root().command, {}, "turnlog", "_TURNLOG_COMPLETE").source())
+    click.echo(kind(ctx.find_root().command, {}, "turnlog", COMPLETE).source())

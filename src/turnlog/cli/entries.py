@@ -24,7 +24,7 @@ KIND_WIDTH = 22
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, as_json: bool) -> None:
-    """List the entries of SESSION, one row per line; --json prints one object per line."""
+    """List the entries of SESSION, one row per line."""
     for line in read_lines(find_session(store, session).path):
         show_line(line, as_json)
 

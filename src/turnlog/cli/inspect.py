@@ -32,10 +32,11 @@ MANY = 12
 @json_option
 @click.pass_obj
 def command(store: Store, session: str | None, everything: bool, full: bool, as_json: bool) -> None:
-    """Tell which versions, entry kinds, fields, blocks and tools occur, and how often.
+    """Tell what occurs, and what turnlog does not know.
 
-    What turnlog does not know is marked: it is kept and shown all the same, but a new kind or field
-    means that the client has moved on.
+    Counts client versions, entry kinds, fields, content blocks and tools, of SESSION or of all.
+    What turnlog does not know is marked: it is kept and shown all the same, but a new kind or
+    field means that the client has moved on.
     """
     survey = _survey(_paths(store, session, everything))
     if as_json:

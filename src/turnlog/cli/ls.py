@@ -108,7 +108,7 @@ def _text(row: Row, columns: int) -> str:
     about, session = row.about, row.session
     title = plain(about.title) or "(empty)"
     before = f"  {session.id[:8]}  {age(session.last_active):>4}  "
-    marks = ("● live " if row.live else "") + (f"+{row.subagents} agents " if row.subagents else "")
+    marks = ("● live " if row.live else "") + _agents(row.subagents)
     after = f"  {marks}{size(session.size):>7}"
     if columns >= 110:
         after = f"  {fit(about.branch or '', 16)}{after}"
@@ -117,6 +117,10 @@ def _text(row: Row, columns: int) -> str:
         after = f"  {model}  {about.version or '':8}{after}"
     shown = fit(title, columns - len(before) - len(after))
     return f"{dim(before)}{shown}{dim(after)}"
+
+
+def _agents(count: int) -> str:
+    return f"+{count} agent{'s' if count > 1 else ''} " if count else ""
 
 
 def _as_json(row: Row) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from turnlog.format.blocks import (
     ToolUseBlock,
     UnknownPart,
 )
-from turnlog.format.entries import Attachment, Entry, MessageEntry, Progress, Unknown
+from turnlog.format.entries import Attachment, ChainEntry, Entry, MessageEntry, Progress, Unknown
 from turnlog.format.fields import given, is_object
 
 ENOUGH = 400
@@ -65,9 +65,9 @@ def _result(block: ToolResultBlock) -> str:
 
 def _state(entry: Entry) -> str:
     """The first text among an entry's own fields."""
-    own = [name for name in entry.__struct_fields__ if name not in Entry.__struct_fields__]
-    skipped = {"uuid", "parent_uuid", "subtype", "message_id", "logical_parent_uuid", "level"}
-    fields = {name: getattr(entry, name) for name in own if name not in skipped}
+    skipped = {*ChainEntry.__struct_fields__, "subtype", "message_id", "level"}
+    own = [name for name in entry.__struct_fields__ if name not in skipped]
+    fields = {name: getattr(entry, name) for name in own}
     return _first(fields, *fields)
 
 

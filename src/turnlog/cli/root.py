@@ -5,15 +5,17 @@ import sys
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import click
+from click.shell_completion import shell_complete
 
 from turnlog import __version__
 from turnlog.errors import Ambiguous, TurnlogError
 from turnlog.store.paths import Store, open_store
 
 COMMANDS = ("ls", "entries", "raw", "inspect", "tail", "where", "schema", "completion")
+COMPLETE = "_TURNLOG_COMPLETE"
+"""Set by the script that `turnlog completion` prints."""
 
 
 class LazyGroup(click.Group):
@@ -28,10 +30,13 @@ class LazyGroup(click.Group):
         return import_module(f"turnlog.cli.{cmd_name}").command
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True)
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
 @click.option("--samples", is_flag=True, help="Use the sample sessions that come with turnlog.")
-@click.help_option("-h", "--help")
 @click.pass_context
 def root(ctx: click.Context, samples: bool) -> None:
     """Read, search, measure and edit the session files of Claude Code.
@@ -53,17 +58,28 @@ def samples_store() -> Store:
     return Store(Path(str(files("turnlog").joinpath("samples"))))
 
 
+def help_of(path: list[str]) -> str:
+    """The help text of a command, or of the root, laid out for 80 columns."""
+    command: click.Command = root
+    context = click.Context(root, info_name="turnlog", terminal_width=80)
+    context.help_option_names = ["-h", "--help"]
+    for name in path:
+        command = root.get_command(context, name) or command
+        context = click.Context(command, parent=context, info_name=name, terminal_width=80)
+    return command.get_help(context) + "\n"
+
+
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code; the one place where errors are printed."""
     try:
-        result: Any = root.main(arguments, prog_name="turnlog", standalone_mode=False)
-        sys.stdout.flush()
-        return result if isinstance(result, int) else 0
+        return _invoke(arguments)
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
     except TurnlogError as error:
         return _report(error)
     except click.ClickException as error:
         return _report_usage(error)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
         # Whoever read the output has seen enough; nothing may be written to it at exit.
@@ -71,6 +87,15 @@ def run(arguments: list[str]) -> int:
         return 0
     except OSError as error:
         return _report(TurnlogError(f"{error.filename or 'I/O'}: {error.strerror or error}"))
+
+
+def _invoke(arguments: list[str]) -> int:
+    if COMPLETE in os.environ:
+        return shell_complete(root, {}, "turnlog", COMPLETE, os.environ[COMPLETE])
+    with root.make_context("turnlog", arguments) as context:
+        root.invoke(context)
+    sys.stdout.flush()
+    return 0
 
 
 def _report(error: TurnlogError) -> int:

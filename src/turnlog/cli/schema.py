@@ -16,7 +16,7 @@ def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) 
 @click.argument("kind", required=False, shell_complete=_complete_kind)
 @click.option("--list", "as_list", is_flag=True, help="Print the names of the kinds.")
 def command(kind: str | None, as_list: bool) -> None:
-    """Print the JSON Schema of entry kind KIND, or of any entry.
+    """Print the JSON Schema of KIND, or of any entry.
 
     A system entry's kind is `system/` and its subtype, such as `system/compact_boundary`.
     """

@@ -18,9 +18,9 @@ from turnlog.store.watch import watch
 @json_option
 @click.pass_obj
 def command(store: Store, session: str | None, lines: int | None, as_json: bool) -> None:
-    """Follow SESSION, or all sessions, as they are written; Ctrl-C ends it.
+    """Follow SESSION, or all, as they are written.
 
-    With SESSION its last 10 lines come first, else only what is new.
+    Ctrl-C ends it. With SESSION its last 10 lines come first, else only what is new.
     """
     path = find_session(store, session).path if session else store.projects
     last = lines if lines is not None else 10 if session else 0

@@ -108,7 +108,11 @@ def _decode_unsound(line: Line) -> Decoded:
         problems.append("JSON, but not an object")
     if len(values) > 1:
         problems.append(f"{len(values)} values on one line")
-    entries = tuple(_entry(fields, misfits) for fields in objects)
+    entries: tuple[Entry, ...] = ()
+    try:
+        entries = tuple(_entry(fields, misfits) for fields in objects)
+    except RecursionError as error:
+        problems.append(_reason(error, line.is_whole))
     return Decoded(entries, tuple(problems), tuple(misfits))
 
 

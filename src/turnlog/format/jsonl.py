@@ -72,9 +72,11 @@ def read_lines_backwards(path: Path) -> Iterator[Line]:
             chunk = file.read(size)
             end = limit = len(chunk)
             while (newline := chunk.rfind(b"\n", 0, limit)) >= 0:
-                if raw := chunk[newline + 1 : end] + _join(unfinished):
-                    yield Line(raw, start + newline + 1, 0)
+                unfinished.append(chunk[newline + 1 : end])
+                raw = _join(unfinished)
                 unfinished.clear()
+                if raw:
+                    yield Line(raw, start + newline + 1, 0)
                 limit, end = newline, newline + 1
             unfinished.append(chunk[:end])
         if raw := _join(unfinished):

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from turnlog.format.blocks import Block, UnknownPart
 from turnlog.format.decode import Problem, decode_line, values_of
-from turnlog.format.entries import HookProgress, ProgressData
+from turnlog.format.entries import Entry, HookProgress, ProgressData
 from turnlog.format.fields import is_array, is_object
 from turnlog.format.fit import item_of, structs_of
-from turnlog.format.jsonl import read_lines
+from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import ATTACHMENTS, KINDS, kind_of, type_for
 from turnlog.format.tools import INPUTS, KNOWN_TOOLS, result_type_of
 
@@ -69,14 +69,21 @@ def survey_file(path: Path) -> Survey:
             Problem(path, line.number, line.offset, why) for why in decoded.problems
         ]
         survey.misfits.update(decoded.misfits)
-        objects = (value for value in values_of(line) if is_object(value))
-        for entry, value in zip(decoded.entries, objects, strict=True):
-            kind = kind_of(entry)
-            survey.kinds[kind] += 1
-            if version := value.get("version"):
-                survey.versions[str(version)] += 1
-            _walk(survey, kind.partition("/")[0], type_for(value), value)
+        survey.kinds.update(map(kind_of, decoded.entries))
+        try:
+            _count_values(survey, line, decoded.entries)
+        except RecursionError:
+            survey.problems.append(Problem(path, line.number, line.offset, "nested too deeply"))
     return survey
+
+
+def _count_values(survey: Survey, line: Line, entries: tuple[Entry, ...]) -> None:
+    objects = (value for value in values_of(line) if is_object(value))
+    # Not strict: a number of thousands of digits may leave an entry without its value.
+    for entry, value in zip(entries, objects, strict=False):
+        if version := value.get("version"):
+            survey.versions[str(version)] += 1
+        _walk(survey, kind_of(entry).partition("/")[0], type_for(value), value)
 
 
 def is_known_kind(name: str) -> bool:

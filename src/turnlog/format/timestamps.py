@@ -11,6 +11,6 @@ def parse_timestamp(text: str | None) -> datetime | None:
     """
     try:
         moment = datetime.fromisoformat(text or "")
-    except ValueError:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -109,7 +109,7 @@ def _live_session(path: Path) -> str | None:
         claim = json.loads(path.read_bytes())
         is_live = _is_running(int(path.stem), claim.get("procStart"))
         return claim.get("sessionId") if is_live else None
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, OverflowError):
         return None
 
 
@@ -208,9 +208,10 @@ def _title_text(entry: Entry) -> str | None:
 
 def _saved_title(path: Path) -> str | None:
     try:
-        return json.loads(title_file(path).read_bytes()).get("customTitle")
+        title = json.loads(title_file(path).read_bytes()).get("customTitle")
     except (OSError, ValueError, AttributeError):
         return None
+    return title if isinstance(title, str) else None
 
 
 def _typed_text(entry: User) -> str | None:

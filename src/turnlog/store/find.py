@@ -10,10 +10,9 @@ from turnlog.store.paths import Store
 
 def find_session(store: Store, text: str) -> SessionFile:
     """The session that `text` names."""
-    path = Path(text).expanduser()
-    if path.is_file():
+    if path := _file_at(text):
         return locate_session(path)
-    if path.suffix == ".jsonl" or "/" in text:
+    if text.endswith(".jsonl") or "/" in text:
         raise NotFound(f"no such file: {text}", "turnlog ls")
     sessions = list_sessions(store)
     if text == "last" and sessions:
@@ -28,6 +27,14 @@ def find_session(store: Store, text: str) -> SessionFile:
     if len(matches) > 1:
         raise Ambiguous(f"{text!r} matches {len(matches)} sessions", list(map(_candidate, matches)))
     return matches[0]
+
+
+def _file_at(text: str) -> Path | None:
+    try:
+        path = Path(text).expanduser()
+        return path if path.is_file() else None
+    except (OSError, RuntimeError):  # a title may be too long for a path, or start with a tilde
+        return None
 
 
 def _with_id(sessions: Iterable[SessionFile], text: str) -> list[SessionFile]:

@@ -55,9 +55,11 @@ class Store:
     def session_files(self) -> Iterator[Path]:
         """Every session file; those of sub-agents are not sessions of their own."""
         for project in _folders(self.projects):
-            for entry in os.scandir(project):
-                if is_session_name(entry.name):
-                    yield Path(entry.path)
+            with os.scandir(project) as found:
+                files = [
+                    each.path for each in found if is_session_name(each.name) and each.is_file()
+                ]
+            yield from map(Path, files)
 
 
 def open_store(environment: Mapping[str, str] = os.environ) -> Store:
@@ -119,12 +121,12 @@ def adjacent_subagents(project: Path) -> list[Path]:
     return sorted(project.glob("agent-*.jsonl"))
 
 
-def _folders(parent: Path) -> Iterator[str]:
+def _folders(parent: Path) -> list[str]:
     try:
-        found = sorted(entry.path for entry in os.scandir(parent) if entry.is_dir())
+        with os.scandir(parent) as found:
+            return sorted(each.path for each in found if each.is_dir())
     except (FileNotFoundError, NotADirectoryError):
-        return
-    yield from found
+        return []
 
 
 def _utf16_units(text: str) -> list[int]:

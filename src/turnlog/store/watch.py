@@ -78,7 +78,7 @@ def watch(
         # Where none is told, look at every file: some file systems do not tell.
         changed = {Path(name) for _, name in changes}
         for each in _files_at(path, is_wanted):
-            if not changed or each in changed:
+            if not changed or each.absolute() in changed:
                 yield from ((each, line) for line in follower.read_new(each))
 
 

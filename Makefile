@@ -1,0 +1,61 @@
+# Everything is set up inside this folder: .venv for packages, .cache for what is downloaded or made.
+PYTHON ?= python3
+BIN := .venv/bin
+
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export RUFF_CACHE_DIR := $(CURDIR)/.cache/ruff
+export IMPORT_LINTER_CACHE_DIR := $(CURDIR)/.cache/import-linter
+export npm_config_cache := $(CURDIR)/.cache/npm
+export TMPDIR := $(CURDIR)/.cache/tmp
+
+.PHONY: run test check lint types imports tests docs bench clean
+
+run: .venv/installed  ## list your sessions, or samples if there are none
+	@$(BIN)/turnlog
+
+test: check  ## all that CI runs
+
+check: lint types imports tests
+
+lint: .venv/developing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/cog -P -I scripts --check README.md docs/commands.md
+
+types: .venv/developing
+	$(BIN)/basedpyright
+
+imports: .venv/developing
+	$(BIN)/lint-imports --cache-dir .cache/import-linter
+
+tests: .venv/developing
+	$(BIN)/pytest -q -n 2
+
+docs: .venv/developing  ## lay out help, command reference and pictures anew
+	$(BIN)/python scripts/stored_help.py
+	$(BIN)/cog -P -r -I scripts README.md docs/commands.md
+	$(BIN)/python scripts/pictures.py
+
+bench: .venv/developing  ## measure against a peer, on generated sessions
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf .venv .cache .hypothesis dist
+
+# pip comes from the system: a virtual environment of Debian's Python has none of its own.
+.venv/bin/python:
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "turnlog needs Python 3.11 or newer; try: make PYTHON=python3.11")'
+	@$(PYTHON) -m venv --without-pip .venv
+
+.venv/installed: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Setting up turnlog in .venv ..." >&2
+	@$(PYTHON) -m pip --python .venv/bin/python install --quiet --editable .
+	@touch $@
+
+.venv/developing: pyproject.toml constraints.txt | .venv/bin/python
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) -m pip --python .venv/bin/python install --quiet --editable '.[dev]'
+	@touch $@ .venv/installed

@@ -1,0 +1,86 @@
+"""Run programs: how long they take and how much memory all their processes hold together."""
+
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SAMPLE_EVERY = 0.01
+
+
+@dataclass
+class Job:
+    """A program to measure, and what was measured of it so far."""
+
+    name: str
+    command: Sequence[str | Path]
+    environment: Mapping[str, str]
+    size: int = 0
+    """Bytes that it reads, where a rate says something."""
+    times: list[float] = field(default_factory=list[float])
+    peak: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """The best time: other work on the machine only ever adds to it."""
+        return min(self.times)
+
+
+def measure(jobs: Sequence[Job], rounds: int) -> None:
+    """Time the jobs in turn, several times over, so that all meet the same load; then memory."""
+    for _ in range(rounds):
+        for job in jobs:
+            job.times.append(_time(job))
+    for job in jobs:
+        job.peak = _peak(job)
+
+
+def _time(job: Job) -> float:
+    start = time.perf_counter()
+    with _start(job) as process:
+        _require_success(job, process.wait())
+    return time.perf_counter() - start
+
+
+def _peak(job: Job) -> int:
+    """The most bytes held at one time, each shared page counted once, by regular samples."""
+    peak = 0
+    with _start(job) as process:
+        while process.poll() is None:
+            peak = max(peak, sum(map(_held, _family(process.pid))))
+            time.sleep(SAMPLE_EVERY)
+        _require_success(job, process.returncode)
+    return peak
+
+
+def _start(job: Job) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(job.command, env=job.environment, stdout=subprocess.DEVNULL)
+
+
+def _require_success(job: Job, code: int) -> None:
+    if code:
+        raise SystemExit(f"{job.name}: exit code {code}")
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all that it started."""
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        children = [int(child) for task in tasks for child in _words(task / "children")]
+    except OSError:
+        return []
+    return [pid, *(member for child in children for member in _family(child))]
+
+
+def _held(pid: int) -> int:
+    """What a process holds, with its share of the pages it has in common with others."""
+    try:
+        words = _words(Path(f"/proc/{pid}/smaps_rollup"))
+        return int(words[words.index("Pss:") + 1]) * 1024
+    except (OSError, ValueError):  # it ended meanwhile
+        return 0
+
+
+def _words(path: Path) -> list[str]:
+    return path.read_text().split()

@@ -1,0 +1,175 @@
+"""Measure turnlog beside a peer on generated sessions: `make bench`.
+
+All figures come from one run, because machines differ and change; the aims are ratios. The table is
+printed and kept in bench/results.md.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from generate import UNITS, default_sessions, generate, parse_size
+from measure import Job, measure
+from peer import ARGUMENTS, install_ccusage
+
+HERE = Path(__file__).parent
+CACHE = HERE.parent / ".cache/bench"
+RESULTS = HERE / "results.md"
+PYTHON = Path(sys.executable)
+TURNLOG = PYTHON.parent / "turnlog"
+MANY_SESSIONS = 3000
+MANY_SIZE = 500 * UNITS["MB"]
+PEAK_LIMIT = 150 * UNITS["MB"]
+QUICK_ROUNDS = 8
+"""How many times as often jobs of a few milliseconds are measured."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured job and the aims it is held to, each a value that it should not exceed."""
+
+    job: Job
+    against: str = ""
+    seconds: float | None = None
+    peak: int | None = None
+
+
+def main() -> None:
+    options = _options()
+    large = _store("large", options.size, default_sessions(options.size))
+    many = _store("many", MANY_SIZE, MANY_SESSIONS)
+    rows = [*_scans(large, options.rounds), *_lists(many, options.rounds), *_starts(options.rounds)]
+    text = _report(rows, large, many)
+    RESULTS.write_text(text)
+    print(text)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure turnlog beside a peer.")
+    size = os.environ.get("BENCH_SIZE", "1GB")
+    parser.add_argument("--size", type=parse_size, default=size, help="or BENCH_SIZE; default: 1GB")
+    parser.add_argument("--rounds", type=int, default=5)
+    return parser.parse_args()
+
+
+def _store(name: str, size: int, sessions: int) -> Path:
+    """A generated store, made anew only where it would come out different."""
+    folder, stamp = CACHE / name, CACHE / f"{name}.json"
+    sources = b"".join((HERE / f"{module}.py").read_bytes() for module in GENERATOR)
+    wanted = json.dumps([size, sessions, hashlib.sha256(sources).hexdigest()])
+    if not stamp.exists() or stamp.read_text() != wanted:
+        print(f"Writing {size / UNITS['MB']:,.0f} MB of sessions to {folder}", file=sys.stderr)
+        stamp.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        generate(folder, size, sessions)
+        stamp.write_text(wanted)
+    return folder
+
+
+def _scans(store: Path, rounds: int) -> Iterator[Row]:
+    """Jobs that read every byte of a store."""
+    scan = (PYTHON, HERE / "scan.py")
+    lines = _job("read lines", (*scan, "read", "1", store), store)
+    alone = _job("decode entries, 1 process", (*scan, "decode", "1", store), store)
+    shared = _job("decode entries, 2 processes", (*scan, "decode", "2", store), store)
+    survey = _job("turnlog inspect --all", (TURNLOG, "inspect", "--all"), store)
+    found = install_ccusage(CACHE / "ccusage")
+    peers = [_job(name, (path, *ARGUMENTS), store) for name, path in found.items()]
+    measure([lines, alone, shared, survey, *peers], rounds)
+    best = min(peer.seconds for peer in peers) if peers else None
+    yield Row(lines, peak=PEAK_LIMIT)
+    yield Row(alone, peak=PEAK_LIMIT)
+    yield Row(shared, "ccusage" if peers else "ccusage (not measured: no npm)", best, PEAK_LIMIT)
+    yield Row(survey, peak=PEAK_LIMIT)
+    yield from map(Row, peers)
+
+
+def _lists(store: Path, rounds: int) -> Iterator[Row]:
+    """Jobs that look at the ends of many files."""
+    recent = _job(f"turnlog ls, of {MANY_SESSIONS:,}", (TURNLOG, "ls"), store)
+    full = _job(f"turnlog ls --limit 0, {MANY_SESSIONS:,}", (TURNLOG, "ls", "--limit", "0"), store)
+    recent.size = full.size = 0
+    measure([recent, full], rounds)
+    yield Row(recent, "0.5 s", 0.5, PEAK_LIMIT)
+    yield Row(full, peak=PEAK_LIMIT)
+
+
+def _starts(rounds: int) -> Iterator[Row]:
+    """Jobs that only start."""
+    bare = _job("python -c pass", (PYTHON, "-c", "pass"))
+    usage = _job("turnlog --help", (TURNLOG, "--help"))
+    measure([bare, usage], QUICK_ROUNDS * rounds)
+    yield Row(usage, "3 × python", 3 * bare.seconds)
+    yield Row(bare)
+
+
+def _job(name: str, command: Sequence[str | Path], store: Path | None = None) -> Job:
+    home = CACHE / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
+    if store is None:
+        return Job(name, command, environment)
+    environment["CLAUDE_CONFIG_DIR"] = str(store)
+    return Job(name, command, environment, _size(store)[1])
+
+
+def _size(store: Path) -> tuple[int, int]:
+    sizes = [path.stat().st_size for path in store.rglob("*.jsonl")]
+    return len(sizes), sum(sizes)
+
+
+def _report(rows: list[Row], *stores: Path) -> str:
+    sizes = [
+        f"{count:,} files of {size / UNITS['MB']:,.0f} MB" for count, size in map(_size, stores)
+    ]
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+    return (
+        f"# Measured on {datetime.now(UTC):%Y-%m-%d}\n\n"
+        f"{machine}, Python {platform.python_version()}. The best of several rounds of each job, "
+        f"start-up included. Read: {sizes[0]}; listed: {sizes[1]}.\n\n{_table(rows)}"
+    )
+
+
+def _table(rows: list[Row]) -> str:
+    head = ("job", "seconds", "MB/s", "time against its aim", "peak MB", "peak against 150 MB")
+    cells = [head, *map(_cells, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rule = tuple("-" * width for width in widths)
+    return "".join(
+        "| " + " | ".join(map(str.ljust, row, widths)) + " |\n"
+        for row in (cells[0], rule, *cells[1:])
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    job = row.job
+    time_aim = _against(job.seconds, row.seconds) + f" {row.against}" if row.against else ""
+    return (
+        job.name,
+        f"{job.seconds:.3f}",
+        f"{job.size / job.seconds / UNITS['MB']:,.0f}" if job.size else "",
+        time_aim,
+        f"{job.peak / UNITS['MB']:.0f}",
+        _against(job.peak, row.peak),
+    )
+
+
+def _against(value: float, aim: float | None) -> str:
+    if aim is None:
+        return ""
+    return f"{'✓' if value <= aim else '✗'} {value / aim:.2f} ×"
+
+
+GENERATOR = ("generate", "lines", "clients", "texts")
+"""The modules that decide what a generated store holds."""
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Draw docs/terminal.svg from what turnlog prints for its sample sessions, in a real terminal."""
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+WIDTH = 92
+SCREEN = ("ls", "entries last")
+# The library's own frame loads a font from elsewhere; this one is satisfied with the reader's.
+FONT = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+
+
+def main() -> None:
+    """Draw the picture."""
+    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
+    for arguments in SCREEN:
+        console.print(Text.assemble(("$ ", "green"), (f"turnlog {arguments}", "bold")))
+        lines = output_of(arguments).splitlines()
+        console.print(Text.from_ansi("\n".join(lines[:16])), overflow="crop", no_wrap=True)
+        console.print()
+    drawing = console.export_svg(title="turnlog", theme=MONOKAI, code_format=frame())
+    Path("docs/terminal.svg").write_text(drawing, "utf-8")
+
+
+def output_of(arguments: str) -> str:
+    """What a command writes to a terminal, colours included."""
+    environment = os.environ | {"COLUMNS": str(WIDTH), "TZ": "UTC", "TERM": "xterm-256color"}
+    command = [sys.executable, "-m", "turnlog", "--samples", *arguments.split()]
+    reader, writer = pty.openpty()
+    with subprocess.Popen(command, stdout=writer, env=environment):
+        os.close(writer)
+        return b"".join(_chunks(reader)).decode()
+
+
+def _chunks(reader: int) -> Iterator[bytes]:
+    """A terminal whose other end was closed says so with an error, not an end of file."""
+    with suppress(OSError):
+        while chunk := os.read(reader, 65536):
+            yield chunk
+
+
+def frame() -> str:
+    """The frame of the picture, without the part that loads a font."""
+    from rich._export_format import CONSOLE_SVG_FORMAT
+
+    start = CONSOLE_SVG_FORMAT.index("@font-face")
+    end = CONSOLE_SVG_FORMAT.index(".{unique_id}-matrix")
+    return (CONSOLE_SVG_FORMAT[:start] + CONSOLE_SVG_FORMAT[end:]).replace(
+        "Fira Code, monospace", FONT
+    )
+
+
+if __name__ == "__main__":
+    main()

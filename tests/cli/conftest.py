@@ -1,0 +1,42 @@
+"""The command line run in this process, on a store of its own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from turnlog.cli.root import run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+class Run(Protocol):
+    def __call__(self, *arguments: str) -> Outcome: ...
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of one project in an empty store, which the command line uses."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TZ", "UTC")
+    folder = tmp_path / "projects" / "-home-ada-shop"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def turnlog(project: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> Outcome:
+        capfd.readouterr()
+        code = run(list(arguments))
+        printed = capfd.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return call

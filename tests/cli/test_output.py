@@ -1,0 +1,41 @@
+"""Text for a terminal."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from turnlog.cli.output import age, fit, size
+
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("past", "text"),
+    [
+        (timedelta(seconds=5), "5s"),
+        (timedelta(minutes=59), "59m"),
+        (timedelta(hours=23), "23h"),
+        (timedelta(days=6), "6d"),
+        (timedelta(days=20), "2w"),
+        (timedelta(days=800), "2y"),
+        (timedelta(seconds=-5), "0s"),
+    ],
+)
+def test_an_age_has_one_unit(past: timedelta, text: str) -> None:
+    assert age(NOW - past, NOW) == text
+
+
+def test_wide_characters_take_two_cells() -> None:
+    assert fit("日本語", 6) == "日本語"
+    assert fit("日本語", 4) == "日 …"
+    assert fit("abc", 0) == ""
+
+
+def test_sizes_are_short() -> None:
+    assert [size(n) for n in (0, 999, 1000, 123_456, 5_000_000)] == [
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "123 kB",
+        "5.0 MB",
+    ]

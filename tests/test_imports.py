@@ -1,0 +1,39 @@
+"""What is loaded when: a contract on import order cannot see whether an import is late."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"click", "rich", "watchfiles", "msgspec", "multiprocessing", "asyncio"}
+
+
+def loaded_by(code: str) -> set[str]:
+    report = "import sys, json; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    found = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True
+    )
+    return {name.partition(".")[0] for name in json.loads(found.stderr.splitlines()[-1])}
+
+
+def test_import_turnlog_loads_nothing_heavy() -> None:
+    assert not loaded_by("import turnlog") & HEAVY
+
+
+def test_help_loads_neither_click_nor_msgspec() -> None:
+    code = "import sys; sys.argv = ['turnlog', '--help']; from turnlog.cli.main import main; main()"
+    assert not loaded_by(code) & HEAVY
+
+
+@pytest.mark.parametrize("module", ["format.survey", "store.catalog", "store.watch"])
+def test_the_core_loads_no_front_end(module: str) -> None:
+    assert not loaded_by(f"import turnlog.{module}") & {"click", "rich", "watchfiles"}
+
+
+def test_public_names_resolve() -> None:
+    import turnlog
+
+    assert all(getattr(turnlog, name) for name in turnlog.__all__)
+    with pytest.raises(AttributeError):
+        _ = turnlog.nosuch

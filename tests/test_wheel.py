@@ -1,0 +1,32 @@
+"""The built wheel, installed into an empty environment, runs with the core dependencies alone."""
+
+import json
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def call(*command: str | Path) -> str:
+    found = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
+    call(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT)
+    (wheel,) = tmp_path.glob("*.whl")
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=True)
+    python = environment / "bin" / "python"
+    call(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel)
+    turnlog = environment / "bin" / "turnlog"
+    sessions = json.loads(call(turnlog, "--samples", "ls", "--json"))
+    assert len(sessions) == 5
+    for session in sessions:
+        assert call(turnlog, "entries", session["path"])
+        assert call(turnlog, "inspect", session["path"])
+    installed = json.loads(call(python, "-m", "pip", "list", "--format", "json"))
+    assert "pytest" not in {each["name"] for each in installed}
