@@ -93,6 +93,13 @@ def test_ls_as_json_tells_all_it_knows(project: Path, turnlog: Run) -> None:
     }
 
 
+def test_ls_keeps_apart_folders_that_name_the_same_directory(project: Path, turnlog: Run) -> None:
+    write(project)
+    (project.parent / "-old-place").mkdir()
+    write(project.parent / "-old-place", OTHER)
+    assert len(turnlog("ls").out.splitlines()) == 4
+
+
 def test_ls_limits_and_says_so(project: Path, turnlog: Run) -> None:
     write(project, ID)
     write(project, OTHER)

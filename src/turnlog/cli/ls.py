@@ -52,7 +52,7 @@ def command(
     if as_json:
         echo_json([_as_json(row) for row in rows])
         return
-    for cwd, members in _grouped(rows).items():
+    for cwd, members in _grouped(rows):
         click.echo(click.style(cwd, bold=True))
         for row in members:
             click.echo(_text(row, width()))
@@ -90,12 +90,12 @@ def _rows(store: Store, sessions: list[SessionFile]) -> Iterator[Row]:
         yield Row(session, describe(session), subagents, session.id in live)
 
 
-def _grouped(rows: list[Row]) -> dict[str, list[Row]]:
+def _grouped(rows: list[Row]) -> list[tuple[str, list[Row]]]:
     """Rows by the directory of their project; the project active last comes first."""
     folders: dict[Path, list[Row]] = {}
     for row in rows:
         folders.setdefault(row.session.path.parent, []).append(row)
-    return {_directory(folder, members): members for folder, members in folders.items()}
+    return [(_directory(folder, members), members) for folder, members in folders.items()]
 
 
 def _directory(folder: Path, rows: list[Row]) -> str:
@@ -108,19 +108,19 @@ def _text(row: Row, columns: int) -> str:
     about, session = row.about, row.session
     title = plain(about.title) or "(empty)"
     before = f"  {session.id[:8]}  {age(session.last_active):>4}  "
-    marks = ("● live " if row.live else "") + _agents(row.subagents)
-    after = f"  {marks}{size(session.size):>7}"
+    marks = ("  ● live" if row.live else "") + _agents(row.subagents)
+    after = f"  {size(session.size):>7}"
     if columns >= 110:
         after = f"  {fit(about.branch or '', 16)}{after}"
     if columns >= 140:
         model = fit((about.model or "").removeprefix("claude-"), 20)
         after = f"  {model}  {about.version or '':8}{after}"
-    shown = fit(title, columns - len(before) - len(after))
-    return f"{dim(before)}{shown}{dim(after)}"
+    shown = fit(title, columns - len(before) - len(marks) - len(after))
+    return f"{dim(before)}{shown}{click.style(marks, fg='green')}{dim(after)}"
 
 
 def _agents(count: int) -> str:
-    return f"+{count} agent{'s' if count > 1 else ''} " if count else ""
+    return f"  +{count} agent{'s' if count > 1 else ''}" if count else ""
 
 
 def _as_json(row: Row) -> dict[str, Any]:

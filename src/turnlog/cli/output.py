@@ -1,9 +1,10 @@
 """Text for a terminal: columns that fit its width, ages, sizes, and text that cannot harm it."""
 
 import json
+import os
 import re
-import shutil
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,8 +16,13 @@ STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
 def width() -> int:
-    """How many columns there are to fill."""
-    return shutil.get_terminal_size((100, 24)).columns
+    """How many columns there are to fill: those of the terminal, even if a pipe is in between."""
+    if columns := os.environ.get("COLUMNS"):
+        return int(columns) if columns.isdigit() else 80
+    for descriptor in (1, 2, 0):
+        with suppress(OSError):
+            return os.get_terminal_size(descriptor).columns
+    return 100
 
 
 def plain(text: str | None) -> str:

@@ -1,0 +1,53 @@
+"""Fixtures for all tests: an isolated store, and every session file that there is to test against.
+
+`TURNLOG_CORPUS` names a folder of further session files, `TURNLOG_EXAMPLES` how many examples each
+law is tried with.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from turnlog.store.paths import Store
+
+ROOT = Path(__file__).parent
+SAMPLES = ROOT.parent / "src" / "turnlog" / "samples"
+
+settings.register_profile("turnlog", deadline=None)
+settings.load_profile("turnlog")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """An empty store, which `open_store` opens."""
+    root = tmp_path / "home"
+    (root / "projects").mkdir(parents=True)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(root))
+    return Store(root)
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file to write again for each example of a law."""
+    return tmp_path_factory.mktemp("scratch") / "file.jsonl"
+
+
+def session_files() -> list[Path]:
+    """The samples, the tests' own data, and the corpus if one is named."""
+    folders = [SAMPLES, ROOT / "data"]
+    if corpus := os.environ.get("TURNLOG_CORPUS"):
+        folders.append(Path(corpus))
+    return sorted(path for folder in folders for path in folder.rglob("*.jsonl"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes `session_file` for each of them."""
+    if "session_file" in metafunc.fixturenames:
+        files = session_files()
+        metafunc.parametrize("session_file", files, ids=[_short(path) for path in files])
+
+
+def _short(path: Path) -> str:
+    return "/".join(path.parts[-4:])
