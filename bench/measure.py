@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 SAMPLE_EVERY = 0.01
 
@@ -20,6 +21,7 @@ class Job:
     """Bytes that it reads, where a rate says something."""
     times: list[float] = field(default_factory=list[float])
     peak: int = 0
+    """Bytes of memory; 0 where it was not measured."""
 
     @property
     def seconds(self) -> float:
@@ -28,12 +30,27 @@ class Job:
 
 
 def measure(jobs: Sequence[Job], rounds: int) -> None:
-    """Time the jobs in turn, several times over, so that all meet the same load; then memory."""
-    for _ in range(rounds):
-        for job in jobs:
+    """Time the jobs in turn, several times over, so that all meet the same load.
+
+    The order changes, because a job may run slower behind one that left much memory to clear.
+    """
+    for number in range(rounds):
+        for job in Random(number).sample(jobs, len(jobs)):
             job.times.append(_time(job))
+
+
+def measure_peaks(jobs: Sequence[Job]) -> None:
+    """Find the most memory that a job and all that it starts hold, in runs that are not timed."""
     for job in jobs:
-        job.peak = _peak(job)
+        _sample(job)
+
+
+def _sample(job: Job) -> None:
+    with _start(job) as process:
+        while process.poll() is None:
+            job.peak = max(job.peak, sum(map(_held, _family(process.pid))))
+            time.sleep(SAMPLE_EVERY)
+        _require_success(job, process.returncode)
 
 
 def _time(job: Job) -> float:
@@ -43,19 +60,9 @@ def _time(job: Job) -> float:
     return time.perf_counter() - start
 
 
-def _peak(job: Job) -> int:
-    """The most bytes held at one time, each shared page counted once, by regular samples."""
-    peak = 0
-    with _start(job) as process:
-        while process.poll() is None:
-            peak = max(peak, sum(map(_held, _family(process.pid))))
-            time.sleep(SAMPLE_EVERY)
-        _require_success(job, process.returncode)
-    return peak
-
-
 def _start(job: Job) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(job.command, env=job.environment, stdout=subprocess.DEVNULL)
+    nowhere = subprocess.DEVNULL
+    return subprocess.Popen(job.command, env=job.environment, stdout=nowhere, stderr=nowhere)
 
 
 def _require_success(job: Job, code: int) -> None:
@@ -74,10 +81,10 @@ def _family(pid: int) -> list[int]:
 
 
 def _held(pid: int) -> int:
-    """What a process holds, with its share of the pages it has in common with others."""
+    """The most that a process has held so far; pages in common count in each process."""
     try:
-        words = _words(Path(f"/proc/{pid}/smaps_rollup"))
-        return int(words[words.index("Pss:") + 1]) * 1024
+        words = _words(Path(f"/proc/{pid}/status"))
+        return int(words[words.index("VmHWM:") + 1]) * 1024
     except (OSError, ValueError):  # it ended meanwhile
         return 0
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from generate import UNITS, default_sessions, generate, parse_size
-from measure import Job, measure
+from measure import Job, measure, measure_peaks
 from peer import ARGUMENTS, install_ccusage
 
 HERE = Path(__file__).parent
@@ -83,7 +83,12 @@ def _scans(store: Path, rounds: int) -> Iterator[Row]:
     survey = _job("turnlog inspect --all", (TURNLOG, "inspect", "--all"), store)
     found = install_ccusage(CACHE / "ccusage")
     peers = [_job(name, (path, *ARGUMENTS), store) for name, path in found.items()]
-    measure([lines, alone, shared, survey, *peers], rounds)
+    jobs = [lines, alone, shared, survey, *peers]
+    size = _size(store)[1]
+    for job in jobs:
+        job.size = size
+    measure(jobs, rounds)
+    measure_peaks(jobs)
     best = min(peer.seconds for peer in peers) if peers else None
     yield Row(lines, peak=PEAK_LIMIT)
     yield Row(alone, peak=PEAK_LIMIT)
@@ -96,8 +101,8 @@ def _lists(store: Path, rounds: int) -> Iterator[Row]:
     """Jobs that look at the ends of many files."""
     recent = _job(f"turnlog ls, of {MANY_SESSIONS:,}", (TURNLOG, "ls"), store)
     full = _job(f"turnlog ls --limit 0, {MANY_SESSIONS:,}", (TURNLOG, "ls", "--limit", "0"), store)
-    recent.size = full.size = 0
     measure([recent, full], rounds)
+    measure_peaks([recent, full])
     yield Row(recent, "0.5 s", 0.5, PEAK_LIMIT)
     yield Row(full, peak=PEAK_LIMIT)
 
@@ -115,10 +120,8 @@ def _job(name: str, command: Sequence[str | Path], store: Path | None = None) ->
     home = CACHE / "home"
     home.mkdir(parents=True, exist_ok=True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
-    if store is None:
-        return Job(name, command, environment)
-    environment["CLAUDE_CONFIG_DIR"] = str(store)
-    return Job(name, command, environment, _size(store)[1])
+    environment["CLAUDE_CONFIG_DIR"] = str(store or home)
+    return Job(name, command, environment)
 
 
 def _size(store: Path) -> tuple[int, int]:
@@ -157,7 +160,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{job.seconds:.3f}",
         f"{job.size / job.seconds / UNITS['MB']:,.0f}" if job.size else "",
         time_aim,
-        f"{job.peak / UNITS['MB']:.0f}",
+        f"{job.peak / UNITS['MB']:.0f}" if job.peak else "",
         _against(job.peak, row.peak),
     )
 

@@ -66,9 +66,9 @@ def make_pools(rng: Random, count: int = 1500) -> Pools:
         answers=writer.texts(count, 150, 1.3),
         thoughts=writer.texts(count, 150, 1.2),
         signatures=[_signature(rng) for _ in range(count // 4)],
-        outputs=writer.texts(count, 180, 1.5),
-        messages=writer.texts(count, 2300, 1.3),
-        attachments=writer.texts(count, 400, 1.5),
+        outputs=writer.texts(count, 140, 1.5),
+        messages=writer.texts(count, 2100, 1.3),
+        attachments=writer.texts(count, 450, 1.5),
     )
 
 
@@ -113,13 +113,13 @@ def _signature(rng: Random) -> str:
 
 def _bash(writer: _Writer) -> Call:
     command = {"command": writer.text(80, 0.9), "description": "Run the tests"}
-    out = writer.text(350, 1.8, 30_000)
+    out = writer.text(400, 1.8, 30_000)
     result = {"stdout": out, "stderr": "", "interrupted": False, "isImage": False}
     return Call("Bash", dump(command), dump(out), dump(result))
 
 
 def _read(writer: _Writer) -> Call:
-    path, text = writer.path(), writer.text(2600, 1.3)
+    path, text = writer.path(), writer.text(3000, 1.4)
     lines = text.split("\n")
     numbered = "\n".join(f"{n:>6}→{line}" for n, line in enumerate(lines, 1))
     count = len(lines)
@@ -136,7 +136,7 @@ def _edit(writer: _Writer) -> Call:
     lines = [f"-{line}" for line in old.split("\n")] + [f"+{line}" for line in new.split("\n")]
     hunk = {"oldStart": 9, "oldLines": 9, "newStart": 9, "newLines": 9, "lines": lines}
     rest = {"structuredPatch": [hunk], "userModified": False, "replaceAll": False}
-    original = None if writer.rng.random() < 0.18 else writer.text(7000, 1.2, 100_000)
+    original = None if writer.rng.random() < 0.18 else writer.text(8000, 1.2, 100_000)
     call = {"file_path": path, "old_string": old, "new_string": new, "replace_all": False}
     content = f"The file {path} has been updated successfully."
     return Call("Edit", dump(call), dump(content), dump(change | {"originalFile": original} | rest))

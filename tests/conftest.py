@@ -14,8 +14,12 @@ from turnlog.store.paths import Store
 
 ROOT = Path(__file__).parent
 SAMPLES = ROOT.parent / "src" / "turnlog" / "samples"
+CLIENT_FILES = sorted([*ROOT.glob("data/client/*.jsonl"), *SAMPLES.glob("projects/**/*.jsonl")])
+"""Files as clients write them, without damage."""
 
-settings.register_profile("turnlog", deadline=None)
+settings.register_profile(
+    "turnlog", deadline=None, max_examples=int(os.environ.get("TURNLOG_EXAMPLES", "100"))
+)
 settings.load_profile("turnlog")
 
 

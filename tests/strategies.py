@@ -5,6 +5,7 @@ newline at their end; files put it there.
 """
 
 import json
+import os
 from types import NoneType
 from typing import Any, get_args, get_origin
 
@@ -19,6 +20,8 @@ from turnlog.format.kinds import ATTACHMENTS, KINDS
 
 Fields = dict[str, Any]
 
+EXAMPLES = int(os.environ.get("TURNLOG_EXAMPLES", "500"))
+"""How many examples each law is tried with."""
 MARK = b"\xef\xbb\xbf"
 DEPTHS = (10, 100, 400, 480, 900, 990, 1000, 1100, 5000)
 """How deep values nest: around the limits of recursion, and far beyond."""

@@ -65,7 +65,7 @@ def read_entries(path: Path, problems: list[Problem] | None = None) -> Iterator[
 def decode_line(line: Line) -> Decoded:
     """Decode what a line holds."""
     try:
-        return Decoded((_decode_sound(line.raw),))
+        return _decode_sound(line.raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_unsound(line)
 
@@ -78,12 +78,14 @@ def values_of(line: Line) -> list[Any]:
         return _values(_text(line.raw, []), line.is_whole, [])
 
 
-def _decode_sound(raw: bytes) -> Entry:
+def _decode_sound(raw: bytes) -> Decoded:
     head = _decode_head(raw)
     kind = type_named(head.type, head.subtype)
-    if kind is Unknown:
-        return _entry(_decode_any(raw), [])
-    return _decoder(kind).decode(raw)
+    if kind is not Unknown:
+        return Decoded((_decoder(kind).decode(raw),))
+    misfits: list[str] = []
+    entry = _entry(_decode_any(raw), misfits)
+    return Decoded((entry,), (), tuple(misfits))
 
 
 @cache
@@ -156,5 +158,5 @@ def _reason(error: Exception, is_whole: bool) -> str:
     if not is_whole:
         return "the last line is torn"
     if isinstance(error, json.JSONDecodeError):
-        return f"not JSON: {error.msg} at column {error.colno}"
+        return f"not JSON: {error.msg.removesuffix(' at')} at column {error.pos + 1}"
     return f"not JSON: {error}"

@@ -20,7 +20,7 @@ def fit(kind: Any, value: Any, misfits: list[str], path: str = "") -> Any:
     """
     try:
         return msgspec.convert(value, kind)
-    except ValidationError:
+    except (ValidationError, UnicodeEncodeError):  # the latter for a lone surrogate in a name
         pass
     structs = structs_of(kind)
     if UnknownPart in structs:

@@ -16,6 +16,7 @@ from turnlog.errors import Conflict
 
 CHUNK = 1 << 16
 PRIVATE = 0o600
+PROBE = 256
 
 
 class Line(NamedTuple):
@@ -48,6 +49,23 @@ class FileState(NamedTuple):
     def of(cls, path: Path) -> "FileState":
         found = path.stat()
         return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+class Bookmark(NamedTuple):
+    """How far a file was read, and the bytes before that: they tell whether it is the same file."""
+
+    offset: int = 0
+    probe: bytes = b""
+
+    @classmethod
+    def at(cls, path: Path, offset: int) -> "Bookmark":
+        with path.open("rb") as file:
+            file.seek(max(0, offset - PROBE))
+            return cls(offset, file.read(min(PROBE, offset)))
+
+    def holds(self, path: Path) -> bool:
+        """Whether what was read is still there, so that only what follows is new."""
+        return Bookmark.at(path, self.offset) == self
 
 
 def read_lines(path: Path, start: int = 0) -> Iterator[Line]:

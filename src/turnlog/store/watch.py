@@ -8,33 +8,25 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
 
 from turnlog.errors import NotFound
-from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
+from turnlog.format.jsonl import Bookmark, Line, read_lines, read_lines_backwards
 
-PROBE = 256
-"""How many bytes before the place where reading stopped tell whether the file is the same."""
 POLL_MS = 1000
-
-
-class _Place(NamedTuple):
-    offset: int
-    probe: bytes
 
 
 class Follower:
     """Remembers how far each file has been read."""
 
     def __init__(self) -> None:
-        self._places: dict[Path, _Place] = {}
+        self._places: dict[Path, Bookmark] = {}
 
     def skip(self, path: Path, but: int) -> None:
         """Take the whole lines of a file as read, but for the last few."""
         whole = (line for line in read_lines_backwards(path) if line.is_whole)
         last = list(islice(whole, max(but, 1)))
         start = 0 if not last else last[-1].offset if but else last[0].end
-        self._places[path] = _Place(start, _bytes_before(path, start))
+        self._places[path] = Bookmark.at(path, start)
 
     def read_new(self, path: Path) -> Iterator[Line]:
         """Yield the whole lines that a file has gained since it was last read."""
@@ -45,15 +37,13 @@ class Follower:
                     break
                 end = line.end
                 yield line
-            self._places[path] = _Place(end, _bytes_before(path, end))
+            self._places[path] = Bookmark.at(path, end)
         except FileNotFoundError:
             self._places.pop(path, None)
 
     def _start_of_new(self, path: Path) -> int:
-        place = self._places.get(path)
-        if place is None or _bytes_before(path, place.offset) != place.probe:
-            return 0
-        return place.offset
+        place = self._places.get(path, Bookmark())
+        return place.offset if place.holds(path) else 0
 
 
 def watch(
@@ -86,9 +76,3 @@ def _files_at(path: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
     if not path.is_dir():
         return [path] if path.exists() else []
     return sorted(filter(is_wanted, path.rglob("*.jsonl")))
-
-
-def _bytes_before(path: Path, offset: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, offset - PROBE))
-        return file.read(min(PROBE, offset))

@@ -1,0 +1,158 @@
+"""The messages that the client would send to the model at a leaf.
+
+The rules are those of 2.1.325, seen by resuming some 280 files with it; docs/context.md has them.
+Left out is what the client makes anew each time: reminders of attachments, and the next prompt.
+"""
+
+from collections.abc import Iterable
+
+from turnlog.conversation.branch import since_compaction
+from turnlog.conversation.drafts import Draft, Fields, draft_messages, text_block
+from turnlog.conversation.log import Log
+
+USE, RESULT = "tool_use", "tool_result"
+NO_CONTENT = "(no content)"
+NO_RESPONSE = "No response requested."
+INTERRUPTED_USE = "[Tool use interrupted]"
+MISSING_RESULT = "[Tool result missing due to internal error]"
+INTERRUPTED_CALL = (
+    "[Tool call interrupted: the session ended before this call's result was recorded, so its "
+    "outcome is unknown. Check whether it took effect before relying on it or running it again.]"
+)
+
+
+def context_at(log: Log, leaf: int | None = None) -> list[Fields]:
+    """The messages at a leaf, by its rank in the tree; at the active one unless told otherwise."""
+    tree = log.tree
+    leaf = tree.active_leaf if leaf is None else leaf
+    if leaf is None:
+        return []
+    return messages_of(log.values(since_compaction(tree, leaf)))
+
+
+def messages_of(values: Iterable[Fields]) -> list[Fields]:
+    """The messages that a run of decoded lines makes."""
+    drafts = draft_messages(values)
+    drop_unanswered(drafts)
+    drafts = [draft for draft in drafts if not _says_nothing(draft)]
+    drafts = complete_end(drafts)
+    drafts = [draft for draft in drafts if not draft.is_error]
+    drafts = pair_results(merge_users(drafts))
+    return [{"role": draft.role, "content": draft.blocks} for draft in drafts]
+
+
+def drop_unanswered(drafts: list[Draft]) -> None:
+    """Leave out calls without a result, but for those of the message that everything ends with."""
+    answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
+    last = _unfinished(drafts)
+    for draft in drafts:
+        if draft is not last and draft.role == "assistant" and draft.blocks:
+            kept = [b for b in draft.blocks if b.get("type") != USE or b.get("id") in answered]
+            draft.blocks = kept or [text_block("")]
+
+
+def complete_end(drafts: list[Draft]) -> list[Draft]:
+    """Answer what the conversation ends with, if nothing does."""
+    end = _end_of_talk(drafts)
+    if end == 0:
+        return drafts
+    last = _unfinished(drafts)
+    answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
+    calls = [block["id"] for block in last.of_type(USE)] if last else []
+    results = [_failed(call, INTERRUPTED_CALL) for call in calls if call not in answered]
+    added = [Draft("user", results)] if results else []
+    is_open = drafts[end - 1].role == "user" and not drafts[end - 1].ends_turn
+    if is_open or added:
+        added.append(Draft("assistant", [text_block(NO_RESPONSE)]))
+    return drafts[:end] + added + drafts[end:]
+
+
+def merge_users(drafts: list[Draft]) -> list[Draft]:
+    """Join user messages in a row; put the calls of an answer behind what it says."""
+    merged: list[Draft] = []
+    for draft in drafts:
+        if draft.role == "assistant":
+            draft.blocks.sort(key=lambda block: block.get("type") == USE)
+            merged.append(draft)
+        elif not draft.blocks:
+            continue
+        elif merged and merged[-1].role == "user":
+            merged[-1] = Draft("user", _joined(merged[-1].blocks, draft.blocks))
+        else:
+            merged.append(draft)
+    return merged
+
+
+def pair_results(drafts: list[Draft]) -> list[Draft]:
+    """Keep one call of each id, and let the message after it have one result for each."""
+    paired: list[Draft] = []
+    seen: set[str] = set()
+    waiting: list[str] = []
+    for draft in drafts:
+        if draft.role == "user":
+            draft.blocks = _results_for(draft.blocks, waiting) or [text_block(NO_CONTENT)]
+        elif waiting:
+            paired.append(Draft("user", _results_for([], waiting)))
+        waiting = []
+        if draft.role == "assistant":
+            waiting = [block["id"] for block in draft.of_type(USE) if block["id"] not in seen]
+            kept = [b for b in draft.blocks if b.get("type") != USE or b["id"] in waiting]
+            empty = text_block(INTERRUPTED_USE if draft.blocks else NO_CONTENT)
+            draft.blocks = kept or [empty | {"citations": []}]
+            seen.update(waiting)
+        paired.append(draft)
+    return paired
+
+
+def _says_nothing(draft: Draft) -> bool:
+    """Whether an answer is only thinking, or only white space."""
+    if draft.role != "assistant" or not draft.blocks:
+        return False
+    texts = [block.get("text") or "" for block in draft.blocks]
+    is_blank = draft.has_only("text") and not "".join(texts).strip()
+    return is_blank or draft.has_only("thinking", "redacted_thinking")
+
+
+def _unfinished(drafts: list[Draft]) -> Draft | None:
+    """The answer whose results are the last that was said."""
+    for draft in reversed(drafts):
+        if draft.role == "assistant":
+            return draft
+        if not draft.is_aside and not draft.has_only(RESULT):
+            return None
+    return None
+
+
+def _end_of_talk(drafts: list[Draft]) -> int:
+    """How many messages there are without the asides at the end."""
+    end = len(drafts)
+    while end and drafts[end - 1].is_aside:
+        end -= 1
+    return end
+
+
+def _joined(first: list[Fields], second: list[Fields]) -> list[Fields]:
+    """Results come first; two texts that meet are set apart by a newline."""
+    if first and second and first[-1].get("type") == second[0].get("type") == "text":
+        first = [*first[:-1], first[-1] | {"text": first[-1]["text"] + "\n"}]
+    results = [block for block in second if block.get("type") == RESULT]
+    if not results:
+        return first + second
+    return sorted(first + second, key=lambda block: block.get("type") != RESULT)
+
+
+def _results_for(blocks: list[Fields], calls: list[str]) -> list[Fields]:
+    """The blocks without results that answer none of the calls, and a failure for each missing."""
+    missing = list(calls)
+    kept: list[Fields] = []
+    for block in blocks:
+        if block.get("type") == RESULT:
+            if block.get("tool_use_id") not in missing:
+                continue
+            missing.remove(block["tool_use_id"])
+        kept.append(block)
+    return [_failed(call, MISSING_RESULT) for call in missing] + kept
+
+
+def _failed(call: str, text: str) -> Fields:
+    return {"type": RESULT, "tool_use_id": call, "content": text, "is_error": True}

@@ -1,0 +1,126 @@
+"""A session's file, read once into nodes, and the tree they make.
+
+Reading goes on where it stopped: `refresh` reads what was appended, and gives what a fresh open
+would give.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnlog.conversation.nodes import ChainNode, Node, node_of, share_values
+from turnlog.conversation.tree import Tree, grow_tree
+from turnlog.errors import NotFound
+from turnlog.format.decode import Problem, decode_line, values_of
+from turnlog.format.entries import Entry
+from turnlog.format.fields import is_object
+from turnlog.format.jsonl import Bookmark, Line, read_lines
+
+
+class _Extent(NamedTuple):
+    """How much of a file has been read for good: up to the end of its last whole line."""
+
+    offset: int = 0
+    lines: int = 0
+    nodes: int = 0
+    problems: int = 0
+
+
+class Log:
+    """The entries of one file."""
+
+    _derived: tuple[str, ...] = ("tree",)
+    """Cached properties to work out anew when the file has grown."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.nodes: list[Node] = []
+        self.problems: list[Problem] = []
+        self._extent = _Extent()
+        self._mark = Bookmark()
+        self._size = 0
+        self.refresh()
+
+    @property
+    def id(self) -> str:
+        return self.path.stem
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The main conversation as a tree; in a sub-agent's own file all of it is a sidechain."""
+        main = [node for node in self.nodes if not is_sidechain(node)]
+        return grow_tree(main if any(isinstance(node, ChainNode) for node in main) else self.nodes)
+
+    def refresh(self) -> bool:
+        """Read what was appended; tell whether there was anything.
+
+        A last line without its newline is read again, and a file that was replaced from its start.
+        """
+        size = self.path.stat().st_size
+        if not self._mark.holds(self.path):
+            self._extent = _Extent()
+        elif size == self._size:
+            return False
+        self._size = size
+        self._read_on()
+        self._mark = Bookmark.at(self.path, self._extent.offset)
+        for name in self._derived:
+            self.__dict__.pop(name, None)
+        return True
+
+    def entry(self, node: Node) -> Entry:
+        """The entry of a node, decoded from its line."""
+        return next(self.entries([node]))
+
+    def entries(self, nodes: Iterable[Node]) -> Iterator[Entry]:
+        """The entries of some nodes, in their order."""
+        for node, line in self._lines_of(nodes):
+            yield decode_line(line).entries[node.position]
+
+    def values(self, nodes: Iterable[Node]) -> Iterator[dict[str, Any]]:
+        """The objects of some nodes as their lines have them, nothing left out."""
+        for node, line in self._lines_of(nodes):
+            yield [value for value in values_of(line) if is_object(value)][node.position]
+
+    def _lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
+        with self.path.open("rb") as file:
+            for node in nodes:
+                file.seek(node.offset)
+                yield node, Line(file.read(node.size), node.offset, node.line)
+
+    def node(self, uuid: str) -> ChainNode:
+        """The node whose uuid this is, or begins with this."""
+        rank = self.tree.rank_of(uuid)
+        if rank is not None:
+            return self.tree.chain[rank]
+        found = [each for each in self.tree.chain if (each.uuid or "").startswith(uuid)]
+        if len(found) != 1:
+            raise NotFound(f"no entry {uuid!r} in {self.path}", f"turnlog entries {self.id}")
+        return found[0]
+
+    def _read_on(self) -> None:
+        extent = self._extent
+        del self.nodes[extent.nodes :]
+        del self.problems[extent.problems :]
+        lines = extent.lines
+        for line in read_lines(self.path, extent.offset):
+            lines += 1
+            self._add(line._replace(number=lines))
+            if line.is_whole:
+                extent = _Extent(line.end, lines, len(self.nodes), len(self.problems))
+        self._extent = extent
+
+    def _add(self, line: Line) -> None:
+        decoded = decode_line(line)
+        for why in decoded.problems:
+            self.problems.append(Problem(self.path, line.number, line.offset, why))
+        for position, entry in enumerate(decoded.entries):
+            node = node_of(len(self.nodes), line, position, entry)
+            share_values(node, self.nodes[-1] if self.nodes else None)
+            self.nodes.append(node)
+
+
+def is_sidechain(node: Node) -> bool:
+    """Whether a node belongs to a sub-agent."""
+    return isinstance(node, ChainNode) and node.is_sidechain

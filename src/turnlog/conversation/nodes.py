@@ -1,0 +1,162 @@
+"""What the conversation needs to know of each entry, without holding the entry itself.
+
+A node is small, so that a session of a million lines fits in memory; the entry is decoded again
+from its line when its content is wanted.
+"""
+
+from sys import intern
+
+from msgspec import Struct
+
+from turnlog.conversation.prompts import PromptKind, prompt_kind
+from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock, Usage
+from turnlog.format.entries import Assistant, ChainEntry, Entry, User
+from turnlog.format.fields import given, is_object
+from turnlog.format.jsonl import Line
+from turnlog.format.kinds import kind_of
+from turnlog.format.state import LastPrompt
+from turnlog.format.system import CompactBoundary, PreservedMessages
+
+SYNTHETIC = "<synthetic>"
+
+
+class Node(Struct, gc=False):
+    """One entry of a file, and where it is."""
+
+    index: int
+    """Its rank in the file."""
+    line: int
+    offset: int
+    size: int
+    """Of its line, in bytes."""
+    position: int
+    """Its rank among the entries of its line: 0 but for lines that hold several."""
+    kind: str
+    time: str | None
+
+
+class ChainNode(Node, gc=False):
+    """An entry that is part of the conversation's tree."""
+
+    uuid: str | None
+    parent: str | None
+    logical_parent: str | None
+    is_sidechain: bool
+
+
+class ResultRef(Struct, frozen=True, gc=False):
+    """A result in a user line: which call it answers, and how that went."""
+
+    call_id: str
+    is_error: bool
+    agent_id: str | None = None
+
+
+class UserNode(ChainNode, gc=False):
+    """A user line."""
+
+    prompt: PromptKind
+    results: tuple[ResultRef, ...]
+
+
+class CallRef(Struct, frozen=True, gc=False):
+    """A tool_use in an assistant line."""
+
+    id: str
+    name: str
+
+
+class AssistantNode(ChainNode, gc=False):
+    """An assistant line: usually one block of a message."""
+
+    message_id: str | None
+    model: str | None
+    stop_reason: str | None
+    usage: Usage | None
+    calls: tuple[CallRef, ...]
+    is_error: bool
+    """An API error that the client put in the place of an answer."""
+    version: str | None
+
+
+class BoundaryNode(ChainNode, gc=False):
+    """A compaction: what came before it is replaced by the summary that follows."""
+
+    preserved: PreservedMessages | None
+
+
+class TipNode(Node, gc=False):
+    """The client's note where the conversation's tip was."""
+
+    leaf: str
+    is_explicit: bool
+
+
+def node_of(index: int, line: Line, position: int, entry: Entry) -> Node:
+    """The node of an entry."""
+    kind = intern(kind_of(entry))
+    place = (index, line.number, line.offset, len(line.raw), position, kind, entry.when)
+    if isinstance(entry, LastPrompt) and (leaf := given(entry.leaf_uuid)):
+        return TipNode(*place, leaf, bool(given(entry.explicit)))
+    if not isinstance(entry, ChainEntry):
+        return Node(*place)
+    chain = (*place, given(entry.uuid), given(entry.parent_uuid))
+    links = (given(entry.logical_parent_uuid), bool(given(entry.is_sidechain)))
+    match entry:
+        case User():
+            return UserNode(*chain, *links, prompt_kind(entry), _results(entry))
+        case Assistant():
+            return AssistantNode(*chain, *links, *_assistant_facts(entry))
+        case CompactBoundary():
+            metadata = given(entry.compact_metadata)
+            preserved = given(metadata.preserved_messages) if metadata else None
+            return BoundaryNode(*chain, *links, preserved)
+        case _:
+            return ChainNode(*chain, *links)
+
+
+def share_values(node: Node, before: Node | None) -> None:
+    """Let a node hold the same objects as the one before it where their values are the same."""
+    if isinstance(node, ChainNode) and isinstance(before, ChainNode):
+        if node.parent == before.uuid:
+            node.parent = before.uuid
+        if isinstance(node, AssistantNode) and isinstance(before, AssistantNode):
+            if node.message_id == before.message_id:
+                node.message_id = before.message_id
+            if node.usage == before.usage:
+                node.usage = before.usage
+
+
+def _results(entry: User) -> tuple[ResultRef, ...]:
+    content = entry.content
+    if isinstance(content, str):
+        return ()
+    held = given(entry.tool_use_result)
+    agent = held.get("agentId") if is_object(held) else None
+    return tuple(
+        ResultRef(given(block.tool_use_id) or "", bool(given(block.is_error)), agent)
+        for block in content
+        if isinstance(block, ToolResultBlock)
+    )
+
+
+def _assistant_facts(
+    entry: Assistant,
+) -> tuple[str | None, str | None, str | None, Usage | None, tuple[CallRef, ...], bool, str | None]:
+    message = entry.body or Message()
+    blocks = entry.content if isinstance(entry.content, list) else []
+    calls = tuple(
+        CallRef(given(block.id) or "", intern(given(block.name) or ""))
+        for block in blocks
+        if isinstance(block, ToolUseBlock)
+    )
+    model, version = given(message.model), given(entry.version)
+    return (
+        given(message.id),
+        intern(model) if model else None,
+        given(message.stop_reason),
+        given(message.usage),
+        calls,
+        bool(given(entry.is_api_error_message)),
+        intern(version) if version else None,
+    )

@@ -1,0 +1,137 @@
+"""What a user line really is: most are not typed by anyone.
+
+The fields that newer clients write decide first (promptSource, origin, turnOrigin, isMeta), then
+the shape of the content, as older ones leave no other trace (observed: 1.0.60 to 2.1.325).
+"""
+
+import re
+from datetime import timedelta
+from enum import StrEnum
+
+from turnlog.format.blocks import ImageBlock, TextBlock, ToolResultBlock
+from turnlog.format.entries import User
+from turnlog.format.fields import given
+from turnlog.format.timestamps import parse_timestamp
+
+RESUMED_AFTER = timedelta(minutes=5)
+
+
+class PromptKind(StrEnum):
+    """What a user line is."""
+
+    TYPED = "typed"
+    QUEUED = "queued"
+    IMAGE = "image"
+    IDE_SELECTION = "ide_selection"
+    IDE_OPENED_FILE = "ide_opened_file"
+    COMMAND = "command"
+    COMMAND_OUTPUT = "command_output"
+    BASH_INPUT = "bash_input"
+    BASH_OUTPUT = "bash_output"
+    TASK_NOTIFICATION = "task_notification"
+    INTERRUPTION = "interruption"
+    COMPACT_SUMMARY = "compact_summary"
+    META = "meta"
+    TOOL_RESULT = "tool_result"
+
+
+class Round(StrEnum):
+    """How a turn follows on what was before."""
+
+    NEW_SESSION = "new_session"
+    NEW_ROUND = "new_round"
+    CONTINUE = "continue"
+    RESUME = "resume"
+
+
+ASKING = frozenset(
+    {
+        PromptKind.TYPED,
+        PromptKind.QUEUED,
+        PromptKind.IMAGE,
+        PromptKind.IDE_SELECTION,
+        PromptKind.IDE_OPENED_FILE,
+        PromptKind.TASK_NOTIFICATION,
+    }
+)
+"""Lines that ask the model for an answer."""
+LOCAL = frozenset({PromptKind.COMMAND, PromptKind.BASH_INPUT})
+"""Lines that may be answered by the client alone."""
+
+IDE_TAG = re.compile(r"\s*<(ide_selection|ide_opened_file)>.*?</\1>\s*", re.DOTALL)
+SUMMARY_START = "This session is being continued from a previous conversation"
+BY_START = (
+    ("<task-notification>", PromptKind.TASK_NOTIFICATION),
+    ("[Request interrupted by user", PromptKind.INTERRUPTION),
+    ("<command-name>", PromptKind.COMMAND),
+    ("<command-message>", PromptKind.COMMAND),
+    ("<local-command-stdout>", PromptKind.COMMAND_OUTPUT),
+    ("<local-command-stderr>", PromptKind.COMMAND_OUTPUT),
+    ("<bash-input>", PromptKind.BASH_INPUT),
+    ("<bash-stdout>", PromptKind.BASH_OUTPUT),
+    ("<bash-stderr>", PromptKind.BASH_OUTPUT),
+    ("<local-command-caveat>", PromptKind.META),
+    ("Caveat: The messages below were generated", PromptKind.META),
+)
+
+
+def prompt_kind(entry: User) -> PromptKind:
+    """Say what a user line is."""
+    content = entry.content
+    if isinstance(content, list) and any(isinstance(each, ToolResultBlock) for each in content):
+        return PromptKind.TOOL_RESULT
+    return _kind_by_fields(entry) or _kind_by_shape(entry)
+
+
+def prompt_text(entry: User) -> str:
+    """The text of a user line, without what the editor put around it."""
+    return IDE_TAG.sub("", full_text(entry)).strip()
+
+
+def full_text(entry: User) -> str:
+    """All text of a user line; its blocks on lines of their own."""
+    content = entry.content
+    if isinstance(content, str):
+        return content
+    return "\n".join(given(block.text) or "" for block in content if isinstance(block, TextBlock))
+
+
+def round_of(kind: PromptKind, is_first: bool, previous: str | None, current: str | None) -> Round:
+    """How a prompt follows on what was said before, from the times of both."""
+    if kind is PromptKind.TOOL_RESULT:
+        return Round.CONTINUE
+    if is_first:
+        return Round.NEW_SESSION
+    before, now = parse_timestamp(previous), parse_timestamp(current)
+    if before and now and now - before > RESUMED_AFTER:
+        return Round.RESUME
+    return Round.NEW_ROUND
+
+
+def _kind_by_fields(entry: User) -> PromptKind | None:
+    if given(entry.is_compact_summary):
+        return PromptKind.COMPACT_SUMMARY
+    origin = (given(entry.origin) or {}).get("kind")
+    if origin == "task-notification" or given(entry.turn_origin) == "task_notification":
+        return PromptKind.TASK_NOTIFICATION
+    if given(entry.is_meta):
+        return PromptKind.META
+    if given(entry.prompt_source) == "queued":
+        return PromptKind.QUEUED
+    return None
+
+
+def _kind_by_shape(entry: User) -> PromptKind:
+    text = full_text(entry).lstrip()
+    for start, kind in BY_START:
+        if text.startswith(start):
+            return kind
+    if text.startswith(SUMMARY_START):
+        return PromptKind.COMPACT_SUMMARY
+    typed = IDE_TAG.sub("", text).strip()
+    if not typed and (tag := IDE_TAG.match(text)):
+        return PromptKind(tag[1])
+    content = entry.content
+    if not typed and any(isinstance(block, ImageBlock) for block in content):
+        return PromptKind.IMAGE
+    return PromptKind.TYPED

@@ -1,0 +1,97 @@
+"""Turns: a prompt, and all that follows up to the next one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from turnlog.conversation.calls import Call
+from turnlog.conversation.messages import Message
+from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
+from turnlog.conversation.prompts import ASKING, LOCAL, PromptKind, Round, round_of
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A prompt and what it led to. The turns of a branch hold each of its nodes once."""
+
+    n: int
+    prompt: UserNode | None
+    """None only for a branch that begins without one, as a sub-agent's may."""
+    nodes: list[ChainNode]
+    round: Round
+    messages: list[Message] = field(default_factory=list[Message])
+    calls: list[Call] = field(default_factory=list[Call])
+
+    @property
+    def kind(self) -> PromptKind | None:
+        return self.prompt.prompt if self.prompt else None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the model has answered."""
+        return any(not message.is_synthetic for message in self.messages)
+
+    @property
+    def started(self) -> str | None:
+        return self.prompt.time if self.prompt else self.nodes[0].time
+
+    @property
+    def ended(self) -> str | None:
+        """The time of its last entry: entries need not be in the order of their times."""
+        return max((node.time for node in self.nodes if node.time), default=None)
+
+
+def split_turns(
+    branch: Sequence[ChainNode], messages: Sequence[Message], calls: Sequence[Call]
+) -> list[Turn]:
+    """Cut a branch into turns; what stands before the first prompt belongs to the first turn."""
+    starts = _starts(branch)
+    if branch and not starts:
+        starts = [0]
+    ends = [*starts[1:], len(branch)][: len(starts)]
+    turns: list[Turn] = []
+    for n, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
+        nodes = list(branch[start if n > 1 else 0 : end])
+        turns.append(_turn(n, branch[start], nodes, turns[-1] if turns else None))
+    _share_out(turns, messages, calls)
+    return turns
+
+
+def last_complete(turns: Sequence[Turn]) -> int:
+    """The byte after the last complete turn: what comes before it need not be read again."""
+    complete = [turn for turn in turns if turn.is_complete]
+    nodes = complete[-1].nodes if complete else []
+    return max((node.offset + node.size for node in nodes), default=0)
+
+
+def _starts(branch: Sequence[ChainNode]) -> list[int]:
+    """Where turns start: at prompts, and at commands that the model answered."""
+    asks: list[int] = []
+    answered = False
+    for rank in reversed(range(len(branch))):
+        node = branch[rank]
+        if isinstance(node, AssistantNode):
+            answered = True
+        elif isinstance(node, UserNode):
+            if node.prompt in ASKING or (node.prompt in LOCAL and answered):
+                asks.append(rank)
+            if node.prompt in ASKING | LOCAL:
+                answered = False
+    return asks[::-1]
+
+
+def _turn(n: int, first: ChainNode, nodes: list[ChainNode], before: Turn | None) -> Turn:
+    prompt = first if isinstance(first, UserNode) else None
+    kind = prompt.prompt if prompt else PromptKind.META
+    round_ = round_of(kind, before is None, before.ended if before else None, first.time)
+    return Turn(n, prompt, nodes, round_)
+
+
+def _share_out(turns: list[Turn], messages: Sequence[Message], calls: Sequence[Call]) -> None:
+    """Give each message and call to the turn that holds its first line."""
+    owners = {node.index: turn for turn in turns for node in turn.nodes}
+    for message in messages:
+        if owner := owners.get(message.nodes[0].index):
+            owner.messages.append(message)
+    for call in calls:
+        if owner := owners.get(call.use.index):
+            owner.calls.append(call)
