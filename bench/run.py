@@ -44,10 +44,11 @@ class Row:
 
 def main() -> None:
     options = _options()
+    load = os.getloadavg()[0]
     large = _store("large", options.size, default_sessions(options.size))
     many = _store("many", MANY_SIZE, MANY_SESSIONS)
     rows = [*_scans(large, options.rounds), *_lists(many, options.rounds), *_starts(options.rounds)]
-    text = _report(rows, large, many)
+    text = _report(rows, load, large, many)
     RESULTS.write_text(text)
     print(text)
 
@@ -129,15 +130,16 @@ def _size(store: Path) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def _report(rows: list[Row], *stores: Path) -> str:
+def _report(rows: list[Row], load: float, *stores: Path) -> str:
     sizes = [
         f"{count:,} files of {size / UNITS['MB']:,.0f} MB" for count, size in map(_size, stores)
     ]
     machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
     return (
         f"# Measured on {datetime.now(UTC):%Y-%m-%d}\n\n"
-        f"{machine}, Python {platform.python_version()}. The best of several rounds of each job, "
-        f"start-up included. Read: {sizes[0]}; listed: {sizes[1]}.\n\n{_table(rows)}"
+        f"{machine}, Python {platform.python_version()}; load by others {load:.1f}.\n"
+        f"The best of several rounds of each job, start-up included.\n"
+        f"Read: {sizes[0]}; listed: {sizes[1]}.\n\n{_table(rows)}"
     )
 
 

@@ -86,7 +86,7 @@ def model_rows(prices: Any, ratios: dict[str, Decimal]) -> Iterator[Row]:
 
 def dated_rows(start: str | None, prices: Any, ratios: dict[str, Decimal]) -> Iterator[Row]:
     """The rows of one date; none where the model is free."""
-    stored: dict[str, Any] = vars(prices)
+    stored = cast("dict[str, Any]", prices.__dict__)
     listed = {key: value for key, value in stored.items() if value is not None}
     if "input_mtok" not in listed:
         return

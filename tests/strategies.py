@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from turnlog.format.blocks import UnknownPart
+from turnlog.format.entries import Unknown
 from turnlog.format.fields import is_array, is_object
 from turnlog.format.fit import item_of, structs_of
 from turnlog.format.kinds import ATTACHMENTS, KINDS
@@ -74,6 +75,8 @@ objects: SearchStrategy[Fields] = st.dictionaries(keys, json_values, max_size=4)
 
 # Entries
 
+COMMON = {field.encode_name for field in msgspec.structs.fields(Unknown)}
+"""Fields that any entry may have, so that an unknown one has them typed."""
 kinds = st.sampled_from(sorted(KINDS))
 invented_names = st.sampled_from(["sparkle", "user-2", "None", "系统", "user/x"])
 new_fields: SearchStrategy[Fields] = st.dictionaries(
@@ -82,7 +85,7 @@ new_fields: SearchStrategy[Fields] = st.dictionaries(
 
 
 def _with_type(fields: Fields, name: str) -> Fields:
-    return fields | {"type": name}
+    return {key: value for key, value in fields.items() if key not in COMMON} | {"type": name}
 
 
 def _without_type(fields: Fields, role: str, content: Any) -> Fields:
@@ -106,8 +109,7 @@ def fitting(draw: DrawFn, field_type: Any, depth: int) -> Any:
     elif structs and depth:
         choices.append(fields_of(structs[0], depth - 1))
     if (item := item_of(field_type)) is not None:
-        items = fitting(item, depth - 1) if depth else st.nothing()
-        choices.append(st.lists(items, max_size=3))
+        choices.append(st.lists(fitting(item, depth - 1), max_size=3 if depth else 0))
     return draw(st.one_of(choices))
 
 

@@ -20,7 +20,7 @@ def usage(**fields: Any) -> Usage:
     return msgspec.convert(fields, Usage)
 
 
-def cost(model: str, when: str | None = None, **fields: Any) -> float | None:
+def cost(model: str, when: str | None = None, /, **fields: Any) -> float | None:
     return cost_of(model, usage(**fields), when)
 
 
@@ -70,7 +70,7 @@ def test_absent_and_null_counts_cost_nothing() -> None:
         ("claude-opus-5", 73.5),
         ("claude-opus-4-8", 73.5),
         ("claude-opus-4-8-20260528", 73.5),
-        ("claude-opus-4-7", 36.75),
+        ("claude-opus-4-7", 220.5),
         ("claude-sonnet-5", 14.7),
     ],
 )

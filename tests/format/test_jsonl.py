@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from turnlog.errors import Conflict
 from turnlog.format import jsonl
 from turnlog.format.jsonl import (
+    Bookmark,
     FileState,
     Line,
     append_lines,
@@ -185,6 +186,36 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_to_its_end(
     first = next(lines)
     replace_file(path, [b"new\n"])
     assert [first, *lines] == expected
+
+
+# Bookmarks
+
+
+@pytest.mark.parametrize("content", [CONTENT, b"x" * 300 + b"\n" + b"y" * 300 + b"\nz\n" * 300])
+def test_a_bookmark_is_the_same_whether_taken_from_the_file_or_from_its_lines(
+    path: Path, content: bytes
+) -> None:
+    path.write_bytes(content)
+    mark = Bookmark()
+    for line in read_lines(path):
+        assert mark.holds(path)
+        mark = mark.past(line)
+        assert mark == Bookmark.at(path, line.end)
+
+
+def test_a_bookmark_holds_while_what_was_read_is_there(path: Path) -> None:
+    mark = Bookmark.at(path, len(CONTENT))
+    append_lines(path, [b"more"])
+    assert mark.holds(path)
+    replace_file(path, [CONTENT, b" and more\n"])
+    assert mark.holds(path)
+
+
+@pytest.mark.parametrize("content", [b"", CONTENT[:-1], CONTENT[:-1] + b"x", b"x" * 99])
+def test_a_bookmark_does_not_hold_in_a_file_of_other_content(path: Path, content: bytes) -> None:
+    mark = Bookmark.at(path, len(CONTENT))
+    path.write_bytes(content)
+    assert not mark.holds(path)
 
 
 # Appending

@@ -118,6 +118,15 @@ def test_a_file_replaced_by_itself_and_more_is_read_on(path: Path) -> None:
     assert new(follower, path) == [b"d\n"]
 
 
+def test_a_file_replaced_while_its_lines_are_told_is_read_again(path: Path) -> None:
+    follower = Follower()
+    lines = follower.read_new(path)
+    assert next(lines).raw == b"a\n"
+    replace_file(path, [b"x\ny\n"])
+    assert [line.raw for line in lines] == [b"b\n", b"c\n"]
+    assert new(follower, path) == [b"x\n", b"y\n"]
+
+
 def test_a_file_that_went_and_came_back_is_read_again(path: Path) -> None:
     follower = Follower()
     new(follower, path)

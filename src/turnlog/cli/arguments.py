@@ -42,4 +42,8 @@ def complete_session(
 
 
 session_argument = click.argument("session", shell_complete=complete_session)
+branch_option = click.option(
+    "--branch", metavar="UUID", help="The branch that ends here; by default the active one."
+)
+reveal_option = click.option("--reveal", is_flag=True, help="Show secrets, which are masked.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -3,6 +3,7 @@
 import os
 import sys
 from importlib import resources
+from io import TextIOWrapper
 
 
 def main() -> None:
@@ -12,6 +13,10 @@ def main() -> None:
         return
     from turnlog.cli.root import run
 
+    for stream in (sys.stdout, sys.stderr):
+        # A session may hold text that no encoding has, such as half of a surrogate pair.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+import msgspec
 from rich.cells import cell_len, set_cell_size
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
@@ -25,13 +26,19 @@ def width() -> int:
     return 100
 
 
-def plain(text: str | None) -> str:
+def plain(text: str | None, keep_indent: bool = False) -> str:
     """A text on one line, without what would move the cursor or change the screen.
 
     >>> plain("two" + chr(10) + "lines" + chr(27) + "[2J")
     'two lines [2J'
     """
-    return CONTROL.sub(" ", text or "").strip()
+    cleaned = CONTROL.sub(" ", text or "")
+    return cleaned.rstrip() if keep_indent else cleaned.strip()
+
+
+def money(dollars: float | None) -> str:
+    """An amount of dollars; a question mark where it is not known."""
+    return "?" if dollars is None else f"${dollars:,.4f}" if dollars < 1 else f"${dollars:,.2f}"
 
 
 def fit(text: str, cells: int) -> str:
@@ -82,13 +89,29 @@ def dim(text: str) -> str:
 
 
 def echo_json(value: Any) -> None:
-    """Print one JSON document, indented for people on a terminal."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_as_json))
+    """Print one JSON document, laid out for people."""
+    click.echo(to_json(value, indent=2))
 
 
 def echo_json_line(value: Any) -> None:
     """Print one JSON object on one line."""
-    click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_as_json))
+    click.echo(to_json(value))
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """A value, or typed views, as JSON; escaped only where UTF-8 cannot hold its text.
+
+    >>> to_json(["日本"]), to_json([chr(0xD800)])
+    ('["日本"]', '["\\\\ud800"]')
+    """
+    plain_value = msgspec.to_builtins(value, enc_hook=str)
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(plain_value, ensure_ascii=False, indent=indent, separators=separators)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(plain_value, indent=indent, separators=separators)
+    return text
 
 
 def progress_bar(total: int, label: str) -> Any:
@@ -96,7 +119,3 @@ def progress_bar(total: int, label: str) -> Any:
     return click.progressbar(
         length=total, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()
     )
-
-
-def _as_json(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

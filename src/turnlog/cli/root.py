@@ -13,7 +13,23 @@ from turnlog import __version__
 from turnlog.errors import Ambiguous, TurnlogError
 from turnlog.store.paths import Store, open_store
 
-COMMANDS = ("ls", "entries", "raw", "inspect", "tail", "where", "schema", "completion")
+COMMANDS = (
+    "ls",
+    "show",
+    "tree",
+    "turns",
+    "calls",
+    "files",
+    "cost",
+    "context",
+    "entries",
+    "raw",
+    "inspect",
+    "tail",
+    "where",
+    "schema",
+    "completion",
+)
 COMPLETE = "_TURNLOG_COMPLETE"
 """Set by the script that `turnlog completion` prints."""
 

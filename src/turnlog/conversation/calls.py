@@ -56,6 +56,13 @@ class Detail:
     persisted: Path | None = None
     """Where the whole of an output too large for the session file lies."""
 
+    @property
+    def output(self) -> str | None:
+        """The whole result: of a shortened one, what was saved, if it is still there."""
+        if self.persisted and self.persisted.is_file():
+            return self.persisted.read_text("utf-8", "replace")
+        return self.result
+
 
 def pair_calls(nodes: Iterable[Node]) -> tuple[list[Call], list[Orphan]]:
     """Pair every tool_use of a file with its result, in the order of the uses."""

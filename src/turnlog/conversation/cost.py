@@ -19,7 +19,7 @@ from turnlog.format.timestamps import parse_timestamp
 SYNTHETIC = "<synthetic>"
 """The model of messages that the client wrote itself."""
 
-FAST = {"claude-opus-5": 2, "claude-opus-4-8": 2}
+FAST = {"claude-opus-5": 2, "claude-opus-4-8": 2, "claude-opus-4-7": 6, "claude-opus-4-6": 6}
 """What fast mode multiplies every token price by, caches included (documented)."""
 US_ONLY = 1.1
 """What inference kept in the US multiplies every token price by (documented)."""

@@ -59,6 +59,9 @@ LOCAL = frozenset({PromptKind.COMMAND, PromptKind.BASH_INPUT})
 """Lines that may be answered by the client alone."""
 
 IDE_TAG = re.compile(r"\s*<(ide_selection|ide_opened_file)>.*?</\1>\s*", re.DOTALL)
+COMMAND = re.compile(r"<command-name>([^<]*)</command-name>(?:.*<command-args>([^<]*))?", re.DOTALL)
+BASH_INPUT = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
+TOLD = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
 SUMMARY_START = "This session is being continued from a previous conversation"
 BY_START = (
     ("<task-notification>", PromptKind.TASK_NOTIFICATION),
@@ -86,6 +89,18 @@ def prompt_kind(entry: User) -> PromptKind:
 def prompt_text(entry: User) -> str:
     """The text of a user line, without what the editor put around it."""
     return IDE_TAG.sub("", full_text(entry)).strip()
+
+
+def prompt_label(entry: User) -> str:
+    """What a user line asks for, as a person would put it: a command as it was typed."""
+    text = prompt_text(entry)
+    if command := COMMAND.search(text):
+        return " ".join(part.strip() for part in command.groups() if part).strip()
+    if shell := BASH_INPUT.search(text):
+        return f"! {shell[1].strip()}"
+    if text.startswith("<task-notification>") and (told := TOLD.search(text)):
+        return told[1].strip()
+    return text
 
 
 def full_text(entry: User) -> str:

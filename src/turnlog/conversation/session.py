@@ -1,16 +1,17 @@
 """A session, opened: the object that everything starts from."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
 from turnlog.conversation.branch import whole_branch
 from turnlog.conversation.calls import Call, Detail, Orphan, pair_calls, read_call
-from turnlog.conversation.context import context_at
+from turnlog.conversation.context import context_at, messages_of
 from turnlog.conversation.drafts import Fields
 from turnlog.conversation.log import Log, is_sidechain
 from turnlog.conversation.messages import Message, join_messages
-from turnlog.conversation.nodes import ChainNode
-from turnlog.conversation.subagents import SubAgentFile, subagent_files
+from turnlog.conversation.nodes import ChainNode, Node
+from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
 from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.conversation.turns import Turn, split_turns
 
@@ -18,7 +19,7 @@ from turnlog.conversation.turns import Turn, split_turns
 class Session(Log):
     """One conversation, with all that can be told of it."""
 
-    _derived = ("tree", "messages", "_paired", "turns", "subagents", "sidechains")
+    _derived = ("tree", "messages", "_paired", "turns", "subagents", "_sidechains")
 
     @cached_property
     def messages(self) -> list[Message]:
@@ -41,14 +42,16 @@ class Session(Log):
         return self.turns_to(self.tree.active_leaf)
 
     @cached_property
-    def subagents(self) -> list[SubAgentFile]:
-        """The sub-agents that have files of their own."""
-        return subagent_files(self.path, self.calls)
+    def subagents(self) -> list[SubAgent]:
+        """The sub-agents that its calls started, and the client's own helpers."""
+        inside = subagents_inside(self, self._sidechains, self.calls)
+        return inside + subagents_in_files(self.path, self.calls)
 
-    @cached_property
-    def sidechains(self) -> Tree:
-        """Sub-agents inside this file, as clients before 2.0 kept them: one for each root."""
-        return grow_tree(node for node in self.nodes if is_sidechain(node))
+    def open_subagent(self, agent: SubAgent) -> "Session":
+        """A sub-agent as a session of its own."""
+        if agent.root is None:
+            return open_session(agent.path)
+        return _Sidechain(self, self._sidechains.below(agent.root))
 
     def branch_to(self, leaf: int | None) -> list[ChainNode]:
         """The nodes of the branch that ends at a leaf, by its rank in the tree."""
@@ -62,13 +65,37 @@ class Session(Log):
         """The messages that the client would send at a leaf; at the active one by default."""
         return context_at(self, leaf)
 
+    def history(self, leaf: int | None = None) -> list[Fields]:
+        """All messages up to a leaf, as if nothing had been compacted, summaries in their place."""
+        branch = self.branch_to(self.tree.active_leaf if leaf is None else leaf)
+        return messages_of(self.values(branch))
+
     def detail(self, call: Call) -> Detail:
         """What is in the lines of a call."""
         return read_call(self, call)
 
     @cached_property
+    def _sidechains(self) -> Tree:
+        """Sub-agents inside this file, one for each root; a sub-agent's own file has none."""
+        side = [node for node in self.nodes if is_sidechain(node)]
+        return grow_tree(side if any(not node.is_sidechain for node in self.tree.chain) else [])
+
+    @cached_property
     def _paired(self) -> tuple[list[Call], list[Orphan]]:
         return pair_calls(self.nodes)
+
+
+class _Sidechain(Session):
+    """The part of a file that belongs to a sub-agent."""
+
+    def __init__(self, session: Session, nodes: Sequence[Node]) -> None:
+        self.path = session.path
+        self.nodes = list(nodes)
+        self.problems = []
+
+    @property
+    def subagents(self) -> list[SubAgent]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return []
 
 
 def open_session(path: Path) -> Session:

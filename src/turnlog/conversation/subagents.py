@@ -1,4 +1,8 @@
-"""Sub-agents: sessions that a call of another session started."""
+"""Sub-agents: sessions that a call of another session started.
+
+They have files of their own, beneath the session's folder (2.1.29 on) or beside it (2.0.x), or are
+sidechains of the session's own file (before 2.0).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,15 +11,19 @@ from typing import Any
 
 import msgspec
 
-from turnlog.conversation.calls import Call
+from turnlog.conversation.calls import Call, read_call
+from turnlog.conversation.log import Log
+from turnlog.conversation.prompts import full_text
+from turnlog.conversation.tree import Tree
 from turnlog.format.decode import read_entries
-from turnlog.format.fields import given
+from turnlog.format.entries import User
+from turnlog.format.fields import given, is_object
 from turnlog.store.paths import adjacent_subagents, nested_subagents, subagent_meta
 
 
 @dataclass(frozen=True, slots=True)
-class SubAgentFile:
-    """A sub-agent with a file of its own."""
+class SubAgent:
+    """A sub-agent, and where its entries are."""
 
     id: str
     path: Path
@@ -23,16 +31,39 @@ class SubAgentFile:
     """What its `.meta.json` says; empty for clients before 2.1.97."""
     call_id: str | None
     """The call that started it; none did for the client's own helpers."""
+    root: int | None = None
+    """Where it starts among the sidechains of the session's own file, if it is kept there."""
 
     @property
     def description(self) -> str:
         return str(self.meta.get("description") or self.meta.get("agentType") or self.id)
 
 
-def subagent_files(session: Path, calls: list[Call]) -> list[SubAgentFile]:
+def subagents_in_files(session: Path, calls: list[Call]) -> list[SubAgent]:
     """The sub-agents of a session that have files, linked to the calls that started them."""
     started = {call.agent_id: call.id for call in calls if call.agent_id}
     return [_describe(path, started) for path in _paths(session)]
+
+
+def subagents_inside(log: Log, sidechains: Tree, calls: list[Call]) -> list[SubAgent]:
+    """The sub-agents in a session's own file: the prompt tells which call started each."""
+    waiting = [call for call in calls if call.name in ("Task", "Agent")]
+    found: list[SubAgent] = []
+    for rank in sidechains.roots:
+        root = sidechains.chain[rank]
+        entry = log.entry(root)
+        asked = full_text(entry) if isinstance(entry, User) else ""
+        call = next((each for each in waiting if _prompt_of(log, each) == asked), None)
+        if call:
+            waiting.remove(call)
+        name = root.uuid or f"line {root.line}"
+        found.append(SubAgent(name, log.path, {}, call.id if call else None, rank))
+    return found
+
+
+def _prompt_of(log: Log, call: Call) -> str | None:
+    held = read_call(log, call).input
+    return held.get("prompt") if is_object(held) else None
 
 
 def _paths(session: Path) -> Iterator[Path]:
@@ -43,10 +74,10 @@ def _paths(session: Path) -> Iterator[Path]:
             yield path
 
 
-def _describe(path: Path, started: dict[str, str]) -> SubAgentFile:
+def _describe(path: Path, started: dict[str, str]) -> SubAgent:
     name = path.stem.removeprefix("agent-")
     meta = _meta(subagent_meta(path))
-    return SubAgentFile(name, path, meta, meta.get("toolUseId") or started.get(name))
+    return SubAgent(name, path, meta, meta.get("toolUseId") or started.get(name))
 
 
 def _meta(path: Path) -> dict[str, Any]:

@@ -92,12 +92,23 @@ class Tree:
         while rank >= 0 and rank not in seen:
             found.append(rank)
             seen.add(rank)
-            parent = self.parents[rank]
-            rank = parent if parent >= 0 else self._before_compaction(rank)
+            rank = self.step_back(rank)
         return found[::-1]
 
-    def _before_compaction(self, rank: int) -> int:
+    def below(self, rank: int) -> list[ChainNode]:
+        """A node and all that follow on it, in the order of the file."""
+        found: list[int] = []
+        waiting = [rank]
+        while waiting:
+            found.append(waiting.pop())
+            waiting += self.children.get(found[-1], [])
+        return [self.chain[each] for each in sorted(found)]
+
+    def step_back(self, rank: int) -> int:
+        """The node before a node, across a compaction; -1 where there is none."""
         node = self.chain[rank]
+        if self.parents[rank] >= 0:
+            return self.parents[rank]
         if not is_compaction(node):
             return -1
         logical = self.rank_of(node.logical_parent)

@@ -63,6 +63,10 @@ class Bookmark(NamedTuple):
             file.seek(max(0, offset - PROBE))
             return cls(offset, file.read(min(PROBE, offset)))
 
+    def past(self, line: Line) -> "Bookmark":
+        """The bookmark behind a line read from here, whatever became of the file since."""
+        return Bookmark(line.end, (self.probe + line.raw[-PROBE:])[-PROBE:])
+
     def holds(self, path: Path) -> bool:
         """Whether what was read is still there, so that only what follows is new."""
         return Bookmark.at(path, self.offset) == self

@@ -31,19 +31,19 @@ class Follower:
     def read_new(self, path: Path) -> Iterator[Line]:
         """Yield the whole lines that a file has gained since it was last read."""
         try:
-            end = self._start_of_new(path)
-            for line in read_lines(path, end):
+            place = self._place_in(path)
+            for line in read_lines(path, place.offset):
                 if not line.is_whole:
                     break
-                end = line.end
+                place = place.past(line)
                 yield line
-            self._places[path] = Bookmark.at(path, end)
+            self._places[path] = place
         except FileNotFoundError:
             self._places.pop(path, None)
 
-    def _start_of_new(self, path: Path) -> int:
+    def _place_in(self, path: Path) -> Bookmark:
         place = self._places.get(path, Bookmark())
-        return place.offset if place.holds(path) else 0
+        return place if place.holds(path) else Bookmark()
 
 
 def watch(

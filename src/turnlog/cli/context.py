@@ -1,0 +1,45 @@
+"""turnlog context: what the client would send to the model."""
+
+import click
+
+from turnlog.cli.arguments import json_option, reveal_option, session_argument
+from turnlog.cli.output import echo_json, fit, plain, width
+from turnlog.cli.sessions import leaf_of, open_named
+from turnlog.conversation.drafts import Fields
+from turnlog.render.views import mask_all
+from turnlog.store.paths import Store
+
+
+@click.command("context")
+@session_argument
+@click.option("--at", metavar="UUID", help="At this entry; by default where the session goes on.")
+@click.option("--from-start", is_flag=True, help="The whole history, as if never compacted.")
+@reveal_option
+@json_option
+@click.pass_obj
+def command(
+    store: Store, session: str, at: str | None, from_start: bool, reveal: bool, as_json: bool
+) -> None:
+    """Print the messages that the client would send when it resumes SESSION.
+
+    Left out is what the client makes anew each time: reminders, and the next prompt.
+    """
+    opened = open_named(store, session)
+    leaf = leaf_of(opened, at)
+    messages = opened.history(leaf) if from_start else opened.context(leaf)
+    messages = messages if reveal else mask_all(messages)
+    if as_json:
+        echo_json(messages)
+        return
+    for message in messages:
+        for block in message["content"]:
+            click.echo(_row(message["role"], block))
+
+
+def _row(role: str, block: Fields) -> str:
+    kind = str(block.get("type"))
+    text = block.get("text") or block.get("thinking") or block.get("content") or block.get("input")
+    label = fit(f"{role} {kind}", 22)
+    name = f"{block['name']}: " if kind == "tool_use" else ""
+    colour = "green" if role == "user" else "cyan"
+    return f"{click.style(label, fg=colour)}  {fit(name + plain(str(text or '')), width() - 24)}"

@@ -1,0 +1,53 @@
+"""turnlog cost: what a session cost."""
+
+import click
+
+from turnlog.cli.arguments import json_option, session_argument
+from turnlog.cli.output import dim, echo_json, fit, money
+from turnlog.cli.sessions import open_named
+from turnlog.render.costs import CostView, session_cost
+from turnlog.store.paths import Store
+
+HEADS = ("input", "output", "cache write", "cache read")
+
+
+@click.command("cost")
+@session_argument
+@json_option
+@click.pass_obj
+def command(store: Store, session: str, as_json: bool) -> None:
+    """Print what SESSION cost, by model, its sub-agents apart."""
+    view = session_cost(open_named(store, session))
+    if as_json:
+        echo_json(view)
+    else:
+        _print(view)
+
+
+def _print(view: CostView) -> None:
+    heads = "".join(f"{head:>13}" for head in HEADS)
+    click.echo(dim(f"{'model':32}{heads}{'cost':>11}"))
+    for each in view.models:
+        usage = each.usage
+        counts = (
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_creation_input_tokens,
+            usage.cache_read_input_tokens,
+        )
+        name = f"{'└ ' if each.by_subagents else ''}{each.model}"
+        figures = "".join(f"{count:>13,}" for count in counts)
+        click.echo(f"{fit(name, 32)}{figures}{money(each.cost_usd):>11}")
+    click.echo(f"{'total':32}{'':52}{money(view.cost_usd):>11}")
+    _print_remarks(view)
+
+
+def _print_remarks(view: CostView) -> None:
+    if any(each.by_subagents for each in view.models):
+        click.echo(dim("└ by sub-agents"))
+    if view.unpriced:
+        click.echo(f"Not in the total, for want of a price: {', '.join(view.unpriced)}")
+    if view.output_understated:
+        click.echo("A lower bound: this client's version records too few output tokens.")
+    if view.client_cost_usd is not None:
+        click.echo(f"The client itself counted {money(view.client_cost_usd)}.")

@@ -1,0 +1,95 @@
+"""turnlog show: a session, readable."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from turnlog.cli.arguments import branch_option, reveal_option, session_argument
+from turnlog.cli.output import plain, to_json
+from turnlog.cli.sessions import leaf_of, open_named
+from turnlog.conversation.session import Session
+from turnlog.errors import NotFound
+from turnlog.render.markdown import to_markdown
+from turnlog.render.rows import ViewOptions, rows_of
+from turnlog.render.text import Terminal
+from turnlog.render.views import turn_view
+from turnlog.store.paths import Store
+
+STYLES: dict[str, dict[str, object]] = {
+    "prompt": {"fg": "green", "bold": True},
+    "thought": {"dim": True, "italic": True},
+    "note": {"fg": "yellow"},
+    "error": {"fg": "red"},
+    "ok": {"fg": "cyan"},
+    "tool": {"bold": True},
+    "added": {"fg": "green"},
+    "removed": {"fg": "red"},
+    "output": {"dim": True},
+    "dim": {"dim": True},
+    "code": {"fg": "cyan"},
+    "heading": {"bold": True, "underline": True},
+    "bold": {"bold": True},
+}
+
+
+@click.command("show")
+@session_argument
+@click.option("--turn", type=click.IntRange(1), metavar="N", help="Only turn N.")
+@branch_option
+@click.option("--full", is_flag=True, help="Unfold outputs, injected texts and long prompts.")
+@click.option("--thinking/--no-thinking", default=True, help="Show what the model thought.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "md", "json"]),
+    default="text",
+    help="Text for the terminal (default), Markdown, or JSON.",
+)
+@click.option("--pager/--no-pager", default=None, help="Page the text; by default on a terminal.")
+@reveal_option
+@click.pass_obj
+def command(store: Store, session: str, form: str, pager: bool | None, **view: Any) -> None:
+    """Show SESSION, readable: what was asked, said and done."""
+    opened = open_named(store, session)
+    options = ViewOptions(leaf=leaf_of(opened, view.pop("branch")), **view)
+    _require_turn(opened, options)
+    lines = FORMS[form](opened, options)
+    if form == "text" and (pager or (pager is None and _is_terminal())):
+        click.echo_via_pager(f"{line}\n" for line in lines)
+    else:
+        for line in lines:
+            click.echo(line)
+
+
+def _text(session: Session, options: ViewOptions) -> Iterator[str]:
+    def style(text: str, role: str) -> str:
+        return click.style(plain(text, keep_indent=True), **STYLES[role])  # pyright: ignore[reportArgumentType]
+
+    return Terminal(style, options.full).draw(rows_of(session, options))
+
+
+def _markdown(session: Session, options: ViewOptions) -> Iterator[str]:
+    return to_markdown(rows_of(session, options), options.full)
+
+
+def _json(session: Session, options: ViewOptions) -> Iterator[str]:
+    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
+    chosen = [turn for turn in turns if options.turn in (None, turn.n)]
+    views = [turn_view(session, turn, options.reveal) for turn in chosen]
+    yield to_json(views, indent=2)
+
+
+def _require_turn(session: Session, options: ViewOptions) -> None:
+    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
+    if options.turn and options.turn > len(turns):
+        message = f"{session.path.name} has {len(turns)} turns, no turn {options.turn}"
+        raise NotFound(message, f"turnlog turns {session.id[:8]}")
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+FORMS = {"text": _text, "md": _markdown, "json": _json}

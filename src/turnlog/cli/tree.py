@@ -1,0 +1,56 @@
+"""turnlog tree: branches, sub-agents and compactions as a picture."""
+
+import click
+import msgspec
+
+from turnlog.cli.arguments import json_option, reveal_option, session_argument
+from turnlog.cli.output import echo_json, plain
+from turnlog.cli.sessions import open_named
+from turnlog.conversation.session import Session
+from turnlog.render.tree import draw_tree, milestones
+from turnlog.store.paths import Store
+
+
+class StoneView(msgspec.Struct):
+    """A prompt or a compaction in the tree."""
+
+    uuid: str | None
+    kind: str
+    line: int
+    active: bool
+    next: list[str | None]
+    agents: list[str]
+
+
+@click.command("tree")
+@session_argument
+@reveal_option
+@json_option
+@click.pass_obj
+def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
+    """Draw the tree of SESSION: prompts, branches, compactions, sub-agents.
+
+    ● marks the branch that the client would go on with. The text in brackets begins the uuid of
+    the prompt: what --branch and --at take.
+    """
+    opened = open_named(store, session)
+    if as_json:
+        echo_json(_views(opened))
+        return
+    for line in draw_tree(opened, reveal):
+        click.echo(plain(line, keep_indent=True))
+
+
+def _views(session: Session) -> list[StoneView]:
+    stones, _ = milestones(session)
+    return [
+        StoneView(
+            uuid=stone.node.uuid,
+            kind=stone.node.kind,
+            line=stone.node.line,
+            active=stone.is_active,
+            next=[stones[rank].node.uuid for rank in stone.next],
+            agents=[agent.id for agent in stone.agents],
+        )
+        for stone in stones.values()
+    ]

@@ -1,0 +1,78 @@
+"""What a session cost, by model, its sub-agents apart, beside what the client itself counted."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from turnlog.conversation.cost import understates_output
+from turnlog.conversation.messages import Message
+from turnlog.conversation.session import Session
+from turnlog.format.fields import given
+from turnlog.format.state import CostState
+from turnlog.render.views import UsageView, cost_of_messages, usage_view
+
+
+class ModelCost(Struct):
+    """What one model took."""
+
+    model: str
+    messages: int
+    usage: UsageView
+    cost_usd: float | None
+    """null where the model has no known price."""
+    by_subagents: bool
+
+
+class CostView(Struct):
+    """What a session took in all."""
+
+    models: list[ModelCost]
+    cost_usd: float
+    """Of the models that have a known price."""
+    unpriced: list[str]
+    output_understated: bool
+    """Some messages are of client versions known to record too few output tokens."""
+    client_cost_usd: float | None
+    """What the client itself counted, calls included that no session shows; null if it did not."""
+
+
+def session_cost(session: Session) -> CostView:
+    """Count a session, each message once, and its sub-agents."""
+    main = {node.index for node in session.tree.chain}
+    said = [message for message in session.messages if not message.is_synthetic]
+    own = [message for message in said if message.nodes[0].index in main]
+    others = [message for message in said if message.nodes[0].index not in main]
+    seen = {message.id for message in said}
+    for agent in session.subagents:
+        if agent.root is None:
+            found = [m for m in session.open_subagent(agent).messages if not m.is_synthetic]
+            others += [message for message in found if message.id not in seen]
+            seen |= {message.id for message in found if message.id}
+    models = [*_by_model(own, is_agent=False), *_by_model(others, is_agent=True)]
+    return CostView(
+        models=models,
+        cost_usd=round(sum(each.cost_usd or 0 for each in models), 6),
+        unpriced=sorted({each.model for each in models if each.cost_usd is None}),
+        output_understated=any(understates_output(m.nodes[0].version) for m in own + others),
+        client_cost_usd=_client_cost(session),
+    )
+
+
+def _by_model(messages: Iterable[Message], is_agent: bool) -> list[ModelCost]:
+    groups: dict[str, list[Message]] = {}
+    for message in messages:
+        groups.setdefault(message.model or "unknown", []).append(message)
+    return [
+        ModelCost(model, len(group), usage_view(group), cost_of_messages(group)[0], is_agent)
+        for model, group in groups.items()
+    ]
+
+
+def _client_cost(session: Session) -> float | None:
+    """The sum over the client's processes: each counts anew from its start."""
+    nodes = [node for node in session.nodes if node.kind == "cost-state"]
+    latest: dict[float | None, float] = {}
+    for entry in session.entries(nodes):
+        if isinstance(entry, CostState):
+            latest[given(entry.start_time)] = given(entry.total_cost_usd) or 0
+    return round(sum(latest.values()), 6) if latest else None

@@ -1,0 +1,66 @@
+"""Rows as Markdown."""
+
+from collections.abc import Iterable, Iterator
+
+from turnlog.render.rows import Did, Ended, Note, Prompt, Row, Said, Thought
+from turnlog.render.text import FOLDED
+
+QUOTE = "> "
+
+
+def to_markdown(rows: Iterable[Row], full: bool = False) -> Iterator[str]:
+    """The lines of a Markdown document."""
+    for row in rows:
+        yield from _lines(row, full)
+        yield ""
+
+
+def _lines(row: Row, full: bool) -> Iterator[str]:
+    match row:
+        case Prompt():
+            yield f"## {row.n}. {_first_line(row.text)}"
+            yield ""
+            yield from _quoted(row.text)
+        case Said():
+            yield row.text
+        case Thought():
+            yield from _quoted(f"*thinking:* {row.text}")
+        case Note():
+            yield f"*{_first_line(row.text)}*" if not full else row.text
+        case Did():
+            yield from _call(row, full)
+        case Ended():
+            yield "---"
+
+
+def _call(row: Did, full: bool) -> Iterator[str]:
+    mark = "✗" if row.is_error else "•"
+    outcome = f" → {row.outcome}" if row.outcome else ""
+    yield f"{mark} **{row.name}** `{_first_line(row.title).replace('`', 'ˋ')}`{outcome}"
+    body = row.body if full or row.style == "diff" else row.body[:FOLDED] if row.is_error else []
+    if body:
+        fence = "`" * max(3, 1 + max(_longest_run(line) for line in body))
+        yield ""
+        yield f"{fence}{'diff' if row.style == 'diff' else ''}"
+        yield from body
+        yield fence
+    for inner in row.rows:
+        yield ""
+        yield from (f"{QUOTE}{line}".rstrip() for line in _lines(inner, full))
+
+
+def _quoted(text: str) -> Iterator[str]:
+    yield from (f"{QUOTE}{line}".rstrip() for line in text.splitlines())
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[0][:120] if lines else ""
+
+
+def _longest_run(line: str) -> int:
+    longest = run = 0
+    for character in line:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return longest

@@ -1,0 +1,199 @@
+"""A session as rows to show: pure, the same for terminal, Markdown and page."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from turnlog.conversation.calls import Call
+from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
+from turnlog.conversation.prompts import PromptKind, full_text, prompt_label
+from turnlog.conversation.session import Session
+from turnlog.conversation.subagents import SubAgent
+from turnlog.conversation.turns import Turn
+from turnlog.format.blocks import TextBlock, ThinkingBlock
+from turnlog.format.entries import Assistant, User
+from turnlog.format.fields import given
+from turnlog.format.timestamps import parse_timestamp
+from turnlog.render.tools import body_of, outcome_of, title_of
+from turnlog.render.views import cost_of_messages, usage_view
+from turnlog.secrets import mask
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """What to show."""
+
+    turn: int | None = None
+    """Only this turn."""
+    leaf: int | None = None
+    """The branch that ends here; the active one by default."""
+    full: bool = False
+    """Whole outputs and injected texts, not only what was said and done."""
+    thinking: bool = True
+    reveal: bool = False
+    """Show secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What was asked."""
+
+    n: int
+    kind: str
+    text: str
+    time: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the model answered, in Markdown."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that happened: a compaction, an interruption, an error."""
+
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Did:
+    """A call, on one line, and what may be unfolded below it."""
+
+    name: str
+    title: str
+    outcome: str
+    is_error: bool
+    duration_ms: int | None
+    style: str
+    """How to show the body: `diff` or `text`."""
+    body: list[str] = field(default_factory=list[str])
+    rows: "list[Row]" = field(default_factory=list["Row"])
+    """What the sub-agent said and did that the call started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a turn: what it took."""
+
+    n: int
+    seconds: float | None
+    tokens: int
+    cost_usd: float | None
+
+
+Row = Prompt | Said | Thought | Note | Did | Ended
+
+NOTED = {
+    PromptKind.INTERRUPTION: "interrupted by the user",
+    PromptKind.COMPACT_SUMMARY: "summary of what came before",
+}
+HIDDEN_NODES = frozenset({PromptKind.META, PromptKind.TOOL_RESULT})
+
+
+def rows_of(session: Session, options: ViewOptions) -> Iterator[Row]:
+    """The rows of a session."""
+    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
+    agents = {agent.call_id: agent for agent in session.subagents if agent.call_id}
+    for turn in turns:
+        if options.turn in (None, turn.n):
+            yield from _Teller(session, options, agents).tell(turn)
+
+
+class _Teller:
+    """Tells a turn, keeping at hand the entries and calls that it needs."""
+
+    def __init__(self, session: Session, options: ViewOptions, agents: dict[str, SubAgent]) -> None:
+        self.session = session
+        self.options = options
+        self.agents = agents
+
+    def tell(self, turn: Turn) -> Iterator[Row]:
+        calls: dict[int, list[Call]] = {}
+        for call in turn.calls:
+            calls.setdefault(call.use.index, []).append(call)
+        for node in turn.nodes:
+            if node is turn.prompt:
+                yield self._prompt(turn)
+            elif isinstance(node, AssistantNode):
+                yield from self._said(node, calls.get(node.index, []))
+            elif isinstance(node, UserNode):
+                yield from self._user_note(node)
+            else:
+                yield from self._note(node)
+        yield _ended(turn)
+
+    def _prompt(self, turn: Turn) -> Row:
+        assert turn.prompt, "called for a turn that has a prompt"
+        entry = self.session.entry(turn.prompt)
+        text = prompt_label(entry) if isinstance(entry, User) else ""
+        return Prompt(turn.n, str(turn.kind), self._shown(text), turn.prompt.time)
+
+    def _said(self, node: AssistantNode, calls: Sequence[Call]) -> Iterator[Row]:
+        entry = self.session.entry(node)
+        content = entry.content if isinstance(entry, Assistant) else []
+        for block in [TextBlock(text=content)] if isinstance(content, str) else content:
+            text = given(block.text) if isinstance(block, TextBlock) else None
+            if text and text.strip():
+                yield Note(text, is_error=True) if node.is_error else Said(self._shown(text))
+            thought = given(block.thinking) if isinstance(block, ThinkingBlock) else None
+            if thought and self.options.thinking:
+                yield Thought(self._shown(thought))
+        yield from map(self._did, calls)
+
+    def _did(self, call: Call) -> Row:
+        detail = self.session.detail(call)
+        style, body = body_of(call.name, detail)
+        return Did(
+            name=call.name,
+            title=self._shown(title_of(call.name, detail)),
+            outcome=outcome_of(call.name, detail),
+            is_error=call.is_error,
+            duration_ms=detail.duration_ms,
+            style=style,
+            body=[self._shown(line) for line in body],
+            rows=list(self._agent_rows(call)),
+        )
+
+    def _agent_rows(self, call: Call) -> Iterator[Row]:
+        agent = self.agents.get(call.id)
+        if agent:
+            inner = ViewOptions(
+                full=self.options.full, thinking=self.options.thinking, reveal=self.options.reveal
+            )
+            yield from rows_of(self.session.open_subagent(agent), inner)
+
+    def _user_note(self, node: UserNode) -> Iterator[Row]:
+        if node.prompt in HIDDEN_NODES and not (self.options.full and not node.results):
+            return
+        entry = self.session.entry(node)
+        text = full_text(entry) if isinstance(entry, User) else ""
+        text = prompt_label(entry) if isinstance(entry, User) and not self.options.full else text
+        label = NOTED.get(node.prompt, str(node.prompt).replace("_", " "))
+        shown = f"{label}: {text}" if self.options.full or node.prompt not in NOTED else label
+        yield Note(self._shown(shown))
+
+    def _note(self, node: ChainNode) -> Iterator[Row]:
+        if isinstance(node, BoundaryNode):
+            yield Note("the conversation was compacted here")
+        elif self.options.full and node.kind.startswith("attachment/"):
+            yield Note(node.kind)
+
+    def _shown(self, text: str) -> str:
+        return text if self.options.reveal else mask(text)
+
+
+def _ended(turn: Turn) -> Ended:
+    said = [message for message in turn.messages if not message.is_synthetic]
+    usage = usage_view(said)
+    tokens = sum(getattr(usage, name) for name in usage.__struct_fields__)
+    start, end = parse_timestamp(turn.started), parse_timestamp(turn.ended)
+    seconds = (end - start).total_seconds() if start and end else None
+    return Ended(turn.n, seconds, tokens, cost_of_messages(said)[0])

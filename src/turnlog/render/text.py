@@ -1,0 +1,126 @@
+"""Rows as text for a terminal, with colours as the caller's `style` gives them."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from turnlog.render.rows import Did, Ended, Note, Prompt, Row, Said, Thought
+
+Style = Callable[[str, str], str]
+"""Colours a text: (text, role)."""
+
+INLINE = re.compile(r"(`|\*\*)(?=\S)(.+?)(?<=\S)\1")
+BULLET = re.compile(r"^(\s*)[-*] ")
+FOLDED = 8
+"""How many lines of a failed call's output are shown without --full."""
+DIFF_FOLDED = 24
+LINE_LIMIT = 1000
+"""Longer lines are cut unless everything is asked for."""
+
+
+class Terminal:
+    """How to draw: the colours, and whether to unfold everything."""
+
+    def __init__(self, style: Style, full: bool) -> None:
+        self.style = style
+        self.full = full
+
+    def draw(self, rows: Iterable[Row], indent: str = "") -> Iterator[str]:
+        """The lines of the rows."""
+        for row in rows:
+            for line in self._row(row):
+                yield f"{indent}{line}".rstrip()
+
+    def _row(self, row: Row) -> Iterator[str]:
+        match row:
+            case Prompt():
+                yield from self._prompt(row)
+            case Said():
+                yield from self._answer(row.text)
+                yield ""
+            case Thought():
+                yield from self._thought(row)
+            case Note():
+                yield self.style(f"── {self._short(row.text)}", "error" if row.is_error else "note")
+            case Did():
+                yield from self._call(row)
+            case Ended():
+                yield self.style(_what_it_took(row), "dim")
+                yield ""
+
+    def _prompt(self, row: Prompt) -> Iterator[str]:
+        label = "" if row.kind == "typed" else f" ({row.kind.replace('_', ' ')})"
+        yield self.style(f"{row.n:>3} ❯{label}", "prompt")
+        lines = row.text.splitlines() or [""]
+        shown = lines if self.full else lines[:DIFF_FOLDED]
+        for line in shown:
+            yield self.style(f"    {self._cut(line)}", "prompt")
+        if len(shown) < len(lines):
+            yield self.style(f"    … {len(lines) - len(shown)} more lines", "dim")
+        yield ""
+
+    def _answer(self, text: str) -> Iterator[str]:
+        """An answer's Markdown, coloured but not laid out anew: what is code stays as it is."""
+        in_code = False
+        for line in text.strip("\n").splitlines():
+            if line.lstrip().startswith("```"):
+                in_code = not in_code
+                yield self.style(line, "dim")
+            elif in_code:
+                yield self.style(line, "code")
+            elif line.startswith("#"):
+                yield self.style(line.lstrip("# "), "heading")
+            else:
+                yield INLINE.sub(self._inline, BULLET.sub(r"\1• ", line))
+
+    def _inline(self, found: re.Match[str]) -> str:
+        return self.style(found[2], "code" if found[1] == "`" else "bold")
+
+    def _thought(self, row: Thought) -> Iterator[str]:
+        lines = row.text.splitlines()
+        for line in lines if self.full else lines[:3]:
+            yield self.style(f"  ∴ {self._cut(line)}", "thought")
+        if not self.full and len(lines) > 3:
+            yield self.style(f"  ∴ … {len(lines) - 3} more lines", "dim")
+
+    def _call(self, row: Did) -> Iterator[str]:
+        mark = self.style("✗", "error") if row.is_error else self.style("●", "ok")
+        facts = "  ".join(filter(None, (row.outcome, _seconds(row.duration_ms))))
+        title = self._short(row.title)
+        yield f"{mark} {self.style(row.name, 'tool')} {title}  {self.style(facts, 'dim')}"
+        yield from self._body(row)
+        yield from self.draw(row.rows, indent="  ┃ ")
+
+    def _body(self, row: Did) -> Iterator[str]:
+        limit = DIFF_FOLDED if row.style == "diff" else FOLDED if row.is_error else 0
+        shown = row.body if self.full else row.body[:limit]
+        for line in shown:
+            role = _diff_role(line) if row.style == "diff" else "output"
+            yield self.style(f"    {self._cut(line)}", role)
+        if limit and len(shown) < len(row.body):
+            yield self.style(f"    … {len(row.body) - len(shown)} more lines", "dim")
+
+    def _short(self, text: str) -> str:
+        first, *rest = text.strip().splitlines() or [""]
+        return self._cut(first, 160) + (" …" if rest else "")
+
+    def _cut(self, line: str, limit: int = LINE_LIMIT) -> str:
+        return line if self.full or len(line) <= limit else f"{line[:limit]}…"
+
+
+def _diff_role(line: str) -> str:
+    return {"+": "added", "-": "removed", "@": "dim"}.get(line[:1], "output")
+
+
+def _seconds(milliseconds: int | None) -> str:
+    return f"{milliseconds / 1000:.1f}s" if milliseconds and milliseconds >= 1000 else ""
+
+
+def _what_it_took(row: Ended) -> str:
+    facts = [f"turn {row.n}"]
+    if row.seconds is not None:
+        minutes, seconds = divmod(int(row.seconds), 60)
+        facts.append(f"{minutes}m {seconds}s" if minutes else f"{seconds}s")
+    facts.append(f"{row.tokens:,} tokens")
+    if row.cost_usd is not None:
+        facts.append(f"${row.cost_usd:.4f}")
+    return f"── {' · '.join(facts)} ──"

@@ -1,0 +1,154 @@
+"""The JSON that commands print: stable, documented, with a schema generated from these types."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.conversation.calls import Call
+from turnlog.conversation.cost import cost_of, understates_output, unpriced_models
+from turnlog.conversation.messages import Message, add_usage
+from turnlog.conversation.prompts import prompt_label, prompt_text
+from turnlog.conversation.session import Session
+from turnlog.conversation.turns import Turn
+from turnlog.format.entries import User
+from turnlog.format.fields import is_array, is_object
+from turnlog.secrets import mask
+
+CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
+"""Tools that change the file they name."""
+
+
+class UsageView(Struct):
+    """Tokens, each message counted once."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+
+
+class CallView(Struct):
+    """A tool call and what came back."""
+
+    id: str
+    name: str
+    input: Any
+    ok: bool | None
+    """null while there is no result."""
+    result: str | None
+    duration_ms: int | None
+    agent_id: str | None
+    """The sub-agent that the call started."""
+
+
+class TurnView(Struct):
+    """A prompt and all that followed on it."""
+
+    n: int
+    prompt_uuid: str | None
+    prompt: str
+    label: str
+    """The prompt as a person would put it: a command as it was typed, a notification's summary."""
+    kind: str | None
+    round: str
+    started: str | None
+    ended: str | None
+    complete: bool
+    models: list[str]
+    message_ids: list[str]
+    calls: list[CallView]
+    usage: UsageView
+    cost_usd: float | None
+    """null where a model has no known price."""
+    unpriced: list[str]
+    """The models without a known price."""
+    output_understated: bool
+    """The client's version is known to record too few output tokens."""
+    files: list[str]
+    """The files that its calls changed."""
+    subagents: list[str]
+    """The sub-agents that its calls started; their tokens are not in `usage`."""
+
+
+def turn_view(session: Session, turn: Turn, reveal: bool = False) -> TurnView:
+    """A turn as JSON shows it."""
+    said = [message for message in turn.messages if not message.is_synthetic]
+    calls = [call_view(session, call, reveal) for call in turn.calls]
+    cost, unpriced = cost_of_messages(said)
+    return TurnView(
+        n=turn.n,
+        prompt_uuid=turn.prompt.uuid if turn.prompt else None,
+        prompt=prompt_of(session, turn, reveal, prompt_text),
+        label=prompt_of(session, turn, reveal, prompt_label),
+        kind=turn.kind,
+        round=turn.round,
+        started=turn.started,
+        ended=turn.ended,
+        complete=turn.is_complete,
+        models=list(dict.fromkeys(message.model for message in said if message.model)),
+        message_ids=[message.id for message in said if message.id],
+        calls=calls,
+        usage=usage_view(said),
+        cost_usd=cost,
+        unpriced=unpriced,
+        output_understated=any(understates_output(m.nodes[0].version) for m in said),
+        files=list(dict.fromkeys(path for call in calls if (path := changed_file(call)))),
+        subagents=[call.agent_id for call in calls if call.agent_id],
+    )
+
+
+def call_view(session: Session, call: Call, reveal: bool = False) -> CallView:
+    """A call as JSON shows it."""
+    detail = session.detail(call)
+    output = detail.output
+    return CallView(
+        id=call.id,
+        name=call.name,
+        input=detail.input if reveal else mask_all(detail.input),
+        ok=None if call.result is None else not call.is_error,
+        result=output if reveal or output is None else mask(output),
+        duration_ms=detail.duration_ms,
+        agent_id=call.agent_id,
+    )
+
+
+def prompt_of(session: Session, turn: Turn, reveal: bool, told: Callable[[User], str]) -> str:
+    """What was asked in a turn, told one way or another."""
+    if turn.prompt is None:
+        return ""
+    entry = session.entry(turn.prompt)
+    assert isinstance(entry, User), "a prompt is a user line"
+    text = told(entry)
+    return text if reveal else mask(text)
+
+
+def usage_view(messages: Sequence[Message]) -> UsageView:
+    """The tokens of some messages."""
+    return UsageView(**add_usage(message.usage for message in messages))
+
+
+def cost_of_messages(messages: Sequence[Message]) -> tuple[float | None, list[str]]:
+    """What messages cost, and the models among them that have no known price."""
+    unpriced = {name for m in messages for name in unpriced_models(m.model, m.usage)}
+    costs = [cost_of(m.model, m.usage, m.started) for m in messages]
+    known = [cost for cost in costs if cost is not None]
+    return (round(sum(known), 6) if len(known) == len(costs) else None), sorted(unpriced)
+
+
+def mask_all(value: Any) -> Any:
+    """A JSON value with the secrets in its texts masked."""
+    if isinstance(value, str):
+        return mask(value)
+    if is_object(value):
+        return {key: mask_all(held) for key, held in value.items()}
+    if is_array(value):
+        return [mask_all(held) for held in value]
+    return value
+
+
+def changed_file(call: CallView) -> str | None:
+    """The file that a call changed, if it did."""
+    if call.name not in CHANGING or not call.ok or not is_object(call.input):
+        return None
+    return call.input.get("file_path") or call.input.get("notebook_path")

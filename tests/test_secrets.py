@@ -1,0 +1,321 @@
+"""Secrets in text. The planted ones are put together here, so that no line of the file is a key."""
+
+import base64
+import random
+import string
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnlog.secrets import MASKED, Secret, _rules, find_secrets, mask, placeholder_for
+
+ALNUM = string.ascii_letters + string.digits
+HEX = "0123456789abcdef"
+URLSAFE = ALNUM + "_-"
+RANDOM = random.Random(7)
+
+
+def some(count: int, letters: str = ALNUM) -> str:
+    """Letters in no order that begin and end with an alphanumeric and have both kinds."""
+    middle = "".join(RANDOM.choices(letters, k=count - 4))
+    return "a7" + middle + "3b" if letters.islower() or letters == HEX else "Q7" + middle + "4d"
+
+
+def upper(count: int) -> str:
+    return "".join(RANDOM.choices("ABCDEFGHJKLMNPQRSTUVWXYZ234567", k=count))
+
+
+def uuid() -> str:
+    return "-".join(some(count, HEX) for count in (8, 4, 4, 4, 12))
+
+
+def part(value: str) -> str:
+    return base64.urlsafe_b64encode(value.encode()).decode().rstrip("=")
+
+
+JWT = ".".join([part('{"alg":"HS256","typ":"JWT"}'), part('{"sub":"41","name":"Ada"}'), some(43)])
+PEM_BODY = "\n".join(some(64) for _ in range(6))
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{PEM_BODY}\n-----END RSA PRIVATE KEY-----"
+DISCORD = ".".join([part("41771983423143937"), some(6), some(38)])
+
+TOKENS = {
+    "anthropic": ("anthropic-key", "sk-" + "ant-api03-" + some(93, URLSAFE) + "AA"),
+    "anthropic admin": ("anthropic-key", "sk-" + "ant-admin01-" + some(93, URLSAFE) + "AA"),
+    "anthropic oauth": ("anthropic-key", "sk-" + "ant-oat01-" + some(86, URLSAFE) + "AA"),
+    "openai project": ("openai-key", "sk-" + "proj-" + some(124, URLSAFE)),
+    "openai service": ("openai-key", "sk-" + "svcacct-" + some(124, URLSAFE)),
+    "openai old": ("openai-key", "sk-" + some(20) + "T3Blbk" + "FJ" + some(20)),
+    "deepseek": ("api-key", "sk-" + some(32, HEX)),
+    "other provider": ("api-key", "sk-" + some(48)),
+    "openrouter": ("openrouter-api-key", "sk-" + "or-v1-" + some(64, HEX)),
+    "langfuse": ("langfuse-key", "sk-" + "lf-" + uuid()),
+    "langsmith": ("langsmith-key", "lsv2" + "_pt_" + some(32, HEX) + "_" + some(10, HEX)),
+    "groq": ("groq-api-key", "gsk" + "_" + some(20) + "WGdyb3" + "FY" + some(24)),
+    "xai": ("x-ai-api-key", "xai" + "-" + some(80)),
+    "perplexity": ("perplexity-api-key", "pplx" + "-" + some(48)),
+    "hugging face": ("hugging-face-user-access-token", "hf" + "_" + some(34)),
+    "replicate": ("replicate-token", "r8" + "_" + some(37)),
+    "github classic": ("github-token", "gh" + "p_" + some(36)),
+    "github oauth": ("github-token", "gh" + "o_" + some(36)),
+    "github server": ("github-token", "gh" + "s_" + some(36)),
+    "github fine": ("github-token", "github" + "_pat_" + some(22) + "_" + some(59)),
+    "gitlab": ("gitlab-token", "gl" + "pat-" + some(20)),
+    "slack bot": ("slack-token", "xox" + "b-241731984352-2417319843521-" + some(24)),
+    "slack app": ("slack-token", "xap" + "p-1-A" + upper(10) + "-2417319843521-" + some(64, HEX)),
+    "aws key": ("aws-access-key", "AKI" + "A" + upper(16)),
+    "aws session key": ("aws-access-key", "ASI" + "A" + upper(16)),
+    "google api": ("google-api-key", "AI" + "za" + some(35)),
+    "google oauth": ("google-oauth-secret", "GOC" + "SPX-" + some(28)),
+    "google access": ("google-oauth-access-token", "ya" + "29." + some(120)),
+    "stripe live": ("stripe-key", "sk" + "_live_" + some(24)),
+    "stripe restricted": ("stripe-key", "rk" + "_live_" + some(24)),
+    "stripe webhook": ("stripe-key", "wh" + "sec_" + some(32)),
+    "npm": ("npm-token", "np" + "m_" + some(36)),
+    "pypi": ("pypi-token", "py" + "pi-AgEIcHlwaS5vcmc" + some(150)),
+    "sendgrid": ("sendgrid-api-key", "S" + "G." + some(22) + "." + some(43)),
+    "twilio": ("twilio-key", "S" + "K" + some(32, HEX)),
+    "telegram": ("telegram-bot-api-token", "4177198342:" + "AA" + some(33)),
+    "discord": ("discord-token", DISCORD),
+    "databricks": ("databricks-access-token", "da" + "pi" + some(32, HEX)),
+    "digitalocean": ("digital-ocean-token", "do" + "p_v1_" + some(64, HEX)),
+    "linear": ("linear-api-key", "lin" + "_api_" + some(40)),
+    "mailchimp": ("mailchimp-key", some(32, HEX) + "-us14"),
+    "mailgun": ("mailgun-key", "key" + "-" + some(32, HEX)),
+    "docker": ("docker-access-token", "dckr" + "_pat_" + some(27)),
+    "notion": ("notion-integration-token", "nt" + "n_417719834" + some(37)),
+    "shopify": ("shopify-token", "shp" + "at_" + some(32, HEX)),
+    "terraform": ("hashicorp-terraform-token", some(14) + ".atlas" + "v1." + some(67)),
+    "vault": ("hashicorp-vault-token", "hv" + "s." + some(92)),
+    "supabase": ("supabase-credentials", "sb" + "p_" + some(40, HEX)),
+    "airtable": ("airtable-api-key", "pat" + some(14) + "." + some(64, HEX)),
+    "jwt": ("jwt", JWT),
+    "private key": ("private-key", PEM),
+    "private key in JSON": ("private-key", PEM.replace("\n", "\\n")),
+    "openssh key": ("private-key", PEM.replace("RSA", "OPENSSH")),
+}
+
+BASIC = base64.b64encode(b"ada:correct-horse-41").decode()
+AWS_SECRET = some(40, ALNUM + "/+")
+STORAGE = some(86, ALNUM + "+/") + "=="
+
+IN_CONTEXT = [
+    ("aws-secret-key", "aws_secret_access_key = {}\n", AWS_SECRET),
+    ("aws-secret-key", '{{"SecretAccessKey": "{}"}}', AWS_SECRET),
+    ("aws-secret-key", "export AWS_SECRET_ACCESS_KEY='{}'", AWS_SECRET),
+    ("azure-storage-key", "AccountName=a;AccountKey={};EndpointSuffix=b", STORAGE),
+    ("bearer-token", 'curl -H "Authorization: Bearer {}" host', some(40)),
+    ("bearer-token", '\\"authorization\\": \\"bearer {}\\"', some(40)),
+    ("authorization", "Authorization: Basic {}\r\n", BASIC),
+    ("url-password", "postgres://app:{}@db.local:5432/main", "s3cr3t-77"),
+    ("url-password", "redis://:{}@127.0.0.1:6379", "letmeinplease"),
+    ("github-token", "https://x-access-token:{}@github.com/a/b", "gh" + "p_" + some(36)),
+    ("slack-webhook", "https://hooks.slack.com/services{}", f"/T{upper(9)}/B{upper(9)}/{some(24)}"),
+    ("npm-auth", "//packages.local/:_authToken={}\n", some(36)),
+    ("password", 'password = "{}"', "tr0ub4dor&3"),
+    ("password", "DB_PASSWORD={}\n", "k7Hq92mmZ"),
+    ("password", '{{\\"passwd\\": \\"{}\\"}}', "tr0ub4dor&3"),
+    ("password", "mysql --user root --password {} main", "k7Hq92mmZ"),
+    ("password", "  curl -s -u ada:{} https://host/x", "tr0ub4dor&3"),
+    ("password", "spring.datasource.password: '{}'", "P@ssw0rd!7"),
+    ("secret", "client_secret: '{}'", some(32)),
+    ("secret", "const apiKey = `{}`;", some(32)),
+    ("secret", "X-Api-Key: {}\n", some(32)),
+    ("secret", "TWILIO_AUTH_TOKEN={}\n", some(32, HEX)),
+    ("secret", "SECRET_KEY_PROD = '{}'", some(50)),
+    ("secret", "gh auth login --token {} --host h", some(32)),
+]
+
+
+@pytest.mark.parametrize("name", TOKENS)
+@pytest.mark.parametrize(
+    "frame", ["{}", 'key: "{}",', "a\\n{}\\n", "see <{}>.", "\x1b[32m{}\x1b[0m"]
+)
+def test_a_token_is_found_where_it_stands(name: str, frame: str) -> None:
+    kind, value = TOKENS[name]
+    start = frame.index("{}")
+    text = frame.format(value)
+    assert find_secrets(text) == [Secret(kind, start, start + len(value))]
+
+
+@pytest.mark.parametrize(("kind", "frame", "value"), IN_CONTEXT)
+def test_a_value_is_found_by_its_context(kind: str, frame: str, value: str) -> None:
+    text = frame.format(value)
+    start = text.index(value)
+    assert find_secrets(text) == [Secret(kind, start, start + len(value))]
+
+
+def test_a_private_key_that_was_cut_off_is_found() -> None:
+    text = PEM[:300] + '"'
+    assert find_secrets(text) == [Secret("private-key", 0, 300)]
+
+
+def test_several_secrets_come_in_order() -> None:
+    values = [value for _, value in TOKENS.values()]
+    found = find_secrets("\n".join(values))
+    assert [secret.kind for secret in found] == [kind for kind, _ in TOKENS.values()]
+
+
+BLOB = base64.b64encode(RANDOM.randbytes(60_000)).decode()
+
+NO_SECRETS = [
+    "commit " + some(40, HEX),
+    '"sessionId":"' + uuid() + '"',
+    '{"id":"msg_01' + some(22) + '","tool_use_id":"toolu_01' + some(22) + '"}',
+    '"requestId":"req_011' + some(21) + '"',
+    '{"type":"image","source":{"type":"base64","media_type":"image/png","data":"' + BLOB + '"}}',
+    '{"type":"thinking","thinking":"","signature":"' + BLOB[:2000] + '"}',
+    '"integrity": "sha512-' + base64.b64encode(RANDOM.randbytes(64)).decode() + '"',
+    'sdist = { url = "https://host/a.tar.gz", hash = "sha256:' + some(64, HEX) + '" }',
+    "anyio==4.16.0 --hash=sha256:" + some(64, HEX),
+    '"usage":{"input_tokens":41771983,"cache_read_input_tokens":241731984352}',
+    'password = "xxxxxxxxxx"',
+    'password = "<your-password1>"',
+    'password = "${DB_PASSWORD}"',
+    'password = "changeme"',
+    'password = "example-pass-1"',
+    'password: "password123"',
+    "password = getpass.getpass()",
+    "password=user.password2)",
+    "password: string;",
+    'token = os.environ["API_TOKEN_2"]',
+    "token: process.env.TOKEN_2_PRODUCTION,",
+    "TOKEN=$GITHUB_TOKEN_2",
+    "PWD=/home/ada/project-2/src",
+    "api_key: '{api_key}'",
+    'api_key="your_api_key_number_1"',
+    'token_url = "https://host/oauth2/token/v2/a1b2c3"',
+    'secret_name: "projects/41/secrets/db-main-2"',
+    "secret: 'my-app-secret-name-v2'",
+    'token = "' + uuid() + '"',
+    "Authorization: Bearer <token>",
+    "Authorization: Bearer $ANTHROPIC_API_KEY",
+    "the bearer authentication-scheme-of-the-server is used",
+    "https://user:password@host/ and https://user:${PASS}@host and http://a:b@c",
+    "http://localhost:8080/@scope/package@1.2.3",
+    "export ANTHROPIC_API_KEY=sk-" + "ant-api03-" + "x" * 95,
+    "AKIA" + "IOSFODNN7" + "EXAMPLE",
+    "gh" + "p_" + "x" * 36,
+    "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
+    "-----BEGIN CERTIFICATE-----\n" + PEM_BODY + "\n-----END CERTIFICATE-----",
+    "eyJ" + some(40),
+    "task-management-for-risk-analysis-and-disk-usage-monitoring",
+    "class='desk-" + some(8) + "'",
+]
+
+
+@pytest.mark.parametrize("text", NO_SECRETS)
+def test_what_only_looks_like_a_secret_is_left(text: str) -> None:
+    assert [(each.kind, text[each.start : each.end]) for each in find_secrets(text)] == []
+
+
+def test_every_keyword_is_met_by_the_prefilter() -> None:
+    prefilter, keywords = _rules()
+    words = [(keyword, letter) for letter, found in keywords.items() for keyword in found]
+    assert len(words) > 300
+    for (word, offset, rules), letter in words:
+        hit = prefilter.search(f" {word} ", 1 + offset)
+        assert hit is not None, word
+        assert (hit.start(), word[offset], bool(rules)) == (1 + offset, letter, True), word
+
+
+def test_every_rule_compiles() -> None:
+    _, keywords = _rules()
+    rules = {rule for found in keywords.values() for keyword in found for rule in keyword.rules}
+    assert all(rule.compiled for rule in rules)
+
+
+# Masking
+
+
+def test_a_secret_has_the_same_placeholder_everywhere() -> None:
+    token = TOKENS["github classic"][1]
+    expected = placeholder_for("github-token", token)
+    assert MASKED.fullmatch(expected)
+    assert mask(f"a {token} b") == f"a {expected} b"
+    assert mask(f'GH_TOKEN="{token}"\n{token}') == f'GH_TOKEN="{expected}"\n{expected}'
+
+
+def test_different_secrets_have_different_placeholders() -> None:
+    one, other = TOKENS["github classic"][1], TOKENS["github oauth"][1]
+    assert placeholder_for("github-token", one) != placeholder_for("github-token", other)
+
+
+def test_mask_takes_another_placeholder() -> None:
+    assert (
+        mask("password = 'tr0ub4dor&3'", lambda kind, _: f"<{kind}>") == "password = '<password>'"
+    )
+
+
+def test_a_lone_surrogate_is_kept() -> None:
+    assert mask("\ud800 password='tr0ub4\ud800dor3'").startswith("\ud800 password='[password:")
+
+
+PIECES = [value for _, value in TOKENS.values()] + [f.format(v) for _, f, v in IN_CONTEXT]
+GLUE = [
+    "",
+    " ",
+    "\n",
+    "\\n",
+    '"',
+    "'",
+    "=",
+    ":",
+    "/",
+    "_",
+    "-",
+    "x",
+    "7",
+    "token=",
+    "password: ",
+    "@",
+    "://",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES + GLUE), max_size=8))
+def test_mask_is_idempotent(pieces: list[str]) -> None:
+    masked = mask("".join(pieces))
+    assert mask(masked) == masked
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6))
+def test_no_planted_secret_survives(pieces: list[str]) -> None:
+    masked = mask("\n" + "\n".join(pieces))
+    assert not any(value in masked for _, value in TOKENS.values())
+
+
+@given(st.text())
+def test_spans_are_in_order_and_inside(text: str) -> None:
+    end = 0
+    for secret in find_secrets(text):
+        assert end <= secret.start < secret.end <= len(text)
+        end = secret.end
+
+
+@given(st.text())
+def test_text_without_keywords_is_returned_unchanged(text: str) -> None:
+    if not _rules()[0].search(text):
+        assert mask(text) == text
+
+
+def test_long_runs_take_no_long_time() -> None:
+    for run in (
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "eyJ.",
+        "://a:",
+        "password=",
+        "sk-",
+        "Bearer a1",
+        "xoxb-",
+    ):
+        find_secrets(run * (200_000 // len(run)))
+
+
+def test_importing_it_reads_no_rules() -> None:
+    code = "import sys; from turnlog import secrets as s; print(s._rules.cache_info().currsize)"
+    code += "; print('json' in sys.modules, 'click' in sys.modules, 'rich' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["0", "False", "False", "False"]
