@@ -137,7 +137,7 @@ def _report(rows: list[Row], load: float, *stores: Path) -> str:
     machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
     return (
         f"# Measured on {datetime.now(UTC):%Y-%m-%d}\n\n"
-        f"{machine}, Python {platform.python_version()}; load by others {load:.1f}.\n"
+        f"{machine}, Python {platform.python_version()}; load average before: {load:.1f}.\n"
         f"The best of several rounds of each job, start-up included.\n"
         f"Read: {sizes[0]}; listed: {sizes[1]}.\n\n{_table(rows)}"
     )

@@ -173,7 +173,8 @@ ADDED: list[Added] = [
      r"|(?:[\s0-9A-Za-z+/=:,→]|-(?!-)|\\+[nrt]){40,16000})", ["-----BEGIN "], "the whole block"),
     ("age-key", "", r"AGE-SECRET-KEY-1[0-9A-Z]{58}", ["AGE-SECRET-KEY-1"], "without its checksum"),
     ("authorization", "", rf"(?i:authorization){ASSIGN}\\{{0,8}}[\"'`]?"
-     r"(?i:basic|token|bot|apikey|key)\s{1,4}(?P<value>[0-9A-Za-z._~+/-]{12,8000}={0,2})", cased("authorization"), "header"),
+     r"(?i:basic|token|bot|apikey|key)\s{1,4}(?P<value>[0-9A-Za-z._~+/-]{12,8000}={0,2})",
+     cased("authorization"), "header"),
     ("bearer-token", "random", r"(?i:bearer)(?:\s{1,4}|%20)"
      r"(?P<value>[0-9A-Za-z._~+/-]{16,8000}={0,2})"
      r"(?![0-9A-Za-z(\[{])", cased("bearer"), "shorter, and no words"),
@@ -215,7 +216,7 @@ def trie_regex(words: Iterable[str]) -> str:
     """A regex for any of `words`, the longest first, that shares their beginnings.
 
     >>> trie_regex(["ghp_", "gho_", "gh"])
-    'gh(?:o_|p_)?'
+    'gh(?:[op]_)?'
     """
     by_letter: dict[str, set[str]] = {}
     for word in words:

@@ -1,7 +1,7 @@
 """Fixtures for all tests: an isolated store, and every session file that there is to test against.
 
 `TURNLOG_CORPUS` names a folder of further session files, `TURNLOG_EXAMPLES` how many examples each
-law is tried with.
+property is tried with.
 """
 
 import os
@@ -10,12 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from data.files import session_files
 from turnlog.store.paths import Store
-
-ROOT = Path(__file__).parent
-SAMPLES = ROOT.parent / "src" / "turnlog" / "samples"
-CLIENT_FILES = sorted([*ROOT.glob("data/client/*.jsonl"), *SAMPLES.glob("projects/**/*.jsonl")])
-"""Files as clients write them, without damage."""
 
 settings.register_profile(
     "turnlog", deadline=None, max_examples=int(os.environ.get("TURNLOG_EXAMPLES", "100"))
@@ -34,16 +30,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 @pytest.fixture(scope="session")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file to write again for each example of a law."""
+    """A file to write again for each example of a property."""
     return tmp_path_factory.mktemp("scratch") / "file.jsonl"
-
-
-def session_files() -> list[Path]:
-    """The samples, the tests' own data, and the corpus if one is named."""
-    folders = [SAMPLES, ROOT / "data"]
-    if corpus := os.environ.get("TURNLOG_CORPUS"):
-        folders.append(Path(corpus))
-    return sorted(path for folder in folders for path in folder.rglob("*.jsonl"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

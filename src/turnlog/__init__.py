@@ -1,9 +1,9 @@
 """turnlog: read, search, measure and edit the session files of Claude Code."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+# Type checkers take this name as true; `typing` itself would take longer to load than the help.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from turnlog.conversation.session import open_session
     from turnlog.errors import TurnlogError
     from turnlog.format.decode import Problem, read_entries
     from turnlog.format.jsonl import append_lines, read_lines
@@ -20,6 +20,7 @@ __all__ = [
     "describe",
     "find_session",
     "list_sessions",
+    "open_session",
     "open_store",
     "read_entries",
     "read_lines",
@@ -32,14 +33,17 @@ _HOMES = {
     "describe": "turnlog.store.catalog",
     "find_session": "turnlog.store.find",
     "list_sessions": "turnlog.store.catalog",
+    "open_session": "turnlog.conversation.session",
     "open_store": "turnlog.store.paths",
     "read_entries": "turnlog.format.decode",
     "read_lines": "turnlog.format.jsonl",
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name when it is first used: `import turnlog` alone loads nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module 'turnlog' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOMES[name]), name)

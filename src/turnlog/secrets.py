@@ -14,27 +14,24 @@ from typing import Any, NamedTuple
 WINDOW = 400
 """Characters after its keyword that a rule sees if its match starts before the keyword."""
 
-MASKED = re.compile(r"\[[a-z0-9-]+:[0-9a-f]{6}\]")
-SAMPLE = re.compile(
+# What a value is not, or is; as text, because `re` compiles it when first used and keeps it.
+MASKED = r"\[[a-z0-9-]+:[0-9a-f]{6}\]"
+SAMPLE = (
     r"(?i)x{6}|\*{3}|\.{3}|…|(?<![A-Za-z])(?:your|my)[-_]|example|placeholder|change_?me|dummy"
     r"|redacted|insert|123456789|abcdefgh|(?-i:([^A])\1{7}|^A+$)"
 )
-VARIABLE = re.compile(r"\$\{|\$\(|\{\{|\{[\w.\[\]'\"]*\}|^\$\w+$|^%|<[^>]*>|%[sdv]$|%\(|\(\)?$")
-CODE = re.compile(
-    r"(?:os\.environ|process\.env|getenv)\b|(?:[A-Za-z_]\w{0,24}\.)+[A-Za-z_]\w{0,24}\(?$"
-)
-ORDINARY = re.compile(
+VARIABLE = r"\$\{|\$\(|\{\{|\{[\w.\[\]'\"]*\}|^\$\w+$|^%|<[^>]*>|%[sdv]$|%\(|\(\)?$"
+CODE = r"(?:os\.environ|process\.env|getenv)\b|(?:[A-Za-z_]\w{0,24}\.)+[A-Za-z_]\w{0,24}\(?$"
+ORDINARY = (
     r"(?i)(?:my|your|the|test|some|new|old|user|db|admin|super|wrong|bad|invalid|fake|mock)*[-_]?"
     r"(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|postgres|mysql|root|admin|user|guest|demo|test"
     r"|default|none|null|true|false|undefined|string|foo|bar)[-_]?\d{0,4}[!;,]?$"
 )
-LETTERS = re.compile(r"[A-Za-z_./:@-]+$|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
-WORDS = re.compile(r"(?:(?:[A-Za-z]+\d{0,2}|\d+)(?:[-_./:+=~]+|$))+$")
-UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$")
-IDENTIFIER = re.compile(
-    r"(?:msg|toolu|srvtoolu|req|call|chatcmpl|resp)_|sha(?:256|384|512)[-:]|https?:|[~.]?/"
-)
-BASE64 = re.compile(r"[0-9A-Za-z+/]{40}")
+LETTERS = r"[A-Za-z_./:@-]+$|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$"
+WORDS = r"(?:(?:[A-Za-z]+\d{0,2}|\d+)(?:[-_./:+=~]+|$))+$"
+UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+IDENTIFIER = r"(?:msg|toolu|srvtoolu|req|call|chatcmpl|resp)_|sha(?:256|384|512)[-:]|https?:|[~.]?/"
+BASE64 = r"[0-9A-Za-z+/]{40}"
 
 
 class Secret(NamedTuple):
@@ -114,7 +111,7 @@ class _Rule:
             return None
         start, end = match.span("value" if "value" in self.compiled.groupindex else 0)
         value = text[start:end]
-        if MASKED.search(value) or not CHECKS[self.check](value) or _in_base64(text, start):
+        if re.search(MASKED, value) or not CHECKS[self.check](value) or _in_base64(text, start):
             return None
         return Secret(self.kind, start, end)
 
@@ -158,31 +155,36 @@ def _candidates(text: str) -> Iterator[tuple[Secret, bool]]:
 
 def _in_base64(text: str, start: int) -> bool:
     """Whether base64 data reaches up to `start`: an image, a signature."""
-    return start >= 40 and BASE64.match(text, start - 40, start) is not None
+    return start >= 40 and re.match(BASE64, text[start - 40 : start]) is not None
 
 
 def _is_token(value: str) -> bool:
-    return not SAMPLE.search(value)
+    return not re.search(SAMPLE, value)
 
 
 def _is_url_password(value: str) -> bool:
-    return not (SAMPLE.search(value) or VARIABLE.search(value) or ORDINARY.match(value))
+    return not (re.search(SAMPLE, value) or re.search(VARIABLE, value) or re.match(ORDINARY, value))
 
 
 def _is_password(value: str) -> bool:
-    code = LETTERS.match(value) or CODE.match(value) or IDENTIFIER.match(value) or value.isdigit()
+    code = (
+        re.match(LETTERS, value)
+        or re.match(CODE, value)
+        or re.match(IDENTIFIER, value)
+        or value.isdigit()
+    )
     return _is_url_password(value) and not code
 
 
 def _is_random(value: str) -> bool:
-    if len(value) < 16 or len(set(value)) < 8 or UUID.match(value) or WORDS.match(value):
+    if len(value) < 16 or len(set(value)) < 8 or re.match(UUID, value) or re.match(WORDS, value):
         return False
     mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
     return mixed and _is_password(value)
 
 
 def _is_private_key(value: str) -> bool:
-    return BASE64.search(value) is not None
+    return re.search(BASE64, value) is not None
 
 
 CHECKS: dict[str, Callable[[str], bool]] = {

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 
-from conftest import CLIENT_FILES
+from data.files import CLIENT_FILES
 from strategies import EXAMPLES, damaged_files, sound_files
 from turnlog.format.decode import decode_line, values_of
 from turnlog.format.entries import Unknown

@@ -2,14 +2,14 @@
 
 import os
 import sys
-from importlib import resources
 from io import TextIOWrapper
 
 
 def main() -> None:
     """Run the command line."""
     if sys.argv[1:] in (["--help"], ["-h"]) and _is_wide():
-        sys.stdout.write(resources.files("turnlog.cli").joinpath("help.txt").read_text("utf-8"))
+        with open(os.path.join(os.path.dirname(__file__), "help.txt"), encoding="utf-8") as stored:
+            sys.stdout.write(stored.read())
         return
     from turnlog.cli.root import run
 

@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
-from turnlog.cli.output import echo_json, plain
+from turnlog.cli.output import dim, echo_json, plain
 from turnlog.cli.sessions import open_named
 from turnlog.conversation.session import Session
 from turnlog.render.tree import draw_tree, milestones
@@ -37,8 +37,13 @@ def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
     if as_json:
         echo_json(_views(opened))
         return
+    links = opened.links
+    if links.previous:
+        click.echo(dim(f"goes on with {links.previous}"))
     for line in draw_tree(opened, reveal):
         click.echo(plain(line, keep_indent=True))
+    for follower in links.next:
+        click.echo(dim(f"continued in {follower}"))
 
 
 def _views(session: Session) -> list[StoneView]:

@@ -8,6 +8,7 @@ from turnlog.conversation.branch import whole_branch
 from turnlog.conversation.calls import Call, Detail, Orphan, pair_calls, read_call
 from turnlog.conversation.context import context_at, messages_of
 from turnlog.conversation.drafts import Fields
+from turnlog.conversation.links import Links, links_of
 from turnlog.conversation.log import Log, is_sidechain
 from turnlog.conversation.messages import Message, join_messages
 from turnlog.conversation.nodes import ChainNode, Node
@@ -52,6 +53,11 @@ class Session(Log):
         if agent.root is None:
             return open_session(agent.path)
         return _Sidechain(self, self._sidechains.below(agent.root))
+
+    @property
+    def links(self) -> Links:
+        """The sessions that this one goes on with, and those that go on with it."""
+        return links_of(self.path)
 
     def branch_to(self, leaf: int | None) -> list[ChainNode]:
         """The nodes of the branch that ends at a leaf, by its rank in the tree."""

@@ -42,7 +42,11 @@ class SubAgent:
 def subagents_in_files(session: Path, calls: list[Call]) -> list[SubAgent]:
     """The sub-agents of a session that have files, linked to the calls that started them."""
     started = {call.agent_id: call.id for call in calls if call.agent_id}
-    return [_describe(path, started) for path in _paths(session)]
+    found = [_describe(path, started) for path in _paths(session)]
+    if session.stem.startswith("agent-"):  # those of a sub-agent lie beside it, among all others
+        own = {call.id for call in calls}
+        return [agent for agent in found if agent.call_id in own]
+    return found
 
 
 def subagents_inside(log: Log, sidechains: Tree, calls: list[Call]) -> list[SubAgent]:
@@ -68,9 +72,10 @@ def _prompt_of(log: Log, call: Call) -> str | None:
 
 def _paths(session: Path) -> Iterator[Path]:
     yield from nested_subagents(session)
+    is_agent = session.stem.startswith("agent-")
     for path in adjacent_subagents(session.parent):
         owner = next((given(entry.session_id) for _, entry in read_entries(path)), None)
-        if owner == session.stem and path != session:
+        if path != session and (is_agent or owner == session.stem):
             yield path
 
 
