@@ -14,7 +14,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 WIDTH = 92
-SCREEN = ("ls", "entries last")
+SCREEN = ("ls", "show last --no-pager")
 # The library's own frame loads a font from elsewhere; this one is satisfied with the reader's.
 FONT = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
@@ -25,7 +25,7 @@ def main() -> None:
     for arguments in SCREEN:
         console.print(Text.assemble(("$ ", "green"), (f"turnlog {arguments}", "bold")))
         lines = output_of(arguments).splitlines()
-        console.print(Text.from_ansi("\n".join(lines[:16])), overflow="crop", no_wrap=True)
+        console.print(Text.from_ansi("\n".join(lines[:26])), overflow="crop", no_wrap=True)
         console.print()
     drawing = console.export_svg(title="turnlog", theme=MONOKAI, code_format=frame())
     Path("docs/terminal.svg").write_text(drawing, "utf-8")

@@ -13,6 +13,9 @@ from hypothesis import settings
 from data.files import session_files
 from turnlog.store.paths import Store
 
+collect_ignore_glob = ["conftest.py", "*/conftest.py"]
+"""Of one name, they cannot be looked through for doctests."""
+
 settings.register_profile(
     "turnlog", deadline=None, max_examples=int(os.environ.get("TURNLOG_EXAMPLES", "100"))
 )

@@ -49,11 +49,11 @@ class Terminal:
 
     def _prompt(self, row: Prompt) -> Iterator[str]:
         label = "" if row.kind == "typed" else f" ({row.kind.replace('_', ' ')})"
-        yield self.style(f"{row.n:>3} ❯{label}", "prompt")
         lines = row.text.splitlines() or [""]
         shown = lines if self.full else lines[:DIFF_FOLDED]
-        for line in shown:
-            yield self.style(f"    {self._cut(line)}", "prompt")
+        yield self.style(f"{row.n:>3} ❯{label} {self._cut(shown[0])}", "prompt")
+        for line in shown[1:]:
+            yield self.style(f"      {self._cut(line)}", "prompt")
         if len(shown) < len(lines):
             yield self.style(f"    … {len(lines) - len(shown)} more lines", "dim")
         yield ""
