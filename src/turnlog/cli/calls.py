@@ -46,5 +46,5 @@ def _row(session: Session, call: Call, reveal: bool) -> str:
     after = f"  {plain(outcome_of(call.name, detail)):>14}  {seconds:>7}"
     before = f"{call.use.line:>6}  "
     room = width() - len(before) - 2 - 12 - 1 - len(after)
-    name = click.style(fit(call.name, 12), bold=True)
+    name = click.style(fit(plain(call.name), 12), bold=True)
     return f"{dim(before)}{mark} {name} {fit(title, room)}{dim(after)}"

@@ -39,7 +39,8 @@ def command(
 def _row(role: str, block: Fields) -> str:
     kind = str(block.get("type"))
     text = block.get("text") or block.get("thinking") or block.get("content") or block.get("input")
-    label = fit(f"{role} {kind}", 22)
-    name = f"{block['name']}: " if kind == "tool_use" else ""
+    label = fit(plain(f"{role} {kind}"), 22)
+    name = f"{block.get('name')}: " if kind == "tool_use" else ""
     colour = "green" if role == "user" else "cyan"
-    return f"{click.style(label, fg=colour)}  {fit(name + plain(str(text or '')), width() - 24)}"
+    shown = plain(f"{name}{text or ''}")
+    return f"{click.style(label, fg=colour)}  {fit(shown, width() - 24)}"

@@ -3,7 +3,7 @@
 import click
 
 from turnlog.cli.arguments import json_option, session_argument
-from turnlog.cli.output import dim, echo_json, fit, money
+from turnlog.cli.output import dim, echo_json, fit, money, plain
 from turnlog.cli.sessions import open_named
 from turnlog.render.costs import CostView, session_cost
 from turnlog.store.paths import Store
@@ -35,7 +35,7 @@ def _print(view: CostView) -> None:
             usage.cache_creation_input_tokens,
             usage.cache_read_input_tokens,
         )
-        name = f"{'└ ' if each.by_subagents else ''}{each.model}"
+        name = f"{'└ ' if each.by_subagents else ''}{plain(each.model)}"
         figures = "".join(f"{count:>13,}" for count in counts)
         click.echo(f"{fit(name, 32)}{figures}{money(each.cost_usd):>11}")
     click.echo(f"{'total':32}{'':52}{money(view.cost_usd):>11}")
@@ -46,7 +46,7 @@ def _print_remarks(view: CostView) -> None:
     if any(each.by_subagents for each in view.models):
         click.echo(dim("└ by sub-agents"))
     if view.unpriced:
-        click.echo(f"Not in the total, for want of a price: {', '.join(view.unpriced)}")
+        click.echo(f"Not in the total, for want of a price: {plain(', '.join(view.unpriced))}")
     if view.output_understated:
         click.echo("A lower bound: this client's version records too few output tokens.")
     if view.client_cost_usd is not None:

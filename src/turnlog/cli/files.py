@@ -32,7 +32,7 @@ def _print(file: FileView, diff: bool) -> None:
     click.echo(f"{plain(file.path)}  {facts}")
     for change in file.changes:
         if diff:
-            click.echo(dim(f"  {change.tool} in line {change.line}, {change.time or ''}"))
+            click.echo(dim(f"  {change.tool} in line {change.line}, {plain(change.time)}"))
             for line in change.diff:
                 colour = {"+": "green", "-": "red"}.get(line[:1])
                 click.echo(f"    {click.style(plain(line, keep_indent=True), fg=colour)}")

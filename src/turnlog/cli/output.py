@@ -13,6 +13,7 @@ import msgspec
 from rich.cells import cell_len, set_cell_size
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
@@ -32,8 +33,14 @@ def plain(text: str | None, keep_indent: bool = False) -> str:
     >>> plain("two" + chr(10) + "lines" + chr(27) + "[2J")
     'two lines [2J'
     """
-    cleaned = CONTROL.sub(" ", text or "")
-    return cleaned.rstrip() if keep_indent else cleaned.strip()
+    if keep_indent:
+        return CONTROL.sub(" ", (text or "").expandtabs(4)).rstrip()
+    return CONTROL.sub(" ", text or "").strip()
+
+
+def harmless(text: str) -> str:
+    """A text as it is, tabs and newlines included, but for what would change the screen."""
+    return UNSAFE.sub("", text)
 
 
 def money(dollars: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import branch_option, reveal_option, session_argument
-from turnlog.cli.output import plain, to_json
+from turnlog.cli.output import harmless, plain, to_json
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
@@ -65,13 +65,14 @@ def command(store: Store, session: str, form: str, pager: bool | None, **view: A
 
 def _text(session: Session, options: ViewOptions) -> Iterator[str]:
     def style(text: str, role: str) -> str:
-        return click.style(plain(text, keep_indent=True), **STYLES[role])  # pyright: ignore[reportArgumentType]
+        cleaned = plain(text, keep_indent=True)
+        return click.style(cleaned, **STYLES[role]) if role in STYLES else cleaned  # pyright: ignore[reportArgumentType]
 
     return Terminal(style, options.full).draw(rows_of(session, options))
 
 
 def _markdown(session: Session, options: ViewOptions) -> Iterator[str]:
-    return to_markdown(rows_of(session, options), options.full)
+    return map(harmless, to_markdown(rows_of(session, options), options.full))
 
 
 def _json(session: Session, options: ViewOptions) -> Iterator[str]:

@@ -65,16 +65,23 @@ class Detail:
 
 
 def pair_calls(nodes: Iterable[Node]) -> tuple[list[Call], list[Orphan]]:
-    """Pair every tool_use of a file with its result, in the order of the uses."""
-    uses: list[tuple[CallRef, AssistantNode]] = []
+    """Pair every tool_use of a file with its result, in the order of the uses.
+
+    A line that stands twice in the file makes one call, and gives one result.
+    """
+    uses: dict[tuple[str | int, str], tuple[CallRef, AssistantNode]] = {}
+    answers: set[tuple[str, str]] = set()
     results: dict[str, list[tuple[ResultRef, UserNode]]] = {}
     for node in nodes:
         if isinstance(node, AssistantNode):
-            uses += [(ref, node) for ref in node.calls]
+            uses |= {(node.uuid or node.index, ref.id): (ref, node) for ref in node.calls}
         elif isinstance(node, UserNode):
             for ref in node.results:
-                results.setdefault(ref.call_id, []).append((ref, node))
-    calls = [_call(ref, node, results.get(ref.id, [])) for ref, node in uses]
+                if (node.uuid or "", ref.call_id) not in answers:
+                    results.setdefault(ref.call_id, []).append((ref, node))
+                if node.uuid:
+                    answers.add((node.uuid, ref.call_id))
+    calls = [_call(ref, node, results.get(ref.id, [])) for ref, node in uses.values()]
     orphans = [Orphan(name, node) for name, left in results.items() for _, node in left]
     return calls, orphans
 

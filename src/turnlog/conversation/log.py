@@ -60,11 +60,11 @@ class Log:
         size = self.path.stat().st_size
         if not self._mark.holds(self.path):
             self._extent = _Extent()
+            self._mark = Bookmark()
         elif size == self._size:
             return False
         self._size = size
         self._read_on()
-        self._mark = Bookmark.at(self.path, self._extent.offset)
         for name in self._derived:
             self.__dict__.pop(name, None)
         return True
@@ -81,7 +81,8 @@ class Log:
     def values(self, nodes: Iterable[Node]) -> Iterator[dict[str, Any]]:
         """The objects of some nodes as their lines have them, nothing left out."""
         for node, line in self._lines_of(nodes):
-            yield [value for value in values_of(line) if is_object(value)][node.position]
+            objects = [value for value in values_of(line) if is_object(value)]
+            yield objects[node.position] if node.position < len(objects) else {}
 
     def _lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
         with self.path.open("rb") as file:
@@ -103,13 +104,14 @@ class Log:
         extent = self._extent
         del self.nodes[extent.nodes :]
         del self.problems[extent.problems :]
-        lines = extent.lines
+        lines, mark = extent.lines, self._mark
         for line in read_lines(self.path, extent.offset):
             lines += 1
             self._add(line._replace(number=lines))
             if line.is_whole:
                 extent = _Extent(line.end, lines, len(self.nodes), len(self.problems))
-        self._extent = extent
+                mark = mark.past(line)
+        self._extent, self._mark = extent, mark
 
     def _add(self, line: Line) -> None:
         decoded = decode_line(line)

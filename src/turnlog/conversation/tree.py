@@ -165,6 +165,9 @@ def grow_tree(nodes: Iterable[Node]) -> Tree:
 
 
 def _join(chain: list[ChainNode], ranks: dict[str, int]) -> tuple[list[int], list[ChainNode]]:
+    if not any(node.uuid or node.parent for node in chain):
+        # Some exporters write plain logs: what follows is a matter of the order alone.
+        return list(range(-1, len(chain) - 1)), []
     parents: list[int] = []
     orphans: list[ChainNode] = []
     for rank, node in enumerate(chain):

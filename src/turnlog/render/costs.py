@@ -42,7 +42,7 @@ def session_cost(session: Session) -> CostView:
     said = [message for message in session.messages if not message.is_synthetic]
     own = [message for message in said if message.nodes[0].index in main]
     others = [message for message in said if message.nodes[0].index not in main]
-    seen = {message.id for message in said}
+    seen = {message.id for message in said if message.id}
     for agent in session.subagents:
         if agent.root is None:
             found = [m for m in session.open_subagent(agent).messages if not m.is_synthetic]

@@ -24,7 +24,8 @@ def _patch_lines(patch: list[Any]) -> Iterator[str]:
         if is_object(hunk):
             start = f"-{hunk.get('oldStart')},{hunk.get('oldLines')}"
             yield f"@@ {start} +{hunk.get('newStart')},{hunk.get('newLines')} @@"
-            yield from map(str, hunk.get("lines") or [])
+            lines = hunk.get("lines")
+            yield from map(str, lines if is_array(lines) else [])
 
 
 def _edit_lines(edit: dict[str, Any]) -> Iterator[str]:

@@ -142,7 +142,8 @@ class _Teller:
         for block in [TextBlock(text=content)] if isinstance(content, str) else content:
             text = given(block.text) if isinstance(block, TextBlock) else None
             if text and text.strip():
-                yield Note(text, is_error=True) if node.is_error else Said(self._shown(text))
+                shown = self._shown(text)
+                yield Note(shown, is_error=True) if node.is_error else Said(shown)
             thought = given(block.thinking) if isinstance(block, ThinkingBlock) else None
             if thought and self.options.thinking:
                 yield Thought(self._shown(thought))
@@ -158,7 +159,7 @@ class _Teller:
             is_error=call.is_error,
             duration_ms=detail.duration_ms,
             style=style,
-            body=[self._shown(line) for line in body],
+            body=self._shown("\n".join(body)).split("\n") if body else [],
             rows=list(self._agent_rows(call)),
         )
 

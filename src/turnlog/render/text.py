@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from turnlog.render.rows import Did, Ended, Note, Prompt, Row, Said, Thought
 
 Style = Callable[[str, str], str]
-"""Colours a text: (text, role)."""
+"""Colours a text, and takes from it what could harm the terminal: (text, role)."""
 
 INLINE = re.compile(r"(`|\*\*)(?=\S)(.+?)(?<=\S)\1")
 BULLET = re.compile(r"^(\s*)[-*] ")
@@ -70,7 +70,8 @@ class Terminal:
             elif line.startswith("#"):
                 yield self.style(line.lstrip("# "), "heading")
             else:
-                yield INLINE.sub(self._inline, BULLET.sub(r"\1• ", line))
+                plain = self.style(line, "text")
+                yield INLINE.sub(self._inline, BULLET.sub(r"\1• ", plain))
 
     def _inline(self, found: re.Match[str]) -> str:
         return self.style(found[2], "code" if found[1] == "`" else "bold")
@@ -85,7 +86,7 @@ class Terminal:
     def _call(self, row: Did) -> Iterator[str]:
         mark = self.style("✗", "error") if row.is_error else self.style("●", "ok")
         facts = "  ".join(filter(None, (row.outcome, _seconds(row.duration_ms))))
-        title = self._short(row.title)
+        title = self.style(self._short(row.title), "text")
         yield f"{mark} {self.style(row.name, 'tool')} {title}  {self.style(facts, 'dim')}"
         yield from self._body(row)
         yield from self.draw(row.rows, indent="  ┃ ")

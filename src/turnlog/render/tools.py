@@ -46,9 +46,13 @@ def _any_title(given: Fields) -> str:
 
 
 def _read_title(given: Fields) -> str:
-    start, limit = given.get("offset"), given.get("limit")
+    start, limit = (_number(given.get(name)) for name in ("offset", "limit"))
     lines = f":{start or 1}-{(start or 1) + limit - 1}" if limit else f":{start}-" if start else ""
     return f"{given.get('file_path', '')}{lines}"
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _grep_title(given: Fields) -> str:
@@ -62,9 +66,13 @@ def _agent_title(given: Fields) -> str:
 
 
 def _todos(given: Fields) -> list[str]:
-    todos = given.get("todos")
-    rows = [todo for todo in todos if is_object(todo)] if is_array(todos) else []
+    rows = _todo_list(given)
     return [f"{BOXES.get(str(todo.get('status')), '☐')} {todo.get('content', '')}" for todo in rows]
+
+
+def _todo_list(given: Fields) -> list[Fields]:
+    todos = given.get("todos")
+    return [todo for todo in todos if is_object(todo)] if is_array(todos) else []
 
 
 def _any_outcome(structured: Fields, detail: Detail) -> str:
@@ -115,7 +123,7 @@ TITLES: dict[str, Callable[[Fields], str]] = {
     "Glob": lambda given: str(given.get("pattern", "")),
     "Task": _agent_title,
     "Agent": _agent_title,
-    "TodoWrite": lambda given: f"{len(given.get('todos') or [])} items",
+    "TodoWrite": lambda given: f"{len(_todo_list(given))} items",
 }
 
 OUTCOMES: dict[str, Callable[[Fields, Detail], str]] = {

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -60,8 +61,11 @@ class Description:
 
 
 def list_sessions(store: Store) -> list[SessionFile]:
-    """Every session of the store, the one active last first."""
-    found = [locate_session(path) for path in store.session_files()]
+    """Every session of the store that can be read, the one active last first."""
+    found: list[SessionFile] = []
+    for path in store.session_files():
+        with suppress(OSError):  # another user's, or gone since it was listed
+            found.append(locate_session(path))
     return sorted(found, key=lambda session: session.last_active, reverse=True)
 
 
