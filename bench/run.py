@@ -93,7 +93,7 @@ def _scans(store: Path, rounds: int) -> Iterator[Row]:
     best = min(peer.seconds for peer in peers) if peers else None
     yield Row(lines, peak=PEAK_LIMIT)
     yield Row(alone, peak=PEAK_LIMIT)
-    yield Row(shared, "ccusage" if peers else "ccusage (not measured: no npm)", best, PEAK_LIMIT)
+    yield Row(shared, "ccusage" if peers else "ccusage (could not be installed)", best, PEAK_LIMIT)
     yield Row(survey, peak=PEAK_LIMIT)
     yield from map(Row, peers)
 
@@ -156,7 +156,7 @@ def _table(rows: list[Row]) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     job = row.job
-    time_aim = _against(job.seconds, row.seconds) + f" {row.against}" if row.against else ""
+    time_aim = f"{_against(job.seconds, row.seconds)} {row.against}".strip()
     return (
         job.name,
         f"{job.seconds:.3f}",

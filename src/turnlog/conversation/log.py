@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from turnlog.conversation.nodes import ChainNode, Node, node_of, share_values
 from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.errors import NotFound
@@ -107,7 +109,7 @@ class Log:
         lines, mark = extent.lines, self._mark
         for line in read_lines(self.path, extent.offset):
             lines += 1
-            self._add(line._replace(number=lines))
+            self._add(replace(line, number=lines))
             if line.is_whole:
                 extent = _Extent(line.end, lines, len(self.nodes), len(self.problems))
                 mark = mark.past(line)

@@ -87,10 +87,11 @@ def _turn(n: int, first: ChainNode, nodes: list[ChainNode], before: Turn | None)
 
 
 def _share_out(turns: list[Turn], messages: Sequence[Message], calls: Sequence[Call]) -> None:
-    """Give each message and call to the turn that holds its first line."""
+    """Give each message and call to the turn that holds its first line on the branch."""
     owners = {node.index: turn for turn in turns for node in turn.nodes}
     for message in messages:
-        if owner := owners.get(message.nodes[0].index):
+        held = (owners[node.index] for node in message.nodes if node.index in owners)
+        if owner := next(held, None):
             owner.messages.append(message)
     for call in calls:
         if owner := owners.get(call.use.index):

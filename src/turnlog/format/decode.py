@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from turnlog.format.entries import Entry, Unknown
 from turnlog.format.fields import SnakeView, Text, is_object
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     reason: str
 
 
-class Decoded(NamedTuple):
+class Decoded(Struct, frozen=True):
     """What a line holds: usually one entry and no problem."""
 
     entries: tuple[Entry, ...]
@@ -49,7 +49,6 @@ class _Head(SnakeView):
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_any = msgspec.json.Decoder().decode
 _value_decoder = json.JSONDecoder(strict=False)
-_TYPE = re.compile(rb'"type":"(progress|assistant|user|attachment)"')
 NEAR = 512
 """How near to a line's start or end its type stands in most lines."""
 _space = re.compile(r"[ \t\r\n]*")
@@ -90,8 +89,8 @@ def _decode_guessed(raw: bytes) -> Decoded | None:
     found = _TYPE.search(raw, 0, NEAR) or _TYPE.search(raw, max(0, len(raw) - NEAR))
     if found is None:
         return None
-    name = found[1].decode()
-    entry = _decoder(type_named(name)).decode(raw)
+    name, decode = _GUESSES[found[1]]
+    entry = decode(raw)
     return Decoded((entry,)) if entry.type == name else None
 
 
@@ -108,6 +107,11 @@ def _decode_by_head(raw: bytes) -> Decoded:
 @cache
 def _decoder(kind: type[Entry]) -> msgspec.json.Decoder[Entry]:
     return msgspec.json.Decoder(kind)
+
+
+_COMMON = ("progress", "assistant", "user", "attachment")
+_GUESSES = {name.encode(): (name, _decoder(type_named(name)).decode) for name in _COMMON}
+_TYPE = re.compile(rb'"type":"(' + b"|".join(_GUESSES) + rb')"')
 
 
 def _entry(fields: dict[str, Any], misfits: list[str]) -> Entry:

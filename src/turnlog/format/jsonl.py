@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from turnlog.errors import Conflict
 
 CHUNK = 1 << 16
@@ -19,7 +21,7 @@ PRIVATE = 0o600
 PROBE = 256
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True, gc=False):
     """One line of a file, with its newline where it has one."""
 
     raw: bytes

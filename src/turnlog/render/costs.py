@@ -40,8 +40,8 @@ def session_cost(session: Session) -> CostView:
     """Count a session, each message once, and its sub-agents."""
     main = {node.index for node in session.tree.chain}
     said = [message for message in session.messages if not message.is_synthetic]
-    own = [message for message in said if message.nodes[0].index in main]
-    others = [message for message in said if message.nodes[0].index not in main]
+    own = [message for message in said if any(node.index in main for node in message.nodes)]
+    others = [message for message in said if all(node.index not in main for node in message.nodes)]
     seen = {message.id for message in said if message.id}
     for agent in session.subagents:
         if agent.root is None:

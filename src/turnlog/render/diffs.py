@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from turnlog.conversation.calls import Detail
@@ -32,4 +33,4 @@ def _edit_lines(edit: dict[str, Any]) -> Iterator[str]:
     old = str(edit.get("old_string") or "").splitlines()
     new = str(edit.get("new_string") or edit.get("content") or edit.get("new_source") or "")
     lines = difflib.unified_diff(old, new.splitlines(), lineterm="", n=3)
-    yield from (line for line in lines if not line.startswith(("---", "+++")))
+    yield from islice(lines, 2, None)  # without the names of the files

@@ -46,7 +46,8 @@ def _call(row: Did, full: bool) -> Iterator[str]:
         yield fence
     for inner in row.rows:
         yield ""
-        yield from (f"{QUOTE}{line}".rstrip() for line in _lines(inner, full))
+        lines = "\n".join(_lines(inner, full)).split("\n")
+        yield from (f"{QUOTE}{line}".rstrip() for line in lines)
 
 
 def _quoted(text: str) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """A session as rows to show: pure, the same for terminal, Markdown and page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from turnlog.conversation.calls import Call
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
@@ -98,22 +99,38 @@ NOTED = {
 HIDDEN_NODES = frozenset({PromptKind.META, PromptKind.TOOL_RESULT})
 
 
-def rows_of(session: Session, options: ViewOptions) -> Iterator[Row]:
-    """The rows of a session."""
+def rows_of(
+    session: Session, options: ViewOptions, told: frozenset[Path] = frozenset()
+) -> Iterator[Row]:
+    """The rows of a session; files of sub-agents that are told already are not told again.
+
+    Without that, sub-agents that started with a copy of one context would tell each other.
+    """
     turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
-    agents = {agent.call_id: agent for agent in session.subagents if agent.call_id}
+    calls = {call.id for call in session.calls}
+    own = [
+        agent for agent in session.subagents if agent.call_id in calls and agent.path not in told
+    ]
+    teller = _Teller(session, options, own, told.union(agent.path for agent in own))
     for turn in turns:
         if options.turn in (None, turn.n):
-            yield from _Teller(session, options, agents).tell(turn)
+            yield from teller.tell(turn)
 
 
 class _Teller:
     """Tells a turn, keeping at hand the entries and calls that it needs."""
 
-    def __init__(self, session: Session, options: ViewOptions, agents: dict[str, SubAgent]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        options: ViewOptions,
+        agents: Iterable[SubAgent],
+        told: frozenset[Path],
+    ) -> None:
         self.session = session
         self.options = options
-        self.agents = agents
+        self.agents = {agent.call_id: agent for agent in agents}
+        self.told = told
 
     def tell(self, turn: Turn) -> Iterator[Row]:
         calls: dict[int, list[Call]] = {}
@@ -169,7 +186,7 @@ class _Teller:
             inner = ViewOptions(
                 full=self.options.full, thinking=self.options.thinking, reveal=self.options.reveal
             )
-            yield from rows_of(self.session.open_subagent(agent), inner)
+            yield from rows_of(self.session.open_subagent(agent), inner, self.told)
 
     def _user_note(self, node: UserNode) -> Iterator[Row]:
         if node.prompt in HIDDEN_NODES and not (self.options.full and not node.results):

@@ -70,8 +70,7 @@ class Terminal:
             elif line.startswith("#"):
                 yield self.style(line.lstrip("# "), "heading")
             else:
-                plain = self.style(line, "text")
-                yield INLINE.sub(self._inline, BULLET.sub(r"\1• ", plain))
+                yield INLINE.sub(self._inline, self.style(BULLET.sub(r"\1• ", line), "text"))
 
     def _inline(self, found: re.Match[str]) -> str:
         return self.style(found[2], "code" if found[1] == "`" else "bold")
