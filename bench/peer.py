@@ -1,11 +1,14 @@
-"""The program that turnlog is measured against: ccusage, as a user would install it."""
+"""The programs that turnlog is measured against, as a user would install them."""
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 VERSION = "20.0.24"
 """Pinned: some later releases came without the program for this platform."""
+LOG_TOOL = "claude-code-log==1.7.0"
 ARGUMENTS = ("daily", "--offline", "--json")
 
 
@@ -28,3 +31,17 @@ def _install(folder: Path) -> bool:
     options = ("--prefix", folder, "--ignore-scripts", "--no-fund", "--no-audit", "--silent")
     command = (npm, "install", *options, f"ccusage@{VERSION}")
     return subprocess.run(command, check=False).returncode == 0
+
+
+def install_claude_code_log(folder: Path) -> Path | None:
+    """claude-code-log in an environment of its own; None where it cannot be installed."""
+    command = folder / "bin/claude-code-log"
+    if not command.exists():
+        # Our own pins are not meant for it.
+        environment = {key: value for key, value in os.environ.items() if key != "PIP_CONSTRAINT"}
+        for arguments in (("venv", folder), ("pip", "--python", folder, "install", "-q", LOG_TOOL)):
+            if arguments[0] == "pip" and shutil.which("pip") is None:
+                return None
+            starter = [sys.executable, "-m"] if arguments[0] == "venv" else []
+            subprocess.run([*starter, *map(str, arguments)], env=environment, check=False)
+    return command if command.exists() else None

@@ -1,4 +1,4 @@
-"""The jobs that are measured inside Python: `scan.py read|decode PROCESSES STORE`."""
+"""The jobs that are measured inside Python: `scan.py read|decode|open PROCESSES PATH`."""
 
 import sys
 from collections.abc import Sequence
@@ -19,9 +19,17 @@ def decode(paths: Sequence[Path]) -> int:
     return sum(len(decode_line(line).entries) for path in paths for line in read_lines(path))
 
 
-def main(job: str, processes: str, store: str) -> None:
-    function = {"read": read, "decode": decode}[job]
-    paths = list(Path(store).rglob("*.jsonl"))
+def open_all(paths: Sequence[Path]) -> int:
+    """Open sessions, and find where each goes on."""
+    from turnlog.conversation.session import open_session
+
+    return sum(open_session(path).tree.active_leaf or 0 for path in paths)
+
+
+def main(job: str, processes: str, place: str) -> None:
+    function = {"read": read, "decode": decode, "open": open_all}[job]
+    path = Path(place)
+    paths = list(path.rglob("*.jsonl")) if path.is_dir() else [path]
     print(sum(count for _, count in map_files(function, paths, int(processes))))
 
 

@@ -28,7 +28,7 @@ def check_reading_and_writing(path: Path, scratch: Path) -> None:
     lines = list(read_lines(path))
     assert b"".join(line.raw for line in lines) == content
     back = list(read_lines_backwards(path))[::-1]
-    assert [line[:2] for line in back] == [line[:2] for line in lines]
+    assert [placed(line) for line in back] == [placed(line) for line in lines]
     copy = scratch.with_name("copy.jsonl")
     copy.touch()
     replace_file(copy, (line.raw for line in back))
@@ -43,7 +43,9 @@ def check_prefix_and_suffix(path: Path) -> None:
     for line in lines[:: 1 + len(lines) // 50]:
         rest = list(read_lines(path, line.offset))
         assert content[: line.offset] + b"".join(each.raw for each in rest) == content
-        assert [each[:2] for each in rest] == [each[:2] for each in lines[line.number - 1 :]]
+        assert [placed(each) for each in rest] == [
+            placed(each) for each in lines[line.number - 1 :]
+        ]
 
 
 def check_decoding(path: Path) -> None:
@@ -64,6 +66,11 @@ def is_valid_if_known(line: Line) -> bool:
         return True
     value: Any = values_of(line)[0] if values_of(line) else None
     return isinstance(decoded.entries[0], Unknown) or value is None or VALIDATOR.is_valid(value)
+
+
+def placed(line: Line) -> tuple[bytes, int]:
+    """A line and where it is; its number is known only when reading starts at the start."""
+    return line.raw, line.offset
 
 
 def test_read_and_written_again_a_file_is_the_same(session_file: Path, scratch: Path) -> None:
@@ -121,5 +128,5 @@ def test_a_sound_file_has_an_entry_for_each_line(scratch: Path, content: bytes) 
     scratch.write_bytes(content)
     for line in read_lines(scratch):
         decoded = decode_line(line)
-        assert (len(decoded.entries), *decoded[1:]) == (1, (), ())
+        assert (len(decoded.entries), decoded.problems, decoded.misfits) == (1, (), ())
         assert is_valid_if_known(line)

@@ -92,10 +92,9 @@ def read_call(log: Log, call: Call) -> Detail:
     blocks = entry.content if isinstance(entry, Assistant) else []
     held = [b for b in blocks if isinstance(b, ToolUseBlock) and given(b.id) == call.id]
     given_input = given(held[0].input) if held else None
-    if call.result is None:
+    answer = log.entry(call.result) if call.result else None
+    if not isinstance(answer, User):
         return Detail(given_input)
-    answer = log.entry(call.result)
-    assert isinstance(answer, User), "a result stands in a user line"
     text = result_text(answer, call.id)
     structured = given(answer.tool_use_result)
     denial = given(answer.tool_denial_kind) or ("user-rejected" if REFUSED in text[:80] else None)

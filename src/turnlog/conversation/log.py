@@ -15,7 +15,7 @@ from turnlog.conversation.nodes import ChainNode, Node, node_of, share_values
 from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.errors import NotFound
 from turnlog.format.decode import Problem, decode_line, values_of
-from turnlog.format.entries import Entry
+from turnlog.format.entries import Entry, Unknown
 from turnlog.format.fields import is_object
 from turnlog.format.jsonl import Bookmark, Line, read_lines
 
@@ -78,7 +78,9 @@ class Log:
     def entries(self, nodes: Iterable[Node]) -> Iterator[Entry]:
         """The entries of some nodes, in their order."""
         for node, line in self._lines_of(nodes):
-            yield decode_line(line).entries[node.position]
+            found = decode_line(line).entries
+            # A line that nests as deep as the stack allows is not decoded again from further down.
+            yield found[node.position] if node.position < len(found) else Unknown()
 
     def values(self, nodes: Iterable[Node]) -> Iterator[dict[str, Any]]:
         """The objects of some nodes as their lines have them, nothing left out."""

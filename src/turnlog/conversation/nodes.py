@@ -132,7 +132,8 @@ def _results(entry: User) -> tuple[ResultRef, ...]:
     if isinstance(content, str):
         return ()
     held = given(entry.tool_use_result)
-    agent = held.get("agentId") if is_object(held) else None
+    named = held.get("agentId") if is_object(held) else None
+    agent = named if isinstance(named, str) else None
     return tuple(
         ResultRef(given(block.tool_use_id) or "", bool(given(block.is_error)), agent)
         for block in content

@@ -82,7 +82,9 @@ def _paths(session: Path) -> Iterator[Path]:
 def _describe(path: Path, started: dict[str, str]) -> SubAgent:
     name = path.stem.removeprefix("agent-")
     meta = _meta(subagent_meta(path))
-    return SubAgent(name, path, meta, meta.get("toolUseId") or started.get(name))
+    told = meta.get("toolUseId")
+    call_id = told if isinstance(told, str) and told else started.get(name)
+    return SubAgent(name, path, meta, call_id)
 
 
 def _meta(path: Path) -> dict[str, Any]:

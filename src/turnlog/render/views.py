@@ -115,11 +115,8 @@ def call_view(session: Session, call: Call, reveal: bool = False) -> CallView:
 
 def prompt_of(session: Session, turn: Turn, reveal: bool, told: Callable[[User], str]) -> str:
     """What was asked in a turn, told one way or another."""
-    if turn.prompt is None:
-        return ""
-    entry = session.entry(turn.prompt)
-    assert isinstance(entry, User), "a prompt is a user line"
-    text = told(entry)
+    entry = session.entry(turn.prompt) if turn.prompt else None
+    text = told(entry) if isinstance(entry, User) else ""
     return text if reveal else mask(text)
 
 
@@ -151,4 +148,5 @@ def changed_file(call: CallView) -> str | None:
     """The file that a call changed, if it did."""
     if call.name not in CHANGING or not call.ok or not is_object(call.input):
         return None
-    return call.input.get("file_path") or call.input.get("notebook_path")
+    path = call.input.get("file_path") or call.input.get("notebook_path")
+    return path if isinstance(path, str) else None

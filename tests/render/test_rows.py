@@ -1,0 +1,182 @@
+"""A session as rows: what is told, what is folded, what is left out."""
+
+from pathlib import Path
+
+import pytest
+
+from build import (
+    SESSION,
+    assistant,
+    attachment,
+    call,
+    compaction,
+    encode,
+    nth,
+    result,
+    session,
+    system,
+    text,
+    thinking,
+    user,
+)
+from conversation.conftest import Opened
+from turnlog.render.rows import (
+    Did,
+    Ended,
+    Note,
+    Prompt,
+    Row,
+    Said,
+    Thought,
+    ViewOptions,
+    rows_of,
+)
+
+SECRET = "tr0ub4dor&3"
+
+
+def kinds(rows: list[Row]) -> list[str]:
+    return [type(row).__name__ for row in rows]
+
+
+def notes(rows: list[Row]) -> list[str]:
+    return [row.text for row in rows if isinstance(row, Note)]
+
+
+def test_a_turn_is_told_in_the_order_of_its_lines(opened: Opened) -> None:
+    whole = opened(
+        user("q1"),
+        assistant(thinking("hm"), message_id="m"),
+        assistant(text("a1"), message_id="m"),
+        assistant(call("Bash", {"command": "ls"}), message_id="m"),
+        result("toolu_1", "x"),
+    )
+    assert list(rows_of(whole, ViewOptions())) == [
+        Prompt(1, "typed", "q1", "2026-11-15T06:00:01.000Z"),
+        Thought("hm"),
+        Said("a1"),
+        Did("Bash", "ls", "", is_error=False, duration_ms=1000, style="text", body=["x"]),
+        Ended(1, 4.0, 30, 0.00044),
+    ]
+
+
+def test_thinking_is_left_out_on_demand(opened: Opened) -> None:
+    whole = opened(user("q1"), assistant(thinking("hm"), text("a1")))
+    assert kinds(list(rows_of(whole, ViewOptions(thinking=False)))) == ["Prompt", "Said", "Ended"]
+
+
+def test_empty_texts_and_empty_thinking_are_not_told(opened: Opened) -> None:
+    whole = opened(user("q1"), assistant(text(" \n"), thinking(""), text("a1")))
+    assert kinds(list(rows_of(whole, ViewOptions()))) == ["Prompt", "Said", "Ended"]
+
+
+def test_an_answer_may_be_a_string(opened: Opened) -> None:
+    rows = list(rows_of(opened(user("q1"), assistant(message={"content": "a1"})), ViewOptions()))
+    assert rows[1] == Said("a1")
+
+
+def test_only_one_turn_or_another_branch(opened: Opened) -> None:
+    whole = opened(user("q1"), assistant(text("a1")), user("old"), user("new", parent=nth(2)))
+    one = list(rows_of(whole, ViewOptions(turn=2)))
+    other = list(rows_of(whole, ViewOptions(turn=2, leaf=whole.tree.rank_of(nth(3)))))
+    assert [row.text for row in one + other if isinstance(row, Prompt)] == ["new", "old"]
+
+
+def test_what_happened_is_noted(opened: Opened) -> None:
+    whole = opened(
+        user("q1"),
+        assistant(text("API Error: 529"), is_api_error_message=True),
+        user("[Request interrupted by user]"),
+        *compaction("So far: a lot."),
+        user("<local-command-stdout>$1</local-command-stdout>"),
+        user("q2"),
+    )
+    rows = list(rows_of(whole, ViewOptions()))
+    assert [row for row in rows if isinstance(row, Note)] == [
+        Note("API Error: 529", is_error=True),
+        Note("interrupted by the user"),
+        Note("the conversation was compacted here"),
+        Note("summary of what came before"),
+        Note("command output: <local-command-stdout>$1</local-command-stdout>"),
+    ]
+
+
+def test_what_was_injected_is_told_only_in_full(opened: Opened) -> None:
+    whole = opened(
+        user("q1"),
+        user("injected", is_meta=True),
+        attachment("date"),
+        system("informational"),
+        *compaction("So far: a lot."),
+    )
+    assert notes(list(rows_of(whole, ViewOptions()))) == [
+        "the conversation was compacted here",
+        "summary of what came before",
+    ]
+    assert notes(list(rows_of(whole, ViewOptions(full=True)))) == [
+        "meta: injected",
+        "attachment/date",
+        "the conversation was compacted here",
+        "summary of what came before: So far: a lot.",
+    ]
+
+
+def test_a_command_is_told_as_it_was_typed(opened: Opened) -> None:
+    command = "<command-name>/review</command-name><command-args>it</command-args>"
+    rows = list(rows_of(opened(user(command), assistant(text("a"))), ViewOptions()))
+    assert rows[0] == Prompt(1, "command", "/review it", "2026-11-15T06:00:01.000Z")
+
+
+def test_what_a_sub_agent_did_is_below_its_call(opened: Opened, tmp_path: Path) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    folder.mkdir(parents=True)
+    inner = session(user("look"), assistant(text("seen")), agent_id="a1")
+    (folder / "agent-a1.jsonl").write_bytes(inner)
+    (folder / "agent-a1.meta.json").write_bytes(encode({"toolUseId": "T"}))
+    whole = opened(user("q1"), assistant(call("Agent", {"prompt": "look"}, "T")), result("T"))
+    did = list(rows_of(whole, ViewOptions()))[1]
+    assert isinstance(did, Did)
+    assert kinds(did.rows) == ["Prompt", "Said", "Ended"]
+
+
+def test_sub_agents_that_seem_to_start_each_other_are_told_once(
+    opened: Opened, tmp_path: Path
+) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    folder.mkdir(parents=True)
+    both = assistant(call("Agent", {"prompt": "x"}, "A"), call("Agent", {"prompt": "y"}, "B"))
+    for name in "AB":
+        path = folder / f"agent-{name}.jsonl"
+        path.write_bytes(session(user("q1"), both, assistant(text(name)), agent_id=name))
+        path.with_suffix(".meta.json").write_bytes(encode({"toolUseId": name}))
+    rows = list(rows_of(opened(user("q1"), both), ViewOptions()))
+    assert kinds(rows) == ["Prompt", "Did", "Did", "Ended"]
+
+
+@pytest.mark.parametrize("reveal", [False, True])
+def test_secrets_are_masked_wherever_they_stand(opened: Opened, reveal: bool) -> None:
+    told = f"password = '{SECRET}'"
+    whole = opened(
+        user(told),
+        assistant(thinking(told), text(told), call("Bash", {"command": f"echo {told}"}, "A")),
+        result("A", f"1\n2\n{told}"),
+        assistant(text(told), is_api_error_message=True),
+        user(f"<bash-stdout>{told}</bash-stdout>"),
+    )
+    rows = list(rows_of(whole, ViewOptions(reveal=reveal)))
+    shown = [SECRET in repr(row) for row in rows if not isinstance(row, Ended)]
+    assert shown == [reveal] * 6
+
+
+def test_a_turn_takes_what_its_messages_took(opened: Opened) -> None:
+    used = {"usage": {"input_tokens": 1000, "output_tokens": 100}, "model": "claude-opus-5"}
+    part = assistant(text("x"), message_id="m", message=used)
+    ended = list(rows_of(opened(user("q1"), part, part), ViewOptions()))[-1]
+    assert ended == Ended(1, 2.0, 1100, 0.0075)
+
+
+def test_a_turn_of_an_unknown_model_has_no_price(opened: Opened) -> None:
+    whole = opened(user("q1"), assistant(text("x"), message={"model": "sage-9"}))
+    ended = list(rows_of(whole, ViewOptions()))[-1]
+    assert isinstance(ended, Ended)
+    assert ended.cost_usd is None
