@@ -28,10 +28,8 @@ def write_chain(path: Path, count: int) -> None:
         for number in range(count):
             name = f"{number:08x}-0000-4000-8000-000000000000"
             hours, rest = divmod(number // 1000, 3600)
-            time = (
-                f"2026-01-{1 + hours // 24:02d}T{hours % 24:02d}:{rest // 60:02d}:{rest % 60:02d}"
-            )
-            stamp = f"{time}.{number % 1000:03d}Z"
+            time = f"{hours:02d}:{rest // 60:02d}:{rest % 60:02d}.{number % 1000:03d}"
+            stamp = f"2026-01-01T{time}Z"
             file.write((ASSISTANT if number % 2 else USER) % (parent, number, name, stamp))
             parent = f'"{name}"'
     beside.replace(path)

@@ -154,7 +154,7 @@ def _opens(path: Path) -> Iterator[Row]:
     measure([first, second], 2)
     measure_peaks([first, second])
     yield Row(first)
-    yield Row(second, "2 × the half", 2 * first.seconds, UNITS["GB"])
+    yield Row(second, "2.5 × the half", 2.5 * first.seconds, UNITS["GB"])
 
 
 def _job(name: str, command: Sequence[str | Path], store: Path | None = None) -> Job:

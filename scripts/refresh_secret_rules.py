@@ -272,7 +272,7 @@ def anchor_regex(letter: str, words: Iterable[str]) -> str:
 
 
 def main() -> None:
-    import yaml
+    import yaml  # pyright: ignore[reportMissingModuleSource]
 
     package = distribution(PACKAGE)
     config = Path(str(package.locate_file("credsweeper/rules/config.yaml"))).read_text("utf-8")

@@ -122,7 +122,7 @@ def fields_of(draw: DrawFn, kind: type[msgspec.Struct], depth: int = 4) -> Field
 
 
 @st.composite
-def _tagged(draw: DrawFn, structs: list[type[msgspec.Struct]], depth: int) -> Fields:
+def _tagged(draw: DrawFn, structs: tuple[type[msgspec.Struct], ...], depth: int) -> Fields:
     """A content block, or the data of a progress entry."""
     kind = draw(st.sampled_from(structs))
     if kind is UnknownPart:

@@ -2,7 +2,7 @@
 
 TurnlogError             exit code 1
 ├── NotFound             no such session, project, line
-├── Ambiguous            several sessions match what was typed
+├── Ambiguous            several sessions or entries match what was typed
 ├── Conflict             the file changed, or was replaced, since it was read
 └── UsageError           exit code 2: the command line makes no sense
 """
@@ -24,7 +24,7 @@ class NotFound(TurnlogError):
 
 
 class Ambiguous(TurnlogError):
-    """Several sessions match; `candidates` are lines to print below the message."""
+    """Several things match; `candidates` are lines to print below the message."""
 
     def __init__(self, message: str, candidates: list[str], hint: str | None = None) -> None:
         super().__init__(message, hint)

@@ -7,7 +7,7 @@ import pytest
 
 from build import assistant, call, result, session, text, user
 from turnlog.conversation.session import Session, open_session
-from turnlog.errors import NotFound
+from turnlog.errors import Ambiguous, NotFound
 
 LINES = (
     user("q1"),
@@ -116,10 +116,11 @@ def test_a_node_that_is_not_there_is_not_found(path: Path) -> None:
         open_session(path).node("ffff")
 
 
-def test_the_start_of_several_uuids_names_none(path: Path) -> None:
+def test_the_start_of_several_uuids_is_ambiguous(path: Path) -> None:
     path.write_bytes(WHOLE)
-    with pytest.raises(NotFound):
+    with pytest.raises(Ambiguous) as raised:
         open_session(path).node("00000000-")
+    assert len(raised.value.candidates) > 1
 
 
 def test_a_file_that_is_not_there_cannot_be_opened(path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_session_folded(opened: Opened) -> None:
   ∴ one
   ∴ two
   ∴ three
-  ∴ … 1 more lines
+  ∴ … 1 more line
 I'll look at cart.py:
 
 • first item

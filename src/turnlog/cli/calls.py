@@ -7,6 +7,7 @@ from turnlog.cli.output import dim, echo_json, fit, plain, width
 from turnlog.cli.sessions import open_named
 from turnlog.conversation.calls import Call
 from turnlog.conversation.session import Session
+from turnlog.errors import NotFound
 from turnlog.render.tools import outcome_of, title_of
 from turnlog.render.views import call_view
 from turnlog.secrets import mask
@@ -33,6 +34,8 @@ def command(
     if as_json:
         echo_json([call_view(opened, call, reveal) for call in chosen])
         return
+    if not chosen:
+        raise NotFound(f"no such calls in {opened.path.name}", f"turnlog calls {opened.id}")
     for call in chosen:
         click.echo(_row(opened, call, reveal))
 

@@ -14,6 +14,7 @@ from rich.cells import cell_len, set_cell_size
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+ESCAPED = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
@@ -106,7 +107,7 @@ def echo_json_line(value: Any) -> None:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """A value, or typed views, as JSON; escaped only where UTF-8 cannot hold its text.
+    """A value, or typed views, as JSON; escaped where UTF-8 or a terminal could not bear it.
 
     >>> to_json(["日本"]), to_json([chr(0xD800)])
     ('["日本"]', '["\\\\ud800"]')
@@ -114,11 +115,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
     plain_value = msgspec.to_builtins(value, enc_hook=str)
     separators = (",", ":") if indent is None else None
     text = json.dumps(plain_value, ensure_ascii=False, indent=indent, separators=separators)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(plain_value, indent=indent, separators=separators)
-    return text
+    return ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def progress_bar(total: int, label: str) -> Any:

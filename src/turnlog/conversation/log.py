@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from turnlog.conversation.nodes import ChainNode, Node, node_of, share_values
 from turnlog.conversation.tree import Tree, grow_tree
-from turnlog.errors import NotFound
+from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.decode import Problem, decode_line, values_of
 from turnlog.format.entries import Entry, Unknown
 from turnlog.format.fields import is_object
@@ -100,7 +100,10 @@ class Log:
         if rank is not None:
             return self.tree.chain[rank]
         found = [each for each in self.tree.chain if (each.uuid or "").startswith(uuid)]
-        if len(found) != 1:
+        if len(found) > 1:
+            names = [f"{each.uuid}  line {each.line}" for each in found]
+            raise Ambiguous(f"{uuid!r} begins {len(found)} uuids in {self.path}", names)
+        if not found:
             raise NotFound(f"no entry {uuid!r} in {self.path}", f"turnlog entries {self.id}")
         return found[0]
 

@@ -1,6 +1,7 @@
 """Fit decoded JSON to a typed view: what fits is kept, a field of another type stays UNSET."""
 
 import types
+from functools import cache
 from typing import Any, Union, get_args, get_origin
 
 import msgspec
@@ -42,7 +43,9 @@ def _fit_struct(kind: type[Struct], value: dict[str, Any], misfits: list[str], p
     return kind(**fitted)
 
 
-def _fit_block(kinds: list[type[Struct]], value: Any, misfits: list[str], path: str) -> Struct:
+def _fit_block(
+    kinds: tuple[type[Struct], ...], value: Any, misfits: list[str], path: str
+) -> Struct:
     if is_object(value):
         for kind in kinds:
             if kind is not UnknownPart and kind.__struct_config__.tag == value.get("type"):
@@ -50,11 +53,14 @@ def _fit_block(kinds: list[type[Struct]], value: Any, misfits: list[str], path: 
     return UnknownPart(value=value)
 
 
-def structs_of(kind: Any) -> list[type[Struct]]:
+@cache
+def structs_of(kind: Any) -> tuple[type[Struct], ...]:
     """The views among the types of a union, or the type itself if it is one."""
-    return [part for part in _parts_of(kind) if isinstance(part, type) and issubclass(part, Struct)]
+    parts = _parts_of(kind)
+    return tuple(part for part in parts if isinstance(part, type) and issubclass(part, Struct))
 
 
+@cache
 def item_of(kind: Any) -> Any:
     """What the list among the types of a union holds, or None."""
     for part in _parts_of(kind):

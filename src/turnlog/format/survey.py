@@ -124,7 +124,7 @@ def _walk_part(survey: Survey, place: str, part_type: Any, value: Any) -> None:
     elif is_object(value):
         candidates = structs_of(part_type)
         if UnknownPart in candidates:
-            _walk_tagged(survey, tuple(candidates), value)
+            _walk_tagged(survey, candidates, value)
         elif candidates:
             _walk(survey, place, candidates[0], value)
 

@@ -55,7 +55,7 @@ class Terminal:
         for line in shown[1:]:
             yield self.style(f"      {self._cut(line)}", "prompt")
         if len(shown) < len(lines):
-            yield self.style(f"    … {len(lines) - len(shown)} more lines", "dim")
+            yield self.style(f"      {_more(len(lines) - len(shown))}", "dim")
         yield ""
 
     def _answer(self, text: str) -> Iterator[str]:
@@ -80,7 +80,7 @@ class Terminal:
         for line in lines if self.full else lines[:3]:
             yield self.style(f"  ∴ {self._cut(line)}", "thought")
         if not self.full and len(lines) > 3:
-            yield self.style(f"  ∴ … {len(lines) - 3} more lines", "dim")
+            yield self.style(f"  ∴ {_more(len(lines) - 3)}", "dim")
 
     def _call(self, row: Did) -> Iterator[str]:
         mark = self.style("✗", "error") if row.is_error else self.style("●", "ok")
@@ -97,7 +97,7 @@ class Terminal:
             role = _diff_role(line) if row.style == "diff" else "output"
             yield self.style(f"    {self._cut(line)}", role)
         if limit and len(shown) < len(row.body):
-            yield self.style(f"    … {len(row.body) - len(shown)} more lines", "dim")
+            yield self.style(f"    {_more(len(row.body) - len(shown))}", "dim")
 
     def _short(self, text: str) -> str:
         first, *rest = text.strip().splitlines() or [""]
@@ -105,6 +105,10 @@ class Terminal:
 
     def _cut(self, line: str, limit: int = LINE_LIMIT) -> str:
         return line if self.full or len(line) <= limit else f"{line[:limit]}…"
+
+
+def _more(count: int) -> str:
+    return f"… {count} more line{'' if count == 1 else 's'}"
 
 
 def _diff_role(line: str) -> str:
