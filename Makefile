@@ -7,6 +7,8 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RUFF_CACHE_DIR := $(CURDIR)/.cache/ruff
 export IMPORT_LINTER_CACHE_DIR := $(CURDIR)/.cache/import-linter
+# pip asks rustc for its version, and rustup's stand-in for rustc makes a folder in the home.
+export RUSTUP_HOME := $(CURDIR)/.cache/rustup
 export npm_config_cache := $(CURDIR)/.cache/npm
 export TMPDIR := $(CURDIR)/.cache/tmp
 
