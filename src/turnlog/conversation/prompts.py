@@ -12,6 +12,7 @@ from turnlog.format.blocks import ImageBlock, TextBlock, ToolResultBlock
 from turnlog.format.entries import User
 from turnlog.format.fields import given
 from turnlog.format.timestamps import parse_timestamp
+from turnlog.store.catalog import command_text
 
 RESUMED_AFTER = timedelta(minutes=5)
 
@@ -59,7 +60,6 @@ LOCAL = frozenset({PromptKind.COMMAND, PromptKind.BASH_INPUT})
 """Lines that may be answered by the client alone."""
 
 IDE_TAG = re.compile(r"\s*<(ide_selection|ide_opened_file)>.*?</\1>\s*", re.DOTALL)
-COMMAND = re.compile(r"<command-name>([^<]*)</command-name>(?:.*<command-args>([^<]*))?", re.DOTALL)
 BASH_INPUT = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 TOLD = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
 SUMMARY_START = "This session is being continued from a previous conversation"
@@ -94,8 +94,8 @@ def prompt_text(entry: User) -> str:
 def prompt_label(entry: User) -> str:
     """What a user line asks for, as a person would put it: a command as it was typed."""
     text = prompt_text(entry)
-    if command := COMMAND.search(text):
-        return " ".join(part.strip() for part in command.groups() if part).strip()
+    if command := command_text(text):
+        return command
     if shell := BASH_INPUT.search(text):
         return f"! {shell[1].strip()}"
     if text.startswith("<task-notification>") and (told := TOLD.search(text)):

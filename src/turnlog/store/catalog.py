@@ -88,6 +88,12 @@ def describe(session: SessionFile) -> Description:
     return described
 
 
+def command_text(text: str) -> str | None:
+    """A slash command as it was typed, where a line is the record of one."""
+    found = COMMAND.search(text)
+    return " ".join(part.strip() for part in found.groups() if part).strip() if found else None
+
+
 def count_subagents(session: SessionFile, adjacent: dict[str, int]) -> int:
     """How many files of sub-agents a session has; `adjacent` as `count_adjacent` gives it."""
     return len(nested_subagents(session.path)) + adjacent.get(session.id, 0)
@@ -152,9 +158,8 @@ def _describe_first(described: Description, entry: Entry) -> None:
     if isinstance(entry, ChainEntry):
         _fill(described, entry)
     if isinstance(entry, User) and (text := _typed_text(entry)):
-        if command := COMMAND.search(text):
-            typed = " ".join(part.strip() for part in command.groups() if part)
-            described.first_command = described.first_command or typed
+        if command := command_text(text):
+            described.first_command = described.first_command or command
         elif not text.startswith(NOT_TYPED):
             described.first_prompt = described.first_prompt or text
 
