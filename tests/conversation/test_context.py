@@ -30,9 +30,10 @@ from turnlog.conversation.context import (
     INTERRUPTED_CALL,
     INTERRUPTED_USE,
     MISSING_RESULT,
-    NO_CONTENT,
     NO_RESPONSE,
 )
+from turnlog.conversation.drafts import NO_CONTENT
+from turnlog.conversation.session import open_session
 
 Told = list[list[str]]
 
@@ -323,6 +324,26 @@ ANSWERS: dict[str, tuple[tuple[bytes, ...], Told]] = {
     "an empty text is no answer": (
         (user("q1"), assistant(text("")), user("q2"), assistant(text("a2"))),
         [["u", "q1\n", "q2"], ["a", "a2"]],
+    ),
+    "an empty text on a line of its own is left out of its message": (
+        [
+            user("q1"),
+            assistant(text(""), message_id="m"),
+            assistant(text("x"), message_id="m"),
+        ],
+        [["u", "q1"], ["a", "x"]],
+    ),
+    "a blank block of the user is left out": (
+        [user([text(" "), text("q1")]), assistant(text("a1"))],
+        [["u", "q1"], ["a", "a1"]],
+    ),
+    "a line of blank blocks only has no content": (
+        [user([text("")]), assistant(text("a1"))],
+        [["u", NO_CONTENT], ["a", "a1"]],
+    ),
+    "a line without a message is passed over": (
+        [user("q1"), line("assistant"), assistant(text("a1"))],
+        [["u", "q1"], ["a", "a1"]],
     ),
     "an empty text beside another is left out": (
         (user("q1"), assistant(text(""), text("x"))),
@@ -684,6 +705,12 @@ def test_of_lines_with_parents_but_without_uuids_only_the_last_is_sent(opened: O
     whole.path.write_bytes(b"".join(encode(omit(fields, "uuid")) for fields in lines))
     whole.refresh()
     assert tell(whole.context()) == TOLD[3:]
+
+
+def test_half_of_a_surrogate_pair_is_marked_as_lost(opened: Opened) -> None:
+    whole = opened(user("aHALFb"), assistant(text("a1")))
+    whole.path.write_bytes(whole.path.read_bytes().replace(b"HALF", b"\\ud800"))
+    assert tell(open_session(whole.path).context())[0] == ["u", "a\ufffdb"]
 
 
 def test_a_file_without_a_conversation_sends_nothing(opened: Opened) -> None:

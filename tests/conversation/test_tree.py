@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from build import assistant, attachment, compaction, encode, line, nth, system, text, user
 from conversation.conftest import Opened
+from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import open_session
-from turnlog.conversation.tree import Tree
+from turnlog.conversation.tree import Tree, grow_tree
 
 TALK = (user("q1"), assistant(text("a1")), user("q2"), assistant(text("a2")))
 
@@ -145,13 +148,27 @@ def test_a_log_without_any_uuid_or_parent_is_in_the_order_of_its_lines(tmp_path:
 
 
 @pytest.mark.parametrize("field", [{"uuid": "x"}, {"parentUuid": "x"}])
-def test_one_uuid_or_parent_in_a_file_is_enough_for_those_without_to_stand_alone(
+def test_of_several_lines_without_a_uuid_the_last_counts_if_any_line_has_one_or_a_parent(
     tmp_path: Path, field: dict[str, str]
 ) -> None:
     path = tmp_path / "mixed.jsonl"
     plain = {"type": "user", "content": "q1"}
     path.write_bytes(flat(plain, plain | field, plain))
-    assert parents(open_session(path).tree) == {1: None, 2: None, 3: None}
+    kept = parents(open_session(path).tree)
+    assert kept == ({2: None, 3: None} if "uuid" in field else {3: None})
+
+
+@given(st.lists(st.integers(-1, 11), min_size=1, max_size=12))
+def test_no_circle_is_left_whatever_the_parents(links: list[int]) -> None:
+    names = [f"n{rank}" for rank in range(len(links))]
+    nodes = [
+        ChainNode(rank, rank, 0, 0, 0, "user", None, names[rank], parent, None, is_sidechain=False)
+        for rank, link in enumerate(links)
+        for parent in [names[link] if 0 <= link < len(links) else None]
+    ]
+    tree = grow_tree(nodes)
+    for rank in range(len(nodes)):
+        assert len(tree.ancestors(rank)) <= len(nodes)
 
 
 def test_a_node_is_found_by_the_start_of_its_uuid(opened: Opened) -> None:

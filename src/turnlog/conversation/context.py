@@ -4,14 +4,19 @@ The rules are those of 2.1.325, seen by resuming some 280 files with it; docs/co
 Left out is what the client makes anew each time: reminders of attachments, and the next prompt.
 """
 
+import json
+import re
 from collections.abc import Iterable
+from typing import Any
+
+import msgspec
 
 from turnlog.conversation.branch import since_compaction
-from turnlog.conversation.drafts import Draft, Fields, draft_messages, text_block
+from turnlog.conversation.drafts import NO_CONTENT, Draft, Fields, draft_messages, text_block
 from turnlog.conversation.log import Log
 
+HALVES = re.compile("[\ud800-\udfff]")
 USE, RESULT = "tool_use", "tool_result"
-NO_CONTENT = "(no content)"
 NO_RESPONSE = "No response requested."
 INTERRUPTED_USE = "[Tool use interrupted]"
 MISSING_RESULT = "[Tool result missing due to internal error]"
@@ -38,7 +43,16 @@ def messages_of(values: Iterable[Fields]) -> list[Fields]:
     drafts = complete_end(drafts)
     drafts = [draft for draft in drafts if not draft.is_error]
     drafts = pair_results(merge_users(drafts))
-    return [{"role": draft.role, "content": draft.blocks} for draft in drafts]
+    return [{"role": draft.role, "content": sound_text(draft.blocks)} for draft in drafts]
+
+
+def sound_text(value: Any) -> Any:
+    """A value as UTF-8 can hold it: half of a surrogate pair becomes the mark for what is lost."""
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.loads(HALVES.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
+    return value
 
 
 def drop_unanswered(drafts: list[Draft]) -> None:

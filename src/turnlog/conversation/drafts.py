@@ -15,6 +15,7 @@ Fields = dict[str, Any]
 
 CAVEAT = "<local-command-caveat>"
 COMMAND_STARTS = ("<command-name>", "<command-message>", "<local-command-std")
+NO_CONTENT = "(no content)"
 TOOL_LOADED = "Tool loaded."
 NOTIFICATION = (
     "<system-reminder>\n[SYSTEM NOTIFICATION - NOT USER INPUT]\n"
@@ -64,6 +65,9 @@ def draft_messages(values: Iterable[Fields]) -> list[Draft]:
             begun.blocks += draft.blocks
         else:
             drafts.append(draft)
+    for draft in drafts:
+        if draft.role == "assistant":
+            draft.blocks = [b for b in draft.blocks if b != text_block("")] or draft.blocks
     return drafts
 
 
@@ -76,20 +80,20 @@ def _draft(value: Fields) -> Draft | None:
     message = value.get("message")
     message = message if is_object(message) else {}
     role = value.get("type") or message.get("role")
+    if role in ("user", "assistant") and _content(value) is None:
+        return None
     if role == "user":
         return _user_draft(value)
     if role == "assistant":
         is_error = bool(value.get("isApiErrorMessage")) and message.get("model") == SYNTHETIC
-        blocks = [block for block in _blocks(value) if block != text_block("")]
-        blocks = blocks or _blocks(value)
-        return Draft("assistant", blocks, message.get("id"), is_error)
+        return Draft("assistant", _blocks(value), message.get("id"), is_error)
     if value.get("subtype") == "local_command":
         return Draft("user", [text_block(value.get("content"))], is_aside=True)
     return None
 
 
 def _user_draft(value: Fields) -> Draft:
-    blocks = _blocks(value)
+    blocks = _without_blank_texts(value)
     origin = value.get("origin")
     if is_object(origin) and origin.get("kind") == "task-notification":
         blocks = [_as_notification(block) for block in blocks]
@@ -98,12 +102,26 @@ def _user_draft(value: Fields) -> Draft:
     return Draft("user", blocks, may_end_turn=bool(value.get("toolEndsTurn")))
 
 
+def _without_blank_texts(value: Fields) -> list[Fields]:
+    """A user line's blocks that say something; a text that is not in a block is sent as it is."""
+    blocks = _blocks(value)
+    if not blocks or not is_array(_content(value)):
+        return blocks
+    kept = [b for b in blocks if b.get("type") != "text" or str(b.get("text") or "").strip()]
+    return kept or [text_block(NO_CONTENT)]
+
+
 def _blocks(value: Fields) -> list[Fields]:
-    message = value.get("message")
-    content = message.get("content") if is_object(message) else message or value.get("content")
+    content = _content(value)
     if is_array(content):
         return [block for block in content if is_object(block)]
-    return [text_block(content)] if content is not None else []
+    return [text_block(content)]
+
+
+def _content(value: Fields) -> Any:
+    """The text or blocks of a line, in today's shape or in the flat one of some exporters."""
+    message = value.get("message")
+    return message.get("content") if is_object(message) else message or value.get("content")
 
 
 def _as_notification(block: Fields) -> Fields:

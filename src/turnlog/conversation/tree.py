@@ -149,19 +149,31 @@ def is_compaction(node: ChainNode) -> bool:
 def grow_tree(nodes: Iterable[Node]) -> Tree:
     """Build the tree of some nodes, in the order of their file."""
     note: TipNode | None = None
-    by_name: dict[str | int, ChainNode] = {}
+    found: list[ChainNode] = []
     for node in nodes:
         if isinstance(node, TipNode):
             note = node if node.leaf.strip("0-") else note
         elif isinstance(node, ChainNode):
-            name = node.uuid or node.index
-            by_name.pop(name, None)
-            by_name[name] = node
-    chain = list(by_name.values())
+            found.append(node)
+    chain = _last_of_each(found)
     ranks = {node.uuid: rank for rank, node in enumerate(chain) if node.uuid}
     parents, orphans = _join(chain, ranks)
     _cut_cycles(parents)
     return Tree(chain, parents, ranks, orphans, note)
+
+
+def _last_of_each(nodes: list[ChainNode]) -> list[ChainNode]:
+    """Of nodes with one uuid the last, and of those without one the last (observed: 2.1.325).
+
+    In a plain log without uuids, as some exporters write it, every node counts.
+    """
+    if not any(node.uuid or node.parent for node in nodes):
+        return nodes
+    last: dict[str | None, ChainNode] = {}
+    for node in nodes:
+        last.pop(node.uuid, None)
+        last[node.uuid] = node
+    return list(last.values())
 
 
 def _join(chain: list[ChainNode], ranks: dict[str, int]) -> tuple[list[int], list[ChainNode]]:
@@ -171,10 +183,10 @@ def _join(chain: list[ChainNode], ranks: dict[str, int]) -> tuple[list[int], lis
     parents: list[int] = []
     orphans: list[ChainNode] = []
     for rank, node in enumerate(chain):
-        if node.parent is None or node.uuid is None:
-            parents.append(-1)
-        elif node.parent in ranks:
+        if node.parent in ranks:
             parents.append(ranks[node.parent])
+        elif node.parent is None or node.uuid is None:
+            parents.append(-1)
         else:
             parents.append(rank - 1)
             if rank:
@@ -183,7 +195,10 @@ def _join(chain: list[ChainNode], ranks: dict[str, int]) -> tuple[list[int], lis
 
 
 def _cut_cycles(parents: list[int]) -> None:
-    """Where parents run in a circle, join the earliest node of it to the node before it."""
+    """Where parents run in a circle, join the earliest node of it to the node before it.
+
+    If that one leads into the same circle, the earliest node becomes a root.
+    """
     settled = bytearray(len(parents))
     for start in range(len(parents)):
         trail: list[int] = []
@@ -194,7 +209,8 @@ def _cut_cycles(parents: list[int]) -> None:
             rank = parents[rank]
             if rank >= 0 and settled[rank] == 2:
                 first = min(trail[trail.index(rank) :])
-                parents[first] = first - 1
-                break
+                is_free = first == 0 or settled[first - 1] != 2
+                parents[first] = first - 1 if is_free else -1
+                rank = parents[first]
         for each in trail:
             settled[each] = 1
