@@ -326,23 +326,23 @@ ANSWERS: dict[str, tuple[tuple[bytes, ...], Told]] = {
         [["u", "q1\n", "q2"], ["a", "a2"]],
     ),
     "an empty text on a line of its own is left out of its message": (
-        [
+        (
             user("q1"),
             assistant(text(""), message_id="m"),
             assistant(text("x"), message_id="m"),
-        ],
+        ),
         [["u", "q1"], ["a", "x"]],
     ),
     "a blank block of the user is left out": (
-        [user([text(" "), text("q1")]), assistant(text("a1"))],
+        (user([text(" "), text("q1")]), assistant(text("a1"))),
         [["u", "q1"], ["a", "a1"]],
     ),
     "a line of blank blocks only has no content": (
-        [user([text("")]), assistant(text("a1"))],
+        (user([text("")]), assistant(text("a1"))),
         [["u", NO_CONTENT], ["a", "a1"]],
     ),
     "a line without a message is passed over": (
-        [user("q1"), line("assistant"), assistant(text("a1"))],
+        (user("q1"), line("assistant"), assistant(text("a1"))),
         [["u", "q1"], ["a", "a1"]],
     ),
     "an empty text beside another is left out": (
