@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from turnlog.conversation.prompts import PromptKind, prompt_kind
 from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock, Usage
-from turnlog.format.entries import Assistant, ChainEntry, Entry, User
+from turnlog.format.entries import Assistant, ChainEntry, Entry, Unknown, User
 from turnlog.format.fields import given, is_object
 from turnlog.format.jsonl import Line
 from turnlog.format.kinds import kind_of
@@ -98,7 +98,7 @@ def node_of(index: int, line: Line, position: int, entry: Entry) -> Node:
     place = (index, line.number, line.offset, len(line.raw), position, kind, entry.when)
     if isinstance(entry, LastPrompt) and (leaf := given(entry.leaf_uuid)):
         return TipNode(*place, leaf, bool(given(entry.explicit)))
-    if not isinstance(entry, ChainEntry):
+    if not isinstance(entry, ChainEntry) or (isinstance(entry, Unknown) and not entry.uuid):
         return Node(*place)
     chain = (*place, given(entry.uuid), given(entry.parent_uuid))
     links = (given(entry.logical_parent_uuid), bool(given(entry.is_sidechain)))
