@@ -3,6 +3,7 @@
 TurnlogError             exit code 1
 ├── NotFound             no such session, project, line
 ├── Ambiguous            several sessions or entries match what was typed
+├── Unresumable          an edit would break the session: the findings
 ├── Conflict             the file changed, or was replaced, since it was read
 └── UsageError           exit code 2: the command line makes no sense
 """
@@ -29,6 +30,14 @@ class Ambiguous(TurnlogError):
     def __init__(self, message: str, candidates: list[str], hint: str | None = None) -> None:
         super().__init__(message, hint)
         self.candidates = candidates
+
+
+class Unresumable(TurnlogError):
+    """The result of an edit would not resume, or not whole; `findings` say why."""
+
+    def __init__(self, message: str, findings: list[str], hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.findings = findings
 
 
 class Conflict(TurnlogError):

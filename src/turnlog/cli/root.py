@@ -10,7 +10,7 @@ import click
 from click.shell_completion import shell_complete
 
 from turnlog import __version__
-from turnlog.errors import Ambiguous, TurnlogError
+from turnlog.errors import Ambiguous, TurnlogError, Unresumable
 from turnlog.store.paths import Store, open_store
 
 COMMANDS = (
@@ -22,6 +22,11 @@ COMMANDS = (
     "files",
     "cost",
     "context",
+    "clone",
+    "edit",
+    "undo",
+    "history",
+    "check",
     "entries",
     "raw",
     "inspect",
@@ -117,9 +122,10 @@ def _invoke(arguments: list[str]) -> int:
 def _report(error: TurnlogError) -> int:
     hint = f" (try: {error.hint})" if error.hint else ""
     click.echo(f"turnlog: {error.message}{hint}", err=True)
-    if isinstance(error, Ambiguous):
-        for candidate in error.candidates:
-            click.echo(f"  {candidate}", err=True)
+    rows = error.candidates if isinstance(error, Ambiguous) else []
+    rows = error.findings if isinstance(error, Unresumable) else rows
+    for row in rows:
+        click.echo(f"  {row}", err=True)
     return error.exit_code
 
 

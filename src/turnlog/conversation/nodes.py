@@ -5,12 +5,13 @@ from its line when its content is wanted.
 """
 
 from sys import intern
+from typing import Any
 
 from msgspec import Struct
 
 from turnlog.conversation.prompts import PromptKind, prompt_kind
 from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock, Usage
-from turnlog.format.entries import Assistant, ChainEntry, Entry, Unknown, User
+from turnlog.format.entries import Assistant, ChainEntry, Entry, MessageEntry, Unknown, User
 from turnlog.format.fields import given, is_object
 from turnlog.format.jsonl import Line
 from turnlog.format.kinds import kind_of
@@ -18,6 +19,7 @@ from turnlog.format.state import LastPrompt
 from turnlog.format.system import CompactBoundary, PreservedMessages
 
 SYNTHETIC = "<synthetic>"
+_SEEN_TYPES: dict[tuple[str, ...], tuple[str, ...]] = {}
 
 
 class Node(Struct, gc=False):
@@ -57,6 +59,8 @@ class UserNode(ChainNode, gc=False):
 
     prompt: PromptKind
     results: tuple[ResultRef, ...]
+    blocks: tuple[str, ...]
+    """The types of its blocks; none where its content is a text."""
 
 
 class CallRef(Struct, frozen=True, gc=False):
@@ -74,6 +78,8 @@ class AssistantNode(ChainNode, gc=False):
     stop_reason: str | None
     usage: Usage | None
     calls: tuple[CallRef, ...]
+    blocks: tuple[str, ...]
+    """The types of its blocks; none where its content is a text."""
     is_error: bool
     """An API error that the client put in the place of an answer."""
     version: str | None
@@ -104,7 +110,8 @@ def node_of(index: int, line: Line, position: int, entry: Entry) -> Node:
     links = (given(entry.logical_parent_uuid), bool(given(entry.is_sidechain)))
     match entry:
         case User():
-            return UserNode(*chain, *links, prompt_kind(entry), _results(entry))
+            blocks = _block_types(entry)
+            return UserNode(*chain, *links, prompt_kind(entry), _results(entry), blocks)
         case Assistant():
             return AssistantNode(*chain, *links, *_assistant_facts(entry))
         case CompactBoundary():
@@ -127,6 +134,15 @@ def share_values(node: Node, before: Node | None) -> None:
                 node.usage = before.usage
 
 
+def _block_types(entry: MessageEntry) -> tuple[str, ...]:
+    """The types of an entry's blocks, as one object for all entries that have the same."""
+    content = entry.content
+    if isinstance(content, str):
+        return ()
+    types = tuple(str(block.__struct_config__.tag) for block in content)
+    return _SEEN_TYPES.setdefault(types, types)
+
+
 def _results(entry: User) -> tuple[ResultRef, ...]:
     content = entry.content
     if isinstance(content, str):
@@ -141,9 +157,7 @@ def _results(entry: User) -> tuple[ResultRef, ...]:
     )
 
 
-def _assistant_facts(
-    entry: Assistant,
-) -> tuple[str | None, str | None, str | None, Usage | None, tuple[CallRef, ...], bool, str | None]:
+def _assistant_facts(entry: Assistant) -> tuple[Any, ...]:
     message = entry.body or Message()
     blocks = entry.content if isinstance(entry.content, list) else []
     calls = tuple(
@@ -158,6 +172,7 @@ def _assistant_facts(
         given(message.stop_reason),
         given(message.usage),
         calls,
+        _block_types(entry),
         bool(given(entry.is_api_error_message)),
         intern(version) if version else None,
     )

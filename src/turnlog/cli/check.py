@@ -1,0 +1,94 @@
+"""turnlog check: can the client resume a session, and in full?"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.output import dim, echo_json, plain, progress_bar
+from turnlog.conversation.session import open_session
+from turnlog.edit.check import check_session
+from turnlog.edit.findings import Finding, Severity
+from turnlog.store.catalog import describe, list_sessions, locate_session
+from turnlog.store.find import find_session
+from turnlog.store.paths import Store
+
+COLOURS = {
+    Severity.FATAL: "red",
+    Severity.LOSS: "yellow",
+    Severity.OLD: "cyan",
+    Severity.NOTE: "bright_black",
+}
+Report = tuple[Path, list[Finding]]
+
+
+@click.command("check")
+@click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
+@click.option("--all", "every", is_flag=True, help="Check every session there is.")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, sessions: tuple[str, ...], every: bool, as_json: bool) -> None:
+    """Say what keeps each SESSION from being resumed in full.
+
+    Exits with 1 if the client would refuse a session, or resume it without a part of the
+    conversation.
+    """
+    store: Store = ctx.obj
+    if bool(sessions) == every:
+        raise click.UsageError("name sessions, or check --all", ctx)
+    reports = list(_checked(_paths(store, sessions, every)))
+    if as_json:
+        echo_json([_as_json(path, findings) for path, findings in reports])
+    else:
+        _print(reports)
+    if any(finding.is_serious for _, findings in reports for finding in findings):
+        ctx.exit(1)
+
+
+def _paths(store: Store, sessions: tuple[str, ...], every: bool) -> list[Path]:
+    if every:
+        return [session.path for session in list_sessions(store)]
+    return [find_session(store, text).path for text in sessions]
+
+
+def _checked(paths: list[Path]) -> Iterator[Report]:
+    with progress_bar(len(paths), "checking") as bar:
+        for path in paths:
+            yield path, check_session(open_session(path))
+            bar.update(1)
+
+
+def _print(reports: list[Report]) -> None:
+    for path, findings in reports:
+        if findings:
+            title = plain(describe(locate_session(path)).title)
+            click.echo(f"{click.style(plain(str(path)), bold=True)}  {dim(title)}".rstrip())
+            for finding in findings:
+                click.echo(_text(finding, path.stem[:8]))
+    click.echo(_summary([findings for _, findings in reports]))
+
+
+def _text(finding: Finding, name: str) -> str:
+    severity = click.style(f"{finding.severity:5}", fg=COLOURS[finding.severity])
+    line = dim(f"{f'line {finding.line}' if finding.line else '':>10}")
+    fix = f"  (turnlog edit {name} --{finding.fix})" if finding.fix else ""
+    return f"  {severity} {line}  {plain(finding.message)}{dim(fix)}"
+
+
+def _summary(all_findings: list[list[Finding]]) -> str:
+    """How many sessions are how bad, by the worst that each has.
+
+    >>> _summary([[], []])
+    '2 sessions: 2 sound'
+    """
+    worst = Counter(findings[0].severity if findings else "sound" for findings in all_findings)
+    parts = [f"{worst[name]} {name}" for name in (*Severity, "sound") if worst[name]]
+    count = len(all_findings)
+    return f"{count} session{'' if count == 1 else 's'}: {', '.join(parts) or 'none'}"
+
+
+def _as_json(path: Path, findings: list[Finding]) -> dict[str, Any]:
+    return {"id": path.stem, "path": str(path), "findings": findings}

@@ -1,0 +1,15 @@
+"""turnlog undo: brings back what was before a change."""
+
+import click
+
+from turnlog.cli.editing import open_journal
+
+
+@click.command("undo")
+@click.argument("change", required=False)
+def command(change: str | None) -> None:
+    """Undo CHANGE, or the last change that was not undone."""
+    record = open_journal().undo(change)
+    click.echo(f"Undone: {record.title}")
+    for file in record.files:
+        click.echo(f"  {'restored' if file.before else 'removed'} {file.path}")

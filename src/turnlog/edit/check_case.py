@@ -1,0 +1,169 @@
+"""What the checks look at: an opened session, what of it would be sent, what its lines hold."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from turnlog.conversation.branch import since_compaction
+from turnlog.conversation.log import is_sidechain
+from turnlog.conversation.nodes import AssistantNode, ChainNode, TipNode, UserNode
+from turnlog.conversation.prompts import PromptKind
+from turnlog.conversation.session import Session
+from turnlog.conversation.tree import is_compaction
+from turnlog.edit.images import Pixels
+
+ASIDE = frozenset(
+    {PromptKind.TOOL_RESULT, PromptKind.META, PromptKind.COMMAND, PromptKind.COMMAND_OUTPUT}
+)
+"""User lines that may follow on an answer that still waits for results."""
+
+
+class Mark(NamedTuple):
+    """A fault at a place: the name of its rule, and the facts that its message tells."""
+
+    rule: str
+    line: int | None = None
+    facts: Mapping[str, Any] = MappingProxyType({})
+
+
+class SentImage(NamedTuple):
+    """An image that would be sent."""
+
+    line: int
+    size: int
+    """Of its base64, which is what the API's limit counts."""
+    pixels: Pixels | None
+
+
+@dataclass
+class Facts:
+    """What one reading of the lines gathers; it grows with the faults, not with the contents."""
+
+    marks: list[Mark] = field(default_factory=list[Mark])
+    images: list[SentImage] = field(default_factory=list[SentImage])
+    thinking: dict[str | int, int] = field(default_factory=dict[str | int, int])
+    """The line of each message that thinks, by its id."""
+    unsigned: dict[str | int, int] = field(default_factory=dict[str | int, int])
+    speaking: set[str | int] = field(default_factory=set[str | int])
+    """Messages that say or do something."""
+    twins: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    """For each uuid that stands twice, what its lines hold, hashed."""
+    nameless: list[int] = field(default_factory=list[int])
+    """Lines of the user or the model without a uuid."""
+    is_odd_line: bool = False
+    """Whether a strict parser refuses the line that is being read."""
+    directories: set[str] = field(default_factory=set[str])
+    entrypoint: str | None = None
+    other_id: tuple[int, str] | None = None
+    """The first line with the id of another session, and that id."""
+
+
+@dataclass
+class Case:
+    """A session under examination."""
+
+    session: Session
+    facts: Facts = field(default_factory=Facts)
+
+    @property
+    def is_subagent(self) -> bool:
+        return self.session.path.name.startswith("agent-")
+
+    @cached_property
+    def sent(self) -> list[ChainNode]:
+        """The nodes that the newest client would send, in their order."""
+        leaf = self.session.tree.active_leaf
+        return [] if leaf is None else since_compaction(self.session.tree, leaf)
+
+    @cached_property
+    def sent_indexes(self) -> set[int]:
+        return {node.index for node in self.sent}
+
+    @cached_property
+    def path(self) -> list[int]:
+        """The ranks from the active leaf up, to a root or to the last compaction."""
+        tree = self.session.tree
+        ranks: list[int] = []
+        for rank in tree.ancestors(tree.active_leaf) if tree.active_leaf is not None else []:
+            ranks.append(rank)
+            if is_compaction(tree.chain[rank]):
+                break
+        return ranks
+
+    @cached_property
+    def unanswered(self) -> dict[str, AssistantNode]:
+        """Calls that would be sent if they had results."""
+        answered = {r.call_id for n in self.sent if isinstance(n, UserNode) for r in n.results}
+        return {
+            call.id: node
+            for node in self.sent
+            if isinstance(node, AssistantNode)
+            for call in node.calls
+            if call.id not in answered
+        }
+
+    @cached_property
+    def open_calls(self) -> set[str]:
+        """Those of them that everything ends with: the client closes them itself."""
+        for node in reversed(self.sent):
+            if isinstance(node, AssistantNode):
+                key = message_key(node)
+                return {name for name, use in self.unanswered.items() if message_key(use) == key}
+            if isinstance(node, UserNode) and node.prompt not in ASIDE:
+                break
+        return set()
+
+    @cached_property
+    def dropped_calls(self) -> set[str]:
+        """Those of them that the client leaves out."""
+        return self.unanswered.keys() - self.open_calls
+
+    @cached_property
+    def last_said(self) -> ChainNode | None:
+        """The last line of the user or the model that would be sent."""
+        return next((node for node in reversed(self.sent) if is_talk(node)), None)
+
+    @cached_property
+    def repeated(self) -> set[str]:
+        """Uuids that stand more than once."""
+        counts = Counter(
+            node.uuid
+            for node in self.session.nodes
+            if isinstance(node, ChainNode) and node.uuid and self.is_main(node)
+        )
+        return {uuid for uuid, count in counts.items() if count > 1}
+
+    @cached_property
+    def last_rewind(self) -> int:
+        """The last place where the user left a branch on purpose, which the client notes."""
+        notes = (n.index for n in self.session.nodes if isinstance(n, TipNode) and n.is_explicit)
+        return max(notes, default=-1)
+
+    def is_main(self, node: ChainNode) -> bool:
+        """Whether a node is of the main conversation, and not of a sub-agent inside the file."""
+        return self.is_subagent or not is_sidechain(node)
+
+
+Check = Callable[[Case], Iterator[Mark]]
+
+
+def is_talk(node: object) -> bool:
+    """Whether a node is a line of the user or of the model."""
+    return isinstance(node, UserNode | AssistantNode)
+
+
+def message_key(node: AssistantNode) -> str | int:
+    """What tells one message from another: its id, or its line where it has none."""
+    return node.message_id or node.index
+
+
+def some(count: int, noun: str) -> str:
+    """A number of things, in words.
+
+    >>> some(1, "line"), some(3, "line")
+    ('1 line', '3 lines')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"

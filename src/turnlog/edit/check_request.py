@@ -1,0 +1,114 @@
+"""What the API would refuse in the request, and what is wrong with where the session lies."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnlog.edit.check_case import Case, Check, Mark
+from turnlog.store.paths import NAME_LIMIT, adjacent_subagents, folder_name, nested_subagents
+
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+IMAGE_BYTES = 5 << 20
+IMAGE_SIDE = 8000
+MANY_IMAGES = 20
+SIDE_OF_MANY = 2000
+MOST_IMAGES = 100
+
+
+def unsigned_thinking(case: Case) -> Iterator[Mark]:
+    """Thinking that nothing was said after is not sent."""
+    for key, line in case.facts.unsigned.items():
+        if key in case.facts.speaking:
+            yield Mark("unsigned-thinking", line)
+
+
+def thinking_only(case: Case) -> Iterator[Mark]:
+    for key, line in case.facts.thinking.items():
+        if key not in case.facts.speaking:
+            yield Mark("thinking-only", line)
+
+
+def images(case: Case) -> Iterator[Mark]:
+    found = case.facts.images
+    for image in found:
+        side = max(image.pixels or (0,))
+        if image.size > IMAGE_BYTES:
+            yield Mark("image-size", image.line, {"size": f"{image.size / (1 << 20):.1f}"})
+        if side > IMAGE_SIDE:
+            yield Mark("image-pixels", image.line, {"side": side})
+        elif side > SIDE_OF_MANY and len(found) > MANY_IMAGES:
+            facts = {"side": side, "images": len(found)}
+            yield Mark("image-pixels-many", image.line, facts)
+    if len(found) > MOST_IMAGES:
+        yield Mark("image-count", found[MOST_IMAGES].line, {"images": len(found)})
+
+
+def no_conversation(case: Case) -> Iterator[Mark]:
+    tree = case.session.tree
+    is_side = all(node.is_sidechain for node in tree.chain) and not case.is_subagent
+    if not tree.leaves or is_side:
+        yield Mark("no-conversation")
+
+
+def name(case: Case) -> Iterator[Mark]:
+    if not case.is_subagent and not UUID.fullmatch(case.session.id):
+        rule = "not-a-uuid" if _project(case) else "not-a-uuid-note"
+        yield Mark(rule, None, {"name": case.session.path.name})
+
+
+def other_id(case: Case) -> Iterator[Mark]:
+    if case.facts.other_id and UUID.fullmatch(case.session.id):
+        line, found = case.facts.other_id
+        yield Mark("other-id", line, {"id": found})
+
+
+def other_folder(case: Case) -> Iterator[Mark]:
+    """Whether none of the session's directories is that of the project folder it lies in."""
+    folder = _project(case)
+    if case.is_subagent or not folder or not case.facts.directories:
+        return
+    names = {_cut(folder_name(cwd)) for cwd in case.facts.directories}
+    if _cut(folder.name) not in names:
+        cwd = min(case.facts.directories, key=len)
+        yield Mark("other-folder", None, {"folder": folder.name, "cwd": cwd})
+
+
+def hidden(case: Case) -> Iterator[Mark]:
+    if case.facts.entrypoint == "sdk-cli":
+        yield Mark("hidden")
+
+
+def lost_subagents(case: Case) -> Iterator[Mark]:
+    named = [call for call in case.session.calls if call.agent_id and call.result]
+    if not named:
+        return
+    path = case.session.path
+    files = [*nested_subagents(path), *adjacent_subagents(path.parent)]
+    known = {file.stem.removeprefix("agent-") for file in files}
+    for call in named:
+        if call.agent_id not in known and call.result:
+            yield Mark("lost-subagent", call.result.line, {"name": f"agent-{call.agent_id}.jsonl"})
+
+
+def _project(case: Case) -> Path | None:
+    """The project's folder that a session lies in, if it lies in a store."""
+    folder = case.session.path.absolute().parent
+    return folder if folder.parent.name == "projects" else None
+
+
+def _cut(folder: str) -> str:
+    """A folder's name without the hash that newer clients end long ones with."""
+    return folder[:NAME_LIMIT]
+
+
+CHECKS: tuple[Check, ...] = (
+    unsigned_thinking,
+    thinking_only,
+    images,
+    no_conversation,
+    name,
+    other_id,
+    other_folder,
+    hidden,
+    lost_subagents,
+)

@@ -1,0 +1,204 @@
+"""Every fault that is looked for: how bad it is, what to tell of it, what mends it.
+
+Each was seen with the real clients, resuming a file that has it (observed: 1.0.60 to 2.1.325);
+what the API refuses is from its error messages (reported). docs/check.md says which is which.
+"""
+
+from typing import NamedTuple
+
+from turnlog.edit.findings import Severity
+
+FATAL, LOSS, OLD, NOTE = Severity
+
+
+class Rule(NamedTuple):
+    """What to say of a fault."""
+
+    kind: str
+    severity: Severity
+    message: str
+    fix: str | None = None
+
+
+RULES: dict[str, Rule] = {
+    "no-conversation": Rule(
+        "no-conversation", FATAL, "there is no conversation in the file: the client finds none"
+    ),
+    "not-a-uuid": Rule(
+        "not-a-uuid", FATAL, "the name {name} is not a UUID: the client does not find the session"
+    ),
+    "not-a-uuid-note": Rule(
+        "not-a-uuid", NOTE, "the name {name} is not a UUID: the client opens it by its path only"
+    ),
+    "no-timestamp": Rule(
+        "no-timestamp",
+        FATAL,
+        "the last line of the conversation has no valid timestamp: the client refuses the session",
+    ),
+    "no-timestamp-old": Rule(
+        "no-timestamp",
+        OLD,
+        "a line has no valid timestamp: clients up to 2.1.45 may lose lines or crash",
+    ),
+    "no-uuid": Rule(
+        "no-uuid", LOSS, "a line has no uuid: of all such lines the client keeps only the last"
+    ),
+    "no-uuid-old": Rule(
+        "no-uuid", OLD, "a line has no uuid: clients up to 2.1.45 cut the history behind it"
+    ),
+    "no-parent": Rule(
+        "no-parent", LOSS, "a line has no parentUuid: what came before it is not sent"
+    ),
+    "no-message": Rule(
+        "no-message", OLD, "a line has no message: clients up to 2.1.150 fail to resume the session"
+    ),
+    "dangling-parent": Rule(
+        "dangling-parent",
+        OLD,
+        "a parent is not in the file: clients up to 2.1.45 cut the history there",
+    ),
+    "circular-parents": Rule(
+        "circular-parents", OLD, "parents run in a circle: clients 2.0.76 and 1.0.60 hang"
+    ),
+    "duplicate-uuid": Rule(
+        "duplicate-uuid", LOSS, "two different lines have one uuid: only the later one is sent"
+    ),
+    "duplicate-uuid-note": Rule("duplicate-uuid", NOTE, "a line stands twice"),
+    "second-root": Rule(
+        "second-root",
+        LOSS,
+        "a line without a parent starts the history anew: the client leaves out {lost} before it",
+    ),
+    "stray-tip": Rule(
+        "stray-tip",
+        LOSS,
+        "the last line hangs on an old entry: the client leaves out {lost} that followed on it",
+    ),
+    "parallel-results": Rule(
+        "parallel-results",
+        OLD,
+        "clients up to 2.1.45 lose {lines} of parallel calls, with {results}",
+        "straighten",
+    ),
+    "late-time": Rule(
+        "late-time",
+        OLD,
+        "the latest timestamp is not at the tip: clients up to 2.1.45 go on here, without {lost}",
+        "straighten",
+    ),
+    "gone-preserved": Rule(
+        "gone-preserved",
+        LOSS,
+        "{gone} of the messages that the compaction preserved are gone: none of them is sent",
+    ),
+    "unanswered-call": Rule(
+        "unanswered-call", LOSS, "a call has no result: the client leaves it out"
+    ),
+    "open-call": Rule(
+        "open-call", NOTE, "the session ends with a call without a result: the client closes it"
+    ),
+    "orphan-result": Rule(
+        "orphan-result",
+        OLD,
+        "a result has no call: clients 2.0.76 and 1.0.60 send it, and the API refuses it",
+    ),
+    "duplicate-call": Rule("duplicate-call", LOSS, "a second call has the same id: it is not sent"),
+    "torn-line": Rule(
+        "torn-line",
+        OLD,
+        "the last line is torn: clients up to 2.1.45 write their next line onto it",
+    ),
+    "no-newline": Rule(
+        "no-newline",
+        OLD,
+        "the last line has no newline: clients up to 2.1.45 write their next line onto it",
+    ),
+    "several-values": Rule(
+        "several-values", LOSS, "several entries stand on one line: the client reads only the first"
+    ),
+    "several-values-note": Rule(
+        "several-values",
+        NOTE,
+        "several values stand on one line, none of them said by anyone but the first",
+    ),
+    "unreadable-line": Rule(
+        "unreadable-line", LOSS, "the client cannot read this line: it is not JSON"
+    ),
+    "unreadable-note": Rule(
+        "unreadable-line", NOTE, "the client cannot read this line, which says nothing"
+    ),
+    "nul-line": Rule("nul-line", NOTE, "a line of NUL bytes: the client skips it"),
+    "invalid-utf-8": Rule(
+        "invalid-utf-8", NOTE, "bytes that are not UTF-8: the client replaces them"
+    ),
+    "byte-order-mark": Rule("byte-order-mark", NOTE, "the line starts with a byte order mark"),
+    "empty-prompt": Rule(
+        "empty-text", FATAL, "an empty prompt is sent as it is: the API refuses every request"
+    ),
+    "empty-text": Rule(
+        "empty-text",
+        OLD,
+        "an empty text in a user line: clients up to 2.1.150 send it, and the API refuses it",
+    ),
+    "empty-answer": Rule(
+        "empty-answer",
+        OLD,
+        "an empty text in an answer: clients up to 2.0.76 send it, and the API refuses it",
+    ),
+    "unsigned-thinking": Rule(
+        "unsigned-thinking",
+        FATAL,
+        "thinking without a signature is sent as it is: the API refuses every request",
+        "strip-thinking",
+    ),
+    "thinking-only": Rule(
+        "thinking-only",
+        OLD,
+        "an answer is nothing but thinking: clients up to 2.0.76 send it so",
+        "strip-thinking",
+    ),
+    "image-size": Rule(
+        "image-size",
+        FATAL,
+        "an image of {size} MB in base64: client and API refuse more than 5 MB",
+        "strip-images",
+    ),
+    "image-pixels": Rule(
+        "image-pixels",
+        FATAL,
+        "an image is {side} pixels long: the API refuses more than 8000",
+        "strip-images",
+    ),
+    "image-pixels-many": Rule(
+        "image-pixels",
+        FATAL,
+        "one of {images} images is {side} pixels long: of more than 20, the API refuses any over "
+        "2000",
+        "strip-images",
+    ),
+    "image-count": Rule(
+        "image-count",
+        FATAL,
+        "{images} images would be sent: the API refuses more than 100",
+        "strip-images",
+    ),
+    "large-result": Rule(
+        "large-result", NOTE, "a result is {size} kB long, and sent each time", "stub-results"
+    ),
+    "lone-surrogate": Rule(
+        "lone-surrogate",
+        OLD,
+        "half a character (a lone surrogate): clients up to 2.1.45 send it, and the API refuses it",
+    ),
+    "other-id": Rule("other-id", NOTE, "lines name another session, {id}: a copy, or a fork"),
+    "other-folder": Rule(
+        "other-folder",
+        OLD,
+        "the session ran in {cwd}, but lies in {folder}: clients up to 2.1.150 do not find it",
+    ),
+    "hidden": Rule(
+        "hidden", NOTE, "it was made by a program (sdk-cli): the client's picker does not list it"
+    ),
+    "lost-output": Rule("lost-output", NOTE, "the saved output {name} is gone"),
+    "lost-subagent": Rule("lost-subagent", NOTE, "the sub-agent's file {name} is gone"),
+}

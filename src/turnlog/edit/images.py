@@ -1,0 +1,84 @@
+"""The width and height of an image, from the first bytes of its file: PNG, JPEG, GIF, WEBP."""
+
+import base64
+import binascii
+from collections.abc import Callable
+
+HEAD = 1 << 20
+"""How much of an image's base64 to look at: in a JPEG, metadata may come before the size."""
+STANDALONE = frozenset({0x01, *range(0xD0, 0xD9)})
+"""JPEG markers without a length behind them."""
+FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""JPEG markers that a frame's size follows."""
+
+Pixels = tuple[int, int]
+
+
+def pixels_of(data: str) -> Pixels | None:
+    """The width and height of an image in base64; None where its head does not tell.
+
+    >>> pixels_of("R0lGODlhAwAFAA==")
+    (3, 5)
+    """
+    try:
+        head = base64.b64decode(data[:HEAD], validate=False)
+    except (binascii.Error, ValueError):
+        return None
+    for start, read in READERS.items():
+        if head.startswith(start):
+            return read(head)
+    return None
+
+
+def _png(head: bytes) -> Pixels | None:
+    return (_big(head[16:20]), _big(head[20:24])) if len(head) >= 24 else None
+
+
+def _gif(head: bytes) -> Pixels | None:
+    return (_little(head[6:8]), _little(head[8:10])) if len(head) >= 10 else None
+
+
+def _jpeg(head: bytes) -> Pixels | None:
+    place = 2
+    while place + 9 <= len(head) and head[place] == 0xFF:
+        marker = head[place + 1]
+        if marker in FRAMES:
+            return _big(head[place + 7 : place + 9]), _big(head[place + 5 : place + 7])
+        if marker == 0xFF:  # filling
+            place += 1
+        elif marker in STANDALONE:
+            place += 2
+        else:
+            place += 2 + _big(head[place + 2 : place + 4])
+    return None
+
+
+def _webp(head: bytes) -> Pixels | None:
+    if head[8:12] != b"WEBP" or len(head) < 30:
+        return None
+    match head[12:16]:
+        case b"VP8X":
+            return _little(head[24:27]) + 1, _little(head[27:30]) + 1
+        case b"VP8L":
+            bits = _little(head[21:25])
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8 ":
+            return _little(head[26:28]) & 0x3FFF, _little(head[28:30]) & 0x3FFF
+        case _:
+            return None
+
+
+def _big(raw: bytes) -> int:
+    return int.from_bytes(raw, "big")
+
+
+def _little(raw: bytes) -> int:
+    return int.from_bytes(raw, "little")
+
+
+READERS: dict[bytes, Callable[[bytes], Pixels | None]] = {
+    b"\x89PNG\r\n\x1a\n": _png,
+    b"\xff\xd8": _jpeg,
+    b"GIF8": _gif,
+    b"RIFF": _webp,
+}

@@ -1,0 +1,201 @@
+"""Transforms: each adds to a plan what it takes. Pure, and made to be combined.
+
+A transform that spares the last turns counts only turns that have what it takes away, so that
+applying it again takes away no more.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
+from turnlog.conversation.session import Session
+from turnlog.edit.plan import Fields, Plan
+from turnlog.format.fields import is_array, is_object
+from turnlog.format.timestamps import parse_timestamp
+
+USE, RESULT = "tool_use", "tool_result"
+THINKING = frozenset({"thinking", "redacted_thinking"})
+UNUSED = ("progress", "api-request", "atis-latch", "tools-used", "queue-operation")
+"""Kinds that a resume never reads (observed: 2.1.325)."""
+PREVIEW = 200
+"""How many characters of a shortened text stay."""
+
+Unwanted = Callable[[Fields], bool]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How far a transform goes."""
+
+    keep_last: int = 0
+    """Turns at the end that are left alone."""
+    larger_than: int = 2000
+    """Texts of fewer characters are left alone."""
+
+
+def strip_tools(session: Session, plan: Plan, choice: Choice) -> None:
+    """Take calls away together with their results, and thinking that led to nothing else."""
+    spared = _spared_calls(session, choice)
+    calls = {call.id for call in session.calls} - spared
+    orphans = {orphan.call_id for orphan in session.orphans}
+    for node in session.tree.chain:
+        if isinstance(node, AssistantNode):
+            _take(plan, node, lambda block: block.get("type") == USE and block.get("id") in calls)
+        elif isinstance(node, UserNode) and node.results:
+            gone = calls | orphans
+            _take(plan, node, lambda b, gone=gone: b.get("tool_use_id") in gone)
+    _drop_lone_thinking(session, plan, calls)
+
+
+def strip_thinking(session: Session, plan: Plan, choice: Choice) -> None:
+    """Take away what the model thought."""
+    for node in session.tree.chain:
+        if isinstance(node, AssistantNode) and THINKING & set(node.blocks):
+            _take(plan, node, lambda block: block.get("type") in THINKING)
+
+
+def strip_images(session: Session, plan: Plan, choice: Choice) -> None:
+    """Put a word in the place of every image."""
+    for node in session.tree.chain:
+        if (
+            isinstance(node, UserNode) and ("image" in node.blocks or node.results)
+        ) or node.kind == "attachment/file":
+            plan.rewrite(node, _without_images)
+
+
+def stub_results(session: Session, plan: Plan, choice: Choice) -> None:
+    """Shorten results, and the client's second copy of them; calls stay as they are."""
+    spared = _spared_calls(session, choice)
+    for node in session.nodes:
+        if isinstance(node, UserNode) and any(ref.call_id not in spared for ref in node.results):
+            plan.rewrite(node, lambda value: _with_short_results(value, choice.larger_than))
+
+
+def strip_progress(session: Session, plan: Plan, choice: Choice) -> None:
+    """Drop lines that a resume never reads."""
+    for node in session.nodes:
+        if node.kind.partition("/")[0].startswith(UNUSED):
+            plan.drop(node)
+
+
+def keep_branch(session: Session, plan: Plan, leaf: int) -> None:
+    """Keep only the branch that ends at a leaf, and of what is noted beside it what came before."""
+    last = session.tree.chain[leaf].index
+    kept = {node.index for node in session.branch_to(leaf) if node.index <= last}
+    for node in session.nodes:
+        is_kept = node.index in kept if isinstance(node, ChainNode) else node.index < last
+        if not is_kept or node.kind == "last-prompt":
+            plan.drop(node)
+
+
+def straighten(session: Session, plan: Plan, choice: Choice) -> None:
+    """Make the active branch one chain, each entry later than the one before it.
+
+    Clients before 2.1.150 read such a chain whole; of parallel results they follow only one, and
+    they go on at the latest time.
+    """
+    before: ChainNode | None = None
+    clock = None
+    for node in session.branch_to(session.tree.active_leaf):
+        moment = parse_timestamp(node.time)
+        if moment and clock and moment <= clock:
+            moment = clock + timedelta(milliseconds=1)
+        clock = moment or clock
+        parent = before.uuid if before and node.parent is not None else None
+        stamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment else None
+        plan.rewrite(node, _relinked(parent, stamp))
+        before = node
+
+
+def _spared_calls(session: Session, choice: Choice) -> set[str]:
+    with_calls = [turn for turn in session.turns if turn.calls]
+    spared = with_calls[-choice.keep_last :] if choice.keep_last else []
+    return {call.id for turn in spared for call in turn.calls}
+
+
+def _take(plan: Plan, node: AssistantNode | UserNode, is_unwanted: Unwanted) -> None:
+    """Take blocks out of an entry, and drop it if nothing is left."""
+    value = next(plan.log.values([node]))
+    blocks = _content(value)
+    if blocks and all(map(is_unwanted, blocks)):
+        plan.drop(node)
+    elif any(map(is_unwanted, blocks)):
+        plan.rewrite(node, lambda value: _only(value, is_unwanted))
+
+
+def _drop_lone_thinking(session: Session, plan: Plan, calls: set[str]) -> None:
+    """A message of which only thinking is left says nothing."""
+    for message in session.messages:
+        if any(call.id in calls for node in message.nodes for call in node.calls):
+            left = [node for node in message.nodes if node.index not in plan.dropped]
+            types = {kind for node in left for kind in node.blocks} - {USE}
+            if types <= THINKING:
+                for node in left:
+                    plan.drop(node)
+
+
+def _content(value: Fields) -> list[Fields]:
+    message = value.get("message")
+    content = message.get("content") if is_object(message) else None
+    return [block for block in content if is_object(block)] if is_array(content) else []
+
+
+def _with_content(value: Fields, blocks: list[Any]) -> Fields:
+    return value | {"message": value["message"] | {"content": blocks}}
+
+
+def _only(value: Fields, is_unwanted: Unwanted) -> Fields:
+    return _with_content(value, [block for block in _content(value) if not is_unwanted(block)])
+
+
+def _without_images(value: Fields) -> Fields:
+    changed = _replace_images(value)
+    return changed if changed != value else value
+
+
+def _replace_images(value: Any) -> Any:
+    if is_array(value):
+        return [_replace_images(each) for each in value]
+    if not is_object(value):
+        return value
+    if value.get("type") == "image" and "source" in value:
+        return {"type": "text", "text": "[image removed]"}
+    kept = {key: _replace_images(held) for key, held in value.items()}
+    return kept | {"base64": ""} if isinstance(kept.get("base64"), str) else kept
+
+
+def _with_short_results(value: Fields, limit: int) -> Fields:
+    blocks = [
+        block | {"content": _shortened(block.get("content"), limit)}
+        if block.get("type") == RESULT and "content" in block
+        else block
+        for block in _content(value)
+    ]
+    changed = _with_content(value, blocks)
+    if "toolUseResult" in value:
+        changed["toolUseResult"] = _shortened(value["toolUseResult"], limit)
+    return changed if changed != value else value
+
+
+def _shortened(value: Any, limit: int) -> Any:
+    if isinstance(value, str) and len(value) > limit:
+        return f"{value[:PREVIEW]}\n[{len(value) - PREVIEW:,} characters removed]"
+    if is_array(value):
+        return [_shortened(each, limit) for each in value]
+    if is_object(value):
+        return {key: _shortened(held, limit) for key, held in value.items()}
+    return value
+
+
+def _relinked(parent: str | None, stamp: str | None) -> Callable[[Fields], Fields]:
+    def relink(value: Fields) -> Fields:
+        changes: Fields = {}
+        if value.get("parentUuid") != parent and value.get("parentUuid") is not None:
+            changes["parentUuid"] = parent
+        if stamp and parse_timestamp(value.get("timestamp")) != parse_timestamp(stamp):
+            changes["timestamp"] = stamp
+        return value | changes if changes else value
+
+    return relink

@@ -1,0 +1,138 @@
+"""What was there can be brought back, byte for byte, whatever happened."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from build import SESSION, assistant, call, result, session, text, user
+from turnlog.conversation.session import Session, open_session
+from turnlog.edit.apply import replace_session, require_idle, require_sound
+from turnlog.edit.build import Wanted, build_plan
+from turnlog.edit.journal import Journal
+from turnlog.edit.plan import carry_out
+from turnlog.errors import Conflict, NotFound, Unresumable
+from turnlog.store.paths import Store
+
+CONTENT = session(
+    user("first"),
+    assistant(call("Bash", {"command": "ls"}, "A"), message_id="m1"),
+    result("A", "out"),
+    assistant(text("done"), message_id="m2"),
+)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Session:
+    path = tmp_path / "projects" / "-home-ada-shop" / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(CONTENT)
+    path.chmod(0o600)
+    return open_session(path)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal")
+
+
+def strip(journal: Journal, opened: Session) -> str:
+    plan = build_plan(opened, Wanted(["strip_tools"]))
+    return replace_session(journal, "strip", opened, carry_out(plan)).id
+
+
+def test_an_edit_undone_is_byte_for_byte_what_was(opened: Session, journal: Journal) -> None:
+    strip(journal, opened)
+    assert opened.path.read_bytes() != CONTENT
+    journal.undo()
+    assert opened.path.read_bytes() == CONTENT
+    assert opened.path.stat().st_mode & 0o777 == 0o600
+    assert [record.is_undone for record in journal.records()] == [True]
+
+
+def test_a_change_is_undone_once(opened: Session, journal: Journal) -> None:
+    name = strip(journal, opened)
+    journal.undo(name)
+    with pytest.raises(NotFound):
+        journal.undo(name)
+    with pytest.raises(NotFound):
+        journal.undo()
+
+
+def test_what_was_written_since_is_not_thrown_away(opened: Session, journal: Journal) -> None:
+    strip(journal, opened)
+    with opened.path.open("ab") as file:
+        file.write(b'{"type":"mode","mode":"normal"}\n')
+    with pytest.raises(Conflict):
+        journal.undo()
+    assert opened.path.read_bytes().endswith(b'"normal"}\n')
+
+
+def test_a_file_that_changed_since_it_was_read_is_not_replaced(
+    opened: Session, journal: Journal
+) -> None:
+    def lines() -> Iterator[bytes]:
+        yield from carry_out(build_plan(opened, Wanted(["strip_tools"])))
+        with opened.path.open("ab") as file:
+            file.write(b"{}\n")
+
+    with pytest.raises(Conflict):
+        replace_session(journal, "strip", opened, lines())
+    assert opened.path.read_bytes() == CONTENT + b"{}\n"
+
+
+def test_a_result_that_would_not_resume_is_refused(opened: Session, journal: Journal) -> None:
+    with pytest.raises(Unresumable) as raised:
+        replace_session(journal, "empty", opened, [b'{"type":"mode","mode":"normal"}\n'])
+    assert raised.value.findings
+    assert opened.path.read_bytes() == CONTENT
+    assert list(opened.path.parent.iterdir()) == [opened.path]
+
+
+def test_a_sound_result_is_accepted(opened: Session) -> None:
+    require_sound(opened, opened)
+
+
+def test_a_session_open_elsewhere_is_refused(opened: Session, tmp_path: Path) -> None:
+    os.utime(opened.path, (0, 0))
+    require_idle(Store(tmp_path), opened.path)
+    command = [sys.executable, "-c", f"f=open({str(opened.path)!r},'ab');print();input()"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as other:
+        assert other.stdout
+        other.stdout.readline()
+        with pytest.raises(Conflict, match="open in another process"):
+            require_idle(Store(tmp_path), opened.path)
+        other.communicate(b"\n")
+
+
+def test_a_session_written_to_a_moment_ago_is_refused(opened: Session, tmp_path: Path) -> None:
+    with pytest.raises(Conflict, match="a moment ago"):
+        require_idle(Store(tmp_path), opened.path)
+
+
+def test_killed_at_any_moment_an_edit_leaves_the_old_file_or_the_new_one(
+    opened: Session, tmp_path: Path
+) -> None:
+    path, home = opened.path, tmp_path / "home"
+    path.write_bytes(CONTENT * 1)
+    new = b"".join(carry_out(build_plan(opened, Wanted(["strip_tools"]))))
+    environment = os.environ | {"TURNLOG_HOME": str(home), "CLAUDE_CONFIG_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "turnlog", "edit", str(path), "--strip-tools"]
+    outcomes: set[bytes] = set()
+    for _ in range(20):
+        path.write_bytes(CONTENT)
+        os.utime(path, (0, 0))
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+            time.sleep(random.uniform(0.05, 0.35))
+            process.send_signal(signal.SIGKILL)
+        outcomes.add(path.read_bytes())
+    assert outcomes <= {CONTENT, new}
+    for record in Journal(home / "journal").records():
+        assert Path(home / "journal" / record.id / "0").read_bytes() == CONTENT

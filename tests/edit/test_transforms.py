@@ -1,0 +1,158 @@
+"""What each transform takes away, and what it leaves."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from build import SESSION, assistant, call, line, nth, result, session, text, thinking, user
+from turnlog.conversation.session import Session, open_session
+from turnlog.edit.build import Wanted, build_plan
+from turnlog.edit.plan import Plan, carry_out
+from turnlog.edit.transforms import Choice
+from turnlog.errors import NotFound
+
+LONG = "x" * 5000
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
+CONVERSATION = session(
+    user("first"),
+    assistant(thinking("hm"), message_id="m1"),
+    assistant(text("looking"), message_id="m1"),
+    assistant(call("Bash", {"command": "ls"}, "A"), message_id="m1"),
+    assistant(call("Read", {"file_path": "/a"}, "B"), message_id="m1"),
+    result("A", LONG, parent=nth(4), tool_use_result={"stdout": LONG, "stderr": ""}),
+    result("B", [IMAGE], parent=nth(5)),
+    assistant(text("done"), message_id="m2"),
+    line("progress", data={"type": "hook_progress", "hookEvent": "Stop"}, uuid="p", parent=nth(8)),
+    user("second", parent="p"),
+    assistant(thinking("only a call"), message_id="m3"),
+    assistant(call("Bash", {"command": "pwd"}, "C"), message_id="m3"),
+    result("C", "/home"),
+    assistant(text("there"), message_id="m4"),
+)
+
+Open = Callable[[bytes], Session]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Open:
+    def write(content: bytes) -> Session:
+        path = tmp_path / f"{SESSION}.jsonl"
+        path.write_bytes(content)
+        return open_session(path)
+
+    return write
+
+
+def applied(before: Session, *names: str, **wanted: Any) -> Session:
+    plan = build_plan(before, Wanted(list(names), **wanted))
+    after = before.path.with_name("after.jsonl")
+    after.write_bytes(b"".join(carry_out(plan)))
+    return open_session(after)
+
+
+def said(session: Session) -> list[tuple[str, list[str]]]:
+    """Who said what, in the types of blocks."""
+    return [
+        (message["role"], [block["type"] for block in message["content"]])
+        for message in session.context()
+    ]
+
+
+def test_an_empty_plan_changes_no_byte(opened: Open) -> None:
+    before = opened(CONVERSATION)
+    assert b"".join(carry_out(Plan(before))) == CONVERSATION
+
+
+def test_strip_tools_takes_calls_with_their_results_and_thinking_that_led_to_nothing_else(
+    opened: Open,
+) -> None:
+    after = applied(opened(CONVERSATION), "strip_tools")
+    assert said(after) == [
+        ("user", ["text"]),
+        ("assistant", ["thinking", "text"]),
+        ("assistant", ["text"]),
+        ("user", ["text"]),
+        ("assistant", ["text"]),
+    ]
+    assert not after.tree.orphans
+
+
+def test_strip_tools_spares_the_last_turns_that_have_calls(opened: Open) -> None:
+    after = applied(opened(CONVERSATION), "strip_tools", choice=Choice(keep_last=1))
+    assert [each.id for each in after.calls] == ["C"]
+
+
+def test_stripping_again_takes_away_no_more(opened: Open) -> None:
+    choice = Choice(keep_last=1)
+    once = applied(opened(CONVERSATION), "strip_tools", choice=choice)
+    content = once.path.read_bytes()
+    assert applied(opened(content), "strip_tools", choice=choice).path.read_bytes() == content
+
+
+def test_strip_thinking_leaves_all_else(opened: Open) -> None:
+    before = opened(CONVERSATION)
+    after = applied(before, "strip_thinking")
+    kept = [[kind for kind in kinds if kind != "thinking"] for _, kinds in said(before)]
+    assert [kinds for _, kinds in said(after)] == kept
+
+
+def test_strip_images_puts_a_word_in_their_place(opened: Open) -> None:
+    after = applied(opened(CONVERSATION), "strip_images")
+    assert b'"image"' not in after.path.read_bytes()
+    assert b"[image removed]" in after.path.read_bytes()
+    assert len(after.calls) == 3
+
+
+def test_stub_results_shortens_both_copies_and_keeps_the_call(opened: Open) -> None:
+    after = applied(opened(CONVERSATION), "stub_results")
+    detail = after.detail(after.calls[0])
+    assert detail.result == f"{'x' * 200}\n[4,800 characters removed]"
+    assert detail.structured["stdout"] == detail.result
+    assert after.detail(after.calls[2]).result == "/home"
+
+
+def test_strip_progress_closes_the_gap(opened: Open) -> None:
+    before = opened(CONVERSATION)
+    after = applied(before, "strip_progress")
+    assert not any(node.kind.startswith("progress") for node in after.nodes)
+    assert after.context() == before.context()
+    assert not after.tree.orphans
+
+
+def test_lines_that_a_transform_does_not_concern_keep_their_bytes(opened: Open) -> None:
+    odd = b'{ "type" : "sparkle", "n":1e5 , "s":"\\u00e9" }\n'
+    after = applied(opened(CONVERSATION + odd), "strip_tools")
+    kept = after.path.read_bytes().splitlines(keepends=True)
+    assert kept[-1] == odd
+    assert kept[0] == CONVERSATION.splitlines(keepends=True)[0]
+
+
+def test_until_keeps_what_is_up_to_a_turn_or_an_entry(opened: Open) -> None:
+    assert len(applied(opened(CONVERSATION), until="1").turns) == 1
+    assert said(applied(opened(CONVERSATION), until=nth(3)))[-1][1] == ["thinking", "text"]
+    with pytest.raises(NotFound):
+        applied(opened(CONVERSATION), until="9")
+
+
+def test_branch_keeps_only_that_one(opened: Open) -> None:
+    before = opened(CONVERSATION + session(user("other", uuid=nth(99))))
+    after = applied(before, branch=nth(14))
+    assert [turn.n for turn in after.turns] == [1, 2]
+    assert b"other" not in after.path.read_bytes()
+
+
+def test_straighten_makes_one_chain_with_rising_times(opened: Open) -> None:
+    before = opened(CONVERSATION)
+    after = applied(before, "straighten")
+    assert after.context() == before.context()
+    values = [json.loads(raw) for raw in after.path.read_bytes().splitlines()]
+    by_uuid = {value["uuid"]: value for value in values}
+    walked, at = 0, values[-1]["uuid"]
+    while at:
+        parent = by_uuid[at]["parentUuid"]
+        assert parent is None or by_uuid[parent]["timestamp"] < by_uuid[at]["timestamp"]
+        walked, at = walked + 1, parent
+    assert walked == len(values)
