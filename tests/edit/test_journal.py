@@ -95,6 +95,15 @@ def test_a_result_that_would_not_resume_is_refused(opened: Session, journal: Jou
     assert list(opened.path.parent.iterdir()) == [opened.path]
 
 
+def test_the_remains_of_a_crash_are_cleared_away(opened: Session, journal: Journal) -> None:
+    old, recent = opened.path.with_name(".turnlog-old"), opened.path.with_name(".turnlog-recent")
+    old.mkdir()
+    recent.mkdir()
+    os.utime(old, (0, 0))
+    strip(journal, opened)
+    assert (old.exists(), recent.exists()) == (False, True)
+
+
 def test_a_sound_result_is_accepted(opened: Session) -> None:
     require_sound(opened, opened)
 

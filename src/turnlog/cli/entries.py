@@ -7,7 +7,7 @@ import click
 from turnlog.cli.arguments import json_option, session_argument
 from turnlog.cli.output import dim, echo_json_line, fit, plain, size, width
 from turnlog.cli.preview import preview
-from turnlog.format.decode import Decoded, decode_line
+from turnlog.format.decode import decode_line
 from turnlog.format.entries import Entry
 from turnlog.format.fields import given
 from turnlog.format.jsonl import Line, read_lines
@@ -33,37 +33,36 @@ def show_line(line: Line, as_json: bool) -> None:
     """Print what a line holds: a row, or a JSON object, for each entry."""
     decoded = decode_line(line)
     problem = "; ".join(decoded.problems)
-    if problem and not decoded.entries:
-        decoded = Decoded((Entry(),))
-    for entry in decoded.entries:
+    entries: tuple[Entry | None, ...] = decoded.entries
+    for entry in entries or ((None,) if problem else ()):
         if as_json:
             echo_json_line(_fields(line, entry) | ({"problem": problem} if problem else {}))
         else:
             click.echo(_row(line, entry, problem))
 
 
-def _fields(line: Line, entry: Entry) -> dict[str, Any]:
-    kind = kind_of(entry)
+def _fields(line: Line, entry: Entry | None) -> dict[str, Any]:
+    kind = kind_of(entry) if entry else None
     return {
         "line": line.number or None,
         "offset": line.offset,
-        "type": kind.partition("/")[0],
+        "type": kind.partition("/")[0] if kind else None,
         "subtype": given(getattr(entry, "subtype", None)),
         "kind": kind,
         "uuid": given(getattr(entry, "uuid", None)),
         "parent_uuid": given(getattr(entry, "parent_uuid", None)),
-        "timestamp": entry.when,
+        "timestamp": entry.when if entry else None,
     }
 
 
-def _row(line: Line, entry: Entry, problem: str) -> str:
-    moment = parse_timestamp(entry.when)
+def _row(line: Line, entry: Entry | None, problem: str) -> str:
+    moment = parse_timestamp(entry.when) if entry else None
     clock = moment.astimezone().strftime("%H:%M:%S") if moment else ""
     before = f"{line.number or '':>6}  {clock:8}  {size(len(line.raw)):>7}  "
     warning = f"{problem}  " if problem else ""
     room = width() - len(before) - KIND_WIDTH - 2 - len(warning)
-    about = fit(plain(preview(entry)), room).rstrip()
-    kind = fit(kind_of(entry).removeprefix("system/"), KIND_WIDTH)
+    about = fit(plain(preview(entry)), room).rstrip() if entry else ""
+    kind = fit(plain(kind_of(entry)).removeprefix("system/") if entry else "-", KIND_WIDTH)
     return f"{dim(before)}{style_kind(kind)}  {click.style(warning, fg='red')}{about}"
 
 

@@ -22,6 +22,10 @@ from turnlog.store.paths import Store
 
 RECENT = 5.0
 """Seconds: a file written to this lately may be in use by a client that keeps no registry."""
+STAGE = ".turnlog-"
+"""What the names of folders begin with in which sessions are written before they are checked."""
+ABANDONED = 3600.0
+"""Seconds after which such a folder is the remains of a crash."""
 BREAKING = frozenset({Severity.FATAL, Severity.LOSS})
 
 
@@ -83,7 +87,10 @@ def _breaking(session: Session) -> list[Finding]:
 
 @contextmanager
 def _staged(path: Path, lines: Iterable[bytes]) -> Generator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=".turnlog-", dir=path.parent))
+    for left in path.parent.glob(f"{STAGE}*"):
+        if time.time() - left.stat().st_mtime > ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=STAGE, dir=path.parent))
     try:
         _write(folder / path.name, lines)
         yield folder / path.name
