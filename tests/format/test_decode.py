@@ -40,6 +40,7 @@ from turnlog.format.entries import (
     Unknown,
     User,
 )
+from turnlog.format.fields import decode_raw
 from turnlog.format.jsonl import Line
 from turnlog.format.kinds import KINDS, kind_of
 from turnlog.format.system import CompactBoundary, System, TurnDuration
@@ -368,6 +369,19 @@ def slow(raw: bytes) -> Decoded:
     return _decode_unsound(Line(raw, 0, 1))
 
 
+def told(decoded: Decoded) -> str:
+    """All that was decoded, what is left as JSON included."""
+    entries = [
+        (type(entry), [_whole(getattr(entry, name)) for name in entry.__struct_fields__])
+        for entry in decoded.entries
+    ]
+    return repr((entries, decoded.problems, decoded.misfits))
+
+
+def _whole(value: object) -> object:
+    return decode_raw(value) if isinstance(value, msgspec.Raw) else value
+
+
 @given(sound_lines)
 def test_sound_lines_have_neither_problems_nor_misfits(raw: bytes) -> None:
     decoded = decode(raw)
@@ -380,7 +394,7 @@ def test_fast_and_slow_path_give_the_same_entry(raw: bytes) -> None:
         fast = _decode_sound(raw)
     except msgspec.MsgspecError:
         fast = decode(raw)
-    assert repr(slow(raw)) == repr(fast)
+    assert told(slow(raw)) == told(fast)
 
 
 @given(lines_of(misfitting_entries()))
@@ -389,7 +403,7 @@ def test_fast_and_slow_path_find_the_same_misfits(raw: bytes) -> None:
         fast = _decode_sound(raw)
     except msgspec.MsgspecError:
         return
-    assert repr(slow(raw)) == repr(fast)
+    assert told(slow(raw)) == told(fast)
 
 
 @given(st.lists(entries, min_size=2, max_size=3))

@@ -143,13 +143,21 @@ def _block_types(entry: MessageEntry) -> tuple[str, ...]:
     return _SEEN_TYPES.setdefault(types, types)
 
 
+def _agent(entry: User) -> str | None:
+    """The sub-agent that a result names; most results are not even decoded."""
+    raw = given(entry.raw_tool_use_result)
+    if raw is None or b'"agentId"' not in bytes(raw):
+        return None
+    held = entry.tool_use_result
+    named = held.get("agentId") if is_object(held) else None
+    return named if isinstance(named, str) else None
+
+
 def _results(entry: User) -> tuple[ResultRef, ...]:
     content = entry.content
     if isinstance(content, str):
         return ()
-    held = given(entry.tool_use_result)
-    named = held.get("agentId") if is_object(held) else None
-    agent = named if isinstance(named, str) else None
+    agent = _agent(entry)
     return tuple(
         ResultRef(given(block.tool_use_id) or "", bool(given(block.is_error)), agent)
         for block in content

@@ -6,7 +6,7 @@ docstrings say where a kind was seen first and last, in files of real clients or
 
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from turnlog.format.blocks import Block, Content, Message, UnknownPart
 from turnlog.format.fields import (
@@ -18,6 +18,7 @@ from turnlog.format.fields import (
     Object,
     Text,
     Texts,
+    decode_raw,
     given,
     is_object,
 )
@@ -109,8 +110,8 @@ class User(MessageEntry):
     turn_position: TurnPosition | None | UnsetType = UNSET
     origin: Object = UNSET
     permission_mode: Text = UNSET
-    tool_use_result: Any = UNSET
-    """The result as the tool gave it; `turnlog.format.tools` types it."""
+    raw_tool_use_result: Raw | UnsetType = field(default=UNSET, name="toolUseResult")
+    """Not decoded until it is wanted: it repeats the result, and is a third of many files."""
     source_tool_assistant_uuid: Text = field(default=UNSET, name="sourceToolAssistantUUID")
     source_tool_use_id: Text = field(default=UNSET, name="sourceToolUseID")
     permission_decision: Object = UNSET
@@ -133,6 +134,12 @@ class User(MessageEntry):
     user_feedback: Any = UNSET
     thinking_metadata: Object = UNSET
     todos: Items = UNSET
+
+    @property
+    def tool_use_result(self) -> Any:
+        """The result as the tool gave it, UNSET where there is none; `tools` types it."""
+        held = self.raw_tool_use_result
+        return UNSET if isinstance(held, UnsetType) else decode_raw(held)
 
 
 class Assistant(MessageEntry):

@@ -1,8 +1,10 @@
 """The field types of typed views. A field may be absent (`UNSET`) or null, and the two differ."""
 
+import json
 from typing import Any, TypeGuard, TypeVar
 
-from msgspec import Struct, UnsetType
+import msgspec
+from msgspec import Raw, Struct, UnsetType
 
 T = TypeVar("T")
 
@@ -28,6 +30,19 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Whether a decoded value is a JSON array."""
     return isinstance(value, list)
+
+
+def decode_raw(raw: Raw) -> Any:
+    """A value that was left as JSON."""
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError:  # half of a surrogate pair
+        return json.loads(bytes(raw))
+
+
+def encode_raw(value: Any) -> Raw:
+    """A value as JSON."""
+    return Raw(json.dumps(value, separators=(",", ":")).encode())
 
 
 class CamelView(Struct, rename="camel", kw_only=True):

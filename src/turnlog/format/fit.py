@@ -5,10 +5,10 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin
 
 import msgspec
-from msgspec import UNSET, Struct, ValidationError
+from msgspec import UNSET, Raw, Struct, ValidationError
 
 from turnlog.format.blocks import UnknownPart
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.fields import encode_raw, is_array, is_object
 
 
 def fit(kind: Any, value: Any, misfits: list[str], path: str = "") -> Any:
@@ -19,6 +19,8 @@ def fit(kind: Any, value: Any, misfits: list[str], path: str = "") -> Any:
     >>> fit(Usage, {"input_tokens": 3, "speed": 7}, odd).input_tokens, odd
     (3, ['speed'])
     """
+    if Raw in _parts_of(kind):
+        return encode_raw(value)
     try:
         return msgspec.convert(value, kind)
     except (ValidationError, UnicodeEncodeError):  # the latter for a lone surrogate in a name
