@@ -81,17 +81,14 @@ def values_of(line: Line) -> list[Any]:
 
 
 def _decode_sound(raw: bytes) -> Decoded:
-    return _decode_guessed(raw) or _decode_by_head(raw)
-
-
-def _decode_guessed(raw: bytes) -> Decoded | None:
     """Decode a line of a common type in one pass: its ends tell the type, the entry proves it."""
     found = _TYPE.search(raw, 0, NEAR) or _TYPE.search(raw, max(0, len(raw) - NEAR))
-    if found is None:
-        return None
-    name, decode = _GUESSES[found[1]]
-    entry = decode(raw)
-    return Decoded((entry,)) if entry.type == name else None
+    if found:
+        name, decode = _GUESSES[found[1]]
+        entry = decode(raw)
+        if entry.type == name:
+            return Decoded((entry,))
+    return _decode_by_head(raw)
 
 
 def _decode_by_head(raw: bytes) -> Decoded:
