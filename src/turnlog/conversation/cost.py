@@ -20,7 +20,10 @@ SYNTHETIC = "<synthetic>"
 """The model of messages that the client wrote itself."""
 
 FAST = {"claude-opus-5": 2, "claude-opus-4-8": 2, "claude-opus-4-7": 6, "claude-opus-4-6": 6}
-"""What fast mode multiplies every token price by, caches included (documented)."""
+"""What fast mode multiplies every token price by, caches included.
+
+Documented for 5 and 4.8; for 4.7 and 4.6 reported, by the price lists of routers.
+"""
 US_ONLY = 1.1
 """What inference kept in the US multiplies every token price by (documented)."""
 WEB_SEARCH = 10 / 1000
