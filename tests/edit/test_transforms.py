@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from build import SESSION, assistant, call, line, nth, result, session, text, thinking, user
+from build import (
+    SESSION,
+    assistant,
+    call,
+    compaction,
+    line,
+    nth,
+    result,
+    session,
+    text,
+    thinking,
+    user,
+)
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.build import Wanted, build_plan
 from turnlog.edit.plan import Plan, carry_out
@@ -97,6 +109,30 @@ def test_strip_thinking_leaves_all_else(opened: Open) -> None:
     after = applied(before, "strip_thinking")
     kept = [[kind for kind in kinds if kind != "thinking"] for _, kinds in said(before)]
     assert [kinds for _, kinds in said(after)] == kept
+
+
+def test_what_a_compaction_preserved_stays_without_what_is_stripped(opened: Open) -> None:
+    preserved = {"anchorUuid": nth(5), "uuids": [nth(2), nth(3)], "allUuids": [nth(2), nth(3)]}
+    segment = {"headUuid": nth(2), "anchorUuid": nth(5), "tailUuid": nth(3)}
+    metadata = {"preservedMessages": preserved, "preservedSegment": segment}
+    before = opened(
+        session(
+            user("old"),
+            assistant(thinking("hm"), message_id="m1"),
+            assistant(text("kept"), message_id="m1"),
+            *compaction("what came before", compact_metadata=metadata),
+            user("new"),
+            assistant(text("fine"), message_id="m2"),
+        )
+    )
+    assert said(before)[1] == ("assistant", ["thinking", "text"])
+    after = applied(before, "strip_thinking")
+    assert said(after) == [
+        ("user", ["text"]),
+        ("assistant", ["text"]),
+        ("user", ["text"]),
+        ("assistant", ["text"]),
+    ]
 
 
 def test_strip_images_puts_a_word_in_their_place(opened: Open) -> None:

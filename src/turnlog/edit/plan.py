@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from turnlog.conversation.log import Log
-from turnlog.conversation.nodes import Node
+from turnlog.conversation.nodes import BoundaryNode, Node
 from turnlog.format.decode import values_of
 from turnlog.format.fields import is_object
 from turnlog.format.jsonl import Line, read_lines
@@ -59,6 +60,30 @@ def close_gaps(plan: Plan) -> None:
     for rank, node in enumerate(tree.chain):
         if node.index in plan.dropped and node.uuid:
             plan.ids.setdefault(node.uuid, _heir(plan, rank, heirs))
+        elif isinstance(node, BoundaryNode) and node.preserved:
+            gone = {uuid for uuid in node.preserved.all_uuids or [] if _is_dropped(plan, uuid)}
+            gone |= {uuid for uuid in node.preserved.uuids or [] if _is_dropped(plan, uuid)}
+            if gone:
+                plan.rewrite(node, partial(_without_preserved, gone=gone))
+
+
+def _is_dropped(plan: Plan, uuid: str) -> bool:
+    rank = plan.log.tree.rank_of(uuid)
+    return rank is not None and plan.log.tree.chain[rank].index in plan.dropped
+
+
+def _without_preserved(value: Fields, gone: set[str]) -> Fields:
+    """A compaction's list of what it preserved, without what is gone: no heir takes its place."""
+    metadata = dict(value["compactMetadata"])
+    kept = dict(metadata["preservedMessages"])
+    for name in ("uuids", "allUuids"):
+        if name in kept:
+            kept[name] = [uuid for uuid in kept[name] if uuid not in gone]
+    metadata["preservedMessages"] = kept
+    if kept.get("uuids") and is_object(metadata.get("preservedSegment")):
+        ends = {"headUuid": kept["uuids"][0], "tailUuid": kept["uuids"][-1]}
+        metadata["preservedSegment"] = metadata["preservedSegment"] | ends
+    return value | {"compactMetadata": metadata}
 
 
 def _heir(plan: Plan, rank: int, heirs: dict[int, str | None]) -> str | None:
@@ -103,7 +128,10 @@ def _is_touched(plan: Plan, nodes: list[Node]) -> bool:
 
 def _rewritten(plan: Plan, line: Line, nodes: list[Node]) -> Iterator[bytes]:
     values = [value for value in values_of(line) if is_object(value)]
-    for node, value in zip(nodes, values, strict=False):
+    if len(values) != len(nodes):  # one of them can be typed, but not be written again
+        yield _whole(line)
+        return
+    for node, value in zip(nodes, values, strict=True):
         yield from _one(plan, line, node, value, is_alone=len(nodes) == 1)
         yield from map(_encoded, plan.added.get(node.index, []))
 
