@@ -1,8 +1,9 @@
 """Run programs: how long they take and how much memory all their processes hold together."""
 
+import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -16,10 +17,14 @@ class Job:
 
     name: str
     command: Sequence[str | Path]
-    environment: Mapping[str, str]
+    environment: dict[str, str]
     size: int = 0
     """Bytes that it reads, where a rate says something."""
+    prepare: Callable[[], None] = lambda: None
+    """What is to be done before each run, and not measured."""
     times: list[float] = field(default_factory=list[float])
+    busy: list[float] = field(default_factory=list[float])
+    """Seconds of the processor, of the program and of the system for it, in each timed run."""
     peak: int = 0
     """Bytes of memory; 0 where it was not measured."""
 
@@ -27,6 +32,10 @@ class Job:
     def seconds(self) -> float:
         """The best time: other work on the machine only ever adds to it."""
         return min(self.times)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return min(self.busy)
 
 
 def measure(jobs: Sequence[Job], rounds: int) -> None:
@@ -46,6 +55,7 @@ def measure_peaks(jobs: Sequence[Job]) -> None:
 
 
 def _sample(job: Job) -> None:
+    job.prepare()
     with _start(job) as process:
         while process.poll() is None:
             job.peak = max(job.peak, sum(map(_held, _family(process.pid))))
@@ -54,10 +64,15 @@ def _sample(job: Job) -> None:
 
 
 def _time(job: Job) -> float:
+    job.prepare()
     start = time.perf_counter()
     with _start(job) as process:
-        _require_success(job, process.wait())
-    return time.perf_counter() - start
+        _, status, used = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+    _require_success(job, process.returncode)
+    job.busy.append(used.ru_utime + used.ru_stime)
+    return seconds
 
 
 def _start(job: Job) -> subprocess.Popen[bytes]:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chain import write_chain
+from edits import EDIT_RATE, edit_jobs, peak_limit
 from generate import UNITS, default_sessions, generate, parse_size
 from measure import Job, measure, measure_peaks
 from peer import ARGUMENTS, install_ccusage, install_claude_code_log
@@ -56,6 +57,7 @@ def main() -> None:
         *_starts(options.rounds),
         *_shows(_store("long", LONG_SIZE, 1)),
         *_opens(CACHE / "million.jsonl"),
+        *_edits(CACHE / "edits"),
     ]
     text = _report(rows, load, large, many)
     RESULTS.write_text(text)
@@ -157,6 +159,15 @@ def _opens(path: Path) -> Iterator[Row]:
     yield Row(second, "2.5 × the half", 2.5 * first.seconds, UNITS["GB"])
 
 
+def _edits(folder: Path) -> Iterator[Row]:
+    """Changes of one very large session."""
+    jobs, made = edit_jobs(folder, TURNLOG, _job("", ()).environment)
+    measure(jobs, 3)
+    measure_peaks(jobs)
+    for job in jobs:
+        yield Row(job, "100 MB/s", made.size / EDIT_RATE, peak_limit(made))
+
+
 def _job(name: str, command: Sequence[str | Path], store: Path | None = None) -> Job:
     home = CACHE / "home"
     home.mkdir(parents=True, exist_ok=True)
@@ -184,7 +195,15 @@ def _report(rows: list[Row], load: float, *stores: Path) -> str:
 
 
 def _table(rows: list[Row]) -> str:
-    head = ("job", "seconds", "MB/s", "time against its aim", "peak MB", "peak against its aim")
+    head = (
+        "job",
+        "seconds",
+        "CPU s",
+        "MB/s",
+        "time against its aim",
+        "peak MB",
+        "peak against its aim",
+    )
     cells = [head, *map(_cells, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rule = tuple("-" * width for width in widths)
@@ -200,6 +219,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         job.name,
         f"{job.seconds:.3f}",
+        f"{job.cpu_seconds:.3f}",
         f"{job.size / job.seconds / UNITS['MB']:,.0f}" if job.size else "",
         time_aim,
         f"{job.peak / UNITS['MB']:.0f}" if job.peak else "",

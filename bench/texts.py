@@ -72,6 +72,12 @@ def make_pools(rng: Random, count: int = 1500) -> Pools:
     )
 
 
+def make_long_calls(rng: Random, count: int) -> list[Call]:
+    """Commands with outputs of 2 to 50 kB."""
+    writer = _Writer(rng)
+    return [_command(writer, 2000 * 25 ** rng.random(), 0, 50_000) for _ in range(count)]
+
+
 class _Writer:
     """Writes texts of code-like lines."""
 
@@ -112,8 +118,12 @@ def _signature(rng: Random) -> str:
 
 
 def _bash(writer: _Writer) -> Call:
+    return _command(writer, 400, 1.8, 30_000)
+
+
+def _command(writer: _Writer, median: float, spread: float, limit: int) -> Call:
     command = {"command": writer.text(80, 0.9), "description": "Run the tests"}
-    out = writer.text(400, 1.8, 30_000)
+    out = writer.text(median, spread, limit)
     result = {"stdout": out, "stderr": "", "interrupted": False, "isImage": False}
     return Call("Bash", dump(command), dump(out), dump(result))
 

@@ -31,6 +31,11 @@ def test_the_core_loads_no_front_end(module: str) -> None:
     assert not loaded_by(f"import turnlog.{module}") & {"click", "rich", "watchfiles"}
 
 
+@pytest.mark.parametrize("module", ["agent.model", "cli.edit"])
+def test_the_client_of_the_api_is_loaded_when_a_model_is_asked(module: str) -> None:
+    assert not loaded_by(f"import turnlog.{module}") & {"anthropic", "pydantic"}
+
+
 def test_public_names_resolve() -> None:
     import turnlog
 

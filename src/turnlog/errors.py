@@ -5,6 +5,7 @@ TurnlogError             exit code 1
 ├── Ambiguous            several sessions or entries match what was typed
 ├── Unresumable          an edit would break the session: the findings
 ├── Conflict             the file changed, or was replaced, since it was read
+├── ModelError           the Messages API said no, or not all: status, request id
 └── UsageError           exit code 2: the command line makes no sense
 """
 
@@ -42,6 +43,21 @@ class Unresumable(TurnlogError):
 
 class Conflict(TurnlogError):
     """The file is no longer the one that was read."""
+
+
+class ModelError(TurnlogError):
+    """The Messages API gave no answer, or not a whole one."""
+
+    def __init__(
+        self,
+        message: str,
+        hint: str | None = None,
+        status: int | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message, hint)
+        self.status = status
+        self.request_id = request_id
 
 
 class UsageError(TurnlogError):

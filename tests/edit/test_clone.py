@@ -77,3 +77,27 @@ def test_paths_of_itself_in_texts_are_those_of_the_clone(tmp_path: Path) -> None
     _, clone, made = cloned(Store(tmp_path), session(user("q"), *compaction(told)))
     assert made.id.encode() in clone.path.read_bytes()
     assert clone.path.read_bytes().count(SESSION.encode()) == 1, "only as the origin"
+
+
+def test_sub_agents_have_new_uuids_wherever_they_lie(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    project = store.projects / "-home-ada-shop"
+    beneath = project / SESSION / "subagents" / f"agent-{AGENT}.jsonl"
+    beneath.parent.mkdir(parents=True)
+    beneath.write_bytes(session(user("look", uuid="b1"), assistant(text("seen"), uuid="b2")))
+    beside = project / "agent-fedcba00.jsonl"
+    beside.write_bytes(session(user("look", uuid="c1"), agent_id="fedcba00"))
+    _, clone, made = cloned(store, CONTENT)
+    content = b"".join(path.read_bytes() for path in made.files)
+    assert not [name for name in ("b1", "b2", "c1") if f'"{name}"'.encode() in content]
+    (agent,) = [each for each in clone.subagents if each.id == AGENT]
+    assert clone.open_subagent(agent).tree.parents == [-1, 0]
+    assert b"fedcba00" not in content
+
+
+def test_the_origin_is_noted_where_the_first_line_is_damaged_as_well(tmp_path: Path) -> None:
+    source, clone, _ = cloned(Store(tmp_path), b"\xef\xbb\xbf" + CONTENT)
+    assert clone.links.previous == source.id
+    joined = CONTENT.replace(b"}\n", b"}", 1)
+    _, clone, _ = cloned(Store(tmp_path / "other"), joined)
+    assert clone.links.previous == source.id

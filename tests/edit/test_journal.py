@@ -1,11 +1,8 @@
 """What was there can be brought back, byte for byte, whatever happened."""
 
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,7 +41,9 @@ def journal(tmp_path: Path) -> Journal:
 
 def strip(journal: Journal, opened: Session) -> str:
     plan = build_plan(opened, Wanted(["strip_tools"]))
-    return replace_session(journal, "strip", opened, carry_out(plan)).id
+    record = replace_session(journal, "strip", opened, carry_out(plan))
+    assert record
+    return record.id
 
 
 def test_an_edit_undone_is_byte_for_byte_what_was(opened: Session, journal: Journal) -> None:
@@ -105,7 +104,7 @@ def test_the_remains_of_a_crash_are_cleared_away(opened: Session, journal: Journ
 
 
 def test_a_sound_result_is_accepted(opened: Session) -> None:
-    require_sound(opened, opened)
+    require_sound(opened, opened.path)
 
 
 def test_a_session_open_elsewhere_is_refused(opened: Session, tmp_path: Path) -> None:
@@ -126,22 +125,21 @@ def test_a_session_written_to_a_moment_ago_is_refused(opened: Session, tmp_path:
         require_idle(Store(tmp_path), opened.path)
 
 
-def test_killed_at_any_moment_an_edit_leaves_the_old_file_or_the_new_one(
-    opened: Session, tmp_path: Path
+def test_a_change_that_cannot_be_written_down_leaves_no_trace(
+    opened: Session, journal: Journal
 ) -> None:
-    path, home = opened.path, tmp_path / "home"
-    path.write_bytes(CONTENT * 1)
-    new = b"".join(carry_out(build_plan(opened, Wanted(["strip_tools"]))))
-    environment = os.environ | {"TURNLOG_HOME": str(home), "CLAUDE_CONFIG_DIR": str(tmp_path)}
-    command = [sys.executable, "-m", "turnlog", "edit", str(path), "--strip-tools"]
-    outcomes: set[bytes] = set()
-    for _ in range(20):
-        path.write_bytes(CONTENT)
-        os.utime(path, (0, 0))
-        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-            time.sleep(random.uniform(0.05, 0.35))
-            process.send_signal(signal.SIGKILL)
-        outcomes.add(path.read_bytes())
-    assert outcomes <= {CONTENT, new}
-    for record in Journal(home / "journal").records():
-        assert Path(home / "journal" / record.id / "0").read_bytes() == CONTENT
+    with pytest.raises(FileNotFoundError):
+        journal.begin("strip", {opened.path: opened.path.with_name("missing")})
+    assert list(journal.folder.iterdir()) == []
+
+
+def test_what_was_kept_for_a_change_that_was_never_made_is_cleared_away(
+    opened: Session, journal: Journal
+) -> None:
+    old, recent = journal.folder / "old", journal.folder / "recent"
+    for folder in (old, recent):
+        folder.mkdir(parents=True)
+        (folder / "0").write_bytes(CONTENT)
+    os.utime(old, (0, 0))
+    name = strip(journal, opened)
+    assert {each.name for each in journal.folder.iterdir()} == {"recent", name}

@@ -186,9 +186,12 @@ def test_straighten_makes_one_chain_with_rising_times(opened: Open) -> None:
     assert after.context() == before.context()
     values = [json.loads(raw) for raw in after.path.read_bytes().splitlines()]
     by_uuid = {value["uuid"]: value for value in values}
-    walked, at = 0, values[-1]["uuid"]
+    walked: set[str] = set()
+    at = values[-1]["uuid"]
     while at:
         parent = by_uuid[at]["parentUuid"]
         assert parent is None or by_uuid[parent]["timestamp"] < by_uuid[at]["timestamp"]
-        walked, at = walked + 1, parent
-    assert walked == len(values)
+        walked.add(at)
+        at = parent
+    # Progress hangs beside the chain: clients up to 2.0.76 lose what is before it in the chain.
+    assert by_uuid.keys() - walked == {"p"}

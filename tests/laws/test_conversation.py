@@ -15,6 +15,7 @@ from strategies import damaged_files, json_values, objects, sound_files
 from turnlog.cli.output import to_json
 from turnlog.conversation.nodes import AssistantNode
 from turnlog.conversation.session import Session, open_session
+from turnlog.conversation.titles import TITLES
 from turnlog.format.blocks import ToolUseBlock
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import Assistant
@@ -24,7 +25,7 @@ from turnlog.render.files import touched_files
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
 from turnlog.render.text import Terminal
-from turnlog.render.tools import OUTCOMES, TITLES
+from turnlog.render.tools import OUTCOMES
 from turnlog.render.tree import draw_tree
 from turnlog.render.views import turn_view
 

@@ -67,14 +67,15 @@ def _print(reports: list[Report]) -> None:
             title = plain(describe(locate_session(path)).title)
             click.echo(f"{click.style(plain(str(path)), bold=True)}  {dim(title)}".rstrip())
             for finding in findings:
-                click.echo(_text(finding, path.stem[:8]))
-    click.echo(_summary([findings for _, findings in reports]))
+                click.echo(_text(finding))
+    all_findings = [findings for _, findings in reports]
+    click.echo(_summary(all_findings) + dim(_hint(all_findings)))
 
 
-def _text(finding: Finding, name: str) -> str:
+def _text(finding: Finding) -> str:
     severity = click.style(f"{finding.severity:5}", fg=COLOURS[finding.severity])
     line = dim(f"{f'line {finding.line}' if finding.line else '':>10}")
-    fix = f"  (turnlog edit {name} --{finding.fix})" if finding.fix else ""
+    fix = f"  ({plain(finding.fix)})" if finding.fix else ""
     return f"  {severity} {line}  {plain(finding.message)}{dim(fix)}"
 
 
@@ -88,6 +89,15 @@ def _summary(all_findings: list[list[Finding]]) -> str:
     parts = [f"{worst[name]} {name}" for name in (*Severity, "sound") if worst[name]]
     count = len(all_findings)
     return f"{count} session{'' if count == 1 else 's'}: {', '.join(parts) or 'none'}"
+
+
+def _hint(all_findings: list[list[Finding]]) -> str:
+    """The command that mends what can be mended, if anything can."""
+    fixes = {finding.fix for findings in all_findings for finding in findings if finding.fix}
+    repairs = [fix for fix in fixes if fix.endswith("--repair")]
+    if not repairs:
+        return ""
+    return f"  ({repairs[0] if len(repairs) == 1 else 'turnlog edit SESSION --repair'})"
 
 
 def _as_json(path: Path, findings: list[Finding]) -> dict[str, Any]:

@@ -5,11 +5,19 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import json_option, session_argument
-from turnlog.cli.editing import open_journal, print_effect, transform_options, wanted_of
+from turnlog.cli.editing import (
+    exhaust,
+    open_journal,
+    print_effect,
+    print_repair,
+    repair_as_json,
+    transform_options,
+    wanted_of,
+)
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import open_named
 from turnlog.edit.apply import create_session
-from turnlog.edit.build import build_plan, effect_of
+from turnlog.edit.build import prepared
 from turnlog.edit.clone import plan_clone
 from turnlog.store.paths import Store
 
@@ -27,15 +35,20 @@ def command(store: Store, session: str, dry_run: bool, as_json: bool, **options:
     SESSION itself is not touched.
     """
     opened = open_named(store, session)
-    plan = build_plan(opened, wanted_of(options))
-    effect = effect_of(plan)
-    clone = plan_clone(store, opened, plan)
-    if not dry_run:
-        create_session(open_journal(), f"clone of {opened.id}", opened, clone.files)
+    wanted = wanted_of(options, dry_run=dry_run, transcript=opened.path)
+    with prepared(opened, wanted) as ready:
+        clone = plan_clone(store, opened, ready.plan, ready.tally)
+        if dry_run:
+            exhaust(clone.files[clone.path])
+        else:
+            create_session(open_journal(), f"clone of {opened.id}", opened, clone.files)
+    effect = ready.tally.effect()
     if as_json:
-        echo_json({"id": clone.id, "path": clone.path, "effect": effect, "done": not dry_run})
+        told = {"id": clone.id, "path": clone.path, "effect": effect, "done": not dry_run}
+        echo_json(told | repair_as_json(wanted, ready))
         return
     click.echo(f"{'Would clone' if dry_run else 'Cloned'} {opened.id} as {clone.id}")
+    print_repair(ready)
     print_effect(effect)
     if not dry_run:
         click.echo(f"  claude --resume {clone.id}")

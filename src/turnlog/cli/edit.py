@@ -5,11 +5,19 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import json_option, session_argument
-from turnlog.cli.editing import open_journal, print_effect, transform_options, wanted_of
+from turnlog.cli.editing import (
+    exhaust,
+    open_journal,
+    print_effect,
+    print_repair,
+    repair_as_json,
+    transform_options,
+    wanted_of,
+)
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import open_named
 from turnlog.edit.apply import replace_session, require_idle
-from turnlog.edit.build import build_plan, effect_of
+from turnlog.edit.build import prepared
 from turnlog.edit.plan import carry_out
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
@@ -27,21 +35,29 @@ def command(store: Store, session: str, dry_run: bool, as_json: bool, **options:
     Lines that the change does not concern keep their bytes. The result is checked before it is
     swapped in, and a session that a client has open is refused.
     """
-    wanted = wanted_of(options)
+    wanted = wanted_of(options, dry_run=dry_run)
     opened = open_named(store, session)
     if not (wanted.transforms or wanted.until or wanted.branch):
         raise UsageError("nothing to change: say what", "turnlog edit --help")
-    plan = build_plan(opened, wanted)
-    effect = effect_of(plan)
-    record = None
-    if not (dry_run or plan.is_empty):
+    if not dry_run:
         require_idle(store, opened.path)
-        title = f"edit of {opened.id} ({', '.join(wanted.transforms) or 'cut'})"
-        record = replace_session(open_journal(), title, opened, carry_out(plan))
+    record = None
+    with prepared(opened, wanted) as ready:
+        lines = carry_out(ready.plan, ready.tally)
+        if dry_run:
+            exhaust(lines)
+        else:
+            title = f"edit of {opened.id} ({', '.join(wanted.transforms) or 'cut'})"
+            record = replace_session(open_journal(), title, opened, lines)
+    effect = ready.tally.effect()
     if as_json:
-        echo_json({"id": opened.id, "effect": effect, "change": record.id if record else None})
+        told = {"id": opened.id, "effect": effect, "change": record.id if record else None}
+        echo_json(told | repair_as_json(wanted, ready))
         return
-    click.echo(f"{'Edited' if record else 'Would edit'} {opened.id}")
+    is_changed = ready.mended or effect.is_change if dry_run else record
+    verb = "Would edit" if dry_run else "Edited"
+    click.echo(f"{verb if is_changed else 'Nothing to change in'} {opened.id}")
+    print_repair(ready)
     print_effect(effect)
     if record:
         click.echo(f"  turnlog undo {record.id}")

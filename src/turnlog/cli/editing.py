@@ -1,30 +1,44 @@
 """What the commands that change sessions have in common."""
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from turnlog.cli.output import dim, size
-from turnlog.edit.build import Effect, Wanted
-from turnlog.edit.journal import Journal
+from turnlog.agent.model import DEFAULT_MODEL, summarise
+from turnlog.cli.output import dim, plain, size
+from turnlog.edit.build import REPAIR, Prepared, Wanted
+from turnlog.edit.effect import Effect
+from turnlog.edit.journal import Journal, Record
 from turnlog.edit.transforms import Choice
+from turnlog.errors import UsageError
 
 OPTIONS = (
+    click.option("--repair", is_flag=True, help="Mend what `turnlog check` finds, first of all."),
     click.option("--strip-tools", is_flag=True, help="Take away calls and their results."),
     click.option("--stub-results", is_flag=True, help="Shorten results; calls stay."),
     click.option("--strip-thinking", is_flag=True, help="Take away what the model thought."),
     click.option("--strip-images", is_flag=True, help="Put a word in the place of images."),
     click.option("--strip-progress", is_flag=True, help="Drop lines that a resume never reads."),
     click.option("--straighten", is_flag=True, help="One chain that every client reads whole."),
+    click.option("--compress", is_flag=True, help="Put a summary in the place of older turns."),
+    click.option(
+        "--with-model",
+        is_flag=False,
+        flag_value=DEFAULT_MODEL,
+        metavar="[MODEL]",
+        help=f"Let a model write the summary ({DEFAULT_MODEL}); a dry run asks none.",
+    ),
     click.option(
         "--keep-last",
         type=click.IntRange(0),
         default=0,
         metavar="N",
-        help="Spare the last N turns that have calls.",
+        help="Spare the last N turns: --compress any, the others those that have calls.",
     ),
     click.option(
         "--larger-than",
@@ -46,12 +60,27 @@ def transform_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def wanted_of(options: dict[str, Any]) -> Wanted:
-    """What the options ask for."""
-    choice = Choice(options.pop("keep_last"), options.pop("larger_than"))
+def wanted_of(
+    options: dict[str, Any], dry_run: bool = False, transcript: Path | None = None
+) -> Wanted:
+    """What the options ask for; `transcript` is where all of the session stays."""
+    model = options.pop("with_model")
+    if model and not options["compress"]:
+        raise UsageError("--with-model is for --compress", "--compress --with-model")
+    choice = Choice(
+        options.pop("keep_last"),
+        options.pop("larger_than"),
+        partial(summarise, model=model) if model and not dry_run else None,
+        transcript.absolute() if transcript else None,
+    )
     until, branch = options.pop("until"), options.pop("branch")
     names = [name for name, is_wanted in options.items() if is_wanted]
     return Wanted(names, choice, until, branch)
+
+
+def exhaust(lines: Iterable[bytes]) -> None:
+    """Carry out what is only to be told."""
+    deque(lines, maxlen=0)
 
 
 def open_journal() -> Journal:
@@ -61,14 +90,42 @@ def open_journal() -> Journal:
     return Journal((Path(home) if home else Path(data) / "turnlog") / "journal")
 
 
+def print_undo(record: Record | None) -> None:
+    """Print how to take a change back, if one was made."""
+    if record:
+        click.echo(f"  turnlog undo {record.id}")
+
+
+def repair_as_json(wanted: Wanted, ready: Prepared) -> dict[str, Any]:
+    """What a repair did, if one was asked for."""
+    is_repair = REPAIR in wanted.transforms
+    return {"repaired": ready.mended, "left": ready.left} if is_repair else {}
+
+
+def print_repair(ready: Prepared) -> None:
+    """Print what a repair took away, and what it could not."""
+    for finding in ready.mended:
+        click.echo(f"  {'repair':8}{plain(finding.message)}")
+    for finding in ready.left:
+        fix = f"  ({finding.fix})" if finding.fix else ""
+        click.echo(f"  {'left':8}{plain(finding.message)}{dim(plain(fix))}")
+
+
 def print_effect(effect: Effect) -> None:
     """Print what a change amounts to."""
-    for word, counts in (("drop", effect.dropped), ("rewrite", effect.rewritten)):
-        for kind, count in counts.items():
-            click.echo(f"  {word:8}{count:>7}  {kind}")
+    for word, amounts in (("drop", effect.dropped), ("rewrite", effect.rewritten)):
+        for kind, amount in amounts.items():
+            click.echo(
+                f"  {word:8}{amount.entries:>7}  {kind:32}{_less(amount.bytes):>12}".rstrip()
+            )
+    if effect.added:
+        click.echo(f"  {'add':8}{effect.added:>7}")
     entries = f"{effect.entries_before:,} → {effect.entries_after:,} entries"
-    saved = max(0, effect.bytes_before - effect.bytes_after) // 4
+    saved = f"  (about {effect.tokens_saved:,} tokens less)" if effect.tokens_saved else ""
     click.echo(
-        f"  {entries}, {size(effect.bytes_before)} → {size(effect.bytes_after)}"
-        + dim(f"  (about {saved:,} tokens less)" if saved else "")
+        f"  {entries}, {size(effect.bytes_before)} → {size(effect.bytes_after)}" + dim(saved)
     )
+
+
+def _less(count: int) -> str:
+    return f"{'-' if count > 0 else '+'}{size(abs(count))}" if count else ""

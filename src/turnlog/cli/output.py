@@ -77,6 +77,15 @@ def size(count: float) -> str:
     return f"{count:.0f} {unit}" if count >= 100 or unit == "B" else f"{count:.1f} {unit}"
 
 
+def counted(number: int, noun: str) -> str:
+    """How many of something.
+
+    >>> counted(1, "file"), counted(2000, "file")
+    ('1 file', '2,000 files')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def age(moment: datetime, now: datetime | None = None) -> str:
     """How long ago something was, short: `5m`, `3d`, `2w`."""
     count = max(0, int(((now or datetime.now(UTC)) - moment).total_seconds()))

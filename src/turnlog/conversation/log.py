@@ -17,7 +17,7 @@ from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.decode import Problem, decode_line, values_of
 from turnlog.format.entries import Entry, Unknown
 from turnlog.format.fields import is_object
-from turnlog.format.jsonl import Bookmark, Line, read_lines
+from turnlog.format.jsonl import Bookmark, FileState, Line, read_lines
 
 
 class _Extent(NamedTuple):
@@ -41,7 +41,8 @@ class Log:
         self.problems: list[Problem] = []
         self._extent = _Extent()
         self._mark = Bookmark()
-        self._size = 0
+        self.state = FileState(0, 0, 0)
+        """The file as it was when it was last read."""
         self.refresh()
 
     @property
@@ -59,13 +60,15 @@ class Log:
 
         A last line without its newline is read again, and a file that was replaced from its start.
         """
-        size = self.path.stat().st_size
-        if not self._mark.holds(self.path):
+        state = FileState.of(self.path)
+        is_same = self._mark.holds(self.path)
+        if not is_same:
             self._extent = _Extent()
             self._mark = Bookmark()
-        elif size == self._size:
+        is_read = is_same and state.size == self.state.size
+        self.state = state
+        if is_read:
             return False
-        self._size = size
         self._read_on()
         for name in self._derived:
             self.__dict__.pop(name, None)

@@ -98,6 +98,7 @@ class _Sidechain(Session):
         self.path = session.path
         self.nodes = list(nodes)
         self.problems = []
+        self.state = session.state
 
     @property
     def subagents(self) -> list[SubAgent]:  # pyright: ignore[reportIncompatibleVariableOverride]

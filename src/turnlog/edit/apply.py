@@ -1,120 +1,239 @@
 """Makes planned changes: refuses what would hurt, keeps what was, swaps in what is new.
 
-A session is first written in a folder of its own beside its place, and checked there.
+Files are first written in a folder of their own beside their places, and checked there.
 """
 
+import errno
+import filecmp
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check import check_session
 from turnlog.edit.findings import Finding, Severity
-from turnlog.edit.journal import Journal, Record, chunks_of
-from turnlog.errors import Conflict, Unresumable
-from turnlog.format.jsonl import FileState, replace_file
+from turnlog.edit.journal import STAGE, Journal, Record, clear_abandoned, make_folders
+from turnlog.errors import Conflict, TurnlogError, Unresumable
+from turnlog.format.jsonl import CHUNK, FileState, swap_in
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
 
 RECENT = 5.0
 """Seconds: a file written to this lately may be in use by a client that keeps no registry."""
-STAGE = ".turnlog-"
-"""What the names of folders begin with in which sessions are written before they are checked."""
-ABANDONED = 3600.0
-"""Seconds after which such a folder is the remains of a crash."""
 BREAKING = frozenset({Severity.FATAL, Severity.LOSS})
+HINTS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "df -h"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "ls -ld"),
+}
+"""What to look at where a file could not be written."""
 
 
-def require_idle(store: Store, path: Path) -> None:
-    """Refuse a session that a client has open: it would go on from what it has in memory."""
-    if path.stem in live_sessions(store):
-        raise Conflict(f"{path.stem} is open in a running client", "close it and try again")
-    if _is_open(path):
-        raise Conflict(f"{path} is open in another process", "close it and try again")
-    if time.time() - path.stat().st_mtime < RECENT:
-        raise Conflict(f"{path} was written to a moment ago", "try again in a few seconds")
+class Change(NamedTuple):
+    """What is to become of one file."""
+
+    path: Path
+    content: Iterable[bytes] | None
+    """None for a file that goes."""
+    was: FileState | None
+    """The file as it was read; None for one that is new."""
+    like: Path | None = None
+    """The file whose mode and time a new one takes over."""
+    is_log: bool = False
+    """Others append to it at any time: an undo keeps what they wrote since."""
+
+
+Ready = dict[Path, Path]
+"""Where the new content of each file lies, before it is swapped in."""
+
+
+def require_idle(store: Store, *paths: Path) -> None:
+    """Refuse sessions that a client has open: it would go on from what it has in memory."""
+    live = live_sessions(store)
+    wanted = {str(path.resolve()) for path in paths}
+    for path in paths:
+        if path.stem in live:
+            raise Conflict(f"{path.stem} is open in a running client", "close it and try again")
+    for name in _open_files():
+        if name in wanted:
+            raise Conflict(f"{name} is open in another process", "close it and try again")
+    for path in paths:
+        if time.time() - path.stat().st_mtime < RECENT:
+            raise Conflict(f"{path} was written to a moment ago", "try again in a few seconds")
+
+
+def apply_changes(
+    journal: Journal,
+    title: str,
+    changes: Sequence[Change],
+    require: Callable[[Ready], None] = lambda ready: None,
+    clearing: Sequence[Path] = (),
+) -> Record | None:
+    """Make changes in their order, all or none; `require` looks at what is about to be swapped in.
+
+    The journal knows what was there before the first of them is made. None if all is as it was.
+    Of the folders to clear, those go in which no file is left.
+    """
+    try:
+        with _staged(changes) as ready:
+            new = [change for change in changes if not _is_same(change, ready.get(change.path))]
+            if not new:
+                return None
+            require(ready)
+            _require_as_read(new)
+            files = {change.path: ready.get(change.path) for change in new}
+            logs = [change.path for change in new if change.is_log]
+            record = journal.begin(title, files, logs, clearing)
+            _make_all(journal, record, new, ready, clearing)
+    except OSError as error:
+        hint = HINTS.get(error.errno or 0)
+        folder = changes[0].path.parent
+        raise TurnlogError(
+            f"{title}: {error.strerror or error}; nothing was changed",
+            f"{hint} {folder}" if hint else None,
+        ) from error
+    return record
 
 
 def replace_session(
     journal: Journal, title: str, session: Session, lines: Iterable[bytes]
-) -> Record:
+) -> Record | None:
     """Swap in new lines for a session, if they are sound and it has not changed meanwhile."""
-    state = FileState.of(session.path)
-    with _staged(session.path, lines) as staged:
-        require_sound(session, open_session(staged))
-        record = journal.begin(title, [session.path])
-        replace_file(session.path, chunks_of(staged), state)
-    journal.finish(record)
-    return record
+    changes = [Change(session.path, lines, session.state)]
+    return apply_changes(
+        journal, title, changes, lambda ready: require_sound(session, ready[session.path])
+    )
 
 
 def create_session(
     journal: Journal, title: str, origin: Session, files: dict[Path, Iterable[bytes]]
-) -> Record:
-    """Write a new session, which comes first, and its sidecars; it appears when all is there."""
-    for path in files:
-        if path.exists():
-            raise Conflict(f"{path} exists already", "turnlog ls")
-    main, *others = files
-    with _staged(main, files[main]) as staged:
-        require_sound(origin, open_session(staged))
-        record = journal.begin(title, list(files))
-        for path in others:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _write(path, files[path])
-        staged.rename(main)
-    journal.finish(record)
-    return record
+) -> Record | None:
+    """Write a new session, which comes last, and its sidecars; it appears when all is there."""
+    changes = [Change(path, content, None) for path, content in files.items()]
+    main = changes[-1].path
+    return apply_changes(journal, title, changes, lambda ready: require_sound(origin, ready[main]))
 
 
-def require_sound(before: Session, after: Session) -> None:
+def require_sound(before: Session, result: Path) -> None:
     """Refuse a result that would not resume, or not whole, where what was there would."""
+    found = _breaking(open_session(result))
+    if not found:
+        return
     known = {finding.kind for finding in _breaking(before)}
-    new = [finding for finding in _breaking(after) if finding.kind not in known]
+    new = [finding for finding in found if finding.kind not in known]
     if new:
         rows = [f"line {finding.line or '-'}: {finding.message}" for finding in new]
         message = f"the result would not resume whole; {before.path.name} is as it was"
         raise Unresumable(message, rows, f"turnlog check {before.id}")
 
 
+def clear_folders(folders: Iterable[Path]) -> None:
+    """Remove folders in which no file is left."""
+    for folder in folders:
+        for path, _, _ in os.walk(folder, topdown=False):
+            with suppress(OSError):
+                Path(path).rmdir()
+
+
 def _breaking(session: Session) -> list[Finding]:
     return [finding for finding in check_session(session) if finding.severity in BREAKING]
 
 
-@contextmanager
-def _staged(path: Path, lines: Iterable[bytes]) -> Generator[Path]:
-    for left in path.parent.glob(f"{STAGE}*"):
-        if time.time() - left.stat().st_mtime > ABANDONED:
-            shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=STAGE, dir=path.parent))
+def _require_as_read(changes: Iterable[Change]) -> None:
+    for change in changes:
+        if change.was is None:
+            if change.path.exists():
+                raise Conflict(f"{change.path} exists already", "turnlog ls")
+        elif not change.path.exists() or FileState.of(change.path) != change.was:
+            raise Conflict(f"{change.path} changed since it was read", "run the command again")
+
+
+def _is_same(change: Change, ready: Path | None) -> bool:
+    return bool(ready and change.was and filecmp.cmp(ready, change.path, shallow=False))
+
+
+def _make_all(
+    journal: Journal,
+    record: Record,
+    changes: Sequence[Change],
+    ready: Ready,
+    clearing: Iterable[Path],
+) -> None:
     try:
-        _write(folder / path.name, lines)
-        yield folder / path.name
+        for change in changes:
+            _make(change, ready.get(change.path))
+        clear_folders(clearing)
+        journal.finish(record)
+    except BaseException:
+        _take_back(journal, record)
+        raise
+
+
+def _take_back(journal: Journal, record: Record) -> None:
+    try:
+        journal.roll_back(record)
+    except OSError as error:
+        reason = error.strerror or error
+        raise TurnlogError(
+            f"{record.title}: made in part, {reason}", f"turnlog undo {record.id}"
+        ) from error
+
+
+def _make(change: Change, ready: Path | None) -> None:
+    if ready is None:
+        change.path.unlink()
+    elif change.was is None:
+        make_folders(change.path.parent)
+        ready.rename(change.path)
+    else:
+        swap_in(change.path, ready, change.was)
+
+
+@contextmanager
+def _staged(changes: Iterable[Change]) -> Generator[Ready]:
+    """Write new contents, each on the file system of its place."""
+    folders: dict[Path, Path] = {}
+    ready: Ready = {}
+    try:
+        for number, change in enumerate(changes):
+            if change.content is not None:
+                place = _nearest_folder(change.path.resolve().parent)
+                if place not in folders:
+                    clear_abandoned(place)
+                    folders[place] = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
+                # A session keeps its name: part of what is checked is what it is called.
+                beside = folders[place] / str(number)
+                beside.mkdir()
+                ready[change.path] = beside / change.path.name
+                _write(ready[change.path], change.content)
+                if change.like:
+                    shutil.copystat(change.like, ready[change.path])
+        yield ready
     finally:
-        shutil.rmtree(folder)
+        for folder in folders.values():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _nearest_folder(folder: Path) -> Path:
+    return next(each for each in (folder, *folder.parents) if each.is_dir())
 
 
 def _write(path: Path, content: Iterable[bytes]) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with os.fdopen(descriptor, "wb", buffering=CHUNK) as file:
         file.writelines(content)
         file.flush()
         os.fsync(descriptor)
 
 
-def _is_open(path: Path) -> bool:
-    """Whether another process has the file open, where the system can tell."""
-    wanted = str(path.resolve())
+def _open_files() -> Iterator[str]:
+    """The files that other processes have open, where the system can tell."""
     for folder in Path("/proc").glob("[0-9]*/fd"):
         if folder.parent.name == str(os.getpid()):
             continue
-        try:
-            if any(str(each.readlink()) == wanted for each in folder.iterdir()):
-                return True
-        except OSError:  # another user's process, or one that has ended
-            continue
-    return False
+        with suppress(OSError):  # another user's process, or one that has ended
+            yield from (str(each.readlink()) for each in folder.iterdir())

@@ -1,13 +1,16 @@
-"""From what a user asks for to a plan, and what the plan amounts to."""
+"""From what a user asks for to a plan."""
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from turnlog.conversation.session import Session
-from turnlog.edit.plan import Plan, carry_out, close_gaps
+from turnlog.edit.compress import compress
+from turnlog.edit.effect import Tally
+from turnlog.edit.findings import Finding
+from turnlog.edit.plan import Plan, close_gaps
+from turnlog.edit.repair import repaired
 from turnlog.edit.transforms import (
     Choice,
     keep_branch,
@@ -29,8 +32,12 @@ TRANSFORMS: dict[str, Transform] = {
     "strip_images": strip_images,
     "strip_progress": strip_progress,
     "straighten": straighten,
+    "compress": compress,
 }
 """In the order in which they are applied."""
+
+REPAIR = "repair"
+"""The transform that comes before all others, as a change of its own."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +52,28 @@ class Wanted:
     """The uuid of the leaf of the only branch to keep."""
 
 
-class Effect(Struct, frozen=True):
-    """What a plan does to a session."""
+class Prepared(NamedTuple):
+    """What a user asks for, ready to be carried out."""
 
-    entries_before: int
-    entries_after: int
-    bytes_before: int
-    bytes_after: int
-    dropped: dict[str, int]
-    """How many entries of each kind go."""
-    rewritten: dict[str, int]
-    """How many entries of each kind are rewritten, ids apart."""
+    plan: Plan
+    tally: Tally
+    """What a repair has changed already, and where to count the rest."""
+    mended: list[Finding]
+    """What a repair took away."""
+    left: list[Finding]
+    """What a repair could not take away."""
+
+
+@contextmanager
+def prepared(session: Session, wanted: Wanted) -> Generator[Prepared]:
+    """The plan for what a user asks for; after a repair it is one for a copy that lasts as long."""
+    tally = Tally(session)
+    if REPAIR not in wanted.transforms:
+        yield Prepared(build_plan(session, wanted), tally, [], [])
+        return
+    with repaired(session, tally) as result:
+        plan = build_plan(result.session, wanted)
+        yield Prepared(plan, tally, result.mended, result.left)
 
 
 def build_plan(session: Session, wanted: Wanted) -> Plan:
@@ -63,29 +81,13 @@ def build_plan(session: Session, wanted: Wanted) -> Plan:
     plan = Plan(session)
     leaf = _last_to_keep(session, wanted)
     if leaf is not None:
+        plan.leaf = leaf
         keep_branch(session, plan, leaf)
     for name, transform in TRANSFORMS.items():
         if name in wanted.transforms:
             transform(session, plan, wanted.choice)
     close_gaps(plan)
     return plan
-
-
-def effect_of(plan: Plan) -> Effect:
-    """What a plan amounts to."""
-    nodes = plan.log.nodes
-    dropped = Counter(node.kind for node in nodes if node.index in plan.dropped)
-    kept = [
-        node for node in nodes if node.index in plan.rewrites and node.index not in plan.dropped
-    ]
-    return Effect(
-        entries_before=len(nodes),
-        entries_after=len(nodes) - dropped.total() + sum(map(len, plan.added.values())),
-        bytes_before=plan.log.path.stat().st_size,
-        bytes_after=sum(map(len, carry_out(plan))),
-        dropped=dict(dropped.most_common()),
-        rewritten=dict(Counter(node.kind for node in kept).most_common()),
-    )
 
 
 def _last_to_keep(session: Session, wanted: Wanted) -> int | None:

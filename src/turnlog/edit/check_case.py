@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -27,12 +28,16 @@ class Mark(NamedTuple):
     rule: str
     line: int | None = None
     facts: Mapping[str, Any] = MappingProxyType({})
+    node: ChainNode | None = None
+    """The entry that has the fault, where it is that of an entry."""
+    onto: ChainNode | None = None
+    """The entry that it is to follow on, where it follows on the wrong one."""
 
 
 class SentImage(NamedTuple):
     """An image that would be sent."""
 
-    line: int
+    node: ChainNode
     size: int
     """Of its base64, which is what the API's limit counts."""
     pixels: Pixels | None
@@ -44,15 +49,19 @@ class Facts:
 
     marks: list[Mark] = field(default_factory=list[Mark])
     images: list[SentImage] = field(default_factory=list[SentImage])
-    thinking: dict[str | int, int] = field(default_factory=dict[str | int, int])
-    """The line of each message that thinks, by its id."""
-    unsigned: dict[str | int, int] = field(default_factory=dict[str | int, int])
+    thinking: dict[str | int, list[AssistantNode]] = field(
+        default_factory=dict[str | int, list[AssistantNode]]
+    )
+    """The entries of each message that think, by its id."""
+    unsigned: list[AssistantNode] = field(default_factory=list[AssistantNode])
     speaking: set[str | int] = field(default_factory=set[str | int])
     """Messages that say or do something."""
-    twins: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
-    """For each uuid that stands twice, what its lines hold, hashed."""
-    nameless: list[int] = field(default_factory=list[int])
-    """Lines of the user or the model without a uuid."""
+    twins: dict[str, dict[int, int]] = field(default_factory=dict[str, dict[int, int]])
+    """For each uuid that stands twice, what each entry with it holds, hashed."""
+    nameless: list[ChainNode] = field(default_factory=list[ChainNode])
+    """Entries without a uuid."""
+    parentless: list[ChainNode] = field(default_factory=list[ChainNode])
+    """Entries without the field for a parent, sent or not."""
     is_odd_line: bool = False
     """Whether a strict parser refuses the line that is being read."""
     directories: set[str] = field(default_factory=set[str])
@@ -66,11 +75,13 @@ class Case:
     """A session under examination."""
 
     session: Session
+    place: Path
+    """Where the session lies, of which this may be a copy."""
     facts: Facts = field(default_factory=Facts)
 
     @property
     def is_subagent(self) -> bool:
-        return self.session.path.name.startswith("agent-")
+        return self.place.name.startswith("agent-")
 
     @cached_property
     def sent(self) -> list[ChainNode]:
@@ -92,6 +103,10 @@ class Case:
             if is_compaction(tree.chain[rank]):
                 break
         return ranks
+
+    @cached_property
+    def path_indexes(self) -> set[int]:
+        return {self.session.tree.chain[rank].index for rank in self.path}
 
     @cached_property
     def unanswered(self) -> dict[str, AssistantNode]:
@@ -148,6 +163,11 @@ class Case:
 
 
 Check = Callable[[Case], Iterator[Mark]]
+
+
+def mark_at(rule: str, node: ChainNode, onto: ChainNode | None = None, **facts: Any) -> Mark:
+    """The mark of a fault that is one entry's."""
+    return Mark(rule, node.line, facts, node, onto)
 
 
 def is_talk(node: object) -> bool:

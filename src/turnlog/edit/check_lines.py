@@ -13,7 +13,7 @@ import msgspec
 from turnlog.conversation.calls import PERSISTED
 from turnlog.conversation.log import is_sidechain
 from turnlog.conversation.nodes import SYNTHETIC, AssistantNode, ChainNode, Node, UserNode
-from turnlog.edit.check_case import Case, Mark, SentImage, is_talk, message_key
+from turnlog.edit.check_case import Case, Mark, SentImage, is_talk, mark_at, message_key
 from turnlog.edit.images import pixels_of
 from turnlog.format.decode import MARK, values_of
 from turnlog.format.fields import is_array, is_object
@@ -76,7 +76,8 @@ def _unsound(line: Line, nodes: list[Node], count: int) -> Iterator[Mark]:
         yield Mark("torn-line", line.number)
     elif count > 1:
         lost = any(is_talk(node) for node in nodes[1:])
-        yield Mark("several-values" if lost else "several-values-note", line.number)
+        rule = "several-values-old" if is_talking else "several-values-note"
+        yield Mark("several-values" if lost else rule, line.number)
     elif nodes:
         yield Mark("unreadable-line" if is_talking else "unreadable-note", line.number)
     else:
@@ -86,10 +87,17 @@ def _unsound(line: Line, nodes: list[Node], count: int) -> Iterator[Mark]:
 def _is_json(raw: bytes) -> bool:
     """Whether the client's parser takes a line; it replaces what is not UTF-8."""
     try:
-        json.loads(raw.decode(errors="replace"))
-    except (ValueError, RecursionError):
+        json.loads(raw.decode(errors="replace"), parse_constant=_refuse)
+    except ValueError:
         return False
+    except RecursionError:  # it reads what nests deeper than ours can
+        return True
     return True
+
+
+def _refuse(constant: str) -> None:
+    """Take no NaN and no Infinity: they are not JSON."""
+    raise ValueError(constant)
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -105,11 +113,16 @@ def _read_entry(case: Case, node: Node, value: Fields) -> None:
         return
     facts = case.facts
     _read_place(case, node, value)
+    if not node.uuid:
+        facts.nameless.append(node)
+    if "parentUuid" not in value:
+        facts.parentless.append(node)
     if is_talk(node):
         facts.marks += _missing_fields(case, node, value)
     if node.uuid and node.uuid in case.repeated:
         held = [value.get(name) for name in ("type", "parentUuid", "message", "attachment")]
-        facts.twins.setdefault(node.uuid, set()).add(hash(json.dumps(held, sort_keys=True)))
+        held_here = facts.twins.setdefault(node.uuid, {})
+        held_here[node.index] = hash(json.dumps(held, sort_keys=True))
     if node.index in case.sent_indexes:
         _read_sent(case, node, value)
 
@@ -128,16 +141,19 @@ def _read_place(case: Case, node: ChainNode, value: Fields) -> None:
 def _missing_fields(case: Case, node: ChainNode, value: Fields) -> Iterator[Mark]:
     time = value.get("timestamp")
     if not isinstance(time, str) or parse_timestamp(time) is None:
-        yield Mark("no-timestamp" if node is case.last_said else "no-timestamp-old", node.line)
+        yield mark_at("no-timestamp" if node is case.last_said else "no-timestamp-old", node)
+    if not isinstance(value.get("type"), str):
+        yield mark_at("no-type", node)
     message = value.get("message")
     if not is_object(message) or "content" not in message:
-        yield Mark("no-message", node.line)
-    if not isinstance(value.get("uuid"), str):
-        case.facts.nameless.append(node.line)
-    if "parentUuid" not in value and node.index in case.sent_indexes:
-        is_first = not case.session.tree.chain or node is case.session.tree.chain[0]
-        if not is_first:
-            yield Mark("no-parent", node.line)
+        yield mark_at("flat-message" if flat_content(value) else "no-message", node)
+
+
+def flat_content(value: Fields) -> str | list[Any] | None:
+    """What is said in the flat shape of some exporters, where no client looks for it."""
+    message = value.get("message")
+    content = value.get("content") if message is None else message
+    return content if isinstance(content, str) or is_array(content) else None
 
 
 def _read_sent(case: Case, node: ChainNode, value: Fields) -> None:
@@ -154,17 +170,17 @@ def _read_sent(case: Case, node: ChainNode, value: Fields) -> None:
     else:
         content = _mentioned(value.get("attachment"))
     for data in _images(content):
-        case.facts.images.append(SentImage(node.line, len(data), pixels_of(data)))
+        case.facts.images.append(SentImage(node, len(data), pixels_of(data)))
     if case.facts.is_odd_line and _has_surrogate(content):
-        case.facts.marks.append(Mark("lone-surrogate", node.line))
+        case.facts.marks.append(mark_at("lone-surrogate", node))
 
 
 def _user_marks(node: UserNode, content: object) -> Iterator[Mark]:
     if isinstance(content, str):
         if not content.strip():
-            yield Mark("empty-prompt", node.line)
-    elif any(_is_blank(block) for block in _objects(content)):
-        yield Mark("empty-text", node.line)
+            yield mark_at("empty-prompt", node)
+    elif any(is_blank(block) for block in _objects(content)):
+        yield mark_at("empty-text", node)
 
 
 def _read_results(case: Case, node: UserNode, content: object) -> None:
@@ -176,7 +192,7 @@ def _read_results(case: Case, node: UserNode, content: object) -> None:
         texts = [text for text in parts if isinstance(text, str)]
         size = sum(map(len, texts))
         if size > LARGE_RESULT:
-            case.facts.marks.append(Mark("large-result", node.line, {"size": size // 1000}))
+            case.facts.marks.append(mark_at("large-result", node, size=size // 1000))
         if texts and texts[0].startswith("<persisted-output>"):
             case.facts.marks += _lost_output(case, node, texts[0])
 
@@ -184,8 +200,8 @@ def _read_results(case: Case, node: UserNode, content: object) -> None:
 def _lost_output(case: Case, node: UserNode, text: str) -> Iterator[Mark]:
     named = PERSISTED.search(text)
     name = named[1].strip().rpartition("/")[2] if named else ""
-    if name and not (tool_results(case.session.path) / name).is_file():
-        yield Mark("lost-output", node.line, {"name": name})
+    if name and not (tool_results(case.place) / name).is_file():
+        yield mark_at("lost-output", node, name=name)
 
 
 def _read_answer(case: Case, node: AssistantNode, content: object) -> None:
@@ -195,22 +211,34 @@ def _read_answer(case: Case, node: AssistantNode, content: object) -> None:
     for block in _objects(content):
         kind = block.get("type")
         if kind == "text" and not block.get("text"):
-            facts.marks.append(Mark("empty-answer", node.line))
-        elif _is_blank(block):
+            facts.marks.append(mark_at("empty-answer", node))
+        elif is_blank(block):
             continue
         elif kind in THINKING:
-            facts.thinking.setdefault(key, node.line)
-            if kind == "thinking" and not block.get("signature"):
-                facts.unsigned.setdefault(key, node.line)
+            _note(facts.thinking.setdefault(key, []), node)
+            if is_unsigned(block):
+                _note(facts.unsigned, node)
         elif kind != "tool_use" or str(block.get("id")) not in case.dropped_calls:
             facts.speaking.add(key)
+
+
+def _note(nodes: list[AssistantNode], node: AssistantNode) -> None:
+    """Add a node once, however many of its blocks ask for it."""
+    if not nodes or nodes[-1] is not node:
+        nodes.append(node)
+
+
+def is_unsigned(block: Fields) -> bool:
+    """Whether a block is thinking that the API would not take."""
+    return block.get("type") == "thinking" and not block.get("signature")
 
 
 def _objects(content: object) -> list[Fields]:
     return [block for block in content if is_object(block)] if is_array(content) else []
 
 
-def _is_blank(block: Fields) -> bool:
+def is_blank(block: Fields) -> bool:
+    """Whether a block is a text that says nothing."""
     text = block.get("text")
     return block.get("type") == "text" and not (isinstance(text, str) and text.strip())
 
@@ -227,10 +255,15 @@ def _images(content: object) -> Iterator[str]:
     for block in _objects(content):
         if block.get("type") == "tool_result":
             yield from _images(block.get("content"))
-        source = block.get("source") if block.get("type") == "image" else None
-        data = source.get("data") if is_object(source) else None
-        if isinstance(data, str):
+        elif (data := image_data(block)) is not None:
             yield data
+
+
+def image_data(block: Fields) -> str | None:
+    """The base64 of an image; None for other blocks, and images that lie elsewhere."""
+    source = block.get("source") if block.get("type") == "image" else None
+    data = source.get("data") if is_object(source) else None
+    return data if isinstance(data, str) else None
 
 
 def _has_surrogate(value: Any) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnlog.edit.check_case import Case, Check, Mark
+from turnlog.edit.check_case import Case, Check, Mark, mark_at, message_key
 from turnlog.store.paths import NAME_LIMIT, adjacent_subagents, folder_name, nested_subagents
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -13,19 +13,21 @@ IMAGE_SIDE = 8000
 MANY_IMAGES = 20
 SIDE_OF_MANY = 2000
 MOST_IMAGES = 100
+BY_PROGRAM = "sdk-cli"
+"""The entrypoint of sessions that no person typed in."""
 
 
 def unsigned_thinking(case: Case) -> Iterator[Mark]:
     """Thinking that nothing was said after is not sent."""
-    for key, line in case.facts.unsigned.items():
-        if key in case.facts.speaking:
-            yield Mark("unsigned-thinking", line)
+    for node in case.facts.unsigned:
+        if message_key(node) in case.facts.speaking:
+            yield mark_at("unsigned-thinking", node)
 
 
 def thinking_only(case: Case) -> Iterator[Mark]:
-    for key, line in case.facts.thinking.items():
+    for key, nodes in case.facts.thinking.items():
         if key not in case.facts.speaking:
-            yield Mark("thinking-only", line)
+            yield from (mark_at("thinking-only", node) for node in nodes)
 
 
 def images(case: Case) -> Iterator[Mark]:
@@ -33,14 +35,13 @@ def images(case: Case) -> Iterator[Mark]:
     for image in found:
         side = max(image.pixels or (0,))
         if image.size > IMAGE_BYTES:
-            yield Mark("image-size", image.line, {"size": f"{image.size / (1 << 20):.1f}"})
+            yield mark_at("image-size", image.node, size=f"{image.size / (1 << 20):.1f}")
         if side > IMAGE_SIDE:
-            yield Mark("image-pixels", image.line, {"side": side})
+            yield mark_at("image-pixels", image.node, side=side)
         elif side > SIDE_OF_MANY and len(found) > MANY_IMAGES:
-            facts = {"side": side, "images": len(found)}
-            yield Mark("image-pixels-many", image.line, facts)
+            yield mark_at("image-pixels-many", image.node, side=side, images=len(found))
     if len(found) > MOST_IMAGES:
-        yield Mark("image-count", found[MOST_IMAGES].line, {"images": len(found)})
+        yield mark_at("image-count", found[MOST_IMAGES].node, images=len(found))
 
 
 def no_conversation(case: Case) -> Iterator[Mark]:
@@ -53,7 +54,7 @@ def no_conversation(case: Case) -> Iterator[Mark]:
 def name(case: Case) -> Iterator[Mark]:
     if not case.is_subagent and not UUID.fullmatch(case.session.id):
         rule = "not-a-uuid" if _project(case) else "not-a-uuid-note"
-        yield Mark(rule, None, {"name": case.session.path.name})
+        yield Mark(rule, None, {"name": case.place.name})
 
 
 def other_id(case: Case) -> Iterator[Mark]:
@@ -74,7 +75,7 @@ def other_folder(case: Case) -> Iterator[Mark]:
 
 
 def hidden(case: Case) -> Iterator[Mark]:
-    if case.facts.entrypoint == "sdk-cli":
+    if case.facts.entrypoint == BY_PROGRAM and not case.is_subagent:
         yield Mark("hidden")
 
 
@@ -82,8 +83,7 @@ def lost_subagents(case: Case) -> Iterator[Mark]:
     named = [call for call in case.session.calls if call.agent_id and call.result]
     if not named:
         return
-    path = case.session.path
-    files = [*nested_subagents(path), *adjacent_subagents(path.parent)]
+    files = [*nested_subagents(case.place), *adjacent_subagents(case.place.parent)]
     known = {file.stem.removeprefix("agent-") for file in files}
     for call in named:
         if call.agent_id not in known and call.result:
@@ -92,7 +92,7 @@ def lost_subagents(case: Case) -> Iterator[Mark]:
 
 def _project(case: Case) -> Path | None:
     """The project's folder that a session lies in, if it lies in a store."""
-    folder = case.session.path.absolute().parent
+    folder = case.place.absolute().parent
     return folder if folder.parent.name == "projects" else None
 
 

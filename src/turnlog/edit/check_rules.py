@@ -9,6 +9,10 @@ from typing import NamedTuple
 from turnlog.edit.findings import Severity
 
 FATAL, LOSS, OLD, NOTE = Severity
+REPAIR = "turnlog edit {session} --repair"
+STRAIGHTEN = "turnlog edit {session} --straighten"
+CLONE = "turnlog clone {session}"
+MOVE = "turnlog mv {session} {cwd}"
 
 
 class Rule(NamedTuple):
@@ -17,18 +21,28 @@ class Rule(NamedTuple):
     kind: str
     severity: Severity
     message: str
-    fix: str | None = None
+    fix: str | None = REPAIR
+    """The command that mends it."""
 
 
 RULES: dict[str, Rule] = {
     "no-conversation": Rule(
-        "no-conversation", FATAL, "there is no conversation in the file: the client finds none"
+        "no-conversation",
+        FATAL,
+        "there is no conversation in the file: the client finds none",
+        None,
     ),
     "not-a-uuid": Rule(
-        "not-a-uuid", FATAL, "the name {name} is not a UUID: the client does not find the session"
+        "not-a-uuid",
+        FATAL,
+        "the name {name} is not a UUID: the client does not find the session",
+        CLONE,
     ),
     "not-a-uuid-note": Rule(
-        "not-a-uuid", NOTE, "the name {name} is not a UUID: the client opens it by its path only"
+        "not-a-uuid",
+        NOTE,
+        "the name {name} is not a UUID: the client opens it by its path only",
+        CLONE,
     ),
     "no-timestamp": Rule(
         "no-timestamp",
@@ -43,16 +57,38 @@ RULES: dict[str, Rule] = {
     "no-uuid": Rule(
         "no-uuid", LOSS, "a line has no uuid: of all such lines the client keeps only the last"
     ),
+    "no-uuid-cut": Rule(
+        "no-uuid", LOSS, "a line has no uuid: the client leaves out all that came before the next"
+    ),
     "no-uuid-old": Rule(
         "no-uuid", OLD, "a line has no uuid: clients up to 2.1.45 cut the history behind it"
     ),
     "no-parent": Rule(
         "no-parent", LOSS, "a line has no parentUuid: what came before it is not sent"
     ),
+    "no-type": Rule("no-type", LOSS, "a line has no type: the client does not read it"),
     "no-message": Rule(
         "no-message", OLD, "a line has no message: clients up to 2.1.150 fail to resume the session"
     ),
+    "flat-message": Rule(
+        "no-message", LOSS, "what a line says stands where the client does not look for it"
+    ),
     "dangling-parent": Rule(
+        "dangling-parent",
+        LOSS,
+        "a parent is not in the file: the client leaves out what came before",
+    ),
+    "unknown-parent": Rule(
+        "unknown-parent",
+        LOSS,
+        "a parent is of a type that clients do not know: what came before it is not sent",
+    ),
+    "unknown-parent-old": Rule(
+        "unknown-parent",
+        OLD,
+        "a parent is of a type that clients do not know: those up to 2.1.45 cut the history there",
+    ),
+    "dangling-parent-old": Rule(
         "dangling-parent",
         OLD,
         "a parent is not in the file: clients up to 2.1.45 cut the history there",
@@ -78,18 +114,22 @@ RULES: dict[str, Rule] = {
         "parallel-results",
         OLD,
         "clients up to 2.1.45 lose {lines} of parallel calls, with {results}",
-        "straighten",
+        STRAIGHTEN,
     ),
     "late-time": Rule(
         "late-time",
         OLD,
         "the latest timestamp is not at the tip: clients up to 2.1.45 go on here, without {lost}",
-        "straighten",
     ),
     "gone-preserved": Rule(
         "gone-preserved",
         LOSS,
         "{gone} of the messages that the compaction preserved are gone: none of them is sent",
+    ),
+    "gone-anchor": Rule(
+        "gone-preserved",
+        LOSS,
+        "what the messages that the compaction preserved follow on is gone: none of them is sent",
     ),
     "unanswered-call": Rule(
         "unanswered-call", LOSS, "a call has no result: the client leaves it out"
@@ -116,10 +156,13 @@ RULES: dict[str, Rule] = {
     "several-values": Rule(
         "several-values", LOSS, "several entries stand on one line: the client reads only the first"
     ),
-    "several-values-note": Rule(
+    "several-values-old": Rule(
         "several-values",
-        NOTE,
-        "several values stand on one line, none of them said by anyone but the first",
+        OLD,
+        "something stands behind an entry on its line: clients up to 2.1.45 read none of it",
+    ),
+    "several-values-note": Rule(
+        "several-values", NOTE, "several values stand on one line, in which nobody says anything"
     ),
     "unreadable-line": Rule(
         "unreadable-line", LOSS, "the client cannot read this line: it is not JSON"
@@ -149,42 +192,34 @@ RULES: dict[str, Rule] = {
         "unsigned-thinking",
         FATAL,
         "thinking without a signature is sent as it is: the API refuses every request",
-        "strip-thinking",
     ),
     "thinking-only": Rule(
         "thinking-only",
         OLD,
         "an answer is nothing but thinking: clients up to 2.0.76 send it so",
-        "strip-thinking",
     ),
     "image-size": Rule(
         "image-size",
         FATAL,
         "an image of {size} MB in base64: client and API refuse more than 5 MB",
-        "strip-images",
     ),
     "image-pixels": Rule(
         "image-pixels",
         FATAL,
         "an image is {side} pixels long: the API refuses more than 8000",
-        "strip-images",
     ),
     "image-pixels-many": Rule(
         "image-pixels",
         FATAL,
         "one of {images} images is {side} pixels long: of more than 20, the API refuses any over "
         "2000",
-        "strip-images",
     ),
     "image-count": Rule(
         "image-count",
         FATAL,
         "{images} images would be sent: the API refuses more than 100",
-        "strip-images",
     ),
-    "large-result": Rule(
-        "large-result", NOTE, "a result is {size} kB long, and sent each time", "stub-results"
-    ),
+    "large-result": Rule("large-result", NOTE, "a result is {size} kB long, and sent each time"),
     "lone-surrogate": Rule(
         "lone-surrogate",
         OLD,
@@ -195,10 +230,11 @@ RULES: dict[str, Rule] = {
         "other-folder",
         OLD,
         "the session ran in {cwd}, but lies in {folder}: clients up to 2.1.150 do not find it",
+        MOVE,
     ),
     "hidden": Rule(
         "hidden", NOTE, "it was made by a program (sdk-cli): the client's picker does not list it"
     ),
-    "lost-output": Rule("lost-output", NOTE, "the saved output {name} is gone"),
-    "lost-subagent": Rule("lost-subagent", NOTE, "the sub-agent's file {name} is gone"),
+    "lost-output": Rule("lost-output", NOTE, "the saved output {name} is gone", None),
+    "lost-subagent": Rule("lost-subagent", NOTE, "the sub-agent's file {name} is gone", None),
 }

@@ -3,34 +3,58 @@
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, TipNode, UserNode
-from turnlog.conversation.prompts import ASKING
-from turnlog.conversation.tree import is_compaction
-from turnlog.edit.check_case import Case, Check, Mark, is_talk, some
+from turnlog.conversation.prompts import ASKING, PromptKind
+from turnlog.conversation.tree import Tree, can_be_tip, is_compaction
+from turnlog.edit.check_case import Case, Check, Mark, is_talk, mark_at, some
 from turnlog.format.timestamps import parse_timestamp
 
 UNREAD = ("unreadable-line", "unreadable-note")
+BRIDGED = timedelta(seconds=5)
+"""How much earlier an entry may be to stand in for a parent that is gone (observed: 2.1.150 and
+2.1.325, which take the latest such entry)."""
 
 
 def no_uuid(case: Case) -> Iterator[Mark]:
-    """The client keeps one line without a uuid, the last."""
-    lines = case.facts.nameless
-    if len(lines) == 1:
-        yield Mark("no-uuid-old", lines[0])
-    for line in lines[:-1]:
-        yield Mark("no-uuid", line)
+    """The client keeps one line without a uuid, the last; nothing can name it as its parent."""
+    nodes = case.facts.nameless
+    lost = [node for node in nodes[:-1] if is_talk(node)]
+    is_cut = any(not before.uuid and not _is_bridged(node, before) for node, before in _gaps(case))
+    rule = "no-uuid" if lost else "no-uuid-cut" if is_cut else "no-uuid-old"
+    for node in lost or nodes[-1:]:
+        yield mark_at(rule, node)
+
+
+def no_parent(case: Case) -> Iterator[Mark]:
+    first = case.session.tree.chain[:1]
+    for node in case.facts.parentless:
+        starts = node in first or is_compaction(node) or not node.uuid
+        if is_talk(node) and node.index in case.sent_indexes and not starts:
+            yield mark_at("no-parent", node)
 
 
 def dangling_parents(case: Case) -> Iterator[Mark]:
-    tree, path = case.session.tree, set(case.path)
     broken = sorted(mark.line or 0 for mark in case.facts.marks if mark.rule in UNREAD)
-    for node in tree.orphans:
-        rank = tree.ranks.get(node.uuid or "", 0)
-        before = tree.chain[rank - 1] if rank else node
-        told = bisect(broken, before.line) < bisect(broken, node.line) or before.uuid is None
-        if rank in path and not told:
-            yield Mark("dangling-parent", node.line)
+    for node, before in _gaps(case):
+        is_unread = bisect(broken, before.line) < bisect(broken, node.line)
+        if before.uuid and not is_unread:  # else it is told already
+            rule = "dangling-parent-old" if _is_bridged(node, before) else "dangling-parent"
+            yield mark_at(rule, node, before)
+
+
+def unknown_parents(case: Case) -> Iterator[Mark]:
+    """An entry of a type that a client does not know is not there for it."""
+    tree = case.session.tree
+    for rank in case.path:
+        parent = above = tree.parents[rank]
+        while above >= 0 and not _is_known(tree.chain[above]):
+            above = tree.parents[above]
+        if above not in (parent, -1) and _is_known(tree.chain[rank]):
+            node, before = tree.chain[rank], tree.chain[above]
+            rule = "unknown-parent-old" if _is_bridged(node, before) else "unknown-parent"
+            yield mark_at(rule, node, before)
 
 
 def circular_parents(case: Case) -> Iterator[Mark]:
@@ -38,8 +62,9 @@ def circular_parents(case: Case) -> Iterator[Mark]:
     tree = case.session.tree
     for rank, node in enumerate(tree.chain):
         named = tree.rank_of(node.parent) if node.uuid else None
-        if named is not None and tree.parents[rank] != named:
-            yield Mark("circular-parents", node.line)
+        used = tree.parents[rank]
+        if named is not None and used != named:
+            yield mark_at("circular-parents", node, tree.chain[used] if used >= 0 else None)
 
 
 def duplicate_uuids(case: Case) -> Iterator[Mark]:
@@ -49,8 +74,10 @@ def duplicate_uuids(case: Case) -> Iterator[Mark]:
         if rank is None:
             continue
         node = tree.chain[rank]
-        is_lost = len(contents) > 1 and is_talk(node) and node.index in case.sent_indexes
-        yield Mark("duplicate-uuid" if is_lost else "duplicate-uuid-note", node.line)
+        twins = [case.session.nodes[index] for index in contents]
+        differ = len(set(contents.values())) > 1 and any(map(is_talk, twins))
+        is_lost = differ and node.index in case.sent_indexes
+        yield mark_at("duplicate-uuid" if is_lost else "duplicate-uuid-note", node)
 
 
 def second_root(case: Case) -> Iterator[Mark]:
@@ -60,15 +87,19 @@ def second_root(case: Case) -> Iterator[Mark]:
     if root is None or is_compaction(tree.chain[root]) or tree.chain[root].uuid is None:
         return
     start = tree.chain[root]
-    if any(mark == Mark("no-parent", start.line) for mark in case.facts.marks):
+    if is_talk(start) and any(node is start for node in case.facts.parentless):
         return
-    for rank in tree.roots:
+    following = root
+    for rank in reversed(tree.roots):
         first = tree.chain[rank]
         if rank == root or first.index > start.index or is_compaction(first) or not first.uuid:
             continue
         lost = _lost_talk(case, [rank])
         if _has_answer(lost) and case.last_rewind < lost[-1].index:
-            yield Mark("second-root", start.line, {"lost": some(len(lost), "line")})
+            facts = {"lost": some(len(lost), "line")}
+            end = _end_of(tree, rank, following)
+            yield Mark("second-root", start.line, facts, tree.chain[following], end)
+            following = rank
 
 
 def stray_tip(case: Case) -> Iterator[Mark]:
@@ -84,7 +115,9 @@ def stray_tip(case: Case) -> Iterator[Mark]:
         lost = _lost_talk(case, others) if others and rank != leaf else []
         if lost and isinstance(lost[-1], AssistantNode) and len(lost) > said:
             if _has_answer(lost) and case.last_rewind < lost[-1].index:
-                yield Mark("stray-tip", tree.chain[leaf].line, {"lost": some(len(lost), "line")})
+                facts = {"lost": some(len(lost), "line")}
+                end = _end_of(tree, tree.rank_of(lost[-1].uuid) or rank, before)
+                yield Mark("stray-tip", tree.chain[leaf].line, facts, tree.chain[before], end)
             return
         asks = isinstance(node, UserNode) and node.prompt in ASKING
         if isinstance(node, AssistantNode) or (asks and not has_notes):
@@ -93,18 +126,20 @@ def stray_tip(case: Case) -> Iterator[Mark]:
 
 
 def parallel_results(case: Case) -> Iterator[Mark]:
+    """Clients up to 2.1.45 follow parents from the latest entry, and see nothing beside them."""
     tree = case.session.tree
-    on_path = {tree.chain[rank].index for rank in case.path}
-    kept = {tree.chain[rank].index for rank in _preserved(case) if rank is not None}
-    known = on_path | kept
-    aside = [n for n in case.sent if n.index not in known and n.uuid and is_talk(n)]
+    first = tree.chain[case.path[-1]] if case.path else None
+    # What a compaction preserved is known to no client that would lose it.
+    start = first.index if isinstance(first, BoundaryNode) else -1
+    latest = [] if tree.newest_leaf is None else tree.ancestors(tree.newest_leaf)
+    kept = [rank for rank in _preserved(case) if rank is not None]
+    seen = case.path_indexes | {tree.chain[rank].index for rank in [*latest, *kept]}
+    missed = [node for node in case.sent if node.index > start and node.index not in seen]
+    aside = [node for node in missed if node.uuid and is_talk(node)]
     results = sum(len(node.results) for node in aside if isinstance(node, UserNode))
     if aside:
-        yield Mark(
-            "parallel-results",
-            aside[0].line,
-            {"results": some(results, "result"), "lines": some(len(aside), "line")},
-        )
+        told = some(results, "result"), some(len(aside), "line")
+        yield mark_at("parallel-results", aside[0], results=told[0], lines=told[1])
 
 
 def late_times(case: Case) -> Iterator[Mark]:
@@ -117,28 +152,42 @@ def late_times(case: Case) -> Iterator[Mark]:
     seen = set(tree.ancestors(tree.newest_leaf))
     lost = [rank for rank in case.path if is_talk(tree.chain[rank]) and rank not in seen]
     if lost:
-        yield Mark(
-            "late-time", tree.chain[tree.newest_leaf].line, {"lost": some(len(lost), "line")}
-        )
+        newest = tree.chain[tree.newest_leaf]
+        yield mark_at("late-time", newest, lost=some(len(lost), "line"))
 
 
 def gone_preserved(case: Case) -> Iterator[Mark]:
     missing = [rank for rank in _preserved(case) if rank is None]
     if missing:
-        line = case.session.tree.chain[case.path[-1]].line
-        yield Mark("gone-preserved", line, {"gone": len(missing)})
+        boundary = case.session.tree.chain[case.path[-1]]
+        yield mark_at("gone-preserved", boundary, gone=len(missing))
+
+
+def gone_anchor(case: Case) -> Iterator[Mark]:
+    """Preserved messages follow on an anchor; what followed on it follows on them."""
+    nodes = [case.session.tree.chain[rank] for rank in reversed(case.path)]
+    boundary = nodes[0] if nodes else None
+    if not isinstance(boundary, BoundaryNode) or not _preserved(case):
+        return
+    anchor = boundary.preserved.anchor_uuid if boundary.preserved else None
+    named = {uuid for node in nodes for uuid in (node.uuid, node.parent)}
+    if anchor not in named:
+        is_summary = len(nodes) > 1 and _is_summary(nodes[1])
+        yield mark_at("gone-anchor", boundary, nodes[1] if is_summary else boundary)
 
 
 def unanswered_calls(case: Case) -> Iterator[Mark]:
     for name, node in case.unanswered.items():
-        yield Mark("open-call" if name in case.open_calls else "unanswered-call", node.line)
+        yield mark_at(
+            "open-call" if name in case.open_calls else "unanswered-call", node, call=name
+        )
 
 
 def orphan_results(case: Case) -> Iterator[Mark]:
     calls = {c.id for node in case.sent if isinstance(node, AssistantNode) for c in node.calls}
     for node in case.sent:
         if isinstance(node, UserNode) and any(r.call_id not in calls for r in node.results):
-            yield Mark("orphan-result", node.line)
+            yield mark_at("orphan-result", node)
 
 
 def duplicate_calls(case: Case) -> Iterator[Mark]:
@@ -147,7 +196,7 @@ def duplicate_calls(case: Case) -> Iterator[Mark]:
         for call in node.calls if isinstance(node, AssistantNode) else ():
             seen[call.id] += 1
             if seen[call.id] > 1:
-                yield Mark("duplicate-call", node.line)
+                yield mark_at("duplicate-call", node)
 
 
 def _preserved(case: Case) -> list[int | None]:
@@ -166,13 +215,48 @@ def _lost_talk(case: Case, ranks: list[int]) -> list[ChainNode]:
     return sorted(lost, key=lambda node: node.index)
 
 
+def _gaps(case: Case) -> Iterator[tuple[ChainNode, ChainNode]]:
+    """Entries on the path whose parent is not in the file, and what they can follow on instead."""
+    tree, path = case.session.tree, set(case.path)
+    for node in tree.orphans:
+        rank = tree.rank_of(node.uuid)
+        if rank and rank in path:
+            before = (tree.chain[each] for each in range(rank - 1, -1, -1))
+            yield node, next(filter(can_be_tip, before), tree.chain[rank - 1])
+
+
+def _is_known(node: ChainNode) -> bool:
+    return can_be_tip(node) or node.kind.startswith("progress")
+
+
+def _is_bridged(node: ChainNode, before: ChainNode) -> bool:
+    """Whether the newest client goes on with one entry where the parent of another is gone."""
+    moment, earlier = parse_timestamp(node.time), parse_timestamp(before.time)
+    return bool(moment and earlier and timedelta() <= moment - earlier <= BRIDGED)
+
+
+def _is_summary(node: ChainNode) -> bool:
+    return isinstance(node, UserNode) and node.prompt is PromptKind.COMPACT_SUMMARY
+
+
+def _end_of(tree: Tree, rank: int, aside: int) -> ChainNode:
+    """The last tip in the file that follows on a node, across compactions, and not on another."""
+    for leaf in reversed(tree.leaves):
+        path = tree.path_to(leaf)
+        if rank in path and aside not in path:
+            return tree.chain[leaf]
+    return tree.chain[rank]
+
+
 def _has_answer(nodes: list[ChainNode]) -> bool:
     return any(isinstance(node, AssistantNode) and not node.is_error for node in nodes)
 
 
 CHECKS: tuple[Check, ...] = (
     no_uuid,
+    no_parent,
     dangling_parents,
+    unknown_parents,
     circular_parents,
     duplicate_uuids,
     second_root,
@@ -180,6 +264,7 @@ CHECKS: tuple[Check, ...] = (
     parallel_results,
     late_times,
     gone_preserved,
+    gone_anchor,
     unanswered_calls,
     orphan_results,
     duplicate_calls,

@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnlog.conversation.nodes import ChainNode, Node
+from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
-from turnlog.edit.plan import Plan, carry_out, swapping
-from turnlog.format.jsonl import read_lines
-from turnlog.store.paths import Store, sidecar_folder
+from turnlog.edit.effect import Tally
+from turnlog.edit.plan import Plan, carry_out, encoded, swapping
+from turnlog.format.decode import read_entries, split_values
+from turnlog.format.entries import ChainEntry
+from turnlog.format.fields import is_object
+from turnlog.format.jsonl import Line, read_lines
+from turnlog.store.footprint import Footprint, footprint_of
+from turnlog.store.paths import Store
 
 NewId = Callable[[], str]
+SAFE_LENGTH = 16
+"""Characters that an id must have to stand for nothing else, wherever it is found."""
 
 
 @dataclass(frozen=True)
@@ -25,67 +32,120 @@ class Clone:
 
 
 def plan_clone(
-    store: Store, session: Session, plan: Plan, new_id: NewId = lambda: str(uuid.uuid4())
+    store: Store,
+    session: Session,
+    plan: Plan,
+    tally: Tally | None = None,
+    new_id: NewId = lambda: str(uuid.uuid4()),
 ) -> Clone:
-    """Make of a session, as a plan wants it, a new one beside it, with sidecars and backups."""
+    """Make of a session, as a plan wants it, a new one beside it, with all its files."""
     name = new_id()
     path = session.path.with_name(f"{name}.jsonl")
-    first = next((n for n in _chain(session.nodes) if n.index not in plan.dropped), None)
-    plan.ids = _renewed(session.nodes, plan, new_id)
-    lines = _renamed(carry_out(plan), session.id, name)
-    if first and first.uuid:
-        origin = {"sessionId": session.id, "messageUuid": first.uuid}
-        lines = _with_origin(lines, plan.ids.get(first.uuid), origin)
-    files: dict[Path, Iterable[bytes]] = {path: lines}
-    folder = sidecar_folder(session.path)
-    for old in _files_below(folder):
-        new = sidecar_folder(path) / old.relative_to(folder)
-        files[new] = _renamed(_copied(old, plan.ids), session.id, name)
-    for old in _files_below(store.file_history / session.id):
-        files[store.file_history / name / old.name] = _copied(old, {})
+    found = footprint_of(store, session.path)
+    agents = {_agent_id(each): _hex(new_id, len(_agent_id(each))) for each in found.subagents}
+    plan.ids = _renewed_of(found, new_id) | _renewed(plan, new_id)
+    swap = swapping(plan.ids)
+    rename = _sparing(plan.transcript, _renaming(session.id, name, agents))
+    files: dict[Path, Iterable[bytes]] = {}
+    for old in found.backups:
+        files[_moved(old, session.id, name)] = _raw_lines(old)
+    for old in [*found.sidecars, *found.todos]:
+        files[_moved(old, session.id, name)] = map(rename, map(swap, _raw_lines(old)))
+    for old in found.subagents:
+        new = old.with_name(f"agent-{agents[_agent_id(old)]}.jsonl")
+        files[new] = map(rename, map(swap, _raw_lines(old)))
+    files[path] = _with_origin(map(rename, carry_out(plan, tally)), session.id, plan.ids)
     return Clone(name, path, files)
 
 
-def _renewed(nodes: list[Node], plan: Plan, new_id: NewId) -> dict[str, str | None]:
+def _renewed(plan: Plan, new_id: NewId) -> dict[str, str | None]:
     """A new id for each uuid; that of its heir for one that is gone."""
     renewed: dict[str, str | None] = {}
-    for node in _chain(nodes):
-        if node.uuid and node.uuid not in plan.ids:
+    for node in plan.log.nodes:
+        if isinstance(node, ChainNode) and node.uuid and node.uuid not in plan.ids:
             renewed[node.uuid] = new_id()
-    gone = {old: renewed.get(heir) if heir else None for old, heir in plan.ids.items()}
+    gone = {old: renewed.get(heir, heir) if heir else None for old, heir in plan.ids.items()}
     return renewed | gone
 
 
-def _renamed(lines: Iterable[bytes], old: str, new: str) -> Iterator[bytes]:
-    """The session's own id and paths, wherever they stand: texts tell the model where files lie."""
-    for line in lines:
-        yield line.replace(old.encode(), new.encode())
+def _renewed_of(found: Footprint, new_id: NewId) -> dict[str, str | None]:
+    """A new id for each uuid in the files of sub-agents."""
+    beneath = [path for path in found.sidecars if path.name.startswith("agent-")]
+    return {
+        entry.uuid: new_id()
+        for path in [*beneath, *found.subagents]
+        for _, entry in read_entries(path)
+        if isinstance(entry, ChainEntry) and isinstance(entry.uuid, str)
+    }
+
+
+def _renaming(old: str, new: str, agents: dict[str, str]) -> Callable[[bytes], bytes]:
+    """Puts new names in the place of old ones in texts too: they tell the model where files lie."""
+    known = {f'"sessionId":"{old}"': f'"sessionId":"{new}"'}
+    for agent, renewed in agents.items():
+        known[f'"{agent}"'] = f'"{renewed}"'
+        known[f"agentId: {agent}"] = f"agentId: {renewed}"
+    if len(old) >= SAFE_LENGTH:
+        known[old] = new
+    pairs = [(before.encode(), after.encode()) for before, after in known.items()]
+
+    def rename(line: bytes) -> bytes:
+        for before, after in pairs:
+            line = line.replace(before, after)
+        return line
+
+    return rename
+
+
+def _sparing(path: Path | None, rename: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Leaves the name of a file as it is."""
+    if path is None:
+        return rename
+    name = json.dumps(str(path), ensure_ascii=False).encode()[1:-1]
+    return lambda line: name.join(map(rename, line.split(name)))
+
+
+def _moved(path: Path, old: str, new: str) -> Path:
+    """The place of a file of the old session among those of the new one."""
+    parts = [new if part == old else part for part in path.parts[:-1]]
+    return Path(*parts, path.name.replace(old, new) if path.name.startswith(old) else path.name)
+
+
+def _hex(new_id: NewId, length: int) -> str:
+    return new_id().replace("-", "")[:length]
+
+
+def _agent_id(path: Path) -> str:
+    return path.stem.removeprefix("agent-")
 
 
 def _with_origin(
-    lines: Iterable[bytes], first: str | None, origin: dict[str, str]
+    lines: Iterable[bytes], origin: str, ids: dict[str, str | None]
 ) -> Iterator[bytes]:
     """Note in the first entry where it comes from, as the client's own branches do."""
-    mark = f'"uuid":"{first}"'.encode()
-    is_noted = False
-    for line in lines:
-        if not is_noted and mark in line:
-            is_noted = True
-            fields = json.loads(line) | {"forkedFrom": origin}
-            yield json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        else:
-            yield line
+    rest = iter(lines)
+    for line in rest:
+        noted = _noted(line, origin, ids)
+        yield noted or line
+        if noted:
+            break
+    yield from rest
 
 
-def _copied(path: Path, ids: dict[str, str | None]) -> Iterator[bytes]:
-    swap = swapping(ids)
-    for line in read_lines(path):
-        yield swap(line.raw)
+def _noted(raw: bytes, origin: str, ids: dict[str, str | None]) -> bytes | None:
+    """A line with a note in its first entry that has a uuid; None if it has no such entry."""
+    pieces, rest = split_values(Line(raw, 0, 0))
+    for place, (value, _) in enumerate(pieces):
+        uuid = value.get("uuid") if is_object(value) else None
+        if isinstance(uuid, str):
+            # An entry that is new here comes from nothing but itself.
+            old = next((old for old, new in ids.items() if new == uuid), uuid)
+            note = {"sessionId": origin, "messageUuid": old}
+            parts = [piece.raw for piece in pieces]
+            parts[place] = encoded(value | {"forkedFrom": note})
+            return b" ".join([*parts, rest]).rstrip() + b"\n"
+    return None
 
 
-def _files_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _chain(nodes: Iterable[Node]) -> Iterator[ChainNode]:
-    return (node for node in nodes if isinstance(node, ChainNode))
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    return (line.raw for line in read_lines(path))

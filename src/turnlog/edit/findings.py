@@ -29,7 +29,7 @@ class Finding(Struct, frozen=True):
     line: int | None
     message: str
     fix: str | None = None
-    """The transform that mends it."""
+    """The command that mends it; None for what cannot be mended."""
     count: int = 1
     """How many places have it."""
 

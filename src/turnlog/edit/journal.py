@@ -7,14 +7,23 @@ import hashlib
 import json
 import os
 import shutil
+import stat
+import tempfile
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from turnlog.errors import Conflict, NotFound
-from turnlog.format.jsonl import CHUNK, replace_file
+from turnlog.errors import Ambiguous, Conflict, NotFound
+from turnlog.format.jsonl import CHUNK, sync_folder
+
+STAGE = ".turnlog-"
+"""What the names of folders begin with in which files are written before they take their places."""
+ABANDONED = 3600.0
+"""Seconds after which what was begun is the remains of a crash."""
 
 
 @dataclass
@@ -24,8 +33,10 @@ class FileRecord:
     path: str
     before: str | None
     """The name of the copy of what was there; None for a file that is new."""
-    after: str | None = None
-    """The hash of what is there now; None for a file that was removed."""
+    after: str | None
+    """The hash of what is there after it; None for a file that is removed."""
+    log_size: int | None = None
+    """The size of what is there after it, if others may append to it; None for other files."""
 
 
 @dataclass
@@ -36,6 +47,10 @@ class Record:
     time: str
     title: str
     files: list[FileRecord] = field(default_factory=list[FileRecord])
+    folders: list[str] = field(default_factory=list[str])
+    """Folders that were not there before."""
+    cleared: dict[str, int] = field(default_factory=dict[str, int])
+    """Folders that may be gone after it, with their modes."""
     is_done: bool = False
     is_undone: bool = False
 
@@ -46,42 +61,86 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, title: str, paths: list[Path]) -> Record:
-        """Write down a change that is about to be made, and keep what is there now."""
+    def begin(
+        self,
+        title: str,
+        files: Mapping[Path, Path | None],
+        logs: Collection[Path] = (),
+        clearing: Iterable[Path] = (),
+    ) -> Record:
+        """Write down a change that is about to be made, and keep what is there now.
+
+        `files` says where the new content of each lies; None for one that goes. `logs` are those of
+        them that others append to, `clearing` the folders that go if they are left empty.
+        """
+        self._clear_unfinished()
         now = datetime.now(UTC)
         record = Record(f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}", now.isoformat(), title)
         (self.folder / record.id).mkdir(parents=True, mode=0o700)
-        for number, path in enumerate(paths):
-            before = f"{number}" if path.exists() else None
-            if before:
-                _keep(path, self.folder / record.id / before)
-            record.files.append(FileRecord(str(path), before))
-        self._save(record)
+        try:
+            record.files = [
+                self._keep_file(record, number, path, ready, path in logs)
+                for number, (path, ready) in enumerate(files.items())
+            ]
+            missing = {str(each) for path in files for each in _missing_folders(path)}
+            record.folders = sorted(missing)
+            found = sorted({each for folder in clearing for each in _folders_below(folder)})
+            record.cleared = {str(each): stat.S_IMODE(each.stat().st_mode) for each in found}
+            self._save(record)
+        except BaseException:
+            shutil.rmtree(self.folder / record.id, ignore_errors=True)
+            raise
         return record
 
     def finish(self, record: Record) -> None:
-        """Write down that a change was made, and what there is now."""
-        for file in record.files:
-            path = Path(file.path)
-            file.after = hash_of(path) if path.exists() else None
+        """Write down that a change was made."""
         record.is_done = True
         self._save(record)
 
     def records(self) -> list[Record]:
         """All changes, the last first."""
         found = [self._load(path) for path in self.folder.glob("*/record.json")]
-        return sorted(found, key=lambda record: record.id, reverse=True)
+        return sorted(found, key=lambda record: record.time, reverse=True)
 
     def undo(self, name: str | None = None) -> Record:
         """Bring back what was before a change: the last one that was not undone, or the named."""
         record = self._chosen(name)
         for file in record.files:
-            _require_untouched(record, file)
+            self._require_known(record, file)
+        self.roll_back(record)
+        return record
+
+    def roll_back(self, record: Record) -> None:
+        """Bring back what was before a change, whatever is there now."""
+        for folder, mode in record.cleared.items():
+            if not Path(folder).is_dir():
+                make_folders(Path(folder))
+                Path(folder).chmod(mode)
         for file in reversed(record.files):
             self._restore(record, file)
+        for folder in reversed(record.folders):
+            with suppress(OSError):  # something else lies in it by now
+                Path(folder).rmdir()
         record.is_undone = True
         self._save(record)
-        return record
+
+    def find(self, name: str) -> Record:
+        """The change whose id starts so."""
+        found = [record for record in self.records() if record.id.startswith(name)]
+        if not found:
+            raise NotFound(f"no change {name!r}", "turnlog history")
+        if len(found) > 1:
+            rows = [f"{record.id}  {record.title}" for record in found]
+            raise Ambiguous(f"{name!r} matches {len(found)} changes", rows)
+        return found[0]
+
+    def forget(self, record: Record) -> int:
+        """Delete for good what a change kept; tell how many bytes that frees."""
+        folder = self.folder / record.id
+        kept = [path.stat() for path in folder.iterdir()]
+        shutil.rmtree(folder)
+        # What an undo brought back is the same file in two places.
+        return sum(found.st_size for found in kept if found.st_nlink == 1)
 
     def _chosen(self, name: str | None) -> Record:
         for record in self.records():
@@ -94,15 +153,46 @@ class Journal:
     def _restore(self, record: Record, file: FileRecord) -> None:
         path = Path(file.path)
         if file.before is None:
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
             return
         kept = self.folder / record.id / file.before
-        if path.exists():
-            replace_file(path, chunks_of(kept))
-            shutil.copymode(kept, path)
+        make_folders(path.parent)
+        place = path.resolve()
+        folder = Path(tempfile.mkdtemp(prefix=STAGE, dir=place.parent))
+        beside = folder / place.name
+        if _has_grown(file):
+            shutil.copy2(kept, beside)
+            _append(beside, chunks_of(path, start=file.log_size or 0))
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(kept, path)
+            _keep(kept, beside)
+        beside.replace(place)
+        # A link to the very file that is there already stays where it is.
+        shutil.rmtree(folder)
+
+    def _require_known(self, record: Record, file: FileRecord) -> None:
+        """Refuse to throw away what was written since; a crash may have left what was before."""
+        path = Path(file.path)
+        now = hash_of(path) if path.exists() else None
+        if now != file.after and not _has_grown(file):
+            kept = self.folder / record.id / file.before if file.before else None
+            if now != (hash_of(kept) if kept else None):
+                raise Conflict(f"{path} has changed since {record.title}", "turnlog history")
+
+    def _keep_file(
+        self, record: Record, number: int, path: Path, ready: Path | None, is_log: bool
+    ) -> FileRecord:
+        before = f"{number}" if path.exists() else None
+        if before:
+            _keep(path, self.folder / record.id / before)
+        size = ready.stat().st_size if ready and is_log else None
+        return FileRecord(str(path), before, hash_of(ready) if ready else None, size)
+
+    def _clear_unfinished(self) -> None:
+        """Remove what changes kept that were never made: a crash came before they were noted."""
+        for folder in self.folder.glob("*"):
+            if not (folder / "record.json").exists() and _is_abandoned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _save(self, record: Record) -> None:
         path = self.folder / record.id / "record.json"
@@ -112,6 +202,7 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+        sync_folder(path.parent)
 
     def _load(self, path: Path) -> Record:
         fields = json.loads(path.read_text("utf-8"))
@@ -119,31 +210,67 @@ class Journal:
         return Record(files=files, **fields)
 
 
-def hash_of(path: Path) -> str:
-    """The hash of a file's content."""
+def hash_of(path: Path, size: int | None = None) -> str:
+    """The hash of a file's content, or of its first bytes."""
     digest = hashlib.sha256()
-    for chunk in chunks_of(path):
+    for chunk in chunks_of(path, size):
         digest.update(chunk)
     return digest.hexdigest()
 
 
-def _require_untouched(record: Record, file: FileRecord) -> None:
+def chunks_of(path: Path, size: int | None = None, start: int = 0) -> Iterator[bytes]:
+    """The bytes of a file, or the first of them, or those from a place on."""
+    with path.open("rb") as file:
+        file.seek(start)
+        while chunk := file.read(CHUNK if size is None else min(CHUNK, size - file.tell())):
+            yield chunk
+
+
+def clear_abandoned(folder: Path) -> None:
+    """Remove what a crash left beside the files of a folder."""
+    for left in folder.glob(f"{STAGE}*"):
+        if _is_abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and those that lead to it, none of them open to others."""
+    for each in reversed([folder, *_missing_folders(folder)]):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > ABANDONED
+    except OSError:  # whoever it belonged to has removed it
+        return False
+
+
+def _has_grown(file: FileRecord) -> bool:
+    """Whether a log is as a change left it, but for what was appended to it since."""
     path = Path(file.path)
-    now = hash_of(path) if path.exists() else None
-    if record.is_done and now != file.after:
-        raise Conflict(f"{path} has changed since {record.title}", "turnlog history")
+    if file.log_size is None or not path.exists():
+        return False
+    return path.stat().st_size > file.log_size and hash_of(path, file.log_size) == file.after
+
+
+def _append(path: Path, chunks: Iterable[bytes]) -> None:
+    with path.open("ab") as file:
+        file.writelines(chunks)
+
+
+def _missing_folders(path: Path) -> Iterator[Path]:
+    return (folder for folder in path.parents if not folder.exists())
+
+
+def _folders_below(folder: Path) -> Iterator[Path]:
+    """A folder, if it is there, and all folders in it."""
+    return (Path(path) for path, _, _ in os.walk(folder))
 
 
 def _keep(path: Path, copy: Path) -> None:
-    """Keep a file as it is: by a link where that is possible, as a swap leaves it alone."""
+    """Keep a file as it is, or bring it back: by a link if it can be, as a swap leaves it alone."""
     try:
         os.link(path, copy)
     except OSError:
         shutil.copy2(path, copy)
-
-
-def chunks_of(path: Path) -> Iterator[bytes]:
-    """The content of a file, a piece at a time."""
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            yield chunk

@@ -9,11 +9,15 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from turnlog.conversation.log import Log
-from turnlog.conversation.nodes import BoundaryNode, Node
-from turnlog.format.decode import values_of
+from turnlog.conversation.nodes import BoundaryNode, ChainNode, Node
+from turnlog.edit.effect import Tally
+from turnlog.format.decode import Piece, split_values
 from turnlog.format.fields import is_object
 from turnlog.format.jsonl import Line, read_lines
 
@@ -34,14 +38,29 @@ class Plan:
     log: Log
     dropped: set[int] = field(default_factory=set[int])
     rewrites: dict[int, list[Rewrite]] = field(default_factory=dict[int, list[Rewrite]])
+    everywhere: list[Rewrite] = field(default_factory=list[Rewrite])
+    """Rewrites of every entry, after its own."""
     added: dict[int, list[Fields]] = field(default_factory=dict[int, list[Fields]])
     """New entries, behind the entry of an index; -1 for the start of the file."""
     ids: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     """New ids for old ones, wherever they stand; None for an entry that is gone without heir."""
+    dropped_lines: set[int] = field(default_factory=set[int])
+    """Numbers of lines of which all goes that no entry could be read from; entries that stand on
+    one of them get lines of their own."""
+    leaf: int | None = None
+    """The rank of the entry where the only branch that stays is to end."""
+    transcript: Path | None = None
+    """A file that a summary says to read: a clone does not put its own in its place."""
 
     @property
-    def is_empty(self) -> bool:
-        return not (self.dropped or self.rewrites or self.added or self.ids)
+    def tip(self) -> int | None:
+        """The rank of the entry where the conversation will go on."""
+        return self.log.tree.active_leaf if self.leaf is None else self.leaf
+
+    @property
+    def touched(self) -> set[int]:
+        """The indexes of entries that do not simply stay."""
+        return self.dropped | self.rewrites.keys() | self.added.keys()
 
     def drop(self, node: Node) -> None:
         self.dropped.add(node.index)
@@ -56,15 +75,44 @@ class Plan:
 def close_gaps(plan: Plan) -> None:
     """Let what followed on a dropped entry follow on the nearest one before it that stays."""
     tree = plan.log.tree
+    _drop_replaced(plan)
     heirs: dict[int, str | None] = {}
     for rank, node in enumerate(tree.chain):
         if node.index in plan.dropped and node.uuid:
-            plan.ids.setdefault(node.uuid, _heir(plan, rank, heirs))
+            if node.uuid not in plan.ids:
+                plan.ids[node.uuid] = _heir(plan, rank, heirs)
         elif isinstance(node, BoundaryNode) and node.preserved:
             gone = {uuid for uuid in node.preserved.all_uuids or [] if _is_dropped(plan, uuid)}
             gone |= {uuid for uuid in node.preserved.uuids or [] if _is_dropped(plan, uuid)}
             if gone:
-                plan.rewrite(node, partial(_without_preserved, gone=gone))
+                plan.rewrite(node, partial(without_preserved, gone=gone))
+
+
+def main_nodes(log: Log) -> Iterator[ChainNode]:
+    """The entries of the main conversation, with those that a later one of their uuid replaces."""
+    is_agent = all(node.is_sidechain for node in log.tree.chain)
+    for node in log.nodes:
+        if isinstance(node, ChainNode) and (is_agent or not node.is_sidechain):
+            yield node
+
+
+def replaced_nodes(log: Log) -> dict[str | None, list[ChainNode]]:
+    """The entries that a later one replaces, by the uuid that they have in common."""
+    counting = {node.index for node in log.tree.chain}
+    found: dict[str | None, list[ChainNode]] = {}
+    for node in main_nodes(log):
+        if node.index not in counting:
+            found.setdefault(node.uuid, []).append(node)
+    return found
+
+
+def _drop_replaced(plan: Plan) -> None:
+    """Drop with an entry those that it replaced: they would come back in its place."""
+    gone = {node.uuid for node in plan.log.tree.chain if node.index in plan.dropped}
+    replaced = replaced_nodes(plan.log) if gone else {}
+    for uuid in gone & replaced.keys():
+        for node in replaced[uuid]:
+            plan.drop(node)
 
 
 def _is_dropped(plan: Plan, uuid: str) -> bool:
@@ -72,7 +120,7 @@ def _is_dropped(plan: Plan, uuid: str) -> bool:
     return rank is not None and plan.log.tree.chain[rank].index in plan.dropped
 
 
-def _without_preserved(value: Fields, gone: set[str]) -> Fields:
+def without_preserved(value: Fields, gone: set[str]) -> Fields:
     """A compaction's list of what it preserved, without what is gone: no heir takes its place."""
     metadata = dict(value["compactMetadata"])
     kept = dict(metadata["preservedMessages"])
@@ -98,55 +146,88 @@ def _heir(plan: Plan, rank: int, heirs: dict[int, str | None]) -> str | None:
     return found
 
 
-def carry_out(plan: Plan) -> Iterator[bytes]:
-    """The lines of the file as the plan wants it."""
-    nodes = _nodes_by_line(plan.log.nodes)
+def carry_out(plan: Plan, tally: Tally | None = None) -> Iterator[bytes]:
+    """The lines of the file as the plan wants it, counted in a tally on the way."""
+    tally = tally or Tally(plan.log)
+    tally.begin(plan.log)
     swap = swapping(plan.ids)
-    yield from map(_encoded, plan.added.get(-1, []))
-    for number, line in enumerate(read_lines(plan.log.path), 1):
-        held = nodes.get(number, [])
-        if _is_touched(plan, held):
-            for content in _rewritten(plan, line, held):
-                yield swap(content)
+    line = b"\n"
+    for raw in _carried_out(plan, tally):
+        # A last line without its newline stays so, unless something is to follow it.
+        line = swap(raw) if line.endswith(b"\n") else b"\n" + swap(raw)
+        tally.bytes_after += len(line)
+        yield line
+
+
+def _carried_out(plan: Plan, tally: Tally) -> Iterator[bytes]:
+    yield from _added(plan, -1, tally)
+    nodes = iter(plan.log.nodes)
+    node = next(nodes, None)
+    touched = plan.touched
+    for line in read_lines(plan.log.path):
+        held: list[Node] = []
+        while node is not None and node.line == line.number:
+            held.append(node)
+            node = next(nodes, None)
+        if len(held) == 1 and held[0].index in plan.dropped:
+            tally.drop(held[0], line.raw)
+        elif line.number in plan.dropped_lines or _concerns(plan, touched, held):
+            yield from _rewritten(plan, line, held, tally)
         else:
-            yield swap(_whole(line))
+            yield line.raw
+        for each in held:
+            yield from _added(plan, each.index, tally)
 
 
-def _nodes_by_line(nodes: list[Node]) -> dict[int, list[Node]]:
-    found: dict[int, list[Node]] = {}
-    for node in nodes:
-        found.setdefault(node.line, []).append(node)
-    return found
+def _concerns(plan: Plan, touched: set[int], nodes: list[Node]) -> bool:
+    return bool(plan.everywhere and nodes) or any(node.index in touched for node in nodes)
 
 
-def _is_touched(plan: Plan, nodes: list[Node]) -> bool:
-    return any(
-        node.index in plan.dropped or node.index in plan.rewrites or node.index in plan.added
-        for node in nodes
-    )
-
-
-def _rewritten(plan: Plan, line: Line, nodes: list[Node]) -> Iterator[bytes]:
-    values = [value for value in values_of(line) if is_object(value)]
-    if len(values) != len(nodes):  # one of them can be typed, but not be written again
-        yield _whole(line)
+def _rewritten(plan: Plan, line: Line, nodes: list[Node], tally: Tally) -> Iterator[bytes]:
+    """A line with its entries as the plan wants them; others on it keep their bytes."""
+    pieces, rest = split_values(line)
+    is_mended = line.number in plan.dropped_lines
+    if sum(is_object(piece.value) for piece in pieces) != len(nodes):
+        # One of them can be typed, but not be written again.
+        yield line.raw
         return
-    for node, value in zip(nodes, values, strict=True):
-        yield from _one(plan, line, node, value, is_alone=len(nodes) == 1)
-        yield from map(_encoded, plan.added.get(node.index, []))
+    left = iter(nodes)
+    kept: list[bytes] = []
+    for piece in pieces:
+        if is_object(piece.value):
+            kept += _one(plan, next(left), piece, tally)
+        elif not is_mended:
+            kept.append(piece.raw)
+    if is_mended:
+        yield from (raw.rstrip() + b"\n" for raw in kept)
+    elif kept == [piece.raw for piece in pieces]:
+        yield line.raw
+    elif kept:
+        # What cannot be read goes with an entry of its line that goes.
+        is_rest = rest and len(kept) == len(pieces)
+        yield b" ".join([*kept, rest] if is_rest else kept).rstrip() + b"\n"
 
 
-def _one(plan: Plan, line: Line, node: Node, value: Fields, is_alone: bool) -> Iterator[bytes]:
+def _one(plan: Plan, node: Node, piece: Piece, tally: Tally) -> Iterator[bytes]:
     if node.index in plan.dropped:
+        tally.drop(node, piece.raw)
         return
-    rewrites = plan.rewrites.get(node.index, [])
-    if not rewrites and is_alone:
-        yield _whole(line)
-        return
-    kept = value
-    for how in rewrites:
+    kept = piece.value
+    for how in [*plan.rewrites.get(node.index, []), *plan.everywhere]:
         kept = how(kept)
-    yield _whole(line) if kept is value and is_alone else _encoded(kept)
+    if kept is piece.value:
+        yield piece.raw
+        return
+    new = encoded(kept)
+    tally.rewrite(node, piece.raw, new)
+    yield new
+
+
+def _added(plan: Plan, index: int, tally: Tally) -> Iterator[bytes]:
+    for entry in plan.added.get(index, []):
+        raw = encoded(entry) + b"\n"
+        tally.add(raw)
+        yield raw
 
 
 def swapping(ids: dict[str, str | None]) -> Callable[[bytes], bytes]:
@@ -154,7 +235,7 @@ def swapping(ids: dict[str, str | None]) -> Callable[[bytes], bytes]:
     if not ids:
         return lambda raw: raw
     known = {old.encode(): _quoted(new) for old, new in ids.items()}
-    are_uuids = all(re.fullmatch(UUID, old) for old in known)
+    are_uuids = all(map(re.compile(UUID).fullmatch, known))
     pattern = QUOTED_UUID if are_uuids else QUOTED
     return lambda raw: pattern.sub(lambda found: known.get(found[1], found[0]), raw)
 
@@ -163,12 +244,9 @@ def _quoted(name: str | None) -> bytes:
     return b"null" if name is None else f'"{name}"'.encode()
 
 
-def _encoded(value: Fields) -> bytes:
+def encoded(value: Fields) -> bytes:
+    """An entry as JSON, on one line."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        return msgspec.json.encode(value)
     except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8
-        return json.dumps(value, separators=(",", ":")).encode() + b"\n"
-
-
-def _whole(line: Line) -> bytes:
-    return line.raw if line.is_whole else line.raw + b"\n"
+        return json.dumps(value, separators=(",", ":")).encode()

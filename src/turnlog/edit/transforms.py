@@ -4,14 +4,16 @@ A transform that spares the last turns counts only turns that have what it takes
 applying it again takes away no more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.session import Session
-from turnlog.edit.plan import Fields, Plan
+from turnlog.conversation.tree import can_be_tip
+from turnlog.edit.plan import Fields, Plan, main_nodes, replaced_nodes
 from turnlog.format.fields import is_array, is_object
 from turnlog.format.timestamps import parse_timestamp
 
@@ -21,6 +23,10 @@ UNUSED = ("progress", "api-request", "atis-latch", "tools-used", "queue-operatio
 """Kinds that a resume never reads (observed: 2.1.325)."""
 PREVIEW = 200
 """How many characters of a shortened text stay."""
+SHORT = PREVIEW + 40
+"""Characters that no shortened text has more of, so that none is shortened again."""
+ENCODED = frozenset({"data", "base64", "encrypted_content"})
+"""Fields whose texts are of use only as a whole: images, documents."""
 
 Unwanted = Callable[[Fields], bool]
 
@@ -33,32 +39,32 @@ class Choice:
     """Turns at the end that are left alone."""
     larger_than: int = 2000
     """Texts of fewer characters are left alone."""
+    summarise: Callable[[str], str] | None = None
+    """Writes a summary from extracts of a conversation; without it the extracts are the summary."""
+    transcript: Path | None = None
+    """Where all of the conversation stays, to be read by a model that wants details."""
 
 
 def strip_tools(session: Session, plan: Plan, choice: Choice) -> None:
     """Take calls away together with their results, and thinking that led to nothing else."""
+    main = {node.index: node for node in main_nodes(session)}
+    calls = {call.id for call in session.calls if call.use.index in main}
+    orphans = {orphan.call_id for orphan in session.orphans if orphan.result.index in main}
     spared = _spared_calls(session, choice)
-    calls = {call.id for call in session.calls} - spared
-    orphans = {orphan.call_id for orphan in session.orphans}
-    for node in session.tree.chain:
-        if isinstance(node, AssistantNode):
-            _take(plan, node, lambda block: block.get("type") == USE and block.get("id") in calls)
-        elif isinstance(node, UserNode) and node.results:
-            gone = calls | orphans
-            _take(plan, node, lambda b, gone=gone: b.get("tool_use_id") in gone)
-    _drop_lone_thinking(session, plan, calls)
+    take_calls(plan, main.values(), (calls | orphans) - spared)
+    _drop_lone_thinking(session, plan, calls - spared)
 
 
 def strip_thinking(session: Session, plan: Plan, choice: Choice) -> None:
     """Take away what the model thought."""
-    for node in session.tree.chain:
+    for node in main_nodes(session):
         if isinstance(node, AssistantNode) and THINKING & set(node.blocks):
             _take(plan, node, lambda block: block.get("type") in THINKING)
 
 
 def strip_images(session: Session, plan: Plan, choice: Choice) -> None:
     """Put a word in the place of every image."""
-    for node in session.tree.chain:
+    for node in main_nodes(session):
         if (
             isinstance(node, UserNode) and ("image" in node.blocks or node.results)
         ) or node.kind == "attachment/file":
@@ -70,7 +76,7 @@ def stub_results(session: Session, plan: Plan, choice: Choice) -> None:
     spared = _spared_calls(session, choice)
     for node in session.nodes:
         if isinstance(node, UserNode) and any(ref.call_id not in spared for ref in node.results):
-            plan.rewrite(node, lambda value: _with_short_results(value, choice.larger_than))
+            plan.rewrite(node, lambda value: with_short_results(value, choice.larger_than))
 
 
 def strip_progress(session: Session, plan: Plan, choice: Choice) -> None:
@@ -94,35 +100,73 @@ def straighten(session: Session, plan: Plan, choice: Choice) -> None:
     """Make the active branch one chain, each entry later than the one before it.
 
     Clients before 2.1.150 read such a chain whole; of parallel results they follow only one, and
-    they go on at the latest time.
+    they go on at the latest time. What follows on an entry without a uuid cannot name it, and stays
+    as it is.
     """
     before: ChainNode | None = None
-    clock = None
-    for node in session.branch_to(session.tree.active_leaf):
+    replaced = replaced_nodes(session)
+    branch = (n for n in session.branch_to(plan.tip) if n.index not in plan.dropped)
+    for node, stamp in rising(branch):
+        parent = before.uuid if before and node.parent is not None else None
+        for each in (node, *replaced.get(node.uuid, [])):
+            plan.rewrite(each, _relinked(parent, stamp))
+        # Clients up to 2.0.76 lose what is before a progress line in the chain: it hangs beside it.
+        before = node if can_be_tip(node) else before
+
+
+def rising(
+    nodes: Iterable[ChainNode], clock: datetime | None = None
+) -> Iterator[tuple[ChainNode, str | None]]:
+    """Nodes with timestamps each later than the one before, and than a clock; None for no time."""
+    for node in nodes:
         moment = parse_timestamp(node.time)
         if moment and clock and moment <= clock:
             moment = clock + timedelta(milliseconds=1)
         clock = moment or clock
-        parent = before.uuid if before and node.parent is not None else None
-        stamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment else None
-        plan.rewrite(node, _relinked(parent, stamp))
-        before = node
+        yield node, stamp_of(moment) if moment else None
+
+
+def stamp_of(moment: datetime) -> str:
+    """A time as the client writes it."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def take_calls(plan: Plan, nodes: Iterable[ChainNode], calls: set[str]) -> None:
+    """Take away what entries hold of some calls: their uses and their results."""
+    for node in nodes:
+        if isinstance(node, AssistantNode):
+            _take(plan, node, lambda block: block.get("type") == USE and block.get("id") in calls)
+        elif isinstance(node, UserNode) and node.results:
+            _take(plan, node, lambda block: block.get("tool_use_id") in calls)
 
 
 def _spared_calls(session: Session, choice: Choice) -> set[str]:
+    if not choice.keep_last:
+        return set()
     with_calls = [turn for turn in session.turns if turn.calls]
-    spared = with_calls[-choice.keep_last :] if choice.keep_last else []
-    return {call.id for turn in spared for call in turn.calls}
+    return {call.id for turn in with_calls[-choice.keep_last :] for call in turn.calls}
 
 
 def _take(plan: Plan, node: AssistantNode | UserNode, is_unwanted: Unwanted) -> None:
     """Take blocks out of an entry, and drop it if nothing is left."""
-    value = next(plan.log.values([node]))
-    blocks = _content(value)
+    blocks = list(_outlines(node))
     if blocks and all(map(is_unwanted, blocks)):
         plan.drop(node)
     elif any(map(is_unwanted, blocks)):
         plan.rewrite(node, lambda value: _only(value, is_unwanted))
+
+
+def _outlines(node: AssistantNode | UserNode) -> Iterator[Fields]:
+    """The blocks of an entry as far as its node knows them: types and ids."""
+    calls = iter(node.calls if isinstance(node, AssistantNode) else ())
+    results = iter(node.results if isinstance(node, UserNode) else ())
+    for kind in node.blocks:
+        if kind == USE and isinstance(node, AssistantNode):
+            yield {"type": kind, "id": next(calls).id}
+        elif kind == RESULT and isinstance(node, UserNode):
+            yield {"type": kind, "tool_use_id": next(results).call_id}
+        else:
+            yield {"type": kind}
 
 
 def _drop_lone_thinking(session: Session, plan: Plan, calls: set[str]) -> None:
@@ -136,18 +180,23 @@ def _drop_lone_thinking(session: Session, plan: Plan, calls: set[str]) -> None:
                     plan.drop(node)
 
 
-def _content(value: Fields) -> list[Fields]:
+def blocks_of(value: Fields) -> list[Fields]:
+    """The blocks of an entry; some exporters write them without the message around them."""
     message = value.get("message")
-    content = message.get("content") if is_object(message) else None
+    content = message.get("content") if is_object(message) else message or value.get("content")
     return [block for block in content if is_object(block)] if is_array(content) else []
 
 
-def _with_content(value: Fields, blocks: list[Any]) -> Fields:
-    return value | {"message": value["message"] | {"content": blocks}}
+def with_blocks(value: Fields, blocks: list[Any]) -> Fields:
+    """An entry that has other blocks."""
+    message = value.get("message")
+    if is_object(message):
+        return value | {"message": message | {"content": blocks}}
+    return value | {"message" if is_array(message) else "content": blocks}
 
 
 def _only(value: Fields, is_unwanted: Unwanted) -> Fields:
-    return _with_content(value, [block for block in _content(value) if not is_unwanted(block)])
+    return with_blocks(value, [block for block in blocks_of(value) if not is_unwanted(block)])
 
 
 def _without_images(value: Fields) -> Fields:
@@ -166,33 +215,36 @@ def _replace_images(value: Any) -> Any:
     return kept | {"base64": ""} if isinstance(kept.get("base64"), str) else kept
 
 
-def _with_short_results(value: Fields, limit: int) -> Fields:
+def with_short_results(value: Fields, limit: int) -> Fields:
+    """An entry whose results have no text of more characters than a limit."""
     blocks = [
         block | {"content": _shortened(block.get("content"), limit)}
         if block.get("type") == RESULT and "content" in block
         else block
-        for block in _content(value)
+        for block in blocks_of(value)
     ]
-    changed = _with_content(value, blocks)
+    changed = with_blocks(value, blocks)
     if "toolUseResult" in value:
         changed["toolUseResult"] = _shortened(value["toolUseResult"], limit)
     return changed if changed != value else value
 
 
 def _shortened(value: Any, limit: int) -> Any:
-    if isinstance(value, str) and len(value) > limit:
+    if isinstance(value, str) and len(value) > max(limit, SHORT):
         return f"{value[:PREVIEW]}\n[{len(value) - PREVIEW:,} characters removed]"
     if is_array(value):
         return [_shortened(each, limit) for each in value]
     if is_object(value):
-        return {key: _shortened(held, limit) for key, held in value.items()}
+        return {
+            key: held if key in ENCODED else _shortened(held, limit) for key, held in value.items()
+        }
     return value
 
 
 def _relinked(parent: str | None, stamp: str | None) -> Callable[[Fields], Fields]:
     def relink(value: Fields) -> Fields:
         changes: Fields = {}
-        if value.get("parentUuid") != parent and value.get("parentUuid") is not None:
+        if parent and value.get("parentUuid") not in (parent, None):
             changes["parentUuid"] = parent
         if stamp and parse_timestamp(value.get("timestamp")) != parse_timestamp(stamp):
             changes["timestamp"] = stamp

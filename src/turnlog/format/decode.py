@@ -41,6 +41,13 @@ class Decoded(Struct, frozen=True):
     """Dotted names of known fields whose values have an unexpected type."""
 
 
+class Piece(NamedTuple):
+    """A JSON value, and its bytes."""
+
+    value: Any
+    raw: bytes
+
+
 class _Head(SnakeView):
     type: Text = UNSET
     subtype: Text = UNSET
@@ -74,10 +81,18 @@ def decode_line(line: Line) -> Decoded:
 
 def values_of(line: Line) -> list[Any]:
     """The JSON values on a line, untyped; usually one object."""
+    return [piece.value for piece in split_values(line)[0]]
+
+
+def split_values(line: Line) -> tuple[list[Piece], bytes]:
+    """The JSON values on a line, and what stands behind the last that could be read."""
     try:
-        return [_decode_any(line.raw)]
+        return [Piece(_decode_any(line.raw), line.raw)], b""
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _values(_text(line.raw, []), line.is_whole, [])
+        text = _text(line.raw, [])
+        spans, rest = _spans(text, line.is_whole, [])
+        pieces = [Piece(value, text[start:end].encode()) for value, start, end in spans]
+        return pieces, text[rest:].rstrip().encode()
 
 
 def _decode_sound(raw: bytes) -> Decoded:
@@ -122,7 +137,8 @@ def _entry(fields: dict[str, Any], misfits: list[str]) -> Entry:
 def _decode_unsound(line: Line) -> Decoded:
     problems: list[str] = []
     misfits: list[str] = []
-    values = _values(_text(line.raw, problems), line.is_whole, problems)
+    spans, _ = _spans(_text(line.raw, problems), line.is_whole, problems)
+    values = [value for value, _, _ in spans]
     objects = [value for value in values if is_object(value)]
     if len(objects) < len(values):
         problems.append("JSON, but not an object")
@@ -150,19 +166,21 @@ def _text(raw: bytes, problems: list[str]) -> str:
         return raw.decode(errors="replace")
 
 
-def _values(text: str, is_whole: bool, problems: list[str]) -> list[Any]:
-    """Every JSON value on the line; what follows the last good one is a problem."""
-    values: list[Any] = []
+def _spans(
+    text: str, is_whole: bool, problems: list[str]
+) -> tuple[list[tuple[Any, int, int]], int]:
+    """Every JSON value on a line and where it stands, and where the rest begins: a problem."""
+    spans: list[tuple[Any, int, int]] = []
     position = _skip_space(text, 0)
     while position < len(text):
         try:
-            value, position = _value_decoder.raw_decode(text, position)
+            value, end = _value_decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             problems.append(_reason(error, is_whole))
             break
-        values.append(value)
-        position = _skip_space(text, position)
-    return values
+        spans.append((value, position, end))
+        position = _skip_space(text, end)
+    return spans, position
 
 
 def _skip_space(text: str, position: int) -> int:

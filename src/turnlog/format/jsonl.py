@@ -133,7 +133,19 @@ def replace_file(path: Path, chunks: Iterable[bytes], expected: FileState | None
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
+
+
+def swap_in(path: Path, ready: Path, expected: FileState) -> None:
+    """Put a finished file in the place of one that is as it was read, with its mode and time."""
+    path = path.resolve(strict=True)
+    with _lock(path, os.O_RDWR) as old:
+        found = os.fstat(old)
+        ready.chmod(stat.S_IMODE(found.st_mode))
+        os.utime(ready, ns=(found.st_atime_ns, found.st_mtime_ns))
+        _require_state(path, expected)
+        ready.replace(path)
+        sync_folder(path.parent)
 
 
 def _fill(descriptor: int, chunks: Iterable[bytes], mode: int) -> None:
@@ -183,7 +195,8 @@ def _write_all(descriptor: int, payload: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Let the names in a folder outlast a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

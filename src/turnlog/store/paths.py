@@ -45,6 +45,16 @@ class Store:
         return self.root / "plans"
 
     @property
+    def pastes(self) -> Path:
+        """Long texts that were pasted into prompts: `<hash>.txt` (2.1.29 on)."""
+        return self.root / "paste-cache"
+
+    @property
+    def logs(self) -> Path:
+        """What the client notes for itself of a session: `<session>.txt`."""
+        return self.root / "debug"
+
+    @property
     def settings(self) -> Path:
         return self.root / "settings.json"
 
@@ -114,6 +124,12 @@ def subagent_meta(subagent: Path) -> Path:
 def nested_subagents(session: Path) -> list[Path]:
     """The files of a session's sub-agents in its own folder, workflows included."""
     return sorted(subagents_folder(session).rglob("agent-*.jsonl"))
+
+
+def project_notes(project: Path) -> list[Path]:
+    """What sessions of a project share: the model's notes, and a list of sessions (to 2.1.30)."""
+    index = project / "sessions-index.json"
+    return [*sorted((project / "memory").rglob("*.md")), *([index] if index.is_file() else [])]
 
 
 def adjacent_subagents(project: Path) -> list[Path]:

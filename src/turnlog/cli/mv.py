@@ -1,0 +1,83 @@
+"""turnlog mv: sessions taken along when their project's directory was moved or renamed."""
+
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import click
+
+from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.editing import open_journal, print_undo
+from turnlog.cli.output import counted, echo_json, plain, size
+from turnlog.cli.sessions import own_file
+from turnlog.edit.apply import apply_changes, require_idle
+from turnlog.edit.journal import Record
+from turnlog.edit.move import Move, move_project, move_session
+from turnlog.errors import NotFound
+from turnlog.store.paths import Store
+
+
+@click.command("mv")
+@click.argument("source", metavar="SESSION|OLD", shell_complete=complete_session)
+@click.argument("new", type=click.Path())
+@click.option("--project", is_flag=True, help="Move all sessions of OLD and of directories below.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@json_option
+@click.pass_obj
+def command(
+    store: Store, source: str, new: str, project: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Make SESSION one of the directory NEW, so that it goes on there.
+
+    With --project, OLD is the directory that a project had before it was moved or renamed: all its
+    sessions follow, its memory and its prompts in the history too. What was said in them stays as
+    it was. `turnlog undo` brings everything back.
+    """
+    target = Path(new).resolve()
+    if not target.is_dir():
+        raise NotFound(f"{target} is no directory", f"mkdir -p {quote(new)}")
+    if project:
+        move = move_project(store, source, str(target))
+    else:
+        move = move_session(store, own_file(store, source), str(target))
+    record = None if dry_run else _carry_out(store, move)
+    if as_json:
+        echo_json(_as_json(move, record))
+    else:
+        _tell(move, record, dry_run)
+
+
+def _carry_out(store: Store, move: Move) -> Record | None:
+    require_idle(store, *(moved.session for moved in move.sessions))
+    ids = [moved.session.stem for moved in move.sessions]
+    what = ids[0] if len(ids) == 1 else f"{len(ids)} sessions of {move.relocation.old}"
+    title = f"move of {what} to {move.relocation.new}"
+    return apply_changes(open_journal(), title, move.changes, clearing=move.clearing)
+
+
+def _tell(move: Move, record: Record | None, dry_run: bool) -> None:
+    if not (record or dry_run):
+        click.echo(f"Nothing to move: all is in {plain(move.relocation.new)} already")
+        return
+    verb = "Would move" if dry_run else "Moved"
+    click.echo(f"{verb} {counted(len(move.sessions), 'session')} to {plain(move.relocation.new)}")
+    for moved in move.sessions:
+        click.echo(f"  {moved.session.stem}  " + plain(f"{moved.old or '?'} → {moved.new}"))
+    files = f"{counted(len(move.sizes), 'file')}, {size(sum(move.sizes))}"
+    click.echo(f"  {files}, {counted(move.prompts, 'prompt')} of the history")
+    print_undo(record)
+
+
+def _as_json(move: Move, record: Record | None) -> dict[str, Any]:
+    return {
+        "old": move.relocation.old,
+        "new": move.relocation.new,
+        "sessions": [
+            {"id": moved.session.stem, "old": moved.old, "new": moved.new}
+            for moved in move.sessions
+        ],
+        "files": len(move.sizes),
+        "bytes": sum(move.sizes),
+        "prompts": move.prompts,
+        "change": record.id if record else None,
+    }

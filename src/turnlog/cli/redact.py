@@ -1,0 +1,277 @@
+"""turnlog redact: placeholders for secrets in all files of sessions."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.editing import open_journal
+from turnlog.cli.output import counted, dim, echo_json, fit, plain, progress_bar
+from turnlog.cli.sessions import own_file
+from turnlog.edit.apply import require_idle
+from turnlog.edit.finder import Finder
+from turnlog.edit.journal import Journal, Record
+from turnlog.edit.redact import (
+    Group,
+    earlier_changes,
+    find_all,
+    find_left,
+    fixed_matches,
+    replace_all,
+    session_group,
+    store_groups,
+)
+from turnlog.edit.redacted import Find, Noted, Part
+from turnlog.errors import TurnlogError, UsageError
+from turnlog.secrets import placeholder_for
+from turnlog.store.paths import Store
+
+PASSES = 3
+"""How often all is read: to find, to find again with what is known, to see that nothing is left."""
+MANY = 5
+"""How many changes are named one by one."""
+PLACES = {
+    "file-history": "file backups",
+    "paste-cache": "pasted texts",
+    "history.jsonl": "prompt history",
+    "debug": "debug logs",
+}
+
+
+@dataclass
+class Outcome:
+    """What was done."""
+
+    found: Noted
+    finder: Finder
+    records: list[Record] = field(default_factory=list[Record])
+    earlier: list[Record] = field(default_factory=list[Record])
+    left: list[Find] = field(default_factory=list[Find])
+    fixed: Counter[str] = field(default_factory=Counter[str])
+    refused: list[str] = field(default_factory=list[str])
+
+
+@click.command("redact")
+@click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
+@click.option("--all", "every", is_flag=True, help="All sessions, and all that they share.")
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="REGEX",
+    help="Replace what matches as well: its first group, if it has one.",
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what would be replaced.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    sessions: tuple[str, ...],
+    every: bool,
+    also: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Replace the secrets in each SESSION by placeholders.
+
+    In all its files: the conversation, sub-agents, large outputs, backups of files, to-do lists,
+    plans, task outputs, the history of prompts. A secret found once is replaced wherever it stands,
+    and the same one has the same placeholder everywhere. All is looked through again afterwards:
+    exits with 1 if something is left.
+
+    `turnlog undo` brings the secrets back, until `turnlog forget` deletes what it would need.
+    """
+    store: Store = ctx.obj
+    if bool(sessions) == every:
+        raise click.UsageError("name sessions, or redact --all", ctx)
+    patterns = [_compiled(text) for text in also]
+    paths = list(dict.fromkeys(own_file(store, text) for text in sessions))
+    outcome = _redact(store, paths, patterns, dry_run)
+    if as_json:
+        echo_json(_as_json(store, outcome, dry_run))
+    elif dry_run:
+        _print_finds(store, outcome)
+    else:
+        _print(store, outcome)
+    if outcome.left:
+        ctx.exit(1)
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(f"{text!r} is no pattern: {error}", "turnlog redact --help") from error
+
+
+def _redact(
+    store: Store, sessions: list[Path], also: list[re.Pattern[str]], dry_run: bool
+) -> Outcome:
+    groups = _groups(store, sessions)
+    parts = _parts(groups)
+    with progress_bar(PASSES * sum(part.path.stat().st_size for part in parts), "redacting") as bar:
+        outcome = Outcome(*find_all(parts, also, bar.update))
+        if dry_run or not outcome.found.finds:
+            return outcome
+        journal = open_journal()
+        outcome.earlier = earlier_changes(journal, groups)
+        _replace(journal, store, groups, outcome, must_be_idle=bool(sessions))
+        parts = _parts(_groups(store, sessions))
+        outcome.left = find_left(parts, outcome.finder, bar.update)
+        outcome.fixed = fixed_matches(parts, outcome.finder)
+    return outcome
+
+
+def _groups(store: Store, sessions: list[Path]) -> list[Group]:
+    return [session_group(store, path) for path in sessions] or store_groups(store)
+
+
+def _parts(groups: list[Group]) -> list[Part]:
+    return list(dict.fromkeys(part for group in groups for part in group.parts))
+
+
+def _replace(
+    journal: Journal, store: Store, groups: list[Group], outcome: Outcome, must_be_idle: bool
+) -> None:
+    touched = {find.path for find in outcome.found.finds}
+    wanted = [group for group in groups if any(part.path in touched for part in group.parts)]
+    if must_be_idle:
+        for group in wanted:
+            _require_idle(store, group)
+    for group in wanted:
+        try:
+            _require_idle(store, group)
+            record = replace_all(journal, store, group, outcome.finder, touched)
+            outcome.records += [record] if record else []
+        except TurnlogError as error:
+            if must_be_idle:
+                raise
+            outcome.refused.append(error.message)
+
+
+def _require_idle(store: Store, group: Group) -> None:
+    for path in group.sessions:
+        require_idle(store, path)
+
+
+def place_of(store: Store, path: Path) -> str:
+    """What a file is, in a word or two.
+
+    >>> store = Store(Path("/s"))
+    >>> place_of(store, Path("/s/projects/p/id.jsonl")), place_of(store, Path("/s/plans/a.md"))
+    ('transcript', 'plans')
+    """
+    if not path.is_relative_to(store.root):
+        return "task outputs"
+    first, *rest = path.relative_to(store.root).parts
+    if first != "projects":
+        return PLACES.get(first, first)
+    if path.name.startswith("agent-"):
+        return "sub-agents"
+    if len(rest) == 2:
+        return "transcript" if path.suffix == ".jsonl" else "project notes"
+    return rest[1] if rest[1] == "memory" else rest[2].replace("-", " ")
+
+
+def _print(store: Store, outcome: Outcome) -> None:
+    if not outcome.found.finds:
+        click.echo("no secrets found")
+        return
+    left = f"{len(outcome.left)} left" if outcome.left else "none left"
+    click.echo(f"{_summary(outcome.found.finds)} replaced; rescanned: {left}")
+    _print_table(store, outcome.found.finds)
+    _print_left(store, outcome)
+    _print_kept(outcome)
+
+
+def _print_finds(store: Store, outcome: Outcome) -> None:
+    """Print each place of something that would be replaced, without telling what it is."""
+    if not outcome.found.finds:
+        click.echo("no secrets found")
+        return
+    rows = Counter((f.path, f.line, placeholder_for(f.kind, f.value)) for f in outcome.found.finds)
+    for (path, line, placeholder), count in rows.items():
+        times = dim(f"  {count} times") if count > 1 else ""
+        click.echo(f"{placeholder}  {_short(store, path)}:{line}{times}")
+    for find in outcome.found.stuck:
+        click.echo(_left(store, find))
+    click.echo(f"{_summary(outcome.found.finds)} would be replaced")
+
+
+def _print_table(store: Store, finds: Iterable[Find]) -> None:
+    places: dict[str, Counter[str]] = {}
+    for find in finds:
+        places.setdefault(find.kind, Counter())[place_of(store, find.path)] += 1
+    for kind, counts in sorted(places.items()):
+        where = ", ".join(f"{place} {count}" for place, count in counts.most_common())
+        click.echo(f"  {fit(kind, 31)}{counts.total():>6}  {dim(where)}")
+
+
+def _print_left(store: Store, outcome: Outcome) -> None:
+    for message in outcome.refused:
+        click.echo(f"left alone: {plain(message)}")
+    for find in outcome.left:
+        click.echo(_left(store, find))
+    if outcome.fixed:
+        fields = ", ".join(f"{name} {count}" for name, count in outcome.fixed.most_common())
+        click.echo(f"left as they are, as the session hangs on them: {fields}")
+
+
+def _print_kept(outcome: Outcome) -> None:
+    ids = [record.id for record in outcome.records]
+    if not ids:
+        return
+    undo = f"turnlog undo {ids[0]}" if len(ids) == 1 else f"{len(ids)} changes: turnlog history"
+    click.echo(f"  {undo}")
+    click.echo(f"turnlog keeps the originals for an undo; for good: {_forget(ids)}")
+    if outcome.earlier:
+        names = [record.id for record in outcome.earlier]
+        click.echo(f"Earlier changes keep copies of the same files: {_forget(names)}")
+
+
+def _forget(ids: list[str]) -> str:
+    return f"turnlog forget {' '.join(ids) if len(ids) <= MANY else '--all'}"
+
+
+def _summary(finds: list[Find]) -> str:
+    kinds = counted(len({find.kind for find in finds}), "kind")
+    secrets = counted(len({find.value for find in finds}), "secret")
+    return f"{secrets} ({kinds}) in {counted(len({find.path for find in finds}), 'file')}"
+
+
+def _left(store: Store, find: Find) -> str:
+    line = f":{find.line}" if find.line else ", which is no text"
+    return f"left: {placeholder_for(find.kind, find.value)} in {_short(store, find.path)}{line}"
+
+
+def _short(store: Store, path: Path) -> str:
+    return plain(str(path.relative_to(store.root) if path.is_relative_to(store.root) else path))
+
+
+def _as_json(store: Store, outcome: Outcome, dry_run: bool) -> dict[str, Any]:
+    kinds: dict[str, Counter[str]] = {}
+    files: dict[Path, Counter[str]] = {}
+    for find in outcome.found.finds:
+        kinds.setdefault(find.kind, Counter())[place_of(store, find.path)] += 1
+        files.setdefault(find.path, Counter())[find.kind] += 1
+    return {
+        "secrets": len({find.value for find in outcome.found.finds}),
+        "kinds": kinds,
+        "files": [{"path": path, "kinds": counts} for path, counts in files.items()],
+        "finds": [_find_as_json(find) for find in outcome.found.finds],
+        "left": [_find_as_json(f) for f in (outcome.found.stuck if dry_run else outcome.left)],
+        "left_in_fields": outcome.fixed,
+        "refused": outcome.refused,
+        "changes": [record.id for record in outcome.records],
+        "earlier_changes": [record.id for record in outcome.earlier],
+        "done": not dry_run,
+    }
+
+
+def _find_as_json(find: Find) -> dict[str, Any]:
+    placeholder = placeholder_for(find.kind, find.value)
+    return {"path": find.path, "line": find.line, "kind": find.kind, "placeholder": placeholder}

@@ -1,0 +1,33 @@
+"""turnlog rename: gives a session a title."""
+
+import click
+
+from turnlog.cli.arguments import json_option, session_argument
+from turnlog.cli.editing import open_journal, print_undo
+from turnlog.cli.output import echo_json
+from turnlog.cli.sessions import own_file
+from turnlog.edit.apply import apply_changes, require_idle
+from turnlog.edit.title import clean_title, rename_session
+from turnlog.store.paths import Store
+
+
+@click.command("rename")
+@session_argument
+@click.argument("title")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@json_option
+@click.pass_obj
+def command(store: Store, session: str, title: str, dry_run: bool, as_json: bool) -> None:
+    """Call SESSION by TITLE, as /rename does: in turnlog, and in the picker of the client."""
+    title = clean_title(title)
+    path = own_file(store, session)
+    record = None
+    if not dry_run:
+        require_idle(store, path)
+        changes = rename_session(path, title)
+        record = apply_changes(open_journal(), f"rename of {path.stem} to {title!r}", changes)
+    if as_json:
+        echo_json({"id": path.stem, "title": title, "change": record.id if record else None})
+        return
+    click.echo(f"{'Would rename' if dry_run else 'Renamed'} {path.stem} to {title}")
+    print_undo(record)

@@ -1,0 +1,56 @@
+"""turnlog rm: removes sessions, with all that belongs to them."""
+
+from typing import Any
+
+import click
+
+from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.editing import open_journal, print_undo
+from turnlog.cli.output import counted, echo_json, plain, size
+from turnlog.cli.sessions import own_file
+from turnlog.edit.apply import apply_changes, require_idle
+from turnlog.edit.journal import Record
+from turnlog.edit.remove import Removal, remove_sessions
+from turnlog.store.catalog import describe, locate_session
+from turnlog.store.paths import Store
+
+
+@click.command("rm")
+@click.argument("sessions", nargs=-1, required=True, shell_complete=complete_session)
+@click.option("--history", is_flag=True, help="Remove their prompts from the history as well.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@json_option
+@click.pass_obj
+def command(
+    store: Store, sessions: tuple[str, ...], history: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Remove SESSIONS: sub-agents, large outputs, backups of files and to-do lists go along.
+
+    turnlog keeps all of it: `turnlog undo` brings it back.
+    """
+    paths = list(dict.fromkeys(own_file(store, session) for session in sessions))
+    titles = [plain(describe(locate_session(path)).title) for path in paths]
+    removal = remove_sessions(store, paths, history)
+    record = None
+    if not dry_run:
+        require_idle(store, *paths)
+        title = f"removal of {paths[0].stem if len(paths) == 1 else f'{len(paths)} sessions'}"
+        record = apply_changes(open_journal(), title, removal.changes, clearing=removal.clearing)
+    if as_json:
+        echo_json(_as_json(removal, record))
+        return
+    for path, title in zip(paths, titles, strict=True):
+        click.echo(f"{'Would remove' if dry_run else 'Removed'} {path.stem}  {title}".rstrip())
+    files = f"{counted(len(removal.sizes), 'file')}, {size(sum(removal.sizes))}"
+    click.echo(f"  {files}, {counted(removal.prompts, 'prompt')} of the history")
+    print_undo(record)
+
+
+def _as_json(removal: Removal, record: Record | None) -> dict[str, Any]:
+    return {
+        "sessions": [path.stem for path in removal.sessions],
+        "files": [change.path for change in removal.leaving],
+        "bytes": sum(removal.sizes),
+        "prompts": removal.prompts,
+        "change": record.id if record else None,
+    }

@@ -1,0 +1,179 @@
+"""Older turns replaced by a summary, as a compaction of the client does.
+
+What is sent since the last compaction is what counts: what lies before it, and on other branches,
+is dropped. The turns that stay follow on the summary as one chain with rising times, which every
+client reads whole.
+"""
+
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from turnlog.conversation.branch import since_compaction
+from turnlog.conversation.nodes import AssistantNode, ChainNode, TipNode, UserNode
+from turnlog.conversation.session import Session
+from turnlog.conversation.tree import TIP_TYPES, grow_tree
+from turnlog.conversation.turns import split_turns
+from turnlog.edit.plan import Fields, Plan, Rewrite, main_nodes
+from turnlog.edit.summary import (
+    boundary_entry,
+    common_fields,
+    summary_entry,
+    summary_text,
+    title_of,
+    tokens_at,
+)
+from turnlog.edit.transforms import Choice, rising, take_calls
+from turnlog.format.fields import given
+from turnlog.format.state import FileHistoryDelta, FileHistorySnapshot, Summary
+from turnlog.format.timestamps import parse_timestamp
+
+KNOWN = TIP_TYPES | {"progress"}
+"""Types of the chain that turnlog knows; entries of others stay where they are."""
+PASSING = ("api-request", "queue-operation")
+"""Kinds without a uuid that belong to the turns they stand among, and that no resume reads."""
+OWNED = ("summary", "file-history-snapshot", "file-history-delta")
+"""Kinds without a uuid that name the entry they belong to."""
+TICK = timedelta(milliseconds=1)
+
+
+def compress(session: Session, plan: Plan, choice: Choice) -> None:
+    """Put a summary in the place of all but the last turns.
+
+    Nothing is done where there is nothing to put it in the place of, or only another summary.
+    """
+    sent = [] if plan.tip is None else since_compaction(session.tree, plan.tip)
+    left = [node for node in sent if node.index not in plan.dropped]
+    turns = split_turns(left, session.messages, session.calls)
+    older = turns[: max(0, len(turns) - choice.keep_last)]
+    first = turns[len(older)].nodes[0] if len(older) < len(turns) else None
+    place = sent.index(first) if first else len(sent)
+    before, after = sent[:place], sent[place:]
+    text = summary_text(session, older, before, choice) if older else None
+    if text is None or plan.tip is None:
+        return
+    plan.transcript = choice.transcript
+    names = str(uuid.uuid4()), str(uuid.uuid4())
+    time = _time_behind(before, after) or datetime.fromtimestamp(session.state.mtime_ns / 1e9, UTC)
+    take_calls(plan, after, _torn_calls(before, after))
+    leaf = _chain(plan, after, names[1], time + TICK)
+    _drop_all_else(session, plan, after, names[1])
+    common = common_fields(session, sent)
+    behind = min((node.index for node in after), default=before[-1].index + 1) - 1
+    plan.add_after(behind, boundary_entry(common, names[0], time, tokens_at(sent)))
+    plan.add_after(behind, summary_entry(common, names[1], time + TICK, names[0], text))
+    # The client's picker looks for titles at the end of the file.
+    title = {"type": "summary", "summary": title_of(session, plan.tip), "leafUuid": leaf}
+    plan.add_after(len(session.nodes) - 1, title)
+
+
+def _time_behind(before: Sequence[ChainNode], after: Sequence[ChainNode]) -> datetime | None:
+    """A time between those of what goes and of what stays."""
+    last = next(filter(None, (parse_timestamp(node.time) for node in reversed(before))), None)
+    if last:
+        return last + TICK
+    first = next(filter(None, (parse_timestamp(node.time) for node in after)), None)
+    return first - 2 * TICK if first else None
+
+
+def _torn_calls(before: Iterable[ChainNode], after: Iterable[ChainNode]) -> set[str]:
+    """Calls of which one half goes and the other would stay."""
+    (uses, results), (later_uses, later_results) = _call_ids(before), _call_ids(after)
+    return ((uses - later_uses) & later_results) | ((results - later_results) & later_uses)
+
+
+def _call_ids(nodes: Iterable[ChainNode]) -> tuple[set[str], set[str]]:
+    """The ids of calls that are made, and of those that are answered."""
+    uses: set[str] = set()
+    results: set[str] = set()
+    for node in nodes:
+        if isinstance(node, AssistantNode):
+            uses.update(call.id for call in node.calls)
+        elif isinstance(node, UserNode):
+            results.update(ref.call_id for ref in node.results)
+    return uses, results
+
+
+def _chain(plan: Plan, nodes: Sequence[ChainNode], summary: str, clock: datetime) -> str:
+    """Let entries follow on one another, and the first on the summary; give the last one's uuid.
+
+    News of running tools and hooks hangs beside the chain: clients up to 2.0.76 do not know it, and
+    lose what is before it (observed: 1.0.60, 2.0.76).
+    """
+    stay = [n for n in nodes if n.index not in plan.dropped and _type(n) in KNOWN]
+    stamps = {node.index: stamp for node, stamp in rising(stay, clock)}
+    before = summary
+    for node in nodes:
+        if node.index in stamps:
+            name = node.uuid or str(uuid.uuid4())
+            links = {"uuid": name, "parentUuid": before}
+            plan.rewrite(node, _linked(links, stamps[node.index]))
+            before = name if _type(node) in TIP_TYPES else before
+        elif node.uuid and node.index in plan.dropped:
+            plan.ids[node.uuid] = before
+    return before
+
+
+def _type(node: ChainNode) -> str:
+    return node.kind.partition("/")[0]
+
+
+def _linked(links: Fields, stamp: str | None) -> Rewrite:
+    def link(value: Fields) -> Fields:
+        changes = {name: held for name, held in links.items() if value.get(name) != held}
+        if stamp and parse_timestamp(value.get("timestamp")) != parse_timestamp(stamp):
+            changes["timestamp"] = stamp
+        return value | changes if changes else value
+
+    return link
+
+
+def _drop_all_else(session: Session, plan: Plan, after: Sequence[ChainNode], summary: str) -> None:
+    """Drop what is not among the entries that stay, and what belongs to it."""
+    stay = {node.index for node in after}
+    first = min(stay, default=len(session.nodes))
+    main = list(main_nodes(session))
+    gone: set[str] = set()
+    for node in main:
+        if node.index not in stay and _type(node) in KNOWN:
+            plan.drop(node)
+            gone.add(node.uuid or "")
+    gone -= {node.uuid or "" for node in after} | {""}
+    plan.ids.update(dict.fromkeys(gone, summary))
+    _drop_sidechains(session, plan, {node.index for node in main}, first)
+    _drop_notes(session, plan, gone, after[-1].uuid if after else None)
+    for node in session.nodes[:first]:
+        if node.kind.startswith(PASSING):
+            plan.drop(node)
+
+
+def _drop_sidechains(session: Session, plan: Plan, main: set[int], first: int) -> None:
+    """Drop sub-agents inside the file that began before what stays: their calls are gone."""
+    side = [n for n in session.nodes if isinstance(n, ChainNode) and n.index not in main]
+    tree = grow_tree(side)
+    begun = [rank for rank in tree.roots if tree.chain[rank].index < first]
+    gone = {node.uuid for rank in begun for node in tree.below(rank)}
+    for node in side:
+        if node.uuid in gone:
+            plan.drop(node)
+
+
+def _drop_notes(session: Session, plan: Plan, gone: set[str], tip: str | None) -> None:
+    """Drop titles, which are replaced, and what notes something of an entry that is gone."""
+    ranks = session.tree.ranks
+    for node in session.nodes:
+        if isinstance(node, TipNode):
+            is_misleading = node.is_explicit and node.leaf in ranks and node.leaf != tip
+            if node.leaf in gone or is_misleading:
+                plan.drop(node)
+    owned = [node for node in session.nodes if node.kind in OWNED]
+    for node, entry in zip(owned, session.entries(owned), strict=True):
+        match entry:
+            case Summary():
+                is_stale = given(entry.leaf_uuid) in ranks
+            case FileHistorySnapshot() | FileHistoryDelta():
+                is_stale = given(entry.message_id) in gone
+            case _:
+                is_stale = False
+        if is_stale:
+            plan.drop(node)

@@ -1,0 +1,104 @@
+"""Takes away all faults of a session that can be taken away.
+
+One fault hides another, and what mends one changes where others are. So a repair goes in rounds:
+each takes away the faults of one group, writes a copy, and looks at it anew.
+"""
+
+from collections import Counter
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from turnlog.conversation.session import Session, open_session
+from turnlog.edit import repair_calls, repair_lines, repair_request, repair_tree
+from turnlog.edit.check import examine, findings_of
+from turnlog.edit.check_case import Case
+from turnlog.edit.effect import Tally
+from turnlog.edit.findings import Finding
+from turnlog.edit.plan import Plan, carry_out, close_gaps
+from turnlog.edit.repair_case import Repair
+
+TRIES = 4
+"""Rounds that a group may have: what it cannot take away with them, it leaves."""
+
+
+class Repaired(NamedTuple):
+    """A session without its faults."""
+
+    session: Session
+    """A copy that lasts as long as the repair; the session itself if nothing was to be done."""
+    mended: list[Finding]
+    """Findings that are no more. Those that others hid at first have no line."""
+    left: list[Finding]
+    """Findings that are still there."""
+
+
+@contextmanager
+def repaired(session: Session, tally: Tally) -> Generator[Repaired]:
+    """Make a copy of a session without its faults, counting what is changed."""
+    with TemporaryDirectory(prefix="turnlog-") as folder:
+        place, tries = session.path, Counter[int]()
+        case = examine(session, place)
+        seen = {_key(finding): finding for finding in findings_of(case)}
+        while (group := _next_group(case, tries)) is not None:
+            tries[group] += 1
+            copy = Path(folder, str(tries.total()), place.name)
+            _write(copy, carry_out(_planned(case, GROUPS[group]), tally))
+            if case.session.path != place:
+                case.session.path.unlink()
+            del case  # what is known of a large session is let go before its copy is read
+            case = examine(open_session(copy), place)
+            for finding in findings_of(case):
+                seen.setdefault(_key(finding), replace(finding, line=None))
+        left = findings_of(case)
+        kinds = {_key(finding) for finding in left}
+        yield Repaired(case.session, [each for key, each in seen.items() if key not in kinds], left)
+
+
+def _next_group(case: Case, tries: Counter[int]) -> int | None:
+    """The first group that has something to do, and has not done it in vain."""
+    rules = {mark.rule for mark in case.facts.marks}
+    for number, group in enumerate(GROUPS):
+        if tries[number] < TRIES and rules & group.keys():
+            return number
+    return None
+
+
+def _planned(case: Case, group: dict[str, Repair]) -> Plan:
+    plan = Plan(case.session)
+    for repair in dict.fromkeys(group.values()):
+        marks = [mark for mark in case.facts.marks if group.get(mark.rule) is repair]
+        if marks:
+            repair(case, marks, plan)
+    close_gaps(plan)
+    return plan
+
+
+def _write(copy: Path, lines: Iterable[bytes]) -> None:
+    """Write a copy under the session's name: part of what is checked is what it is called."""
+    copy.parent.mkdir()
+    with copy.open("wb") as file:
+        file.writelines(lines)
+
+
+def _key(finding: Finding) -> tuple[str, str]:
+    return finding.kind, finding.severity
+
+
+GROUPS: tuple[dict[str, Repair], ...] = (
+    repair_lines.REPAIRS,
+    repair_tree.NAMES,
+    repair_tree.TWINS,
+    repair_tree.PARENTS,
+    repair_tree.ENDS,
+    repair_calls.CALL_IDS,
+    repair_calls.CALLS,
+    repair_request.BLOCKS,
+    repair_request.NUMBER,
+    repair_tree.STRAIGHT,
+)
+"""In the order in which they have their rounds: what is read first comes first."""

@@ -1,0 +1,156 @@
+"""Repairs of what the API would refuse, and of what the session says of itself."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from typing import Any
+
+from turnlog.conversation.drafts import NO_CONTENT, text_block
+from turnlog.conversation.nodes import ChainNode, Node, UserNode
+from turnlog.edit.check_case import Case, Mark
+from turnlog.edit.check_lines import THINKING, image_data, is_blank, is_unsigned
+from turnlog.edit.check_request import (
+    BY_PROGRAM,
+    IMAGE_BYTES,
+    IMAGE_SIDE,
+    MANY_IMAGES,
+    MOST_IMAGES,
+    SIDE_OF_MANY,
+)
+from turnlog.edit.images import pixels_of
+from turnlog.edit.plan import Fields, Plan
+from turnlog.edit.repair_case import Repair, marked_nodes, set_fields, take_blocks
+from turnlog.edit.transforms import Choice, with_short_results
+from turnlog.format.fields import is_array, is_object
+
+Unwanted = Callable[[Fields], bool]
+TooMuch = Callable[[int, str], bool]
+"""Whether an image goes, by its rank in its entry and its data."""
+
+UNWANTED: dict[str, Unwanted] = {
+    "empty-text": is_blank,
+    "empty-answer": lambda block: block.get("type") == "text" and not block.get("text"),
+    "unsigned-thinking": is_unsigned,
+    "thinking-only": lambda block: block.get("type") in THINKING,
+}
+"""The blocks that are taken away for each fault."""
+
+
+def fill_prompts(case: Case, marks: list[Mark], plan: Plan) -> None:
+    """Let an empty prompt say that it is empty, as the client does for empty blocks."""
+    for node in marked_nodes(marks):
+        set_fields(plan, node, message={"role": "user", "content": NO_CONTENT})
+
+
+def drop_blocks(case: Case, marks: list[Mark], plan: Plan) -> None:
+    """Take away blocks that must not be sent, and answers of which nothing is left."""
+    faults: dict[int, list[Unwanted]] = {}
+    for mark in marks:
+        if mark.node:
+            faults.setdefault(mark.node.index, []).append(UNWANTED[mark.rule])
+    for node in marked_nodes(marks):
+        instead = text_block(NO_CONTENT) if isinstance(node, UserNode) else None
+        take_blocks(case, plan, node, partial(_is_any, faults=faults[node.index]), instead)
+
+
+def drop_large_images(case: Case, marks: list[Mark], plan: Plan) -> None:
+    """Take away images that break a limit."""
+    side = SIDE_OF_MANY if len(case.facts.images) > MANY_IMAGES else IMAGE_SIDE
+    for node in marked_nodes(marks):
+        _drop_images(plan, node, lambda _, data: _is_large(data, side))
+
+
+def drop_old_images(case: Case, marks: list[Mark], plan: Plan) -> None:
+    """Take away the oldest images, so that no more are left than may be sent."""
+    surplus = case.facts.images[:-MOST_IMAGES]
+    for index, number in Counter(image.node.index for image in surplus).items():
+        node = case.session.nodes[index]
+        _drop_images(plan, node, lambda rank, _, number=number: rank < number)
+
+
+def shorten_results(case: Case, marks: list[Mark], plan: Plan) -> None:
+    """Keep the starts of results that are too large to be sent each time."""
+    for node in marked_nodes(marks):
+        plan.rewrite(node, lambda value: with_short_results(value, Choice().larger_than))
+
+
+def own_lines(case: Case, marks: list[Mark], plan: Plan) -> None:
+    """Let all entries name this session; the first one tells which they come from."""
+    name = case.session.id
+    first = next((node for node in case.session.nodes if isinstance(node, ChainNode)), None)
+    if first:
+        plan.rewrite(first, partial(_with_origin, name=name))
+    plan.everywhere.append(partial(_owned, name=name))
+
+
+def list_in_picker(case: Case, marks: list[Mark], plan: Plan) -> None:
+    """Let all entries say that a person made them."""
+    plan.everywhere.append(_by_person)
+
+
+def _is_any(block: Fields, faults: list[Unwanted]) -> bool:
+    return any(is_unwanted(block) for is_unwanted in faults)
+
+
+def _is_large(data: str, side: int) -> bool:
+    return len(data) > IMAGE_BYTES or max(pixels_of(data) or (0,)) > side
+
+
+def _drop_images(plan: Plan, node: Node, is_too_much: TooMuch) -> None:
+    if isinstance(node, UserNode):
+        plan.rewrite(node, partial(_without_images, is_too_much=is_too_much))
+    else:
+        plan.drop(node)  # an attachment is nothing but its image
+
+
+def _without_images(value: Fields, is_too_much: TooMuch) -> Fields:
+    content = value["message"]["content"]
+    kept = list(_replaced(content, count(), is_too_much))
+    return value | {"message": value["message"] | {"content": kept}}
+
+
+def _replaced(content: list[Any], ranks: Iterator[int], is_too_much: TooMuch) -> Iterator[Any]:
+    """Blocks with a word in the place of images that go."""
+    for block in content:
+        held = block.get("content") if is_object(block) else None
+        data = image_data(block) if is_object(block) else None
+        if is_array(held):
+            yield block | {"content": list(_replaced(held, ranks, is_too_much))}
+        elif data is not None and is_too_much(next(ranks), data):
+            yield text_block("[image removed]")
+        else:
+            yield block
+
+
+def _with_origin(value: Fields, name: str) -> Fields:
+    other = value.get("sessionId")
+    if other in (None, name) or "forkedFrom" in value:
+        return value
+    return value | {"forkedFrom": {"sessionId": other, "messageUuid": value.get("uuid")}}
+
+
+def _owned(value: Fields, name: str) -> Fields:
+    if not isinstance(value.get("sessionId"), str) or value["sessionId"] == name:
+        return value
+    return value | {key: name for key in ("sessionId", "session_id") if key in value}
+
+
+def _by_person(value: Fields) -> Fields:
+    return value | {"entrypoint": "cli"} if value.get("entrypoint") == BY_PROGRAM else value
+
+
+BLOCKS: dict[str, Repair] = {
+    "empty-prompt": fill_prompts,
+    "empty-text": drop_blocks,
+    "empty-answer": drop_blocks,
+    "unsigned-thinking": drop_blocks,
+    "thinking-only": drop_blocks,
+    "image-size": drop_large_images,
+    "image-pixels": drop_large_images,
+    "image-pixels-many": drop_large_images,
+    "large-result": shorten_results,
+    "other-id": own_lines,
+    "hidden": list_in_picker,
+}
+NUMBER: dict[str, Repair] = {"image-count": drop_old_images}

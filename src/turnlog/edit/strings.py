@@ -1,0 +1,139 @@
+"""The strings of a JSON text, where they stand: to change a part of one and no other byte.
+
+Works on what is no JSON as well: a torn line, two objects on a line, a string without its end.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from turnlog.format.fields import is_array, is_object
+
+TOKEN = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*+)(?:"(\s*:)?|\\?\Z)|[{}\[\]]', re.DOTALL)
+"""A string, which in a torn line may lack its end, or a bracket."""
+ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
+)
+CONTROL = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+HOLDERS = (str, dict, list)
+OWN = frozenset({"input", "toolUseResult"})
+"""What lies below these is a tool's: its names mean nothing to the client."""
+
+
+class Place(NamedTuple):
+    """Where a string stands."""
+
+    name: str
+    """Its name; for a string in an array that of the array."""
+    is_tools: bool = False
+    """Whether it is part of what a tool was given, or gave."""
+    is_name: bool = False
+    """Whether it is itself the name of something."""
+
+
+class Spelled(NamedTuple):
+    """A string as it is written."""
+
+    place: Place
+    start: int
+    end: int
+
+
+class Decoded(NamedTuple):
+    """What a string means, and where each part of that is written."""
+
+    text: str
+    marks: list[tuple[int, int]]
+    """Behind each escape: the place in the text, and in what is written."""
+
+    def where(self, position: int) -> int:
+        """The place in what is written of a place in the text."""
+        at = bisect_right(self.marks, position, key=lambda mark: mark[0])
+        if not at:
+            return position
+        meant, written = self.marks[at - 1]
+        return written + position - meant
+
+
+def spelled_strings(text: str) -> Iterator[Spelled]:
+    """The strings of a JSON text, without their quotes."""
+    above: list[tuple[str, bool]] = []
+    name, is_tools = "", False
+    for token in TOKEN.finditer(text):
+        mark = token[0][0]
+        if mark in "{[":
+            above.append((name, is_tools))
+            is_tools = is_tools or name in OWN
+        elif mark in "}]":
+            name, is_tools = above.pop() if above else ("", False)
+        elif token[2]:
+            name = decode_string(token[1]).text
+            yield Spelled(_name(name, is_tools), *token.span(1))
+        else:
+            yield Spelled(_named(name, is_tools), *token.span(1))
+
+
+def decode_string(written: str) -> Decoded:
+    r"""What a string means that is written so.
+
+    >>> decode_string(r"a\nb\u0041").text, decode_string(r"a\nb").where(2)
+    ('a\nbA', 3)
+    """
+    parts: list[str] = []
+    marks: list[tuple[int, int]] = []
+    length = end = 0
+    for escape in ESCAPE.finditer(written):
+        parts += written[end : escape.start()], _unescaped(escape[0])
+        length += escape.start() - end + 1
+        end = escape.end()
+        marks.append((length, end))
+    return Decoded("".join([*parts, written[end:]]), marks)
+
+
+def decoded_strings(value: Any, is_wanted: Callable[[Place], bool]) -> list[tuple[Place, str]]:
+    """The strings of a decoded value that are wanted, with the same places."""
+    found: list[tuple[Place, str]] = []
+    _collect(value, Place(""), is_wanted, found)
+    return found
+
+
+def _collect(
+    value: Any, place: Place, is_wanted: Callable[[Place], bool], found: list[tuple[Place, str]]
+) -> None:
+    if isinstance(value, str):
+        if is_wanted(place):
+            found.append((place, value))
+    elif is_object(value):
+        is_tools = place.is_tools or place.name in OWN
+        for name, held in value.items():
+            if is_wanted(own := _name(name, is_tools)):
+                found.append((own, name))
+            if isinstance(held, HOLDERS):
+                _collect(held, _named(name, is_tools), is_wanted, found)
+    elif is_array(value):
+        inside = _named(place.name, place.is_tools or place.name in OWN)
+        for held in value:
+            _collect(held, inside, is_wanted, found)
+
+
+@lru_cache(4096)
+def _name(name: str, is_tools: bool) -> Place:
+    return Place(name, is_tools, is_name=True)
+
+
+@lru_cache(4096)
+def _named(name: str, is_tools: bool) -> Place:
+    return Place(name, is_tools)
+
+
+def _unescaped(escape: str) -> str:
+    r"""
+    >>> _unescaped(r"\n"), _unescaped(r"\/"), _unescaped(r"\ud83d\ude00")
+    ('\n', '/', '😀')
+    """
+    if escape[1] != "u" or len(escape) == 2:
+        return CONTROL.get(escape[1], escape[1])
+    units = bytes.fromhex(escape[2:].replace("\\u", ""))
+    return units.decode("utf-16-be", "surrogatepass")

@@ -1,0 +1,60 @@
+"""The name that a user gives a session, written as the client's own `/rename` does."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnlog.conversation.session import open_session
+from turnlog.edit.apply import Change
+from turnlog.errors import UsageError
+from turnlog.format.jsonl import FileState, read_lines
+from turnlog.store.catalog import describe, locate_session
+from turnlog.store.paths import title_file
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+
+
+def clean_title(text: str) -> str:
+    """A title on one line.
+
+    >>> clean_title("  Mend the" + chr(10) + "cart ")
+    'Mend the cart'
+    """
+    title = " ".join(CONTROL.sub(" ", text).split())
+    if not title:
+        raise UsageError("a title needs a letter", "turnlog rename --help")
+    return title.encode("utf-8", "replace").decode()
+
+
+def rename_session(session: Path, title: str) -> list[Change]:
+    """Name a session: in its lines, and in the file beside it that 2.1.325 looks at as well."""
+    saved = title_file(session)
+    state = FileState.of(saved) if saved.exists() else None
+    return [
+        Change(saved, [_encoded({"customTitle": title})], state),
+        Change(session, _named(session, title), FileState.of(session)),
+    ]
+
+
+def _named(session: Path, title: str) -> Iterator[bytes]:
+    for line in read_lines(session):
+        yield line.raw if line.is_whole else line.raw + b"\n"
+    for entry in _entries(session, title):
+        yield _encoded(entry) + b"\n"
+
+
+def _entries(session: Path, title: str) -> Iterator[dict[str, str]]:
+    """What 2.1.150 and later write; 2.0.42 and later show the first of them (observed)."""
+    yield {"type": "custom-title", "customTitle": title, "sessionId": session.stem}
+    yield {"type": "agent-name", "agentName": title, "sessionId": session.stem}
+    if (describe(locate_session(session)).version or "").startswith("1."):
+        # 1.0.60 shows summaries alone, by the entry that a conversation ends with.
+        tree = open_session(session).tree
+        leaf = None if tree.active_leaf is None else tree.chain[tree.active_leaf].uuid
+        if leaf:
+            yield {"type": "summary", "summary": title, "leafUuid": leaf}
+
+
+def _encoded(value: dict[str, str]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,138 @@
+"""Everything on disk that belongs to one session: the files to change together, move or remove."""
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
+
+from turnlog.format.decode import read_entries
+from turnlog.format.entries import ChainEntry
+from turnlog.format.fields import given
+from turnlog.store.paths import Store, adjacent_subagents, folder_name, sidecar_folder
+
+BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
+"""Folders of the store that have one folder for each session (2.1.325, and as documented)."""
+NICKNAME = re.compile(r"[\w-]+")
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The files of a session, by what they are."""
+
+    session: Path
+    sidecars: list[Path]
+    """Sub-agents, saved outputs, workflows, the title: what lies in the session's own folder."""
+    subagents: list[Path]
+    """Sub-agents that lie beside the session (2.0.x)."""
+    backups: list[Path]
+    """Copies of edited files, pictures and uploads that the client keeps in folders of its own."""
+    todos: list[Path]
+    logs: list[Path]
+    plans: list[Path]
+    """Plans may be shared: forks of a session go on with the same one."""
+    outputs: list[Path]
+    """Outputs of background tasks, in the system's folder for temporary files."""
+    directories: frozenset[str]
+    """The working directories that its entries name."""
+
+    @property
+    def own(self) -> list[Path]:
+        """The files that are of no use without the session, which comes last."""
+        beside = [*self.sidecars, *self.subagents, *self.backups, *self.todos, *self.logs]
+        return [*beside, self.session]
+
+    @property
+    def files(self) -> list[Path]:
+        """All of them."""
+        return [*self.own, *self.plans, *self.outputs]
+
+
+def footprint_of(store: Store, session: Path) -> Footprint:
+    """Find all files of a session."""
+    name = session.stem
+    slugs, directories = _told_by(session)
+    return Footprint(
+        session=session,
+        sidecars=files_below(sidecar_folder(session)),
+        subagents=[path for path, owner in owners_in(session.parent).items() if owner == name],
+        backups=[p for kind in BY_SESSION for p in files_below(store.root / kind / name)],
+        todos=sorted(store.todos.glob(f"{escape(name)}-agent-*.json")),
+        logs=[path for path in [store.logs / f"{name}.txt"] if path.is_file()],
+        plans=[path for slug in sorted(slugs) for path in _plans(store, slug)],
+        outputs=[path for cwd in sorted(directories) for path in _task_outputs(cwd, name)],
+        directories=frozenset(directories),
+    )
+
+
+def files_by_session(store: Store) -> dict[str | None, list[Path]]:
+    """Every file in which something of a session can be, by the session; None for what they share,
+    and for what is left of sessions that are gone."""
+    sessions = {path.stem for path in store.session_files()}
+    owners: dict[Path, str | None] = {}
+    for project in store.projects.glob("*/"):
+        owners |= owners_in(project)
+    found: dict[str | None, list[Path]] = {name: [] for name in (*sorted(sessions), None)}
+    for folder in (store.projects, *_kept_folders(store)):
+        for path in files_below(folder):
+            parts = path.relative_to(store.root).parts
+            names = (owners.get(path), path.stem, path.name.partition("-agent-")[0], *parts)
+            found[next((name for name in names if name in sessions), None)].append(path)
+    found[None] += [store.history] if store.history.is_file() else []
+    for folder in _outputs_root().glob("*/*/"):
+        if folder.name in sessions:
+            found[folder.name] += files_below(folder)
+    return found
+
+
+def session_folders(store: Store, session: Path) -> list[Path]:
+    """The folders that hold nothing but files of a session."""
+    return [sidecar_folder(session), *(store.root / kind / session.stem for kind in BY_SESSION)]
+
+
+def owners_in(project: Path) -> dict[Path, str | None]:
+    """The sub-agent files among the sessions of a project (2.0.x), with the session of each."""
+    return {path: _owner(path) for path in adjacent_subagents(project)}
+
+
+def files_below(folder: Path) -> list[Path]:
+    """All files in a folder and its folders; what a link leads to is not of them."""
+    return sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+
+
+def _told_by(session: Path) -> tuple[set[str], set[str]]:
+    """The nicknames of a session, which its plans are named by, and its working directories."""
+    slugs: set[str] = set()
+    directories: set[str] = set()
+    for _, entry in read_entries(session):
+        if isinstance(entry, ChainEntry):
+            slugs.add(given(entry.slug) or "")
+            directories.add(given(entry.cwd) or "")
+    return slugs - {""}, directories - {""}
+
+
+def _task_outputs(cwd: str, name: str) -> list[Path]:
+    return files_below(_outputs_root() / folder_name(cwd) / name)
+
+
+def _outputs_root() -> Path:
+    return Path(tempfile.gettempdir(), f"claude-{os.getuid()}")
+
+
+def _kept_folders(store: Store) -> list[Path]:
+    shared = [store.todos, store.plans, store.pastes, store.logs]
+    return [*shared, *(store.root / kind for kind in BY_SESSION)]
+
+
+def _plans(store: Store, nickname: str) -> list[Path]:
+    """A session's plan, and those of its sub-agents (2.1.325)."""
+    if not NICKNAME.fullmatch(nickname):
+        return []
+    names = (f"{nickname}.md", f"{nickname}-agent-*.md")
+    return [path for name in names for path in sorted(store.plans.glob(name))]
+
+
+def _owner(subagent: Path) -> str | None:
+    named = (given(entry.session_id) for _, entry in read_entries(subagent))
+    return next(filter(None, named), None)

@@ -1,0 +1,219 @@
+"""Secrets replaced from the command line, told without being shown, and forgotten for good."""
+
+import json
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from build import SESSION, session, user
+from cli.conftest import Run
+from planted import SECRETS, contents, plant, prompt, write
+from turnlog.edit.journal import Journal
+from turnlog.secrets import placeholder_for
+from turnlog.store.paths import Store
+
+TOKEN = "gh" + "p_" + "Q7" + "x4Jq0Zb8mT" * 3 + "Rk4d"
+HIDDEN = placeholder_for("github-token", TOKEN)
+
+
+@pytest.fixture
+def store(project: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("TURNLOG_HOME", str(project.parent.parent / "turnlog"))
+    return Store(project.parent.parent)
+
+
+@pytest.fixture
+def path(project: Path, store: Store) -> Path:
+    return write(project / f"{SESSION}.jsonl", session(user(f"it is {TOKEN}")))
+
+
+@pytest.fixture
+def journal(store: Store) -> Journal:
+    return Journal(store.root / "turnlog" / "journal")
+
+
+def test_redact_tells_what_it_did_and_how_to_go_on(
+    path: Path, store: Store, turnlog: Run, journal: Journal
+) -> None:
+    write(store.history, prompt(f"typed {TOKEN} twice {TOKEN}"))
+    done = turnlog("redact", SESSION)
+    name = journal.records()[0].id
+    assert done.out.splitlines() == [
+        "1 secret (1 kind) in 2 files replaced; rescanned: none left",
+        "  github-token                        3  prompt history 2, transcript 1",
+        f"  turnlog undo {name}",
+        f"turnlog keeps the originals for an undo; for good: turnlog forget {name}",
+    ]
+    assert (done.code, done.err) == (0, "")
+    again = turnlog("redact", SESSION)
+    assert (again.code, again.out) == (0, "no secrets found\n")
+
+
+def test_a_dry_run_shows_places_but_no_secret_and_touches_nothing(
+    path: Path, store: Store, turnlog: Run
+) -> None:
+    plant(store, [secret.text for secret in SECRETS])
+    before = contents(store.root)
+    for arguments in (["--dry-run"], ["--dry-run", "--json"]):
+        told = turnlog("redact", "--all", *arguments)
+        assert told.code == 0
+        assert [secret for secret in SECRETS if secret.value in told.out] == []
+        for secret in SECRETS:
+            assert placeholder_for(secret.kind, secret.value) in told.out
+    assert contents(store.root) == before
+
+
+def test_json_counts_by_kind_and_file(path: Path, store: Store, turnlog: Run) -> None:
+    done = json.loads(turnlog("redact", "--all", "--also", r"\bis\b", "--json").out)
+    redacted = placeholder_for("redacted", "is")
+    assert done["secrets"] == 2
+    assert done["kinds"] == {"github-token": {"transcript": 1}, "redacted": {"transcript": 1}}
+    assert done["files"] == [{"path": str(path), "kinds": {"redacted": 1, "github-token": 1}}]
+    assert [find["placeholder"] for find in done["finds"]] == [redacted, HIDDEN]
+    assert (done["left"], done["refused"], len(done["changes"]), done["done"]) == ([], [], 1, True)
+
+
+def test_a_session_in_use_is_refused(path: Path, turnlog: Run) -> None:
+    os.utime(path)
+    before = path.read_bytes()
+    refused = turnlog("redact", SESSION)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+    assert path.read_bytes() == before
+
+
+def test_with_all_a_session_in_use_is_left_and_told(path: Path, turnlog: Run) -> None:
+    other = write(path.with_name("other.jsonl"), session(user(f"it is {TOKEN}")))
+    os.utime(path)
+    done = turnlog("redact", "--all")
+    assert done.code == 1
+    assert f"left alone: {path} was written to a moment ago" in done.out
+    assert f"left: {HIDDEN} in projects/-home-ada-shop/{path.name}:1" in done.out
+    assert (TOKEN in path.read_text(), TOKEN in other.read_text()) == (True, False)
+
+
+def test_what_cannot_be_redacted_is_told(path: Path, store: Store, turnlog: Run) -> None:
+    write(store.root / "uploads" / SESSION / "a.bin", b"\0" + TOKEN.encode("utf-16-le"))
+    done = turnlog("redact", SESSION)
+    assert done.code == 1
+    assert f"left: {HIDDEN} in uploads/{SESSION}/a.bin, which is no text" in done.out
+
+
+def test_a_secret_in_what_a_session_hangs_on_is_told(path: Path, turnlog: Run) -> None:
+    write(path, session(user(f"it is {TOKEN}", cwd=f"/home/ada/{TOKEN}")))
+    done = turnlog("redact", SESSION)
+    assert (done.code, done.out.splitlines()[0][-6:]) == (1, "1 left")
+    assert f"left: {HIDDEN} in projects/-home-ada-shop/{path.name}:1\n" in done.out
+
+
+def test_task_outputs_are_redacted(
+    path: Path, store: Store, turnlog: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = store.root / f"claude-{os.getuid()}" / "-home-ada-shop" / SESSION / "tasks"
+    monkeypatch.setattr("tempfile.tempdir", str(store.root))
+    output = write(folder / "b1.output", TOKEN.encode())
+    for name in (SESSION, "--all"):
+        write(output, TOKEN.encode())
+        turnlog("redact", name)
+        assert output.read_text() == HIDDEN
+
+
+def test_fields_that_stay_are_told(path: Path, turnlog: Run) -> None:
+    done = turnlog("redact", SESSION, "--also", "/home/ada", "--also", "it")
+    assert "left as they are, as the session hangs on them: cwd 1\n" in done.out
+    assert done.code == 0
+
+
+def test_earlier_changes_are_named(path: Path, turnlog: Run, journal: Journal) -> None:
+    turnlog("redact", SESSION)
+    first = journal.records()[0].id
+    turnlog("undo")
+    os.utime(path, (0, 0))
+    done = turnlog("redact", SESSION)
+    assert f"Earlier changes keep copies of the same files: turnlog forget {first}\n" in done.out
+
+
+@pytest.mark.parametrize("arguments", [[], ["--all", "last"], ["last", "--also", "("]])
+def test_a_wrong_command_line_is_told(path: Path, turnlog: Run, arguments: list[str]) -> None:
+    assert turnlog("redact", *arguments).code == 2
+
+
+# Forgetting
+
+
+@pytest.fixture
+def change(path: Path, turnlog: Run, journal: Journal) -> str:
+    turnlog("redact", SESSION)
+    return journal.records()[0].id
+
+
+def test_a_change_that_is_forgotten_cannot_be_undone(
+    change: str, store: Store, turnlog: Run
+) -> None:
+    done = turnlog("forget", change)
+    assert (done.code, done.out.startswith("Forgot 1 change, ")) == (0, True)
+    assert TOKEN.encode() not in b"".join(contents(store.root).values())
+    assert turnlog("undo").code == 1
+    assert turnlog("history").out == ""
+
+
+def test_what_an_undo_brought_back_frees_nothing_when_forgotten(
+    change: str, path: Path, turnlog: Run
+) -> None:
+    turnlog("undo", change)
+    before = path.read_bytes()
+    size = len((path.parent.parent.parent / f"turnlog/journal/{change}/record.json").read_bytes())
+    assert turnlog("forget", "--all").out == f"Forgot 1 change, {size} B freed\n"
+    assert path.read_bytes() == before
+
+
+def test_only_older_changes_are_forgotten(change: str, turnlog: Run, journal: Journal) -> None:
+    record = journal.records()[0]
+    assert turnlog("forget", "--older-than", "1").out == "nothing to forget\n"
+    record.time = (datetime.now(UTC) - timedelta(days=2)).isoformat()
+    journal.finish(record)
+    assert turnlog("forget", "--older-than", "1").code == 0
+    assert journal.records() == []
+
+
+def test_an_interrupted_change_is_not_forgotten(
+    change: str, turnlog: Run, journal: Journal
+) -> None:
+    record = journal.records()[0]
+    record.is_done = False
+    journal._save(record)
+    refused = turnlog("forget", change)
+    assert (refused.code, f"turnlog undo {change}" in refused.err) == (1, True)
+    assert turnlog("forget", "--all").out == "nothing to forget\n"
+    assert journal.records() == [record]
+
+
+def test_on_a_terminal_forget_asks(
+    change: str, turnlog: Run, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader, follower = os.openpty()
+    with os.fdopen(follower) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        os.write(leader, b"n\n")
+        assert turnlog("forget", change).code == 130
+        assert len(journal.records()) == 1
+        os.write(leader, b"y\n")
+        assert turnlog("forget", change).code == 0
+    os.close(leader)
+    assert journal.records() == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--all", "x"], ["--all", "--older-than", "1"]])
+def test_forget_needs_to_know_what(path: Path, turnlog: Run, arguments: list[str]) -> None:
+    assert turnlog("forget", *arguments).code == 2
+
+
+def test_an_unknown_or_unclear_change_is_told(change: str, path: Path, turnlog: Run) -> None:
+    assert turnlog("forget", "nosuch").code == 1
+    turnlog("undo")
+    os.utime(path, (0, 0))
+    turnlog("redact", SESSION)
+    unclear = turnlog("forget", "20")
+    assert (unclear.code, unclear.err.count(SESSION)) == (1, 2)
