@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-HEAVY = {"click", "rich", "watchfiles", "msgspec", "multiprocessing", "asyncio"}
+HEAVY = {"click", "rich", "watchfiles", "msgspec", "multiprocessing", "asyncio", "zstandard"}
 
 
 def loaded_by(code: str) -> set[str]:
@@ -29,6 +29,10 @@ def test_help_loads_neither_click_nor_msgspec() -> None:
 @pytest.mark.parametrize("module", ["format.survey", "store.catalog", "store.watch"])
 def test_the_core_loads_no_front_end(module: str) -> None:
     assert not loaded_by(f"import turnlog.{module}") & {"click", "rich", "watchfiles"}
+
+
+def test_the_archive_loads_its_compression_when_there_is_something_to_compress() -> None:
+    assert "zstandard" not in loaded_by("import turnlog.store.archive_run, turnlog.index.sync")
 
 
 @pytest.mark.parametrize("module", ["agent.model", "cli.edit"])

@@ -6,6 +6,8 @@ import sys
 import venv
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -15,7 +17,9 @@ def call(*command: str | Path) -> str:
     return found.stdout
 
 
-def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
+def test_the_wheel_runs_in_an_empty_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     call(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("*.whl")
     environment = tmp_path / "environment"
@@ -28,5 +32,7 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
     for session in sessions:
         assert call(turnlog, "entries", session["path"])
         assert call(turnlog, "inspect", session["path"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert json.loads(call(turnlog, "--samples", "stats", "--json"))["total"]["sessions"] == 5
     installed = json.loads(call(python, "-m", "pip", "list", "--format", "json"))
     assert "pytest" not in {each["name"] for each in installed}

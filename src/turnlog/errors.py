@@ -4,6 +4,8 @@ TurnlogError             exit code 1
 ├── NotFound             no such session, project, line
 ├── Ambiguous            several sessions or entries match what was typed
 ├── Unresumable          an edit would break the session: the findings
+├── Unavailable          the index or the archive cannot be used
+│   └── Damaged          what the archive has is not what was put there
 ├── Conflict             the file changed, or was replaced, since it was read
 ├── ModelError           the Messages API said no, or not all: status, request id
 └── UsageError           exit code 2: the command line makes no sense
@@ -43,6 +45,14 @@ class Unresumable(TurnlogError):
 
 class Conflict(TurnlogError):
     """The file is no longer the one that was read."""
+
+
+class Unavailable(TurnlogError):
+    """The index or the archive cannot be used: locked, read-only, damaged, or no room for it."""
+
+
+class Damaged(Unavailable):
+    """A part of the archive is missing, or not what was put there."""
 
 
 class ModelError(TurnlogError):

@@ -7,7 +7,6 @@ keywords stands. The rules are data: secret_rules.json, made by scripts/refresh_
 import re
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +58,8 @@ def find_secrets(text: str) -> list[Secret]:
 
 def placeholder_for(kind: str, value: str) -> str:
     """What stands for a secret: the same for the same value everywhere, and not reversible."""
+    from hashlib import sha256
+
     return f"[{kind}:{sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}]"
 
 

@@ -24,6 +24,8 @@ class Run(Protocol):
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of one project in an empty store, which the command line uses."""
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "turnlog"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TZ", "UTC")
     folder = tmp_path / "projects" / "-home-ada-shop"

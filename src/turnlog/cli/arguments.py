@@ -30,6 +30,17 @@ class Since(click.ParamType[datetime]):
             )
 
 
+class Until(Since):
+    """As Since; a date alone is the end of that day."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
+        is_day = isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", value)
+        moment = super().convert(value, param, ctx)
+        # By the calendar, as some days have 23 or 25 hours.
+        midnight = moment.astimezone().replace(tzinfo=None)
+        return (midnight + timedelta(days=1)).astimezone(UTC) if is_day else moment
+
+
 def complete_session(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
@@ -47,3 +58,4 @@ branch_option = click.option(
 )
 reveal_option = click.option("--reveal", is_flag=True, help="Show secrets, which are masked.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")

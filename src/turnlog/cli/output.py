@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 import msgspec
-from rich.cells import cell_len, set_cell_size
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 ESCAPED = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
 STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
@@ -57,6 +57,10 @@ def fit(text: str, cells: int) -> str:
     """
     if cells <= 0:
         return ""
+    if NARROW.fullmatch(text):
+        return f"{text[: cells - 1]}…" if len(text) > cells else text.ljust(cells)
+    from rich.cells import cell_len, set_cell_size
+
     return (
         set_cell_size(text, cells - 1) + "…"
         if cell_len(text) > cells

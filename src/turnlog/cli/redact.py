@@ -28,7 +28,9 @@ from turnlog.edit.redact import (
 )
 from turnlog.edit.redacted import Find, Noted, Part
 from turnlog.errors import TurnlogError, UsageError
+from turnlog.index.database import discard_index, index_path
 from turnlog.secrets import placeholder_for
+from turnlog.store.archive import open_archive
 from turnlog.store.paths import Store
 
 PASSES = 3
@@ -120,6 +122,7 @@ def _redact(
         journal = open_journal()
         outcome.earlier = earlier_changes(journal, groups)
         _replace(journal, store, groups, outcome, must_be_idle=bool(sessions))
+        discard_index(index_path(store))
         parts = _parts(_groups(store, sessions))
         outcome.left = find_left(parts, outcome.finder, bar.update)
         outcome.fixed = fixed_matches(parts, outcome.finder)
@@ -186,6 +189,9 @@ def _print(store: Store, outcome: Outcome) -> None:
     _print_table(store, outcome.found.finds)
     _print_left(store, outcome)
     _print_kept(outcome)
+    archive = open_archive()
+    if any(archive.find(path) for path in {str(find.path) for find in outcome.found.finds}):
+        click.echo("the archive has copies from before: `turnlog archive` renews them")
 
 
 def _print_finds(store: Store, outcome: Outcome) -> None:

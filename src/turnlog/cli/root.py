@@ -3,11 +3,9 @@
 import os
 import sys
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 
 import click
-from click.shell_completion import shell_complete
 
 from turnlog import __version__
 from turnlog.errors import Ambiguous, TurnlogError, Unresumable
@@ -15,6 +13,7 @@ from turnlog.store.paths import Store, open_store
 
 COMMANDS = (
     "ls",
+    "search",
     "show",
     "tree",
     "turns",
@@ -22,6 +21,10 @@ COMMANDS = (
     "files",
     "cost",
     "context",
+    "stats",
+    "sql",
+    "sync",
+    "statusline",
     "clone",
     "edit",
     "mv",
@@ -31,6 +34,8 @@ COMMANDS = (
     "undo",
     "history",
     "forget",
+    "archive",
+    "restore",
     "check",
     "entries",
     "raw",
@@ -68,7 +73,7 @@ def root(ctx: click.Context, samples: bool) -> None:
     """Read, search, measure and edit the session files of Claude Code.
 
     SESSION is a path, an id, the start of an id, a title, or `last`. Without a command, turnlog
-    lists recent sessions.
+    gives an overview.
     """
     store = samples_store() if samples else open_store()
     if ctx.invoked_subcommand is None and not samples and not any(store.session_files()):
@@ -76,12 +81,12 @@ def root(ctx: click.Context, samples: bool) -> None:
         store = samples_store()
     ctx.obj = store
     if ctx.invoked_subcommand is None:
-        ctx.invoke(import_module("turnlog.cli.ls").command)
+        ctx.invoke(import_module("turnlog.cli.overview").command)
 
 
 def samples_store() -> Store:
     """The sample sessions in the package."""
-    return Store(Path(str(files("turnlog").joinpath("samples"))))
+    return Store(Path(__file__).parent.parent / "samples")
 
 
 def help_of(path: list[str]) -> str:
@@ -117,6 +122,8 @@ def run(arguments: list[str]) -> int:
 
 def _invoke(arguments: list[str]) -> int:
     if COMPLETE in os.environ:
+        from click.shell_completion import shell_complete
+
         return shell_complete(root, {}, "turnlog", COMPLETE, os.environ[COMPLETE])
     with root.make_context("turnlog", arguments) as context:
         root.invoke(context)

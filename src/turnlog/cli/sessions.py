@@ -1,10 +1,13 @@
 """From arguments to an opened session and a place in it."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
-from turnlog.errors import UsageError
+from turnlog.errors import NotFound, UsageError
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store, is_session_name
 
@@ -30,3 +33,55 @@ def own_file(store: Store, text: str) -> Path:
     if not (store.projects.is_dir() and path.parent.parent.samefile(store.projects)):
         raise UsageError(f"{path} is not in {store.projects}", "turnlog where")
     return store.projects / path.parent.name / path.name
+
+
+class Place(NamedTuple):
+    """Where a line is."""
+
+    session: Session
+    """The session, or a sub-agent that is kept in its file."""
+    leaf: int
+    """Of the branch that holds it."""
+    turn: int
+    line: int
+    """The line that counts, where several have one uuid."""
+
+
+def place_of(session: Session, line: int) -> Place:
+    """The turn that holds a line, on the active branch or on another one."""
+    for holder in _holders(session):
+        node = next((each for each in holder.nodes if each.line == line), None)
+        rank = _rank_of(holder, node) if isinstance(node, ChainNode) else None
+        if rank is None:
+            continue
+        wanted = holder.tree.chain[rank]
+        for leaf in _leaves_at(holder, rank):
+            for turn in holder.turns_to(leaf):
+                if wanted in turn.nodes:
+                    return Place(holder, leaf, turn.n, wanted.line)
+    hint = f"turnlog raw {session.id} --line {line}"
+    raise NotFound(f"line {line} of {session.path.name} is in no turn", hint)
+
+
+def _holders(session: Session) -> Iterator[Session]:
+    """A session, and the sub-agents that are kept in its own file."""
+    yield session
+    for agent in session.subagents:
+        if agent.root is not None:
+            yield session.open_subagent(agent)
+
+
+def _rank_of(session: Session, node: ChainNode) -> int | None:
+    chain = session.tree.chain
+    by_place = (rank for rank, each in enumerate(chain) if each.index == node.index)
+    return session.tree.rank_of(node.uuid) if node.uuid else next(by_place, None)
+
+
+def _leaves_at(session: Session, rank: int) -> Iterator[int]:
+    """Leaves whose branches may hold a node: the active one, and the last that follows on it."""
+    tree = session.tree
+    if tree.active_leaf is not None:
+        yield tree.active_leaf
+    while rank in tree.children:
+        rank = tree.children[rank][-1]
+    yield rank

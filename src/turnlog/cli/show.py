@@ -8,9 +8,9 @@ import click
 
 from turnlog.cli.arguments import branch_option, reveal_option, session_argument
 from turnlog.cli.output import harmless, plain, to_json
-from turnlog.cli.sessions import leaf_of, open_named
+from turnlog.cli.sessions import leaf_of, open_named, place_of
 from turnlog.conversation.session import Session
-from turnlog.errors import NotFound
+from turnlog.errors import NotFound, UsageError
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
 from turnlog.render.text import Terminal
@@ -37,6 +37,7 @@ STYLES: dict[str, dict[str, object]] = {
 @click.command("show")
 @session_argument
 @click.option("--turn", type=click.IntRange(1), metavar="N", help="Only turn N.")
+@click.option("--line", type=click.IntRange(1), metavar="N", help="Only the turn with line N.")
 @branch_option
 @click.option("--full", is_flag=True, help="Unfold outputs, injected texts and long prompts.")
 @click.option("--thinking/--no-thinking", default=True, help="Show what the model thought.")
@@ -53,7 +54,12 @@ STYLES: dict[str, dict[str, object]] = {
 def command(store: Store, session: str, form: str, pager: bool | None, **view: Any) -> None:
     """Show SESSION, readable: what was asked, said and done."""
     opened = open_named(store, session)
-    options = ViewOptions(leaf=leaf_of(opened, view.pop("branch")), **view)
+    leaf = leaf_of(opened, view.pop("branch"))
+    if view["line"] is not None:
+        if view["turn"] or leaf is not None:
+            raise UsageError("--line tells the turn and the branch", f"turnlog show {session}")
+        opened, leaf, view["turn"], view["line"] = place_of(opened, view["line"])
+    options = ViewOptions(leaf=leaf, **view)
     _require_turn(opened, options)
     lines = FORMS[form](opened, options)
     if form == "text" and (pager or (pager is None and _is_terminal())):

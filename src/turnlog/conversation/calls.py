@@ -8,7 +8,7 @@ from typing import Any
 
 from turnlog.conversation.log import Log
 from turnlog.conversation.nodes import AssistantNode, CallRef, Node, ResultRef, UserNode
-from turnlog.format.blocks import Block, TextBlock, ToolResultBlock, ToolUseBlock
+from turnlog.format.blocks import ToolResultBlock, ToolUseBlock
 from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given, is_object
 from turnlog.format.timestamps import parse_timestamp
@@ -113,10 +113,7 @@ def result_text(entry: User, call_id: str) -> str:
     """The text of the result for a call in a user line."""
     for block in entry.content:
         if isinstance(block, ToolResultBlock) and given(block.tool_use_id) == call_id:
-            content = given(block.content)
-            if isinstance(content, list):
-                return "\n".join(map(_block_text, content))
-            return content if isinstance(content, str) else str(content or "")
+            return block.text
     return ""
 
 
@@ -125,12 +122,6 @@ def _call(ref: CallRef, node: AssistantNode, found: list[tuple[ResultRef, UserNo
         return Call(ref.id, ref.name, node, None)
     result, holder = found.pop(0)
     return Call(ref.id, ref.name, node, holder, result.is_error, result.agent_id)
-
-
-def _block_text(block: Block) -> str:
-    if isinstance(block, TextBlock):
-        return given(block.text) or ""
-    return f"({block.__struct_config__.tag or 'unknown'})"
 
 
 def _duration(call: Call, structured: Any) -> int | None:

@@ -11,6 +11,7 @@ from importlib import resources
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnlog.format.blocks import Iteration, TokenCounts, Usage
 from turnlog.format.fields import given
@@ -82,7 +83,25 @@ def cost_of(model: str | None, usage: Usage, when: str | None = None) -> float |
         return None
     known[0] *= FAST.get(_name_of(model), 1) if given(usage.speed) == "fast" else 1
     place = US_ONLY if given(usage.inference_geo) == "us" else 1
-    return sum(known) * place + _searches(usage) * WEB_SEARCH
+    return sum(known) * place + searches(usage) * WEB_SEARCH
+
+
+def split_advice(usage: Usage) -> tuple[Usage, list[tuple[str | None, Usage]]]:
+    """The usage of a message itself, and that of each advisor it asked, with the advisor's model.
+
+    Their costs add up to that of the whole.
+    """
+    advice = list(_advice(usage))
+    if not advice:
+        return usage, []
+    own = [one for one in given(usage.iterations) or [] if not _is_advice(one)]
+    shared = {name: getattr(usage, name) for name in ("service_tier", "inference_geo")}
+    counts = [
+        {name: getattr(one, name) for name in TokenCounts.__struct_fields__} for one in advice
+    ]
+    asked = [Usage(**each, **shared) for each in counts]
+    models = [given(one.model) for one in advice]
+    return replace(usage, iterations=own), list(zip(models, asked, strict=True))
 
 
 def unpriced_models(model: str | None, usage: Usage) -> set[str]:
@@ -109,7 +128,7 @@ def _tokens_cost(model: str | None, counts: TokenCounts, prompt: int, day: str) 
     price = _price_at(_rows_of(model), prompt, day)
     if price is None:
         return None
-    short, long = _cache_writes(counts)
+    short, long = cache_writes(counts)
     dollars = (
         (given(counts.input_tokens) or 0) * price.input
         + (given(counts.output_tokens) or 0) * price.output
@@ -120,7 +139,7 @@ def _tokens_cost(model: str | None, counts: TokenCounts, prompt: int, day: str) 
     return dollars / 1_000_000
 
 
-def _cache_writes(counts: TokenCounts) -> tuple[int, int]:
+def cache_writes(counts: TokenCounts) -> tuple[int, int]:
     """Tokens written for five minutes and for an hour; what is not split is for five minutes."""
     total = given(counts.cache_creation_input_tokens) or 0
     split = given(counts.cache_creation)
@@ -131,7 +150,7 @@ def _cache_writes(counts: TokenCounts) -> tuple[int, int]:
 
 def _prompt(counts: TokenCounts) -> int:
     read = given(counts.cache_read_input_tokens) or 0
-    return (given(counts.input_tokens) or 0) + read + sum(_cache_writes(counts))
+    return (given(counts.input_tokens) or 0) + read + sum(cache_writes(counts))
 
 
 def _longest_prompt(usage: Usage) -> int:
@@ -148,7 +167,8 @@ def _is_advice(iteration: Iteration) -> bool:
     return given(iteration.type) == "advisor_message"
 
 
-def _searches(usage: Usage) -> int:
+def searches(usage: Usage) -> int:
+    """How many web searches a message made."""
     counts = given(usage.server_tool_use)
     return (given(counts.web_search_requests) or 0) if counts else 0
 

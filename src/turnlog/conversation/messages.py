@@ -76,8 +76,13 @@ def _joint_usage(nodes: list[AssistantNode]) -> Usage:
     joint = usages[0] if usages else Usage()
     for usage in usages[1:]:
         if usage != joint:
-            joint = _largest(joint, usage)
+            joint = larger_usage(joint, usage)
     return joint
+
+
+def larger_usage(first: Usage, second: Usage) -> Usage:
+    """Of each count the larger one."""
+    return _largest(first, second)
 
 
 def _largest(first: S, second: S) -> S:

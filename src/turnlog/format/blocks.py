@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from turnlog.format.fields import Count, Flag, Items, Object, SnakeView, Text
+from turnlog.format.fields import Count, Flag, Items, Object, SnakeView, Text, given
 
 
 class TextBlock(Struct, tag="text", kw_only=True):
@@ -85,6 +85,14 @@ class ToolResultBlock(Struct, tag="tool_result", kw_only=True):
     is_error: Flag = UNSET
     cache_control: Object = UNSET
 
+    @property
+    def text(self) -> str:
+        """What came back, as text; a block of another kind is named."""
+        content = given(self.content)
+        if isinstance(content, list):
+            return "\n".join(map(_text_in_result, content))
+        return content if isinstance(content, str) else str(content or "")
+
 
 Block = (
     TextBlock
@@ -103,6 +111,12 @@ Block = (
     | UnknownPart
 )
 Content = str | list[Block] | None | UnsetType
+
+
+def _text_in_result(block: Block) -> str:
+    if isinstance(block, TextBlock):
+        return given(block.text) or ""
+    return f"({block.__struct_config__.tag or 'unknown'})"
 
 
 class CacheCreation(SnakeView):

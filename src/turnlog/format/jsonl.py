@@ -6,7 +6,6 @@ Offsets are bytes, always at a line start. The raw bytes of all lines, joined, a
 import fcntl
 import os
 import stat
-import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,6 +121,8 @@ def replace_file(path: Path, chunks: Iterable[bytes], expected: FileState | None
 
     With `expected`, a file that changed since that state was taken is a `Conflict`.
     """
+    import tempfile
+
     path = path.resolve(strict=True)
     with _lock(path, os.O_RDWR) as old:
         _require_state(path, expected)

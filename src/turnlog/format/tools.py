@@ -402,3 +402,6 @@ KNOWN_TOOLS = INPUTS.keys() | frozenset(
     CronList""".split()
 )
 """Tools of the client itself, typed here or not; those of MCP servers start with `mcp__`."""
+
+CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
+"""Tools that change the file they name."""

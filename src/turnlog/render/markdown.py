@@ -26,7 +26,7 @@ def _lines(row: Row, full: bool) -> Iterator[str]:
         case Thought():
             yield from _quoted(f"*thinking:* {row.text}")
         case Note():
-            yield f"*{_first_line(row.text)}*" if not full else row.text
+            yield row.text if full or row.is_open else f"*{_first_line(row.text)}*"
         case Did():
             yield from _call(row, full)
         case Ended():
@@ -37,7 +37,8 @@ def _call(row: Did, full: bool) -> Iterator[str]:
     mark = "✗" if row.is_error else "•"
     outcome = f" → {row.outcome}" if row.outcome else ""
     yield f"{mark} **{row.name}** `{_first_line(row.title).replace('`', 'ˋ')}`{outcome}"
-    body = row.body if full or row.style == "diff" else row.body[:FOLDED] if row.is_error else []
+    is_whole = full or row.is_open or row.style == "diff"
+    body = row.body if is_whole else row.body[:FOLDED] if row.is_error else []
     if body:
         fence = "`" * max(3, 1 + max(_longest_run(line) for line in body))
         yield ""

@@ -27,6 +27,8 @@ class ViewOptions:
     """Only this turn."""
     leaf: int | None = None
     """The branch that ends here; the active one by default."""
+    line: int | None = None
+    """What is in this line is unfolded."""
     full: bool = False
     """Whole outputs and injected texts, not only what was said and done."""
     thinking: bool = True
@@ -42,6 +44,8 @@ class Prompt:
     kind: str
     text: str
     time: str | None
+    is_open: bool = False
+    """Whether to unfold the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class Said:
 @dataclass(frozen=True, slots=True)
 class Thought:
     text: str
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class Note:
 
     text: str
     is_error: bool = False
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,8 @@ class Did:
     duration_ms: int | None
     style: str
     """How to show the body: `diff` or `text`."""
+    is_open: bool = False
+    """Whether to unfold the body."""
     body: list[str] = field(default_factory=list[str])
     rows: "list[Row]" = field(default_factory=list["Row"])
     """What the sub-agent said and did that the call started."""
@@ -151,7 +159,8 @@ class _Teller:
         assert turn.prompt, "called for a turn that has a prompt"
         entry = self.session.entry(turn.prompt)
         text = prompt_label(entry) if isinstance(entry, User) else ""
-        return Prompt(turn.n, str(turn.kind), self._shown(text), turn.prompt.time)
+        is_open = self._is_wanted(turn.prompt)
+        return Prompt(turn.n, str(turn.kind), self._shown(text), turn.prompt.time, is_open)
 
     def _said(self, node: AssistantNode, calls: Sequence[Call]) -> Iterator[Row]:
         entry = self.session.entry(node)
@@ -163,7 +172,7 @@ class _Teller:
                 yield Note(shown, is_error=True) if node.is_error else Said(shown)
             thought = given(block.thinking) if isinstance(block, ThinkingBlock) else None
             if thought and self.options.thinking:
-                yield Thought(self._shown(thought))
+                yield Thought(self._shown(thought), self._is_wanted(node))
         yield from map(self._did, calls)
 
     def _did(self, call: Call) -> Row:
@@ -176,6 +185,7 @@ class _Teller:
             is_error=call.is_error,
             duration_ms=detail.duration_ms,
             style=style,
+            is_open=self._is_wanted(call.use) or self._is_wanted(call.result),
             body=self._shown("\n".join(body)).split("\n") if body else [],
             rows=list(self._agent_rows(call)),
         )
@@ -189,20 +199,24 @@ class _Teller:
             yield from rows_of(self.session.open_subagent(agent), inner, self.told)
 
     def _user_note(self, node: UserNode) -> Iterator[Row]:
-        if node.prompt in HIDDEN_NODES and not (self.options.full and not node.results):
+        is_full = self.options.full or self._is_wanted(node)
+        if node.prompt in HIDDEN_NODES and not (is_full and not node.results):
             return
         entry = self.session.entry(node)
         text = full_text(entry) if isinstance(entry, User) else ""
-        text = prompt_label(entry) if isinstance(entry, User) and not self.options.full else text
+        text = prompt_label(entry) if isinstance(entry, User) and not is_full else text
         label = NOTED.get(node.prompt, str(node.prompt).replace("_", " "))
-        shown = f"{label}: {text}" if self.options.full or node.prompt not in NOTED else label
-        yield Note(self._shown(shown))
+        shown = f"{label}: {text}" if is_full or node.prompt not in NOTED else label
+        yield Note(self._shown(shown), is_open=self._is_wanted(node))
 
     def _note(self, node: ChainNode) -> Iterator[Row]:
         if isinstance(node, BoundaryNode):
             yield Note("the conversation was compacted here")
         elif self.options.full and node.kind.startswith("attachment/"):
             yield Note(node.kind)
+
+    def _is_wanted(self, node: ChainNode | None) -> bool:
+        return node is not None and node.line == self.options.line
 
     def _shown(self, text: str) -> str:
         return text if self.options.reveal else mask(text)

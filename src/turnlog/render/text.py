@@ -40,7 +40,7 @@ class Terminal:
             case Thought():
                 yield from self._thought(row)
             case Note():
-                yield self.style(f"── {self._short(row.text)}", "error" if row.is_error else "note")
+                yield from self._note(row)
             case Did():
                 yield from self._call(row)
             case Ended():
@@ -50,7 +50,7 @@ class Terminal:
     def _prompt(self, row: Prompt) -> Iterator[str]:
         label = "" if row.kind == "typed" else f" ({row.kind.replace('_', ' ')})"
         lines = row.text.splitlines() or [""]
-        shown = lines if self.full else lines[:DIFF_FOLDED]
+        shown = lines if self.full or row.is_open else lines[:DIFF_FOLDED]
         yield self.style(f"{row.n:>3} ❯{label} {self._cut(shown[0])}", "prompt")
         for line in shown[1:]:
             yield self.style(f"      {self._cut(line)}", "prompt")
@@ -77,10 +77,16 @@ class Terminal:
 
     def _thought(self, row: Thought) -> Iterator[str]:
         lines = row.text.splitlines()
-        for line in lines if self.full else lines[:3]:
+        shown = lines if self.full or row.is_open else lines[:3]
+        for line in shown:
             yield self.style(f"  ∴ {self._cut(line)}", "thought")
-        if not self.full and len(lines) > 3:
-            yield self.style(f"  ∴ {_more(len(lines) - 3)}", "dim")
+        if len(shown) < len(lines):
+            yield self.style(f"  ∴ {_more(len(lines) - len(shown))}", "dim")
+
+    def _note(self, row: Note) -> Iterator[str]:
+        role = "error" if row.is_error else "note"
+        for line in row.text.splitlines() if row.is_open else [self._short(row.text)]:
+            yield self.style(f"── {line}", role)
 
     def _call(self, row: Did) -> Iterator[str]:
         mark = self.style("✗", "error") if row.is_error else self.style("●", "ok")
@@ -92,7 +98,7 @@ class Terminal:
 
     def _body(self, row: Did) -> Iterator[str]:
         limit = DIFF_FOLDED if row.style == "diff" else FOLDED if row.is_error else 0
-        shown = row.body if self.full else row.body[:limit]
+        shown = row.body if self.full or row.is_open else row.body[:limit]
         for line in shown:
             role = _diff_role(line) if row.style == "diff" else "output"
             yield self.style(f"    {self._cut(line)}", role)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from turnlog.conversation.calls import Detail
+from turnlog.conversation.diffs import diff_of
 from turnlog.conversation.titles import call_title, todo_list
 from turnlog.format.fields import is_object
-from turnlog.render.diffs import diff_of
 
 Fields = dict[str, Any]
 BOXES = {"completed": "☑", "in_progress": "◐"}

@@ -13,10 +13,8 @@ from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.entries import User
 from turnlog.format.fields import is_array, is_object
+from turnlog.format.tools import CHANGING
 from turnlog.secrets import mask
-
-CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
-"""Tools that change the file they name."""
 
 
 class UsageView(Struct):

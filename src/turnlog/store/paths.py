@@ -77,6 +77,15 @@ def open_store(environment: Mapping[str, str] = os.environ) -> Store:
     return Store(Path(environment.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude"))
 
 
+def archive_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the archive of the user lies: `TURNLOG_ARCHIVE`, else among turnlog's own data."""
+    if named := environment.get("TURNLOG_ARCHIVE"):
+        return Path(named).absolute()
+    home = environment.get("TURNLOG_HOME")
+    data = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return (Path(home) if home else Path(data) / "turnlog") / "archive"
+
+
 def is_session_name(name: str) -> bool:
     """Whether a file in a project's folder holds a session."""
     return name.endswith(".jsonl") and not name.startswith(("agent-", "."))

@@ -1,0 +1,173 @@
+"""turnlog archive: keeps a copy of every session, for the client deletes them after 30 days."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turnlog.cli.archive_hooks import archive_in_background, install, uninstall
+from turnlog.cli.arguments import json_option
+from turnlog.cli.output import (
+    age,
+    counted,
+    dim,
+    echo_json,
+    fit,
+    plain,
+    progress_bar,
+    size,
+    width,
+)
+from turnlog.errors import NotFound
+from turnlog.store.archive import Archive, Manifest, open_archive
+from turnlog.store.archive_check import check_archive
+from turnlog.store.archive_run import Archived, archive_sessions, preview
+from turnlog.store.paths import Store
+
+MODES = {
+    "--check": "Read all that is archived, and name what is damaged.",
+    "--list": "List what is archived.",
+    "--install": "Have the client archive whenever a session starts or ends.",
+    "--uninstall": "Take that back.",
+    "--background": "Archive without keeping the one who asked waiting.",
+}
+
+
+def mode_options(command: Any) -> Any:
+    """Add the options that ask for something else than archiving now."""
+    for name, text in reversed(MODES.items()):
+        command = click.option(name, "mode", flag_value=name.strip("-"), help=text)(command)
+    return command
+
+
+@click.command("archive")
+@mode_options
+@click.option("--to", type=click.Path(path_type=Path), metavar="DIR", help="Another place.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@click.option("--quiet", is_flag=True, help="Tell only what went wrong.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, mode: str | None, to: Path | None, dry_run: bool, quiet: bool, as_json: bool
+) -> None:
+    """Keep a copy of every session.
+
+    The client deletes sessions that were not used for 30 days. The archive keeps them, compressed,
+    with all that belongs to them; only what is new is copied. `turnlog restore` brings one back.
+    It lies in turnlog's data folder, or where TURNLOG_ARCHIVE says.
+    """
+    if mode and dry_run:
+        raise click.UsageError(f"--dry-run goes with archiving, not with --{mode}", ctx)
+    store: Store = ctx.obj
+    archive = open_archive(to)
+    match mode:
+        case "check":
+            _check(ctx, archive, as_json)
+        case "list":
+            _list(archive, as_json)
+        case "install":
+            click.echo(install(store, to))
+        case "uninstall":
+            click.echo(uninstall(store))
+        case "background":
+            archive_in_background(ctx, store, archive)
+        case _ if dry_run:
+            _tell(preview(store, archive), archive, as_json, "Would archive")
+        case _:
+            done = _archive(store, archive, quiet)
+            if not quiet:
+                _tell(done, archive, as_json, "Archived")
+            _tell_unread(ctx, done)
+
+
+def _archive(store: Store, archive: Archive, quiet: bool) -> Archived:
+    if quiet:
+        return archive_sessions(store, archive)
+    bar: Any = None
+
+    def show(done: int, total: int) -> None:
+        nonlocal bar
+        bar = bar or progress_bar(total, "archiving").__enter__()
+        bar.update(done - bar.pos)
+
+    try:
+        return archive_sessions(store, archive, show)
+    finally:
+        if bar:
+            bar.__exit__(None, None, None)
+
+
+def _tell(done: Archived, archive: Archive, as_json: bool, verb: str) -> None:
+    if as_json:
+        echo_json({"path": str(archive.folder), **asdict(done)})
+        return
+    what = f"{counted(done.sessions, 'session')}, {size(done.bytes)}"
+    packed = f" as {size(done.written)} in {counted(done.objects, 'object')}"
+    if done.sessions:
+        click.echo(f"{verb} {what}{dim(packed if done.objects else '')}")
+    else:
+        click.echo(f"{verb} nothing: all is archived")
+    if done.all_written:
+        ratio = done.all_bytes / done.all_written
+        whole = f"{counted(done.all_sessions, 'session')}, {size(done.all_bytes)}"
+        click.echo(dim(f"{archive.folder}: {whole} in {size(done.all_written)} ({ratio:.1f} ×)"))
+
+
+def _tell_unread(ctx: click.Context, done: Archived) -> None:
+    for each in done.unread:
+        click.echo(f"turnlog: not archived: {plain(each.path)}: {each.reason}", err=True)
+    if done.unread:
+        ctx.exit(1)
+
+
+def _check(ctx: click.Context, archive: Archive, as_json: bool) -> None:
+    with progress_bar(len(archive.names()), "checking") as bar:
+        checked = check_archive(archive, lambda: bar.update(1))
+    if as_json:
+        echo_json(checked)
+    else:
+        for damage in checked.damages:
+            where = f"{damage.session}  {plain(damage.path)}".rstrip()
+            click.echo(f"{click.style('damaged', fg='red')}  {where}: {plain(damage.message)}")
+        verdict = counted(len(checked.damages), "damage") if checked.damages else "sound"
+        unused = f", and {checked.unused:,} unused" if checked.unused else ""
+        objects = f"{counted(checked.objects, 'object')}{unused}"
+        click.echo(f"{counted(checked.sessions, 'session')}, {objects}: {verdict}")
+    if checked.damages:
+        ctx.exit(1)
+
+
+def _list(archive: Archive, as_json: bool) -> None:
+    long_ago = datetime.fromtimestamp(0, UTC)
+    manifests = sorted(archive.manifests(), key=lambda each: each.last_active or long_ago)
+    if as_json:
+        echo_json([_as_json(manifest) for manifest in reversed(manifests)])
+        return
+    if not manifests:
+        raise NotFound(f"nothing is archived in {archive.folder}", "turnlog archive")
+    for manifest in reversed(manifests):
+        click.echo(_text(manifest, width()))
+
+
+def _text(manifest: Manifest, columns: int) -> str:
+    when = age(manifest.last_active) if manifest.last_active else ""
+    before = f"{manifest.session[:8]}  {when:>4}  "
+    mark = "" if manifest.is_in_store else "  gone"
+    after = f"  {size(manifest.size):>7}"
+    title = plain(manifest.title) or "(empty)"
+    shown = fit(title, columns - len(before) - len(mark) - len(after))
+    return f"{dim(before)}{shown}{click.style(mark, fg='yellow')}{dim(after)}"
+
+
+def _as_json(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "id": manifest.session,
+        "title": manifest.title,
+        "cwd": manifest.cwd,
+        "last_active": manifest.last_active,
+        "files": [file.path for file in manifest.files],
+        "bytes": manifest.size,
+        "is_gone": not manifest.is_in_store,
+    }

@@ -1,0 +1,82 @@
+"""Archiving that the client asks for by its hooks: when a session starts, and when one ends."""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from turnlog.errors import TurnlogError, Unavailable
+from turnlog.store.archive import Archive
+from turnlog.store.archive_run import archive_sessions
+from turnlog.store.paths import Store
+from turnlog.store.settings import install_hooks, uninstall_hooks
+
+EVENTS = ("SessionStart", "SessionEnd")
+OURS = re.compile(r"(\S*turnlog|.*python\S* -m turnlog) archive --background( --to .*)?")
+
+
+def install(store: Store, to: Path | None) -> str:
+    """Have the client archive; say what was done."""
+    is_new = install_hooks(store.settings, EVENTS, _command(to), _is_ours)
+    if not is_new:
+        return f"Installed already in {store.settings}"
+    return f"Installed in {store.settings}; turnlog archive copies what is there now"
+
+
+def uninstall(store: Store) -> str:
+    """Have the client archive no longer; say what was done."""
+    is_new = uninstall_hooks(store.settings, _is_ours)
+    return f"Removed from {store.settings}" if is_new else f"Not installed in {store.settings}"
+
+
+def _command(to: Path | None) -> str:
+    """What the hooks run: by name where the shell finds turnlog."""
+    python = shlex.quote(sys.executable)
+    program = "turnlog" if shutil.which("turnlog") else f"{python} -m turnlog"
+    return f"{program} archive --background" + (
+        f" --to {shlex.quote(str(to.resolve()))}" if to else ""
+    )
+
+
+def _is_ours(command: str) -> bool:
+    return OURS.fullmatch(command) is not None
+
+
+def archive_in_background(ctx: click.Context, store: Store, archive: Archive) -> None:
+    """Archive in a process of its own: the client would wait for a hook, or end it too early.
+
+    What goes wrong there is told the next time.
+    """
+    archive.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not os.access(archive.folder, os.W_OK):
+        raise Unavailable(f"{archive.folder} cannot be written to")
+    note = archive.folder / "failed"
+    failed = note.read_text("utf-8") if note.exists() else ""
+    sys.stdout.flush()
+    if os.fork():
+        if failed:
+            click.echo(f"turnlog: the last archiving failed: {failed}", err=True)
+            ctx.exit(1)
+        return
+    try:
+        _detach()
+        done = archive_sessions(store, archive)
+        note.unlink(missing_ok=True)
+        for each in done.unread[:1]:
+            raise Unavailable(f"{each.path}: {each.reason}")
+    except (TurnlogError, OSError) as error:
+        note.write_text(str(error), "utf-8")
+    finally:
+        os._exit(0)
+
+
+def _detach() -> None:
+    os.setsid()
+    os.nice(10)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)

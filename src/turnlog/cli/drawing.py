@@ -1,0 +1,129 @@
+"""A report drawn for a terminal: a table with bars or a map of the week, and remarks."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+
+import click
+
+from turnlog.cli.charts import DAYS, bar, sparkline, week_map
+from turnlog.cli.layouts import LAYOUTS, Layout, number, text
+from turnlog.cli.output import dim, plain
+from turnlog.cli.tables import GAP, Column, dollars, draw_table, short_count, span
+from turnlog.index.reports import Report, Row
+
+UNPRICED, UNDERSTATED = "*", "†"
+BY_AGENTS = "└"
+LOWERED = ("cost_usd", "tokens", "output")
+"""Figures that what is not known makes too low."""
+SHORTEST_BAR = 5
+WORTH_A_LINE = 8
+"""Fewer days, weeks or months are looked at faster in the table."""
+HOURS = 24
+
+
+def draw_report(told: Report, rows: list[Row], room: int, drawn: str | None) -> Iterator[str]:
+    """The lines of a report, of which `rows` are to be shown; `drawn` is what a map tells of."""
+    if told.name == "hour":
+        yield from _draw_week(told, room, drawn or "turns")
+        if drawn not in LOWERED:
+            return
+    else:
+        if told.name in STEPS and len(told.rows) >= WORTH_A_LINE:
+            yield from _draw_line(told, room)
+        yield from _draw_rows(told, rows, LAYOUTS[told.name], room)
+    if told.name == "blocks" and told.rows[-1]["is_active"]:
+        yield _outlook(told.rows[-1])
+    yield from _notes(told)
+
+
+def _draw_rows(told: Report, rows: list[Row], layout: Layout, room: int) -> Iterator[str]:
+    last = told.total
+    marked = [_marked(row, last) for row in (*rows, last)]
+    columns = [
+        Column(each.head, [each.show(row) for row in marked], each.is_number, each.is_path)
+        for each in layout.columns
+        if each.from_width <= room
+    ]
+    columns[0].cells[-1] = "total"
+    head, *lines, total = draw_table(columns, room)
+    yield dim(head.rstrip())
+    cells = room - len(GAP) - len(head)
+    for line, stroke in zip(lines, _bars(rows, layout.bar, cells), strict=True):
+        yield f"{line}{GAP}{click.style(stroke, fg='cyan')}" if stroke else line.rstrip()
+    yield click.style(total.rstrip(), bold=True)
+    if BY_AGENTS in head:
+        yield dim(f"{BY_AGENTS} sub-agents; the other figures hold them as well")
+
+
+def _bars(rows: list[Row], name: str | None, cells: int) -> list[str]:
+    if name is None or cells < SHORTEST_BAR:
+        return [""] * len(rows)
+    values = [number(row, name) or 0 for row in rows]
+    return [bar(value, max(values), cells) for value in values]
+
+
+def _marked(row: Row, total: Row) -> Row:
+    """A row with the marks of its cost, as wide as those of the total."""
+    marks = ((UNPRICED, "unpriced"), (UNDERSTATED, "understated"))
+    shown = [mark if row.get(name) else " " for mark, name in marks if total.get(name)]
+    return row | {"marks": "".join(shown)}
+
+
+def _draw_line(told: Report, room: int) -> Iterator[str]:
+    """The costs of all days, weeks or months, also of those in which there were none."""
+    name = told.columns[0]
+    costs = {text(row, name): number(row, "cost_usd") or 0 for row in told.rows if row[name]}
+    line = [costs.get(each, 0) for each in _steps(min(costs), max(costs), STEPS[told.name])]
+    head = f"cost by {name}, the largest {dollars(max(line))}  "
+    yield dim(head) + click.style(sparkline(line[-(room - len(head)) :]), fg="cyan")
+
+
+def _steps(first: str, last: str, days: int) -> Iterator[str]:
+    """All names of days, weeks or months from the first to the last."""
+    step = date.fromisoformat(f"{first}-01"[:10])
+    while (name := step.isoformat()[: len(first)]) <= last:
+        yield name
+        step += timedelta(days=days)
+        step = step.replace(day=1) if days > 7 else step
+
+
+def _draw_week(told: Report, room: int, name: str) -> Iterator[str]:
+    grid = [[0.0] * HOURS for _ in DAYS]
+    for row in told.rows:
+        day, hour = number(row, "weekday"), number(row, "hour")
+        if day is not None and hour is not None:
+            grid[int(day)][int(hour)] = number(row, name) or 0
+    cells = max(1, min(4, (room - 16) // HOURS))
+    sums = ["", *(short_count(sum(row)) for row in grid)]
+    largest = short_count(max(map(max, grid)))
+    yield dim(f"{name} by hour of the week, at most {largest} in an hour")
+    for line, count in zip(week_map(grid, cells), sums, strict=True):
+        shades = click.style(line[5:].ljust(HOURS * cells), fg="green")
+        yield f"{line[:5]}{shades}{count:>7}" if count else dim(line)
+    by_hour = sparkline([sum(row[hour] for row in grid) for hour in range(HOURS)])
+    yield dim(" " * 5 + "".join(each * cells for each in by_hour).rstrip())
+
+
+def _outlook(row: Row) -> str:
+    ends = datetime.fromisoformat(text(row, "ends"))
+    left = span((ends - datetime.now(UTC)).total_seconds())
+    end = f"● active, {left} left until {ends.astimezone():%H:%M}"
+    if row["projected_tokens"] is None:
+        return click.style(end, fg="green")
+    tokens = short_count(number(row, "projected_tokens"))
+    cost = dollars(number(row, "projected_usd"))
+    return click.style(f"{end}; at this rate {tokens} tokens, {cost}", fg="green")
+
+
+def _notes(told: Report) -> Iterator[str]:
+    if told.total.get("unpriced"):
+        names = plain(", ".join(told.unpriced_models))
+        yield f"{UNPRICED} without what has no known price: {names}"
+    if told.total.get("understated"):
+        count = short_count(number(told.total, "understated"))
+        why = "clients up to 2.1.56 recorded too little output"
+        yield f"{UNDERSTATED} too low: {why} ({count} of the messages)"
+
+
+STEPS = {"daily": 1, "weekly": 7, "monthly": 31}
+"""Reports over time, and how many days further the next step is sure to be."""

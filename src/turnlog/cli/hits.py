@@ -1,0 +1,98 @@
+"""Hits of a search, laid out for a terminal."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+import click
+
+from turnlog.cli.output import age, dim, fit, plain
+from turnlog.index.search import Hit, SessionHits, TurnHits
+
+LABEL = 9
+"""How many columns say what a hit is."""
+BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+
+Piece = tuple[str, bool]
+"""A part of a text, and whether it is a hit."""
+
+
+def lines_of(found: SessionHits, columns: int, program: str = "turnlog") -> Iterator[str]:
+    """A session with its hits, and the commands that show them."""
+    yield _heading(found, columns)
+    for turn in found.turns:
+        yield from _turn(turn, columns)
+        place = "" if turn.prompt is None else f" --line {turn.hits[0].line}"
+        yield dim(f"    {program} show {turn.id}{place}")
+    if found.more > 0:
+        yield dim(f"  {found.more} more")
+
+
+def _heading(found: SessionHits, columns: int) -> str:
+    when = age(datetime.fromisoformat(found.last_active)) if found.last_active else ""
+    before = f"{found.id[:8]}  {when:>4}  "
+    project = plain(found.project) if columns >= 60 else ""
+    room = columns // 3
+    project = f"…{project[1 - room :]}" if len(project) > room else project
+    after = f"  {project}" if project else ""
+    title = fit(plain(found.title) or "(no title)", columns - len(before) - len(after))
+    return f"{dim(before)}{click.style(title, bold=True)}{dim(after)}"
+
+
+def _turn(turn: TurnHits, columns: int) -> Iterator[str]:
+    agent = f"(sub-agent {turn.id}) " if turn.is_subagent else ""
+    is_asked = turn.hits[0].kind == "prompt"
+    if is_asked:
+        shown = agent + _snippet(turn.hits[0], columns - 4 - len(agent))
+        yield f"  {click.style('❯', fg='green')} {shown}"
+    elif turn.prompt is not None:
+        asked = fit(agent + BLANK.sub(" ", turn.prompt).strip(), columns - 4).rstrip()
+        yield f"  {click.style(f'❯ {asked}', fg='green')}"
+    for hit in turn.hits[is_asked:]:
+        label = fit(_label(hit), LABEL)
+        colour = "red" if hit.is_error else "cyan"
+        yield f"    {click.style(label, fg=colour)} {_snippet(hit, columns - LABEL - 5)}"
+
+
+def _label(hit: Hit) -> str:
+    tool = plain(hit.tool)
+    return {"input": tool, "result": f"→ {tool}"}.get(hit.kind, hit.kind) if tool else hit.kind
+
+
+def _snippet(hit: Hit, room: int) -> str:
+    """The part of a hit's text that fits on a line, with its marks."""
+    pieces = list(_pieces(hit))
+    if hit.marks and sum(_cells(text) for text, _ in pieces) > room:
+        pieces[0] = _end_of(pieces[0][0], room // 3), False
+    left = fit("".join(text for text, _ in pieces), room).rstrip()
+    drawn = ""
+    for text, is_mark in pieces:
+        part, left = left[: len(text)], left[len(text) :]
+        drawn += click.style(part, bold=True, fg="yellow") if is_mark and part else part
+    return drawn + left
+
+
+def _pieces(hit: Hit) -> Iterator[Piece]:
+    end = 0
+    for start, stop in hit.marks:
+        yield BLANK.sub(" ", hit.text[end:start]), False
+        yield BLANK.sub(" ", hit.text[start:stop]), True
+        end = stop
+    yield BLANK.sub(" ", hit.text[end:]).rstrip(), False
+
+
+def _end_of(text: str, room: int) -> str:
+    """The end of a text that fits, from the start of a word on if there is one."""
+    start = len(text)
+    while start and room > 1:
+        start -= 1
+        room -= _cells(text[start])
+    if not start:
+        return text
+    space = text.find(" ", start)
+    return f"…{text[space + 1 if 0 <= space < len(text) - 1 else start :]}"
+
+
+def _cells(text: str) -> int:
+    """About how many columns a text takes."""
+    return len(text) if text.isascii() else sum(1 + (sign >= "\u1100") for sign in text)

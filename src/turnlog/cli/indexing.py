@@ -1,0 +1,136 @@
+"""The index of a store, opened and brought up to date for a command."""
+
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from turnlog.index.changes import is_current
+from turnlog.index.database import Index, index_path, open_index
+from turnlog.store.paths import Store, archive_folder
+
+if TYPE_CHECKING:
+    from turnlog.index.sync import Synced
+
+WORTH_A_BAR = 16 << 20
+"""Fewer bytes are read before a bar could be looked at."""
+LITTLE = 4 << 20
+"""Bytes that are read while a status line waits."""
+AGE = 60
+"""Seconds after which an index is looked after behind a status line's back."""
+
+
+@contextmanager
+def synced_index(store: Store) -> Generator[Index]:
+    """The index of a store, as its files are now; what takes long shows a bar on stderr."""
+    with open_index(index_path(store)) as index:
+        if index.notice:
+            click.echo(f"turnlog: {index.notice}", err=True)
+        if not is_current(index.db, store, archive_folder()):
+            _bring_up_to_date(index, store)
+        yield index
+
+
+def _bring_up_to_date(index: Index, store: Store) -> "Synced":
+    from turnlog.index.sync import sync
+    from turnlog.store.archive import open_archive
+
+    bar = _Bar()
+    try:
+        done = sync(index, store, bar.show, archive=open_archive())
+    finally:
+        bar.close()
+    _stamp(index.path).touch()
+    return done
+
+
+def sync_index(store: Store) -> "tuple[Path, Synced]":
+    """Bring the index of a store up to date; where it lies, and what was done."""
+    with open_index(index_path(store)) as index:
+        if index.notice:
+            click.echo(f"turnlog: {index.notice}", err=True)
+        return index.path, _bring_up_to_date(index, store)
+
+
+@contextmanager
+def open_behind(store: Store, session: Path | None) -> Generator[Index | None]:
+    """The index for who cannot wait: of one session as it is now, of all else as of a minute ago.
+
+    What else there is to read is read by another process. None while there is no index at all.
+    """
+    path = index_path(store)
+    if _is_due(path):
+        _sync_behind()
+    if not path.exists():
+        yield None
+        return
+    with open_index(path) as index:
+        if session:
+            from turnlog.index.sync import sync_session
+
+            with suppress(_TooMuch):
+                sync_session(index, session, _require_little)
+        yield index
+
+
+class _TooMuch(Exception):
+    """More is to be read than there is time for."""
+
+
+def _require_little(done: int, total: int) -> None:
+    if total > LITTLE:
+        raise _TooMuch
+
+
+def _is_due(path: Path) -> bool:
+    """Whether nobody has brought an index up to date for a while, or is about to."""
+    stamp = _stamp(path)
+    is_due = not stamp.exists() or time.time() - stamp.stat().st_mtime > AGE
+    if is_due:
+        stamp.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        stamp.touch()
+    return is_due
+
+
+def _stamp(path: Path) -> Path:
+    """A file whose time tells when the index was last brought up to date."""
+    return path.with_suffix(".synced")
+
+
+def _sync_behind() -> None:
+    """Start a sync that goes on when this process has ended."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-m", "turnlog", "sync"],
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_DUP2, nowhere, end) for end in (0, 1, 2)],
+        setsid=True,
+    )
+    os.close(nowhere)
+
+
+class _Bar:
+    """A bar that appears once there is enough to do."""
+
+    def __init__(self) -> None:
+        self.drawn: Any = None
+
+    def show(self, done: int, total: int) -> None:
+        from turnlog.cli.output import progress_bar
+
+        if total < WORTH_A_BAR:
+            return
+        if self.drawn is None:
+            self.drawn = progress_bar(total, "indexing")
+            self.drawn.__enter__()
+        self.drawn.update(done - self.drawn.pos)
+
+    def close(self) -> None:
+        if self.drawn is not None:
+            self.drawn.__exit__(None, None, None)

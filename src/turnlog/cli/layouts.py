@@ -1,0 +1,219 @@
+"""How each report looks in a terminal: its columns, from which width on, and what its bars tell."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from turnlog.cli.output import plain
+from turnlog.cli.tables import dollars, local_minute, percent, short_count, span
+from turnlog.index.reports import Row
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A column."""
+
+    head: str
+    show: Callable[[Row], str]
+    from_width: int = 0
+    """In narrower terminals it is left out."""
+    is_number: bool = True
+    is_path: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    columns: tuple[Shown, ...]
+    bar: str | None = None
+    """The figure that bars are drawn for."""
+    is_timeline: bool = False
+    """Whether the last rows are those to show, and bars are drawn of all of them."""
+
+
+def number(row: Row, name: str) -> float | None:
+    """A figure of a row, if it has it."""
+    value = row.get(name)
+    return value if isinstance(value, int | float) else None
+
+
+def text(row: Row, name: str) -> str:
+    """A text of a row."""
+    return plain(str(row.get(name) or ""))
+
+
+def _text(head: str, name: str, from_width: int = 0) -> Shown:
+    return Shown(head, lambda row: text(row, name), from_width, is_number=False)
+
+
+def _path(head: str, name: str, from_width: int = 0) -> Shown:
+    return Shown(head, lambda row: text(row, name), from_width, is_number=False, is_path=True)
+
+
+def _count(head: str, name: str, from_width: int = 0) -> Shown:
+    return Shown(head, lambda row: short_count(number(row, name)), from_width)
+
+
+def _span(head: str, name: str, from_width: int = 0) -> Shown:
+    return Shown(head, lambda row: span(number(row, name)), from_width)
+
+
+def _share(head: str, name: str, from_width: int = 0) -> Shown:
+    return Shown(head, lambda row: percent(number(row, name)), from_width)
+
+
+def _when(head: str, name: str, from_width: int = 0) -> Shown:
+    return Shown(head, lambda row: local_minute(text(row, name)), from_width, is_number=False)
+
+
+def _dollars(head: str, name: str, from_width: int = 0) -> Shown:
+    return Shown(head, lambda row: _money(row, name), from_width)
+
+
+def _money(row: Row, name: str) -> str:
+    return dollars(number(row, name)) if name in row else ""
+
+
+def _written(row: Row) -> str:
+    return short_count((number(row, "cache_write_5m") or 0) + (number(row, "cache_write_1h") or 0))
+
+
+def _pulls(row: Row) -> str:
+    urls = row.get("pull_requests")
+    return " ".join(f"#{url.rpartition('/')[2]}" for url in urls) if isinstance(urls, list) else ""
+
+
+def _commits(row: Row) -> str:
+    hashes = row.get("commits")
+    return str(len(hashes) or "") if isinstance(hashes, list) else ""
+
+
+COST = Shown("cost", lambda row: _money(row, "cost_usd") + str(row.get("marks") or ""))
+AGENTS = _dollars("└ agents", "agent_cost_usd")
+WRITTEN = Shown("write", _written)
+KINDS = (
+    _count("input", "input"),
+    _count("output", "output"),
+    WRITTEN,
+    _count("read", "cache_read"),
+)
+LINES = (_count("+lines", "added", 118), _count("-lines", "removed", 118))
+SESSIONS, TURNS = _count("sess", "sessions"), _count("turns", "turns")
+
+
+def _period(name: str) -> Layout:
+    counts = (SESSIONS, TURNS, _count("calls", "calls", 96))
+    rest = (COST, AGENTS, _span("time", "seconds", 104), *LINES)
+    return Layout((_text(name, name), *counts, *KINDS, *rest), "cost_usd", is_timeline=True)
+
+
+LAYOUTS = {
+    "daily": _period("day"),
+    "weekly": _period("week"),
+    "monthly": _period("month"),
+    "session": Layout(
+        (
+            Shown("session", lambda row: text(row, "session")[:8], is_number=False),
+            _text("title", "title"),
+            _path("project", "project", 130),
+            _when("ended", "ended", 100),
+            TURNS,
+            _count("calls", "calls", 110),
+            _count("tokens", "tokens"),
+            COST,
+            AGENTS,
+            _span("time", "seconds"),
+        ),
+    ),
+    "project": Layout(
+        (
+            _path("project", "project"),
+            SESSIONS,
+            TURNS,
+            _count("calls", "calls", 96),
+            _count("tokens", "tokens"),
+            COST,
+            AGENTS,
+            _span("time", "seconds"),
+            *LINES,
+        ),
+        "cost_usd",
+    ),
+    "model": Layout(
+        (
+            Shown("model", lambda row: text(row, "model").removeprefix("claude-"), is_number=False),
+            SESSIONS,
+            TURNS,
+            _count("calls", "calls", 96),
+            *KINDS,
+            COST,
+            AGENTS,
+            _span("time", "seconds", 104),
+            *LINES,
+        ),
+        "cost_usd",
+    ),
+    "tool": Layout(
+        (
+            _text("tool", "name"),
+            _count("sess", "sessions"),
+            _count("calls", "calls"),
+            _count("└ agents", "agent_calls"),
+            _count("errors", "errors"),
+            _share("rate", "error_rate"),
+            _span("time", "seconds"),
+            _span("each", "seconds_each"),
+            *LINES,
+        ),
+        "calls",
+    ),
+    "file": Layout(
+        (
+            _path("file", "path"),
+            _count("sess", "sessions"),
+            _count("changes", "changes"),
+            _count("reads", "reads"),
+            _count("+lines", "added"),
+            _count("-lines", "removed"),
+            _when("last", "last", 110),
+        ),
+    ),
+    "branch": Layout(
+        (
+            _text("branch", "branch"),
+            _path("project", "project"),
+            SESSIONS,
+            TURNS,
+            _count("tokens", "tokens", 96),
+            COST,
+            _dollars("└ agents", "agent_cost_usd", 96),
+            _span("time", "seconds", 104),
+            *LINES,
+            Shown("commits", _commits),
+            Shown("pulls", _pulls, is_number=False),
+        ),
+    ),
+    "blocks": Layout(
+        (
+            _when("started", "started"),
+            _count("messages", "messages", 96),
+            _count("tokens", "tokens"),
+            _count("output", "output", 110),
+            COST,
+            AGENTS,
+            _count("tokens/h", "tokens_per_hour"),
+            Shown("cost/h", lambda row: _money(row, "usd_per_hour").replace("?", "")),
+        ),
+        "cost_usd",
+        is_timeline=True,
+    ),
+    "errors": Layout(
+        (
+            _text("tool", "tool"),
+            _text("command", "command"),
+            _count("calls", "calls"),
+            _count("errors", "errors"),
+            _share("rate", "error_rate"),
+            _when("last", "last", 120),
+            _text("last error", "last_error"),
+        ),
+    ),
+}

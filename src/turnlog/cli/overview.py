@@ -1,0 +1,90 @@
+"""turnlog without a command: what was done lately, what it took, and what needs a look."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import click
+
+from turnlog.cli import ls
+from turnlog.cli.health import unresumable
+from turnlog.cli.indexing import synced_index
+from turnlog.cli.output import counted, dim, plain
+from turnlog.cli.tables import dollars, short_count
+from turnlog.index.database import Index
+from turnlog.index.reports import Filters, run_report
+from turnlog.store.archive import open_archive
+from turnlog.store.catalog import SessionFile, describe, list_sessions
+from turnlog.store.paths import Store
+
+RECENT = 12
+LOOKED_AFTER = 30
+"""How many of the last sessions are checked."""
+KEPT_DAYS = 30
+"""After how many days the client deletes a session, if its settings do not say."""
+SOON_DAYS = 7
+
+
+@click.command("overview")
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Show recent sessions, what today and this week took, and what needs a look."""
+    store: Store = ctx.obj
+    ctx.invoke(ls.command, limit=RECENT)
+    sessions = list_sessions(store)
+    with synced_index(store) as index:
+        click.echo()
+        for line in _took(index):
+            click.echo(line)
+        for line in _broken(index, sessions[:LOOKED_AFTER]):
+            click.echo(line)
+    for line in _going(store, sessions):
+        click.echo(line)
+
+
+def _took(index: Index) -> Iterator[str]:
+    midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    monday = midnight - timedelta(days=midnight.weekday())
+    for name, since in (("today", midnight), ("this week", monday)):
+        total = run_report(index.db, "daily", Filters(since=since.timestamp())).total
+        cost = total.get("cost_usd")
+        parts = [
+            counted(_whole(total["sessions"]), "session"),
+            counted(_whole(total["turns"]), "turn"),
+            f"{short_count(_whole(total['tokens']))} tokens",
+            dollars(cost if isinstance(cost, int | float) else None),
+        ]
+        yield f"{name:10}  {'  '.join(parts)}"
+
+
+def _whole(value: object) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _broken(index: Index, sessions: list[SessionFile]) -> Iterator[str]:
+    """The sessions among the last ones that would not resume, or not whole."""
+    for session, message in unresumable(index, sessions):
+        title = plain(describe(session).title)
+        yield click.style(f"{session.id[:8]} would not resume whole", fg="red") + dim(f"  {title}")
+        yield dim(f"  {message}  (turnlog check {session.id[:8]})")
+
+
+def _going(store: Store, sessions: list[SessionFile]) -> Iterator[str]:
+    """How many sessions the client will delete within a week, and the archive does not have."""
+    limit = time.time() - (_kept_days(store) - SOON_DAYS) * 86400
+    archive = open_archive()
+    old = [each for each in sessions if each.path.stat().st_mtime < limit]
+    lost = [each for each in old if archive.find(str(each.path)) is None]
+    if lost:
+        what = f"{counted(len(lost), 'session')} will be deleted by the client within a week"
+        yield click.style(what, fg="yellow") + dim("  (turnlog archive keeps them)")
+
+
+def _kept_days(store: Store) -> int:
+    try:
+        days = json.loads(Path(store.settings).read_bytes()).get("cleanupPeriodDays")
+    except (OSError, ValueError, AttributeError):
+        days = None
+    return days if isinstance(days, int) else KEPT_DAYS

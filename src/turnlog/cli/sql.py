@@ -1,0 +1,73 @@
+"""turnlog sql: the index, asked in SQL."""
+
+from typing import Any
+
+import click
+
+from turnlog.cli.arguments import csv_option, json_option, reveal_option
+from turnlog.cli.indexing import synced_index
+from turnlog.cli.output import dim, echo_json, plain, width
+from turnlog.cli.tables import Column, draw_table, echo_csv
+from turnlog.errors import UsageError
+from turnlog.index.asking import TABLES_HINT, Answer, Table, ask, tables_of
+from turnlog.secrets import mask
+from turnlog.store.paths import Store
+
+
+@click.command("sql")
+@click.argument("statement", required=False)
+@click.option("--tables", is_flag=True, help="List the tables and their columns.")
+@reveal_option
+@json_option
+@csv_option
+@click.pass_obj
+def command(store: Store, statement: str | None, tables: bool, **form: bool) -> None:
+    """Ask the index of all sessions one question in SQL, such as SELECT count(*) FROM calls.
+
+    The index is read, never changed. docs/index.md tells of its tables, with examples.
+    """
+    if not (statement or tables):
+        raise UsageError("there is no statement", TABLES_HINT)
+    with synced_index(store) as index:
+        if tables or statement is None:
+            _print_tables(tables_of(index.path), form["as_json"])
+        else:
+            _print(ask(index.path, statement), **form)
+
+
+def _print_tables(tables: list[Table], as_json: bool) -> None:
+    if as_json:
+        echo_json([table._asdict() for table in tables])
+        return
+    for table in tables:
+        click.echo(f"{click.style(table.name, bold=True)}  {dim(', '.join(table.columns))}")
+
+
+def _print(answer: Answer, reveal: bool, as_json: bool, as_csv: bool) -> None:
+    rows = answer.rows if reveal else [tuple(map(_masked, row)) for row in answer.rows]
+    if as_json:
+        echo_json([dict(zip(answer.columns, row, strict=True)) for row in rows])
+    elif as_csv:
+        echo_csv(answer.columns, rows)
+    else:
+        columns = [_column(answer, rows, rank) for rank in range(len(answer.columns))]
+        head, *lines = draw_table(columns, width())
+        click.echo(dim(head.rstrip()))
+        for line in lines:
+            click.echo(line.rstrip())
+
+
+def _masked(value: Any) -> Any:
+    return mask(value) if isinstance(value, str) else value
+
+
+def _column(answer: Answer, rows: list[tuple[Any, ...]], rank: int) -> Column:
+    values = [row[rank] for row in rows]
+    is_number = all(isinstance(value, int | float | None) for value in values)
+    return Column(plain(answer.columns[rank]), [_cell(value) for value in values], is_number)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) and abs(value) < 1e6 else plain(str(value))

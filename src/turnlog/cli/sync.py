@@ -1,0 +1,26 @@
+"""turnlog sync: brings the index up to date."""
+
+import click
+
+from turnlog.cli.arguments import json_option
+from turnlog.cli.indexing import sync_index
+from turnlog.cli.output import counted, echo_json, size
+from turnlog.store.paths import Store
+
+
+@click.command("sync")
+@json_option
+@click.pass_obj
+def command(store: Store, as_json: bool) -> None:
+    """Bring the index up to date; every query does so by itself.
+
+    The index is derived from the session files, and can be deleted at any time.
+    """
+    path, done = sync_index(store)
+    if as_json:
+        echo_json({"index": path, **done._asdict()})
+        return
+    read = f"{counted(done.read, 'file')} read ({size(done.bytes)})" if done.read else ""
+    gone = f"{counted(done.removed, 'file')} gone" if done.removed else ""
+    click.echo(", ".join(part for part in (read, gone) if part) or "nothing has changed")
+    click.echo(f"{path}  {size(path.stat().st_size)}")

@@ -1,0 +1,101 @@
+"""Whether the index is as the files are: looks at their states alone, and loads no more than that.
+
+Most commands find nothing changed; they must not wait for what reads and writes.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from turnlog.store.paths import Store, is_session_name
+
+UNSETTLED = 2_000_000_000
+"""Nanoseconds in which a folder may change again and have the same time."""
+
+
+Found = tuple[str, os.stat_result, str | None, bool]
+"""A file: its path, its state, the session that it lies with, and whether it is a sub-agent's.
+
+Of sub-agents of 2.0.x only their lines tell the session.
+"""
+
+
+def is_current(db: sqlite3.Connection, store: Store, archive: Path | None = None) -> bool:
+    """Whether a sync would find nothing to do; `archive` is the folder of one."""
+    rows = db.execute("SELECT path, inode, size, mtime_ns FROM files WHERE reached >= size")
+    known = {row[0]: row[1:] for row in rows}
+    count = 0
+    for path, state, _, _ in files_in(store):
+        if known.get(path) != (state.st_ino, state.st_size, state.st_mtime_ns):
+            return False
+        count += 1
+    total, gone = db.execute("SELECT count(*), total(is_gone) FROM files").fetchone()
+    if count != total - gone:
+        return False
+    held = archive_state(archive)
+    return not gone if archive is None else held is not None and held == kept_state(db)
+
+
+def files_in(store: Store) -> Iterator[Found]:
+    """Every file of a session or a sub-agent, with its state."""
+    for project in _entries(str(store.projects)):
+        for each in _entries(project.path) if project.is_dir() else ():
+            name = each.name
+            if each.is_dir():
+                yield from _subagents(f"{each.path}/subagents", name)
+            elif name.endswith(".jsonl") and not name.startswith(".") and (state := _state(each)):
+                is_session = is_session_name(name)
+                owner = name.removesuffix(".jsonl") if is_session else None
+                yield each.path, state, owner, not is_session
+
+
+def files_of(session: Path) -> Iterator[Found]:
+    """The file of one session, and those of its sub-agents in its own folder."""
+    with suppress(OSError):  # gone by now
+        yield str(session), session.stat(), session.stem, False
+    yield from _subagents(str(session.with_suffix("") / "subagents"), session.stem)
+
+
+def _subagents(folder: str, session: str) -> Iterator[Found]:
+    """The sub-agents of a session, those of workflows included."""
+    for each in _entries(folder):
+        name = each.name
+        if each.is_dir():
+            yield from _subagents(each.path, session)
+        elif name.startswith("agent-") and name.endswith(".jsonl") and (state := _state(each)):
+            yield each.path, state, session, True
+
+
+def _state(entry: "os.DirEntry[str]") -> os.stat_result | None:
+    try:
+        return entry.stat()
+    except OSError:  # gone since it was listed
+        return None
+
+
+def _entries(folder: str) -> "list[os.DirEntry[str]]":
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def archive_state(folder: Path | None) -> str | None:
+    """Stays the same while no session is archived; None if it cannot tell yet."""
+    if folder is None:
+        return None
+    with suppress(FileNotFoundError):
+        changed = (folder / "sessions").stat().st_mtime_ns
+        is_settled = changed + UNSETTLED < time.time_ns()
+        return f"{folder} {changed}" if is_settled else None
+    return f"{folder} none"
+
+
+def kept_state(db: sqlite3.Connection) -> str | None:
+    """The state of the archive that the index took in."""
+    row = db.execute("SELECT value FROM about WHERE name = 'archive'").fetchone()
+    return row[0] if row else None

@@ -1,0 +1,157 @@
+"""The index as an SQLite file of turnlog's own.
+
+It is derived from the session files: whatever is wrong with it, a new one is made.
+"""
+
+import fcntl
+import os
+import sqlite3
+import zlib
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from turnlog.errors import TurnlogError, Unavailable
+from turnlog.store.paths import Store
+
+READING = 1
+"""To be raised when the same lines give other facts than before."""
+PATIENCE = 30
+"""Seconds to wait for another process that writes."""
+FTS_MEMORY = 32 << 20
+"""Bytes of words that SQLite gathers before it writes them."""
+SETTINGS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -32768;
+"""
+
+
+class Index:
+    """An open index."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection, notice: str | None) -> None:
+        self.path = path
+        self.db = db
+        self.notice = notice
+        """What to tell the user of, once: why the index is made anew."""
+
+    @contextmanager
+    def writing(self) -> Generator[sqlite3.Connection]:
+        """A transaction that writes: all of it counts, or nothing."""
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.db
+        except BaseException:
+            self.db.execute("ROLLBACK")
+            raise
+        self.db.execute("COMMIT")
+
+    def close(self) -> None:
+        self.db.close()
+
+
+def index_path(store: Store, environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the index of a store lies: in the user's cache, one for each store."""
+    cache = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    name = zlib.crc32(str(store.root.resolve()).encode())
+    return Path(cache, "turnlog", f"index-{name:08x}.db")
+
+
+@contextmanager
+def open_index(path: Path) -> Generator[Index]:
+    """Open an index; one that is damaged, or of another version of turnlog, is made anew."""
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _alone(path):
+            index = _opened(path)
+        try:
+            yield index
+        finally:
+            index.close()
+
+
+@contextmanager
+def _alone(path: Path) -> Generator[None]:
+    """Let no other process open the index while it may be replaced."""
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _opened(path: Path) -> Index:
+    is_new = not path.exists()
+    try:
+        db = _connect(path)
+        if _version(db) == current_version():
+            return Index(path, db, None)
+        notice = None if is_new else "the index is of another version of turnlog: it is made anew"
+        db.close()
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise
+        notice = "the index is damaged: it is made anew"
+    return Index(path, _created(path), notice)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    db.executescript(SETTINGS)
+    return db
+
+
+def _version(db: sqlite3.Connection) -> str | None:
+    known = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
+    row = db.execute("SELECT value FROM about WHERE name = 'version'").fetchone() if known else None
+    return row[0] if row else None
+
+
+def discard_index(path: Path) -> None:
+    """Delete an index: words of what was taken out of files stay in it until it is made anew."""
+    if path.exists():
+        with _alone(path):
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        name.unlink(missing_ok=True)
+
+
+def _created(path: Path) -> sqlite3.Connection:
+    """A new, empty index; others that have the old one open go on with it until they end."""
+    _remove(path)
+    db = _connect(path)
+    db.executescript(_schema())
+    db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (FTS_MEMORY,))
+    db.execute("INSERT INTO about VALUES ('next_doc', 1), ('version', ?)", (current_version(),))
+    path.chmod(0o600)
+    return db
+
+
+def current_version() -> str:
+    """Changes with all that decides what is in the index: tables, prices, reading."""
+    prices = Path(__file__).parent.parent.joinpath("conversation", "prices.json").read_bytes()
+    return f"{READING}-{zlib.crc32(_schema().encode() + prices):08x}"
+
+
+def _schema() -> str:
+    return Path(__file__).with_name("schema.sql").read_text("utf-8")
+
+
+@contextmanager
+def _explained(path: Path) -> Generator[None]:
+    """Errors of the database as a user can act on them."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        reason = str(error)
+        if "locked" in reason:
+            raise Unavailable(f"{path} is in use by another process", "try again") from error
+        if "readonly" in reason or "unable to open" in reason:
+            hint = "set XDG_CACHE_HOME to a folder that can be written to"
+            raise Unavailable(f"{path} cannot be written to", hint) from error
+        if "full" in reason or "disk I/O" in reason:
+            raise Unavailable(f"{path} cannot be written: {reason}", "is the disk full?") from error
+        raise TurnlogError(f"{path}: {reason}", f"rm {path}") from error

@@ -1,0 +1,79 @@
+"""What the index knows of files, looked up when it is wanted."""
+
+import sqlite3
+from collections import Counter
+from functools import cached_property
+
+from msgspec import Struct
+
+SHORT = 8
+"""How many characters of an id are usually enough."""
+COLUMNS = "id, path, session, is_subagent, project, title, ended"
+
+
+class File(Struct, frozen=True):
+    """A session's file, or that of a sub-agent."""
+
+    id: int
+    path: str
+    session: str | None
+    is_subagent: bool
+    project: str | None
+    title: str | None
+    ended: float | None
+
+    @property
+    def owner(self) -> str:
+        """The session that it belongs to, or itself where that is not known."""
+        return self.session or self.path
+
+    @property
+    def name(self) -> str:
+        """The id that opens it."""
+        return _name(self.path)
+
+
+class Files:
+    """The files of an index, each asked for once."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self.known: dict[int, File] = {}
+
+    def __getitem__(self, id_: int) -> File:
+        if id_ not in self.known:
+            row = self.db.execute(f"SELECT {COLUMNS} FROM files WHERE id = ?", (id_,)).fetchone()
+            self.known[id_] = File(*row)
+        return self.known[id_]
+
+    def newest_first(self) -> list[File]:
+        """Every file; those of a session that was active last come first."""
+        rows = self.db.execute(f"SELECT {COLUMNS} FROM files ORDER BY is_subagent, id").fetchall()
+        found = [File(*row) for row in rows]
+        last: dict[str, float] = {}
+        for file in found:
+            last[file.owner] = max(last.get(file.owner, 0.0), file.ended or 0.0)
+        return sorted(found, key=lambda file: (-last[file.owner], file.owner))
+
+    def main(self, file: File) -> File:
+        """The session of a sub-agent; itself where that is not in the index."""
+        if not file.is_subagent:
+            return file
+        asked = f"SELECT {COLUMNS} FROM files WHERE session = ? AND NOT is_subagent"
+        row = self.db.execute(asked, (file.session,)).fetchone()
+        return File(*row) if row else file
+
+    def short_name(self, file: File) -> str:
+        """The start of an id, if that is enough to tell which one is meant."""
+        start = file.name[:SHORT]
+        return start if self._starts[start] == 1 else file.name
+
+    @cached_property
+    def _starts(self) -> Counter[str]:
+        """How many ids begin alike."""
+        rows = self.db.execute("SELECT path FROM files")
+        return Counter(_name(path)[:SHORT] for (path,) in rows)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".jsonl").removeprefix("agent-")

@@ -1,0 +1,69 @@
+"""Texts of hits, read again from the files that they are in."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from turnlog.errors import Damaged
+from turnlog.format.decode import decode_line
+from turnlog.format.jsonl import Line
+from turnlog.index.files import File
+from turnlog.index.texts import passages_of
+from turnlog.index.words import composed
+
+if TYPE_CHECKING:
+    from turnlog.store.archive import ArchivedFile
+
+OPEN = 32
+"""How many files are kept open."""
+
+
+class Reader:
+    """Reads lines of files by where they are."""
+
+    def __init__(self, archive: Path | None = None) -> None:
+        self.archive = archive
+        """The folder of an archive, for files that are gone."""
+        self.opened: dict[str, int] = {}
+        self.archived: dict[int, ArchivedFile | None] = {}
+
+    def line(self, file: File, offset: int, size: int) -> bytes:
+        """A line, from the archive if the file is gone; nothing if it can no longer be read."""
+        try:
+            return os.pread(self._descriptor(file.path), size, offset)
+        except OSError:
+            return self._archived(file, offset, size)
+
+    def close(self) -> None:
+        """Close all files."""
+        for descriptor in self.opened.values():
+            os.close(descriptor)
+        self.opened.clear()
+
+    def _archived(self, file: File, offset: int, size: int) -> bytes:
+        if self.archive is None:
+            return b""
+        from turnlog.store.archive import Archive
+
+        archive = Archive(self.archive)
+        if file.id not in self.archived:
+            self.archived[file.id] = archive.find(file.path)
+        kept = self.archived[file.id]
+        try:
+            return archive.read_at(kept, offset, size) if kept else b""
+        except Damaged:
+            return b""
+
+    def _descriptor(self, path: str) -> int:
+        if path not in self.opened:
+            if len(self.opened) >= OPEN:
+                self.close()
+            self.opened[path] = os.open(path, os.O_RDONLY)
+        return self.opened[path]
+
+
+def texts_in(raw: bytes, kind: str) -> list[str]:
+    """The texts of a kind in a line: usually one."""
+    entries = decode_line(Line(raw, 0, 0)).entries
+    passages = [passage for entry in entries for passage in passages_of(entry)]
+    return [composed(each.text) for each in passages if each.kind == kind and each.text.strip()]

@@ -1,0 +1,11 @@
+-- In how many sessions a model answered.
+SELECT count(DISTINCT coalesce(f.session, f.path)) AS sessions
+FROM files f
+WHERE (:project IS NULL OR instr(lower(f.project), lower(:project)))
+    AND EXISTS (
+        SELECT 1 FROM messages m
+        WHERE m.counts = 1 AND m.file = f.id
+            AND (:since IS NULL OR m.quarter * 900 > :since - 900)
+            AND (:until IS NULL OR m.quarter * 900 < :until)
+            AND (:model IS NULL OR instr(lower(m.model), lower(:model)))
+    );

@@ -1,0 +1,9 @@
+-- The models that have no price, or whose advisors have none: their messages are not in any cost.
+SELECT DISTINCT w.model AS model
+FROM work w JOIN files f ON f.id = w.file
+WHERE (:since IS NULL OR w.quarter * 900 > :since - 900)
+    AND (:until IS NULL OR w.quarter * 900 < :until)
+    AND (:project IS NULL OR instr(lower(f.project), lower(:project)))
+    AND (:model IS NULL OR instr(lower(w.model), lower(:model)))
+    AND w.unpriced
+ORDER BY w.model;

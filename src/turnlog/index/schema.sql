@@ -1,0 +1,194 @@
+-- All of this is derived from the session files: the index can be deleted, and is made anew.
+-- Times are seconds since 1970 in UTC; lines count from 1; offsets are bytes.
+-- A quarter is a quarter of an hour, counted since 1970: days of all time zones are made of them.
+
+CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+
+-- A session's file, or that of a sub-agent.
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,
+    session TEXT,              -- the session it belongs to
+    is_subagent INTEGER NOT NULL,
+    project TEXT,              -- the working directory
+    title TEXT,
+    started REAL,
+    ended REAL,
+    is_gone INTEGER NOT NULL DEFAULT 0, -- deleted, but in the archive
+    -- what was read, and how far
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    reached INTEGER NOT NULL,  -- bytes
+    carry TEXT NOT NULL,       -- what reading takes along when the file has grown
+    prompt INTEGER             -- the prompt that the last line belongs to
+);
+CREATE INDEX files_by_session ON files (session);
+
+-- What the user asked, in the order of the file: each begins a turn.
+CREATE TABLE prompts (
+    id INTEGER PRIMARY KEY,
+    file INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    key TEXT NOT NULL,         -- the entry's uuid
+    kind TEXT NOT NULL,
+    at REAL,
+    ended REAL,                -- the last time of an answer or a result in the turn
+    branch TEXT,
+    text TEXT,                 -- its start
+    model TEXT,                -- the one that answered first
+    is_copy INTEGER NOT NULL,
+    counts INTEGER NOT NULL DEFAULT 1, -- 0 for what another file has as well, and counts there
+    quarter INTEGER AS (CAST(at / 900 AS INTEGER))
+);
+CREATE INDEX prompts_by_file ON prompts (file);
+CREATE INDEX prompts_by_key ON prompts (key);
+
+-- What the model said, each message once for each file that has it.
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY,
+    file INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    prompt INTEGER,
+    key TEXT NOT NULL,         -- the API's id of the message
+    model TEXT,
+    at REAL,
+    branch TEXT,
+    version TEXT,
+    is_copy INTEGER NOT NULL,
+    is_subagent INTEGER NOT NULL,
+    usage BLOB NOT NULL,       -- as this file tells it, in JSON
+    -- of each count the largest that any file tells
+    input INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    cache_write_5m INTEGER NOT NULL,
+    cache_write_1h INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL,
+    searches INTEGER NOT NULL,
+    cost REAL,                 -- dollars; null where the model has no price
+    is_understated INTEGER NOT NULL, -- of a client that recorded too few output tokens
+    counts INTEGER NOT NULL DEFAULT 1,
+    quarter INTEGER AS (CAST(at / 900 AS INTEGER))
+);
+CREATE UNIQUE INDEX messages_by_file ON messages (file, key);
+CREATE INDEX messages_by_key ON messages (key);
+CREATE INDEX messages_by_time ON messages (counts, quarter, at, cost);
+CREATE INDEX messages_at_work ON messages (
+    counts, file, quarter, model, branch, is_subagent, input, output, cache_write_5m, cache_write_1h,
+    cache_read, cost, is_understated
+);
+
+-- Tool calls, with what came back.
+CREATE TABLE calls (
+    id INTEGER PRIMARY KEY,
+    file INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    prompt INTEGER,
+    key TEXT NOT NULL,         -- the id of the tool_use
+    tool TEXT NOT NULL,
+    at REAL,
+    branch TEXT,
+    path TEXT,                 -- the file it read or changed
+    command TEXT,              -- the start of what it ran
+    result_line INTEGER,
+    ended REAL,
+    is_error INTEGER,          -- null while there is no result
+    error TEXT,                -- the start of what went wrong
+    added INTEGER NOT NULL DEFAULT 0,
+    removed INTEGER NOT NULL DEFAULT 0,
+    model TEXT,
+    is_copy INTEGER NOT NULL,
+    is_subagent INTEGER NOT NULL,
+    counts INTEGER NOT NULL DEFAULT 1,
+    quarter INTEGER AS (CAST(at / 900 AS INTEGER))
+);
+CREATE UNIQUE INDEX calls_by_file ON calls (file, key);
+CREATE INDEX calls_by_key ON calls (key);
+CREATE INDEX calls_at_work ON calls (
+    counts, file, quarter, model, branch, is_subagent, is_error, added, removed
+);
+
+-- Pull requests that a session made or worked on.
+CREATE TABLE pulls (
+    file INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    number INTEGER,
+    url TEXT,
+    repository TEXT
+);
+CREATE INDEX pulls_by_file ON pulls (file);
+
+-- Commits that commands made, where their results tell (2.1.2xx on).
+CREATE TABLE commits (
+    file INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    at REAL,
+    branch TEXT,
+    hash TEXT NOT NULL         -- its start
+);
+CREATE INDEX commits_by_file ON commits (file);
+
+-- What was done, each thing once: figures by file, quarter, model, branch and sub-agents.
+CREATE VIEW work AS
+SELECT
+    file, quarter, model, branch, is_subagent,
+    0 AS turns,
+    0.0 AS seconds,            -- from prompts to the last that was done for them
+    count(*) AS messages,
+    sum(input) + sum(output) + sum(cache_write_5m) + sum(cache_write_1h) + sum(cache_read)
+        AS tokens,
+    sum(input) AS input,
+    sum(output) AS output,
+    sum(cache_write_5m) AS cache_write_5m,
+    sum(cache_write_1h) AS cache_write_1h,
+    sum(cache_read) AS cache_read,
+    sum(cost) AS cost,
+    count(*) - count(cost) AS unpriced, -- messages that are not in the cost
+    sum(is_understated) AS understated,
+    0 AS calls,
+    0 AS errors,
+    0 AS added,
+    0 AS removed
+FROM messages WHERE counts = 1 GROUP BY file, quarter, model, branch, is_subagent
+UNION ALL
+SELECT
+    file, quarter, model, branch, is_subagent,
+    0, 0.0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0,
+    count(*), coalesce(sum(is_error), 0), sum(added), sum(removed)
+FROM calls WHERE counts = 1 GROUP BY file, quarter, model, branch, is_subagent
+UNION ALL
+SELECT
+    file, quarter, model, branch, 0,
+    1, ended - at, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0,
+    0, 0, 0, 0
+FROM prompts
+-- Commands that no model answered are no turns.
+WHERE counts = 1 AND (model IS NOT NULL OR kind NOT IN ('command', 'bash_input'));
+
+-- What a check of a session's file found that would keep it from being resumed whole.
+CREATE TABLE checks (
+    path TEXT PRIMARY KEY,
+    inode INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    message TEXT               -- of the worst finding; null where there is none
+) WITHOUT ROWID;
+
+-- What can be searched: a text of an entry, by what it is. The text itself stays in its file.
+CREATE TABLE docs (
+    id INTEGER PRIMARY KEY,
+    file INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    size INTEGER NOT NULL,     -- of the line
+    kind TEXT NOT NULL,        -- prompt, answer, thinking, input, result, summary, title, note
+    tool TEXT,
+    is_error INTEGER NOT NULL,
+    at REAL,
+    prompt INTEGER
+);
+CREATE INDEX docs_by_file ON docs (file);
+-- A text is in one of the columns, by how much a word in it tells.
+CREATE VIRTUAL TABLE words USING fts5 (
+    asked, said, done, content = '', tokenize = "unicode61 remove_diacritics 2 categories 'L* N* Co'"
+);

@@ -1,0 +1,70 @@
+"""Which texts a search is about, as conditions on the index's tables."""
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+KINDS = ("title", "prompt", "answer", "thinking", "input", "result", "summary", "note")
+ROLES = {
+    "user": ("prompt", "note"),
+    "assistant": ("answer", "thinking", "input", "summary"),
+    "tool": ("result",),
+}
+"""Who wrote texts of which kinds."""
+
+
+class Selection(Struct, frozen=True):
+    """What texts to search; None and the like leave nothing out."""
+
+    kinds: tuple[str, ...] = ()
+    project: str | None = None
+    """Part of a working directory."""
+    folder: str | None = None
+    """The name of a project's folder."""
+    since: float | None = None
+    """Seconds since 1970."""
+    until: float | None = None
+    tool: str | None = None
+    model: str | None = None
+    """Part of the name of a model that answered in the turn."""
+    branch: str | None = None
+    """The git branch of the turn."""
+    errors: bool = False
+    """Only calls that failed, and errors of the API."""
+    file: str | None = None
+    """A file that a call read or changed: its path, or the end of it."""
+    session: str | None = None
+    """The id of a session, whose sub-agents count as well, or the path of a file."""
+    no_subagents: bool = False
+
+
+Values = dict[str, str | float | None]
+
+
+def conditions(selection: Selection) -> tuple[str, Values]:
+    """What must hold for a row `d` of docs, and the values that it names."""
+    asked = {name: value for name, value in asdict(selection).items() if value}
+    values: Values = {**asked, "kinds": f" {' '.join(selection.kinds)} "}
+    return " AND ".join(["1", *(CONDITIONS[name] for name in asked)]), values
+
+
+_MODEL = "instr(lower(model), lower(:model))"
+_AT = "coalesce(d.at, (SELECT ended FROM files WHERE id = d.file))"
+_TOUCHED = "(path = :file OR substr(path, -length(:file) - 1) = '/' || :file)"
+CONDITIONS = {
+    "kinds": "instr(:kinds, ' ' || d.kind || ' ')",
+    "project": "d.file IN (SELECT id FROM files"
+    " WHERE instr(lower(coalesce(project, path)), lower(:project)))",
+    "folder": "d.file IN (SELECT id FROM files WHERE instr(path, '/' || :folder || '/'))",
+    "since": f"{_AT} >= :since",
+    "until": f"{_AT} < :until",
+    "tool": "lower(d.tool) = lower(:tool)",
+    "model": f"(d.prompt IN (SELECT prompt FROM messages WHERE {_MODEL}) OR (d.prompt IS NULL AND"
+    f" d.file IN (SELECT file FROM messages WHERE prompt IS NULL AND {_MODEL})))",
+    "branch": "(d.prompt IN (SELECT id FROM prompts WHERE branch = :branch) OR (d.prompt IS NULL"
+    " AND d.file IN (SELECT file FROM messages WHERE prompt IS NULL AND branch = :branch)))",
+    "errors": "d.is_error",
+    "file": f"(d.file, d.line) IN (SELECT file, line FROM calls WHERE {_TOUCHED}"
+    f" UNION ALL SELECT file, result_line FROM calls WHERE {_TOUCHED})",
+    "session": "d.file IN (SELECT id FROM files WHERE path = :session OR session = :session)",
+    "no_subagents": "d.file IN (SELECT id FROM files WHERE NOT is_subagent)",
+}

@@ -1,0 +1,96 @@
+"""The texts of an entry that can be searched: what the index takes in, and what a hit shows."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from turnlog.conversation.prompts import PromptKind, prompt_kind, prompt_label
+from turnlog.format.blocks import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from turnlog.format.entries import Assistant, Attachment, Entry, User
+from turnlog.format.fields import given, is_array, is_object
+from turnlog.format.state import AiTitle, CustomTitle, Summary
+
+
+class Passage(NamedTuple):
+    """A text of an entry, by what it is; it may be blank."""
+
+    kind: str
+    """prompt, answer, thinking, input, result, summary, title or note"""
+    text: str
+    tool: str | None = None
+    """That a call is of; a result names only the call."""
+    call_id: str = ""
+    is_error: bool = False
+
+
+def passages_of(entry: Entry) -> Iterator[Passage]:
+    """The texts of an entry, in their order."""
+    match entry:
+        case User():
+            yield from _of_user(entry)
+        case Assistant():
+            yield from _of_assistant(entry)
+        case Attachment():
+            # A prompt that was typed while the model worked is kept as an attachment (2.1.91 on).
+            held = given(entry.attachment) or {}
+            if held.get("type") == "queued_command":
+                yield Passage("prompt", "\n".join(_strings(held.get("prompt"))))
+        case CustomTitle():
+            yield Passage("title", given(entry.custom_title) or "")
+        case AiTitle():
+            yield Passage("title", given(entry.ai_title) or "")
+        case Summary():
+            yield Passage("title", given(entry.summary) or "")
+        case _:
+            pass
+
+
+def _of_user(entry: User) -> Iterator[Passage]:
+    kind = prompt_kind(entry)
+    if kind is not PromptKind.TOOL_RESULT:
+        yield Passage(USER_KINDS.get(kind, "prompt"), prompt_label(entry))
+        return
+    for block in entry.content:
+        if isinstance(block, ToolResultBlock):
+            call_id, is_error = given(block.tool_use_id) or "", bool(given(block.is_error))
+            yield Passage("result", block.text, None, call_id, is_error)
+
+
+def _of_assistant(entry: Assistant) -> Iterator[Passage]:
+    is_error = bool(given(entry.is_api_error_message))
+    content = entry.content
+    if isinstance(content, str):
+        yield Passage("answer", content, is_error=is_error)
+        return
+    for block in content:
+        match block:
+            case TextBlock():
+                yield Passage("answer", given(block.text) or "", is_error=is_error)
+            case ThinkingBlock():
+                yield Passage("thinking", given(block.thinking) or "")
+            case ToolUseBlock():
+                text = "\n".join(_strings(given(block.input)))
+                yield Passage("input", text, given(block.name) or "", given(block.id) or "")
+            case _:
+                pass
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Every text in a value."""
+    if isinstance(value, str):
+        yield value
+    elif is_object(value):
+        for held in value.values():
+            yield from _strings(held)
+    elif is_array(value):
+        for held in value:
+            yield from _strings(held)
+
+
+USER_KINDS = {
+    PromptKind.COMPACT_SUMMARY: "summary",
+    PromptKind.META: "note",
+    PromptKind.COMMAND_OUTPUT: "note",
+    PromptKind.BASH_OUTPUT: "note",
+    PromptKind.INTERRUPTION: "note",
+}
+"""What a user line is to a search, where it is not a prompt."""

@@ -1,0 +1,101 @@
+"""Text as the index stores it, and as it is compared.
+
+Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese are written without spaces: each letter is
+made a word, and a word of theirs is looked for as a phrase.
+"""
+
+import re
+from unicodedata import decomposition, normalize
+
+UNSPACED = (
+    "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd-\u0ec6\u0edc-\u0edf"
+    "\u1000-\u102a\u1050-\u1055\u1100-\u11ff\u1780-\u17b3\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029"
+    "\u3031-\u3035\u3040-\u30ff\u3105-\u312f\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f"
+    "\U00020000-\U0003134f"
+)
+_APART = f"([{UNSPACED}])"
+_TOKEN = rf"[{UNSPACED}]|[^\W_{UNSPACED}]+"
+COLUMNS = {
+    "title": "asked",
+    "prompt": "asked",
+    "answer": "said",
+    "thinking": "said",
+    "summary": "said",
+    "note": "said",
+    "input": "done",
+    "result": "done",
+}
+"""The kinds of texts, and the column of `words` that each is in."""
+
+
+def searchable(text: str) -> str:
+    """A text with its words set apart.
+
+    >>> searchable("fix 検索 now")
+    'fix  検  索  now'
+    """
+    return text if text.isascii() else re.sub(_APART, r" \1 ", normalize("NFC", text))
+
+
+def in_column(kind: str, text: str) -> tuple[str | None, str | None, str | None]:
+    """A text in its column: asked, said, done."""
+    column = COLUMNS[kind]
+    return (
+        text if column == "asked" else None,
+        text if column == "said" else None,
+        text if column == "done" else None,
+    )
+
+
+def tokens_of(text: str) -> list[str]:
+    """The words that the index would make of a text.
+
+    >>> tokens_of("Café_au.lait("), tokens_of("修正fix")
+    (['cafe', 'au', 'lait'], ['修', '正', 'fix'])
+    """
+    plain = folded(text)
+    return re.findall("[a-z0-9]+" if plain.isascii() else _TOKEN, plain)
+
+
+def is_unspaced(letter: str) -> bool:
+    """Whether a letter is a word of its own."""
+    return letter > "\u0e00" and re.match(_APART, letter) is not None
+
+
+def folded(text: str) -> str:
+    """A text without capitals and accents, each character in its place.
+
+    >>> folded("ÀÉ straße")
+    'ae straße'
+    """
+    if text.isascii():
+        return text.lower()
+    return text.translate(_FOLDING)
+
+
+def composed(text: str) -> str:
+    """A text whose accents are part of their letters, so that folding keeps every place."""
+    return text if text.isascii() else normalize("NFC", text)
+
+
+def _fold(code: int) -> int:
+    """A letter in lower case; of Latin letters without their accents, as the index has them."""
+    base = code
+    while parts := decomposition(chr(base)).split():
+        if parts[0].startswith("<"):
+            break
+        base = int(parts[0], 16)
+    lower = chr(base if base < 128 else code).casefold()
+    return ord(lower) if len(lower) == 1 else code
+
+
+class _Folding(dict[int, int]):
+    """Each character's folded form, worked out when it is first met."""
+
+    def __missing__(self, code: int) -> int:
+        self[code] = _fold(code)
+        return self[code]
+
+
+_FOLDING = _Folding()

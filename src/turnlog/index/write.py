@@ -1,0 +1,261 @@
+"""Facts into the tables, and what follows from a change over all files: which copy counts."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import astuple
+
+from turnlog.conversation.cost import understates_output
+from turnlog.conversation.messages import larger_usage
+from turnlog.format.blocks import Usage
+from turnlog.format.jsonl import FileState
+from turnlog.index.facts import Facts, Said
+from turnlog.index.figures import FIGURES, figures_of
+from turnlog.index.words import in_column
+from turnlog.store.archive import ArchivedCopy
+
+KEYED = ("prompts", "messages", "calls")
+"""Tables of things that other files may have as well."""
+OF_FILES = (*KEYED, "pulls", "commits", "docs")
+
+Owners = dict[int | None, int | None]
+"""The ids of prompts by their ranks in a part; under None that of the one before."""
+
+_encode = msgspec.json.Encoder().encode
+_decode_usage = msgspec.json.Decoder(Usage).decode
+
+
+class Source(NamedTuple):
+    """A file to be read into the index."""
+
+    path: Path
+    state: FileState
+    owner: str | None
+    """The session that it lies with; unknown for sub-agents of 2.0.x, whose lines tell."""
+    is_subagent: bool
+    archived: ArchivedCopy | None = None
+    """Where to read a file that is gone."""
+
+
+class Writer:
+    """Writes facts in one transaction, and settles at its end what they change elsewhere."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        db.execute("CREATE TEMP TABLE IF NOT EXISTS touched (name TEXT, key TEXT, is_gone)")
+        self.next_doc: int = self._one("SELECT value FROM about WHERE name = 'next_doc'")
+        self.next_prompt: int = self._one("SELECT coalesce(max(id), 0) + 1 FROM prompts")
+
+    def remove(self, path: str) -> None:
+        """Take a file out."""
+        file = self._row("SELECT id FROM files WHERE path = ?", path)
+        if file is None:
+            return
+        for name in KEYED:
+            self.db.execute(
+                f"INSERT INTO touched SELECT '{name}', key, 1 FROM {name} WHERE file = ?", file
+            )
+        for name in OF_FILES:
+            self.db.execute(f"DELETE FROM {name} WHERE file = ?", file)
+        self.db.execute("DELETE FROM files WHERE id = ?", file)
+
+    def add(self, source: Source, facts: Facts, title: str | None) -> None:
+        """Add what a part of a file tells, behind what earlier parts told."""
+        file, prompt = self._file(source, facts, title)
+        first = self.next_prompt
+        owners: Owners = {None: prompt}
+        if source.is_subagent:
+            for each in (*facts.said.values(), *facts.uses.values()):
+                each.is_subagent = True
+        owners |= {rank: first + rank for rank in range(len(facts.prompts))}
+        self.next_prompt += len(facts.prompts)
+        self._add_prompts(file, facts, first)
+        self._add_messages(file, list(facts.said.values()), owners)
+        self._add_calls(file, facts, owners)
+        self._add_docs(file, facts, owners)
+        self._many("INSERT INTO pulls VALUES (?, ?, ?, ?, ?)", ((file, *p) for p in facts.pulls))
+        self._many(
+            "INSERT INTO commits VALUES (?, ?, ?, ?, ?)", ((file, *c) for c in facts.commits)
+        )
+        self._go_on(prompt, facts)
+        if facts.prompts:
+            last = self.next_prompt - 1
+            self.db.execute("UPDATE files SET prompt = ? WHERE id = ?", (last, file))
+
+    def _go_on(self, prompt: int | None, facts: Facts) -> None:
+        """Add to the turn that began in an earlier part."""
+        self.db.execute(
+            "UPDATE prompts SET model = coalesce(model, ?1),"
+            " ended = coalesce(max(ended, ?2), ended, ?2) WHERE id = ?3",
+            (facts.model_before, facts.ended_before, prompt),
+        )
+
+    def settle(self) -> None:
+        """Let of each thing that several files have one count; of messages with all they tell."""
+        self.db.execute("UPDATE about SET value = ? WHERE name = 'next_doc'", (self.next_doc,))
+        for name in KEYED:
+            self._settle(name)
+        self.db.execute("DELETE FROM touched")
+
+    def _file(self, source: Source, facts: Facts, title: str | None) -> tuple[int, int | None]:
+        """The row of a file, brought up to date, and the prompt that its last line was of."""
+        values: dict[str, Any] = {
+            "path": str(source.path),
+            "session": source.owner or facts.session,
+            "is_subagent": source.is_subagent,
+            "is_gone": source.archived is not None,
+            "project": facts.cwd,
+            "title": title and title.encode(errors="replace").decode(),
+            "started": facts.started,
+            "ended": facts.ended,
+            **source.state._asdict(),
+            "reached": facts.carry.bookmark.offset,
+            "carry": _encode(facts.carry).decode(),
+        }
+        self.db.execute(UPSERT_FILE, values)
+        found = self._row("SELECT id, prompt FROM files WHERE path = ?", values["path"])
+        assert found
+        return found[0], found[1]
+
+    def _add_prompts(self, file: int, facts: Facts, first: int) -> None:
+        self._touch("prompts", (prompt.key for prompt in facts.prompts))
+        self._many(
+            "INSERT INTO prompts (id, file, line, key, kind, at, ended, branch, text, is_copy,"
+            " model) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            ((id_, file, *astuple(prompt)) for id_, prompt in enumerate(facts.prompts, first)),
+        )
+
+    def _add_messages(self, file: int, said: list[Said], owners: Owners) -> None:
+        self._touch("messages", (each.key for each in said))
+        new: list[tuple[Any, ...]] = []
+        for each in said:
+            known = self._row(
+                "SELECT id, usage FROM messages WHERE file = ? AND key = ?", file, each.key
+            )
+            if known:
+                usage = larger_usage(_decode_usage(known[1]), each.usage)
+                self.db.execute(
+                    "UPDATE messages SET usage = ? WHERE id = ?", (_encode(usage), known[0])
+                )
+                self._set_figures(known[0], usage)
+            else:
+                new.append(_message_row(file, each, owners))
+        marks = ", ".join("?" * 20)
+        self._many(
+            "INSERT INTO messages (file, line, prompt, key, model, at, branch, version, is_copy,"
+            f" is_subagent, usage, is_understated, {', '.join(FIGURES)}, counts) VALUES ({marks})",
+            new,
+        )
+
+    def _add_calls(self, file: int, facts: Facts, owners: Owners) -> None:
+        self._touch("calls", facts.uses)
+        self._many(
+            "INSERT OR IGNORE INTO calls (file, line, prompt, key, tool, at, branch, path, command,"
+            " added, removed, model, is_copy, is_subagent)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (file, use.line, owners[use.prompt], *astuple(use)[2:])
+                for use in facts.uses.values()
+            ),
+        )
+        self._many(
+            "UPDATE calls SET result_line = ?, ended = ?, is_error = ?, error = ?,"
+            " added = coalesce(?, added), removed = coalesce(?, removed)"
+            " WHERE file = ? AND key = ?",
+            (
+                (a.line, a.at, a.is_error, a.error, *(_changed(a)), file, a.key)
+                for a in facts.answers.values()
+            ),
+        )
+
+    def _add_docs(self, file: int, facts: Facts, owners: Owners) -> None:
+        first = self.next_doc
+        self.next_doc += len(facts.docs)
+        self._many(
+            "INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (id_, file, *doc[:-2], owners[doc.prompt])
+                for id_, doc in enumerate(facts.docs, first)
+            ),
+        )
+        self._many(
+            "INSERT INTO words (rowid, asked, said, done) VALUES (?, ?, ?, ?)",
+            ((id_, *in_column(doc.kind, doc.text)) for id_, doc in enumerate(facts.docs, first)),
+        )
+
+    def _settle(self, name: str) -> None:
+        rows = self.db.execute(
+            f"SELECT t.key, t.id FROM {name} t JOIN files f ON f.id = t.file WHERE t.key IN ("
+            f"  SELECT key FROM {name} WHERE key IN (SELECT key FROM touched WHERE name = '{name}')"
+            f"  GROUP BY key HAVING count(*) > 1 UNION SELECT key FROM touched"
+            f"  WHERE name = '{name}' AND is_gone"
+            ") ORDER BY t.key, t.is_copy, f.path, t.line"
+        ).fetchall()
+        for _, group in groupby(rows, key=lambda row: row[0]):
+            ids = [id_ for _, id_ in group]
+            self._many(
+                f"UPDATE {name} SET counts = ? WHERE id = ?",
+                ((rank == 0, id_) for rank, id_ in enumerate(ids)),
+            )
+            if name == "messages":
+                marks = ", ".join("?" * len(ids))
+                usages = self.db.execute(f"SELECT usage FROM messages WHERE id IN ({marks})", ids)
+                joint = reduce(larger_usage, (_decode_usage(raw) for (raw,) in usages))
+                self._set_figures(ids[0], joint)
+
+    def _set_figures(self, message: int, usage: Usage) -> None:
+        row = self._row("SELECT model, at FROM messages WHERE id = ?", message)
+        assert row
+        names = ", ".join(f"{name} = ?" for name in FIGURES)
+        self.db.execute(
+            f"UPDATE messages SET {names} WHERE id = ?",
+            (*figures_of(row[0], row[1], usage), message),
+        )
+
+    def _touch(self, name: str, keys: Iterable[str]) -> None:
+        self._many("INSERT INTO touched VALUES (?, ?, 0)", ((name, key) for key in keys))
+
+    def _many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        self.db.executemany(statement, rows)
+
+    def _row(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
+        return self.db.execute(statement, values).fetchone()
+
+    def _one(self, statement: str) -> Any:
+        return self.db.execute(statement).fetchone()[0]
+
+
+UPSERT_FILE = """
+INSERT INTO files (path, session, is_subagent, is_gone, project, title, started, ended,
+    size, mtime_ns, inode, reached, carry)
+VALUES (:path, :session, :is_subagent, :is_gone, :project, :title, :started, :ended,
+    :size, :mtime_ns, :inode, :reached, :carry)
+ON CONFLICT (path) DO UPDATE SET
+    session = coalesce(session, excluded.session),
+    project = coalesce(project, excluded.project),
+    title = excluded.title,
+    started = coalesce(min(started, excluded.started), started, excluded.started),
+    ended = coalesce(max(ended, excluded.ended), ended, excluded.ended),
+    size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode,
+    reached = excluded.reached, carry = excluded.carry, is_gone = excluded.is_gone
+"""
+
+
+def _message_row(file: int, said: Said, owners: Owners) -> tuple[Any, ...]:
+    return (
+        *(file, said.line, owners[said.prompt], said.key, said.model, said.at, said.branch),
+        *(said.version, said.is_copy, said.is_subagent, _encode(said.usage)),
+        understates_output(said.version),
+        *said.figures,
+        1,
+    )
+
+
+def _changed(answer: Any) -> tuple[int | None, int | None]:
+    """The lines that a call changed: none if it failed, what it asked for if it does not tell."""
+    return (0, 0) if answer.is_error else answer.changed or (None, None)

@@ -1,0 +1,104 @@
+"""Which files belong to which session, found by their names and states alone.
+
+Only a sub-agent's file that lies among the sessions (2.0.x) and is new is opened: its entries tell
+whose it is.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from turnlog.format.decode import read_entries
+from turnlog.format.fields import given
+from turnlog.format.jsonl import FileState
+from turnlog.store.paths import Store, is_session_name
+
+BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
+"""Folders of the store that have one folder for each session (2.1.325, and as documented)."""
+
+
+class Found(NamedTuple):
+    """A file in the store."""
+
+    state: FileState
+    mode: int
+
+
+Files = dict[str, Found]
+"""Files by their paths in the store."""
+
+
+def files_by_session(store: Store, owners: Mapping[str, str]) -> dict[str, Files]:
+    """The files of each session of the store; `owners` are the sessions of known sub-agents."""
+    found: dict[str, Files] = {}
+    loose: Files = {}
+    for project in _entries(store.projects):
+        if project.is_dir():
+            _find_in_project(project.path, found, loose)
+    for name, files in found.items():
+        for kind in BY_SESSION:
+            _add_below(store.root / kind / name, files)
+    for each in _entries(store.todos):
+        name = each.name.partition("-agent-")[0]
+        if name in found and each.is_file(follow_symlinks=False):
+            _add(each, found[name])
+    relative = {name: _relative(files, store.root) for name, files in found.items()}
+    for path, file in _relative(loose, store.root).items():
+        name = owners.get(path) or _owner(store.root / path)
+        if name in relative:
+            relative[name][path] = file
+    return relative
+
+
+def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> None:
+    entries = _entries(project)
+    here: dict[str, Files] = {}
+    for each in entries:
+        if is_session_name(each.name) and each.is_file():
+            name = each.name.removesuffix(".jsonl")
+            here[name] = found.setdefault(name, {})
+            _add(each, here[name])
+        elif each.name.startswith("agent-") and each.is_file(follow_symlinks=False):
+            _add(each, loose)
+    for each in entries:
+        if each.name in here and each.is_dir(follow_symlinks=False):
+            _add_below(each.path, here[each.name])
+
+
+def _add_below(folder: str | Path, files: Files) -> None:
+    for each in _entries(folder):
+        if each.is_dir(follow_symlinks=False):
+            _add_below(each.path, files)
+        elif each.is_file(follow_symlinks=False):
+            _add(each, files)
+
+
+def _add(entry: "os.DirEntry[str]", files: Files) -> None:
+    with suppress(OSError):  # gone since it was listed
+        found = entry.stat()
+        state = FileState(found.st_ino, found.st_size, found.st_mtime_ns)
+        files[entry.path] = Found(state, stat.S_IMODE(found.st_mode))
+
+
+def _entries(folder: str | Path) -> "list[os.DirEntry[str]]":
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda each: each.name)
+    except OSError:
+        return []
+
+
+def _relative(files: Files, root: Path) -> Files:
+    prefix = f"{root}{os.sep}"
+    return {path.removeprefix(prefix): file for path, file in files.items()}
+
+
+def _owner(subagent: Path) -> str | None:
+    try:
+        named = (given(entry.session_id) for _, entry in read_entries(subagent))
+        return next(filter(None, named), None)
+    except OSError:
+        return None

@@ -1,0 +1,126 @@
+"""The overview, the status line and sync: these files, this command, this output."""
+
+import io
+import json
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from build import SESSION, assistant, call, session, stamp, text, user
+from cli.conftest import Run
+
+OTHER = "00000002-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def write_turn(project: Path, name: str, at: datetime, *more: bytes) -> Path:
+    """A session of one turn, which took a dollar."""
+    body = {"model": "claude-opus-5", "usage": {"input_tokens": 100_000, "output_tokens": 20_000}}
+    path = project / f"{name}.jsonl"
+    path.write_bytes(
+        session(
+            user("Fix the total", timestamp=stamp(at)),
+            assistant(text("Fixed."), message_id=f"m-{name}", message=body, timestamp=stamp(at)),
+            *more,
+            session_id=name,
+        )
+    )
+    return path
+
+
+def told(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(fields)))
+
+
+def test_without_a_command_it_shows_sessions_and_what_they_took(
+    project: Path, turnlog: Run, now: datetime
+) -> None:
+    write_turn(project, SESSION, now)
+    shown = turnlog()
+    assert shown.code == 0
+    assert "Fix the total" in shown.out
+    assert "today       1 session  1 turn  120k tokens  $1.00" in shown.out
+
+
+def test_the_overview_names_a_session_that_would_not_resume_whole(
+    project: Path, turnlog: Run, now: datetime
+) -> None:
+    write_turn(project, SESSION, now, assistant(call("Bash", {}, "A")), user("and then?"))
+    for _ in range(2):  # the second time from what was found before
+        assert f"{SESSION[:8]} would not resume whole" in turnlog().out
+    write_turn(project, SESSION, now)
+    assert "would not resume" not in turnlog().out
+
+
+def test_the_overview_tells_what_the_client_will_delete_unless_it_is_archived(
+    project: Path, turnlog: Run, now: datetime
+) -> None:
+    path = write_turn(project, SESSION, now - timedelta(days=26))
+    old = time.time() - 26 * 86400
+    os.utime(path, (old, old))
+    assert "1 session will be deleted by the client within a week" in turnlog().out
+    (project.parent.parent / "settings.json").write_text('{"cleanupPeriodDays": 90}')
+    assert "will be deleted" not in turnlog().out
+    (project.parent.parent / "settings.json").unlink()
+    turnlog("archive")
+    assert "will be deleted" not in turnlog().out
+
+
+def test_a_status_line_tells_cost_of_session_and_day_the_window_and_the_context(
+    project: Path, turnlog: Run, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_turn(project, SESSION, now)
+    write_turn(project, OTHER, now)
+    turnlog("sync")
+    told(
+        monkeypatch,
+        session_id=SESSION,
+        transcript_path=str(path),
+        model={"id": "claude-opus-5", "display_name": "Opus 5"},
+    )
+    line = turnlog("statusline").out
+    assert line.startswith("Opus 5 · $1.00 session · $2.00 today · $2.00 block, ")
+    assert line.endswith("context 60%\n")
+
+
+def test_a_status_line_has_what_the_session_has_just_written(
+    project: Path, turnlog: Run, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_turn(project, SESSION, now)
+    turnlog("sync")
+    body = {"model": "claude-opus-5", "usage": {"input_tokens": 0, "output_tokens": 40_000}}
+    with path.open("ab") as file:
+        file.write(session(assistant(text("More."), message_id="m2", message=body)))
+    told(
+        monkeypatch,
+        session_id=SESSION,
+        transcript_path=str(path),
+        context_window={"used_percentage": 12},
+    )
+    line = turnlog("statusline").out
+    assert line.startswith("$2.00 session")
+    assert line.endswith("context 12%\n")
+
+
+def test_a_status_line_without_json_is_a_usage_error(
+    turnlog: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("nothing"))
+    refused = turnlog("statusline")
+    assert refused.code == 2
+    assert "no JSON on stdin" in refused.err
+
+
+def test_sync_says_what_it_read(project: Path, turnlog: Run, now: datetime) -> None:
+    path = write_turn(project, SESSION, now)
+    assert turnlog("sync").out.startswith("1 file read (")
+    assert turnlog("sync").out.startswith("nothing has changed")
+    path.unlink()
+    assert json.loads(turnlog("sync", "--json").out)["removed"] == 1

@@ -1,0 +1,159 @@
+"""Whatever interrupts a sync, the next one gives the right figures."""
+
+import multiprocessing
+import os
+import random
+import resource
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from build import assistant, call, result, session, text, user
+from index_dump import dump
+from turnlog.errors import Unavailable
+from turnlog.index.database import open_index
+from turnlog.index.sync import sync
+from turnlog.store.paths import Store
+
+FORK = multiprocessing.get_context("fork")
+
+
+def turn(number: int) -> list[bytes]:
+    usage = {"input_tokens": number, "output_tokens": 2 * number}
+    return [
+        user(f"prompt {number}", uuid=f"u{number}"),
+        assistant(
+            call("Bash", {"command": "ls"}, f"t{number}"), message_id=f"m{number}", usage=usage
+        ),
+        result(f"t{number}", "a lot of output " * 50),
+        assistant(text("done"), message_id=f"n{number}", usage=usage),
+    ]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    """Forty sessions; each shares a turn with the next."""
+    store = Store(tmp_path / "store")
+    for number in range(40):
+        name = f"{number:08}-0000-4000-8000-000000000000"
+        path = store.projects / "-home-ada" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(session(*turn(number), *turn(number + 1), session_id=name))
+    return store
+
+
+def synced(path: Path, store: Store) -> None:
+    with open_index(path) as index:
+        sync(index, store, at_once=1)
+
+
+def test_killed_at_any_moment_a_sync_is_made_good_by_the_next(
+    filled: Store, tmp_path: Path
+) -> None:
+    started = time.perf_counter()
+    synced(tmp_path / "whole.db", filled)
+    whole = time.perf_counter() - started
+    with open_index(tmp_path / "whole.db") as index:
+        expected = dump(index.db)
+    reached: set[int] = set()
+    for number in range(100):
+        path = tmp_path / f"{number}.db"
+        child = FORK.Process(target=synced, args=(path, filled))
+        child.start()
+        child.join(random.uniform(0, 1.2 * whole))
+        child.kill()
+        child.join()
+        with open_index(path) as index:
+            reached.add(index.db.execute("SELECT count(*) FROM files").fetchone()[0])
+            sync(index, filled)
+            assert dump(index.db) == expected
+    assert len(reached) > 3
+
+
+def test_two_syncs_at_once_give_what_one_gives(filled: Store, tmp_path: Path) -> None:
+    synced(tmp_path / "whole.db", filled)
+    for number in range(5):
+        path = tmp_path / f"{number}.db"
+        children = [FORK.Process(target=synced, args=(path, filled)) for _ in range(3)]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join()
+        assert [child.exitcode for child in children] == [0, 0, 0]
+        with open_index(path) as index, open_index(tmp_path / "whole.db") as whole:
+            assert dump(index.db) == dump(whole.db)
+
+
+def test_a_damaged_index_is_made_anew_with_a_notice(filled: Store, tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    path.write_bytes(b"this is no database" * 1000)
+    with open_index(path) as index:
+        assert index.notice
+        sync(index, filled)
+        assert index.db.execute("SELECT count(*) FROM files").fetchone() == (40,)
+
+
+def test_an_index_of_another_version_is_made_anew_with_a_notice(
+    filled: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "index.db"
+    synced(path, filled)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE about SET value = 'older' WHERE name = 'version'")
+    db.close()
+    with open_index(path) as index:
+        assert index.notice
+        assert index.db.execute("SELECT count(*) FROM files").fetchone() == (0,)
+    with open_index(path) as index:
+        assert index.notice is None
+
+
+def test_no_room_is_one_clear_error_and_leaves_a_sound_index(filled: Store, tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    synced(path, filled)
+    with open_index(path) as index:
+        expected = dump(index.db)
+    more = filled.projects / "-home-ada" / "99999999-0000-4000-8000-000000000000.jsonl"
+    more.write_bytes(session(*(line for number in range(500) for line in turn(number))))
+
+    def limited(queue: "multiprocessing.Queue[str]") -> None:
+        room = path.stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+        try:
+            synced(path, filled)
+        except Unavailable as error:
+            queue.put(error.message)
+
+    queue = FORK.Queue()
+    child = FORK.Process(target=limited, args=(queue,))
+    child.start()
+    child.join()
+    assert str(path) in queue.get(timeout=5)
+    more.unlink()
+    with open_index(path) as index:
+        sync(index, filled)
+        assert dump(index.db) == expected
+
+
+def test_an_index_that_cannot_be_written_to_is_one_clear_error(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.write_text("a file where the folder should be")
+    with (
+        pytest.raises((Unavailable, NotADirectoryError, FileExistsError)),
+        open_index(folder / "i.db"),
+    ):
+        pass
+
+
+def test_a_lock_that_is_held_is_one_clear_error(
+    filled: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnlog.index.database.PATIENCE", 0.05)
+    path = tmp_path / "index.db"
+    synced(path, filled)
+    with open_index(path) as holder, holder.writing():
+        os.utime(next(iter(filled.session_files())))
+        with pytest.raises(Unavailable, match="in use by another process"):
+            synced(path, filled)

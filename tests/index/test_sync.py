@@ -1,0 +1,136 @@
+"""The index after any history of its files is the index made anew from them."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from build import assistant, call, line, result, session, text, user
+from index_dump import dump, found
+from turnlog.index.database import open_index
+from turnlog.index.sync import sync
+from turnlog.store.paths import Store
+
+WORDS = ("apple", "banana", "検索", "error")
+IDS = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(4)]
+USAGE = {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 100}
+
+
+def blocks(draw_number: int, name: str) -> list[bytes]:
+    """A turn whose ids other files may have as well."""
+    message, use = f"msg_{draw_number}", f"toolu_{draw_number}"
+    word = WORDS[draw_number % len(WORDS)]
+    return [
+        user(f"{word} please", uuid=f"u{draw_number}"),
+        assistant(text(f"about {word}"), message_id=message, usage=USAGE),
+        assistant(
+            call("Bash", {"command": f"grep {word}"}, use),
+            message_id=message,
+            usage=USAGE | {"output_tokens": 50 + draw_number},
+        ),
+        result(use, f"no {word}", is_error=draw_number % 3 == 0),
+        line("custom-title", custom_title=f"{word} of {name}"),
+        line("pr-link", pr_number=draw_number, pr_url="https://example.org/1"),
+    ]
+
+
+class Histories(RuleBasedStateMachine):
+    """Files come, grow, change, move and go; the index is synced now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.store = Store(self.folder / "store")
+        self.clock = 1_700_000_000_000_000_000
+
+    def teardown(self) -> None:
+        self.compare()
+        shutil.rmtree(self.folder)
+
+    def stamp(self, path: Path) -> None:
+        """A time of its own for each change, as a clock of nanoseconds would give it."""
+        self.clock += 1_000_000
+        os.utime(path, ns=(self.clock, self.clock))
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self.store.projects.rglob("*.jsonl"))
+
+    @rule(
+        name=st.sampled_from(IDS),
+        project=st.sampled_from(["-a", "-b"]),
+        numbers=st.lists(st.integers(0, 5), min_size=1, max_size=3),
+        agent=st.booleans(),
+    )
+    def write(self, name: str, project: str, numbers: list[int], agent: bool) -> None:
+        folder = self.store.projects / project
+        path = folder / name / "subagents" / "agent-a1.jsonl" if agent else folder / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_suffix(".new")
+        turns = [each for number in numbers for each in blocks(number, name)]
+        beside.write_bytes(session(*turns, session_id=name))
+        beside.replace(path)
+        self.stamp(path)
+
+    @precondition(lambda self: self.files)
+    @rule(data=st.data(), number=st.integers(0, 9), cut=st.integers(0, 40))
+    def append(self, data: st.DataObject, number: int, cut: int) -> None:
+        path = data.draw(st.sampled_from(self.files))
+        content = session(*blocks(number, path.stem), session_id=path.stem)
+        with path.open("ab") as file:
+            file.write(content[:-cut] if cut > 20 else content)
+        self.stamp(path)
+
+    @precondition(lambda self: self.files)
+    @rule(data=st.data(), share=st.floats(0, 1))
+    def truncate(self, data: st.DataObject, share: float) -> None:
+        path = data.draw(st.sampled_from(self.files))
+        os.truncate(path, int(path.stat().st_size * share))
+        self.stamp(path)
+
+    @precondition(lambda self: self.files)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.files)).unlink()
+
+    @precondition(lambda self: self.files)
+    @rule(data=st.data(), project=st.sampled_from(["-a", "-b", "-c"]))
+    def move(self, data: st.DataObject, project: str) -> None:
+        path = data.draw(st.sampled_from(self.files))
+        _, *rest = path.relative_to(self.store.projects).parts
+        target = self.store.projects.joinpath(project, *rest)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+
+    @rule()
+    def sync_now(self) -> None:
+        self.synced()
+
+    def synced(self) -> None:
+        with open_index(self.folder / "index.db") as index:
+            sync(index, self.store)
+
+    @rule()
+    def compare(self) -> None:
+        self.synced()
+        with (
+            tempfile.TemporaryDirectory() as fresh,
+            open_index(Path(fresh, "index.db")) as anew,
+            open_index(self.folder / "index.db") as index,
+        ):
+            sync(anew, self.store)
+            assert dump(index.db) == dump(anew.db)
+            for word in WORDS:
+                assert found(index.db, word) == found(anew.db, word)
+
+
+Histories.TestCase.settings = settings(
+    max_examples=int(os.environ.get("TURNLOG_EXAMPLES", "20")),
+    stateful_step_count=12,
+    deadline=None,
+)
+TestHistories = Histories.TestCase
