@@ -9,6 +9,10 @@ from pathlib import Path
 VERSION = "20.0.24"
 """Pinned: some later releases came without the program for this platform."""
 LOG_TOOL = "claude-code-log==1.7.0"
+AGENTSVIEW = "agentsview==0.46.1"
+CC_SEARCH = "claude-session-search==0.2.0"
+ALONE = {"AGENTSVIEW_NO_DAEMON": "1"}
+"""What keeps agentsview from starting a server that goes on."""
 ARGUMENTS = ("daily", "--offline", "--json")
 
 
@@ -34,12 +38,17 @@ def _install(folder: Path) -> bool:
 
 
 def install_claude_code_log(folder: Path) -> Path | None:
-    """claude-code-log in an environment of its own; None where it cannot be installed."""
-    command = folder / "bin/claude-code-log"
+    """claude-code-log; None where it cannot be installed."""
+    return install_package(folder, LOG_TOOL, "claude-code-log")
+
+
+def install_package(folder: Path, package: str, name: str) -> Path | None:
+    """A program from a package, in an environment of its own; None where it cannot be installed."""
+    command = folder / "bin" / name
     if not command.exists():
         # Our own pins are not meant for it.
         environment = {key: value for key, value in os.environ.items() if key != "PIP_CONSTRAINT"}
-        for arguments in (("venv", folder), ("pip", "--python", folder, "install", "-q", LOG_TOOL)):
+        for arguments in (("venv", folder), ("pip", "--python", folder, "install", "-q", package)):
             if arguments[0] == "pip" and shutil.which("pip") is None:
                 return None
             starter = [sys.executable, "-m"] if arguments[0] == "venv" else []

@@ -19,8 +19,17 @@ from pathlib import Path
 from chain import write_chain
 from edits import EDIT_RATE, edit_jobs, peak_limit
 from generate import UNITS, default_sessions, generate, parse_size
+from know import Homes, appending, copy_with_one_apart
 from measure import Job, measure, measure_peaks
-from peer import ARGUMENTS, install_ccusage, install_claude_code_log
+from peer import (
+    AGENTSVIEW,
+    ALONE,
+    ARGUMENTS,
+    CC_SEARCH,
+    install_ccusage,
+    install_claude_code_log,
+    install_package,
+)
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache/bench"
@@ -32,6 +41,7 @@ MANY_SIZE = 500 * UNITS["MB"]
 LONG_SIZE = 25 * UNITS["MB"]
 LINES = 1_000_000
 PEAK_LIMIT = 150 * UNITS["MB"]
+INDEX_PEAK = 300 * UNITS["MB"]
 QUICK_ROUNDS = 8
 """How many times as often jobs of a few milliseconds are measured."""
 
@@ -58,6 +68,7 @@ def main() -> None:
         *_shows(_store("long", LONG_SIZE, 1)),
         *_opens(CACHE / "million.jsonl"),
         *_edits(CACHE / "edits"),
+        *_knows(large, options.rounds),
     ]
     text = _report(rows, load, large, many)
     RESULTS.write_text(text)
@@ -166,6 +177,59 @@ def _edits(folder: Path) -> Iterator[Row]:
     measure_peaks(jobs)
     for job in jobs:
         yield Row(job, "100 MB/s", made.size / EDIT_RATE, peak_limit(made))
+
+
+def _knows(store: Path, rounds: int) -> Iterator[Row]:
+    """The index: made, brought up to date, asked."""
+    homes = Homes(CACHE / "homes", store)
+    size = _size(store)[1]
+    first = homes.fresh_job("turnlog sync, first", (TURNLOG, "sync"), "first")
+    view = install_package(CACHE / "agentsview", AGENTSVIEW, "agentsview")
+    other = install_package(CACHE / "cc-search", CC_SEARCH, "cc-search")
+    peers: list[Job] = []
+    if view:
+        peers.append(homes.fresh_job("agentsview, first sync", (view, "sync"), "view", **ALONE))
+    if other:
+        peers.append(homes.fresh_job("cc-search (FTS5), first", (other, "--reindex"), "other"))
+    for job in (first, *peers):
+        job.size = size
+    measure([first, *peers], 2)
+    measure_peaks([first, *peers])
+    slowest = peers[0].seconds / 4 if view else None
+    index = next((homes.folder / "first/.cache/turnlog").glob("*.db"))
+    first.name += f" (index: {index.stat().st_size / size:.0%} of the files' size)"
+    yield Row(first, "a quarter of agentsview", slowest, INDEX_PEAK)
+    yield from map(Row, peers)
+    yield from _asks(homes, rounds)
+    yield from _appends(store, rounds)
+
+
+def _asks(homes: Homes, rounds: int) -> Iterator[Row]:
+    stats = homes.job("turnlog stats daily, warm", (TURNLOG, "stats", "daily", "--json"), "first")
+    word = homes.job("turnlog search, a common word", (TURNLOG, "search", "error"), "first")
+    found = install_ccusage(CACHE / "ccusage")
+    peers = [homes.job(name, (path, *ARGUMENTS), "first") for name, path in found.items()]
+    measure([stats, word, *peers], rounds)
+    measure_peaks([stats, word])
+    best = min(peer.seconds for peer in peers) if peers else None
+    yield Row(stats, "a fifth of ccusage", best / 5 if best else None, INDEX_PEAK)
+    yield Row(word, "0.1 s", 0.1, INDEX_PEAK)
+    yield from map(Row, peers)
+
+
+def _appends(store: Path, rounds: int) -> Iterator[Row]:
+    path = copy_with_one_apart(store, CACHE / "grown")
+    homes = Homes(CACHE / "homes", CACHE / "grown")
+    sync = (TURNLOG, "sync")
+    grown = homes.job("turnlog sync, one line more", appending(path, sync), "grown")
+    same = homes.job("turnlog sync, nothing new", sync, "grown")
+    help_ = homes.job("turnlog schema user", (TURNLOG, "schema", "user"), "grown")
+    measure([same], 1)
+    same.times.clear()
+    measure([grown, same, help_], rounds)
+    yield Row(grown, "a start + 0.05 s", help_.seconds + 0.05)
+    yield Row(same)
+    yield Row(help_)
 
 
 def _job(name: str, command: Sequence[str | Path], store: Path | None = None) -> Job:
