@@ -12,7 +12,7 @@ export RUSTUP_HOME := $(CURDIR)/.cache/rustup
 export npm_config_cache := $(CURDIR)/.cache/npm
 export TMPDIR := $(CURDIR)/.cache/tmp
 
-.PHONY: run test check lint types imports tests docs bench clean
+.PHONY: run test check lint types imports tests test-backends docs bench clean
 
 run: .venv/installed  ## list your sessions, or samples if there are none
 	@$(BIN)/turnlog
@@ -24,7 +24,7 @@ check: lint types imports tests
 lint: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cog -P -I scripts --check README.md docs/commands.md
+	$(BIN)/cog -P -I scripts --check README.md docs/commands.md docs/tracing.md
 
 types: .venv/developing
 	$(BIN)/basedpyright
@@ -35,9 +35,12 @@ imports: .venv/developing
 tests: .venv/developing
 	$(BIN)/pytest -q -n 2
 
+test-backends: .venv/developing .cache/phoenix/installed  ## send traces to a real Phoenix, and read them back
+	PYTHONPATH=tests $(BIN)/python tests/backends/phoenix.py .cache/phoenix/bin/phoenix
+
 docs: .venv/developing  ## lay out help, command reference and pictures anew
 	$(BIN)/python scripts/stored_help.py
-	$(BIN)/cog -P -r -I scripts README.md docs/commands.md
+	$(BIN)/cog -P -r -I scripts README.md docs/commands.md docs/tracing.md
 	$(BIN)/python scripts/pictures.py
 
 bench: .venv/developing  ## measure against a peer, on generated sessions
@@ -61,3 +64,11 @@ clean:
 	@mkdir -p $(TMPDIR)
 	@$(PYTHON) -m pip --python .venv/bin/python install --quiet --editable '.[dev]'
 	@touch $@ .venv/installed
+
+# A backend has versions of its own of packages that turnlog uses as well.
+.cache/phoenix/installed:
+	@echo "Setting up Phoenix in .cache (900 MB) ..." >&2
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) -m venv --without-pip .cache/phoenix
+	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/phoenix/bin/python install --quiet arize-phoenix==20.26.1
+	@touch $@

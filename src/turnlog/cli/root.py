@@ -37,6 +37,7 @@ COMMANDS = (
     "archive",
     "restore",
     "check",
+    "trace",
     "entries",
     "raw",
     "inspect",

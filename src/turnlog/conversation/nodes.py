@@ -112,7 +112,7 @@ def node_of(index: int, line: Line, position: int, entry: Entry) -> Node:
         case User():
             blocks = _block_types(entry)
             return UserNode(*chain, *links, prompt_kind(entry), _results(entry), blocks)
-        case Assistant():
+        case Assistant() if not given(entry.is_meta):
             return AssistantNode(*chain, *links, *_assistant_facts(entry))
         case CompactBoundary():
             metadata = given(entry.compact_metadata)

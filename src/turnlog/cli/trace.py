@@ -1,0 +1,182 @@
+"""turnlog trace: sessions as traces, in an observability backend or a file."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turnlog.cli.arguments import Since, complete_session, json_option
+from turnlog.cli.output import dim, echo_json, fit, local_time, plain, progress_bar
+from turnlog.conversation.session import Session, open_session
+from turnlog.store.catalog import list_sessions, live_sessions
+from turnlog.store.find import find_session
+from turnlog.store.paths import Store
+from turnlog.trace.content import Content, Mode
+from turnlog.trace.files import write_otlp, write_perfetto
+from turnlog.trace.send import Report, send_session
+from turnlog.trace.settings import Settings, load_settings, state_folder
+from turnlog.trace.span import Kind, Layout, Span
+from turnlog.trace.spans import Options, first_trace, spans_of
+from turnlog.trace.state import open_state
+from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
+
+
+class TraceCommand(click.Command):
+    """A command whose --to may be followed by two words: `--to perfetto FILE`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for place in range(len(args) - 2):
+            if args[place : place + 2] == ["--to", PERFETTO.rstrip(":")]:
+                args[place + 1 : place + 3] = [f"{PERFETTO}{args[place + 2]}"]
+                break
+        return super().parse_args(ctx, args)
+
+
+@click.command("trace", cls=TraceCommand)
+@click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
+@click.option("--all", "every", is_flag=True, help="Every session there is.")
+@click.option("--since", type=Since(), help="Every session active since a date or an age (3d).")
+@click.option(
+    "--to", metavar="TARGET", help="langfuse, phoenix, mlflow, URL, FILE.json, or perfetto FILE."
+)
+@click.option(
+    "--layout",
+    type=click.Choice([each.value for each in Layout]),
+    help="Where tools are in a trace.",
+)
+@click.option(
+    "--content",
+    type=click.Choice([each.value for each in Mode]),
+    help="What of the content is sent.",
+)
+@click.option("--max-chars", type=click.IntRange(0), help="Cut longer texts; 0 cuts none.")
+@click.option("--user", metavar="NAME", help="The user to put on the traces.")
+@click.option("--again", is_flag=True, help="Send also what was sent before.")
+@click.option("--dry-run", is_flag=True, help="Only print the traces, with their times.")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Send SESSIONS as traces to a backend, or write them to a file.
+
+    Each turn is a trace. What was sent before is not sent again, nor what is still going on.
+    Exits with 1 if something could not be sent.
+    """
+    store: Store = ctx.obj
+    names = ("to", "layout", "content", "max_chars", "user")
+    settings = load_settings({name: options[name] for name in names})
+    paths = _paths(ctx, sessions, options["every"], options["since"])
+    if options["dry_run"]:
+        _print_spans(_spans(store, paths, settings), as_json)
+        return
+    target = target_of(settings)
+    if isinstance(target, FileTarget):
+        _write(target, list(_spans(store, paths, settings)))
+        return
+    reports = list(_sent(store, paths, target, settings, options["again"]))
+    _print_reports(reports, len(paths), as_json)
+    if len(reports) < len(paths) or any(report.failed for report in reports):
+        ctx.exit(1)
+
+
+def _paths(
+    ctx: click.Context, sessions: tuple[str, ...], every: bool, since: datetime | None
+) -> list[Path]:
+    store: Store = ctx.obj
+    if bool(sessions) == (every or since is not None):
+        raise click.UsageError("name sessions, or trace --all or --since", ctx)
+    if sessions:
+        return [find_session(store, text).path for text in sessions]
+    found = reversed(list_sessions(store))
+    return [each.path for each in found if since is None or each.last_active >= since]
+
+
+def _options(store: Store, session: Session, settings: Settings) -> Options:
+    has_ended = session.id not in live_sessions(store)
+    return Options(settings.layout, settings.user, ended=has_ended)
+
+
+def _content(settings: Settings) -> Content:
+    return Content(settings.content, settings.max_chars)
+
+
+def _spans(store: Store, paths: list[Path], settings: Settings) -> Iterator[Span]:
+    content = _content(settings)
+    for path in paths:
+        session = open_session(path)
+        yield from map(content.of, spans_of(session, _options(store, session, settings)))
+
+
+def _sent(
+    store: Store, paths: list[Path], target: Target, settings: Settings, again: bool
+) -> Iterator[Report]:
+    """Send one session after the other; ends where the backend takes nothing more."""
+    from turnlog.trace.otlp import Exporter
+
+    content = _content(settings)
+    with Exporter(target, settings.timeout) as exporter, progress_bar(len(paths), "sending") as bar:
+        for path in paths:
+            session = open_session(path)
+            options = _options(store, session, settings)
+            name = first_trace(session) or session.id
+            with open_state(state_folder(), target.name, name) as state:
+                report = send_session(session, exporter, state, options, content, again)
+            yield report
+            bar.update(1)
+            if exporter.has_given_up:
+                return
+
+
+def _write(target: FileTarget, spans: list[Span]) -> None:
+    write = write_perfetto if target.is_perfetto else write_otlp
+    write(target.path, spans)
+    turns = len({span.trace.id for span in spans})
+    click.echo(f"{target.path}: {_counted(turns, 'turn')}, {_counted(len(spans), 'span')}")
+
+
+def _print_reports(reports: list[Report], wanted: int, as_json: bool) -> None:
+    if as_json:
+        echo_json(reports)
+        return
+    for report in reports:
+        told = f"{_counted(report.turns, 'turn')}, {_counted(report.sent, 'span')} sent"
+        others = {"skipped": report.skipped, "open": report.open, "failed": report.failed}
+        told += "".join(f", {count:,} {name}" for name, count in others.items() if count)
+        click.echo(f"{report.session}  {told}")
+        if report.failed:
+            click.echo(click.style(f"  {plain(report.reason)}", fg="red"), err=True)
+    if len(reports) < wanted:
+        click.echo(f"not tried: {_counted(wanted - len(reports), 'session')}", err=True)
+
+
+def _print_spans(spans: Iterator[Span], as_json: bool) -> None:
+    if as_json:
+        echo_json(list(spans))
+        return
+    depths: dict[str | None, int] = {None: -1}
+    session, start = "", 0
+    for span in spans:
+        if span.trace.session_id != session:
+            session = span.trace.session_id
+            click.echo(click.style(plain(session), bold=True))
+        depths[span.id] = depths.get(span.parent_id, -1) + 1
+        start = span.begins if span.parent_id is None else start
+        click.echo(_row(span, depths[span.id], start))
+
+
+def _row(span: Span, depth: int, start: int) -> str:
+    """One span: its name, when it began, how long it took."""
+    name = fit(f"{'  ' * depth}{plain(span.name)}", 40)
+    colour = {Kind.GENERATION: "cyan", Kind.TOOL: "yellow"}.get(span.kind)
+    lasted = "?" if None in (span.start, span.end) else f"{(span.ends - span.begins) / 1e9:.3f}s"
+    moment = datetime.fromtimestamp(span.begins / 1e9, UTC) if span.begins else None
+    when = local_time(moment) if depth == 0 else f"+{(span.begins - start) / 1e9:.3f}s"
+    marks = {"failed": span.error is not None, "interrupted": span.is_interrupted}
+    marks["open"] = not span.is_final
+    told = " ".join(mark for mark, is_so in marks.items() if is_so)
+    return f"  {click.style(name, fg=colour)}{dim(f'{when:>20}')}{lasted:>11}  {told}".rstrip()
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

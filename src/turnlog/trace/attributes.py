@@ -1,0 +1,193 @@
+"""The one table of attributes: what a span holds, and how each convention calls it.
+
+GenAI is OpenTelemetry's (`gen_ai.*`, in development), OpenInference that of Phoenix and Arize;
+Langfuse reads both, and its own names before them.
+"""
+
+from msgspec import Struct
+
+from turnlog.trace.span import Kind, Span
+from turnlog.trace.values import (
+    INPUT,
+    OUTPUT,
+    SPAN_METADATA,
+    TRACE_METADATA,
+    Get,
+    all_tokens,
+    as_json,
+    as_text,
+    at_root,
+    by_kind,
+    cost_details,
+    count,
+    finish_reasons,
+    input_messages,
+    level,
+    metadata,
+    mime_type,
+    output_messages,
+    own,
+    prompt_tokens,
+    reason,
+    reasoning,
+    shared,
+    usage_details,
+    when,
+    without_role,
+)
+
+Value = str | bool | int | float | list[str]
+
+
+class Row(Struct, frozen=True):
+    """One thing that spans hold, and the attributes that carry it."""
+
+    what: str
+    gen_ai: dict[str, Get] = {}
+    openinference: dict[str, Get] = {}
+    langfuse: dict[str, Get] = {}
+
+    @property
+    def names(self) -> dict[str, Get]:
+        """The attributes of all conventions."""
+        return self.gen_ai | self.openinference | self.langfuse
+
+
+def attributes_of(span: Span) -> dict[str, Value]:
+    """All attributes of a span."""
+    found = ((name, get(span)) for row in ROWS for name, get in row.names.items())
+    return {name: value for name, value in found if value is not None}
+
+
+ROWS = (
+    Row(
+        "kind of span",
+        {
+            "gen_ai.operation.name": by_kind(
+                "invoke_workflow", "invoke_agent", "chat", "execute_tool"
+            )
+        },
+        {"openinference.span.kind": by_kind("CHAIN", "AGENT", "LLM", "TOOL")},
+        {"langfuse.observation.type": by_kind("span", "agent", "generation", "tool")},
+    ),
+    Row(
+        "session",
+        {"gen_ai.conversation.id": shared("session_id")},
+        {"session.id": shared("session_id")},
+    ),
+    Row("user", {}, {"user.id": shared("user")}),
+    Row(
+        "name of the turn",
+        {},
+        {},
+        {"langfuse.trace.name": shared("name")},
+    ),
+    Row(
+        "input",
+        {"gen_ai.input.messages": as_json(input_messages)},
+        {
+            "input.value": as_text(without_role(INPUT)),
+            "input.mime_type": mime_type(without_role(INPUT)),
+        },
+        {
+            "langfuse.observation.input": as_text(INPUT),
+            "langfuse.trace.input": at_root(as_text(INPUT)),
+        },
+    ),
+    Row(
+        "output",
+        {"gen_ai.output.messages": as_json(output_messages)},
+        {
+            "output.value": as_text(without_role(OUTPUT)),
+            "output.mime_type": mime_type(without_role(OUTPUT)),
+        },
+        {
+            "langfuse.observation.output": as_text(OUTPUT),
+            "langfuse.trace.output": at_root(as_text(OUTPUT)),
+        },
+    ),
+    Row(
+        "model",
+        {"gen_ai.request.model": own("model"), "gen_ai.response.model": own("model")},
+        {"llm.model_name": own("model")},
+        {"langfuse.observation.model.name": own("model")},
+    ),
+    Row(
+        "maker of the model",
+        {"gen_ai.provider.name": when(Kind.GENERATION, lambda _: "anthropic")},
+        {"llm.system": when(Kind.GENERATION, lambda _: "anthropic")},
+    ),
+    Row("message", {"gen_ai.response.id": own("message_id")}),
+    Row("request", {"request_id": own("request_id")}),
+    Row("prompt", {"prompt.id": shared("prompt_id")}),
+    Row("why it stopped", {"gen_ai.response.finish_reasons": finish_reasons}),
+    Row(
+        "tokens read, caches included",
+        {"gen_ai.usage.input_tokens": prompt_tokens},
+        {"llm.token_count.prompt": prompt_tokens},
+    ),
+    Row(
+        "tokens written",
+        {"gen_ai.usage.output_tokens": count("output_tokens")},
+        {"llm.token_count.completion": count("output_tokens")},
+    ),
+    Row("tokens in all", {}, {"llm.token_count.total": all_tokens}),
+    Row(
+        "tokens from a cache",
+        {"gen_ai.usage.cache_read.input_tokens": count("cache_read_input_tokens")},
+        {"llm.token_count.prompt_details.cache_read": count("cache_read_input_tokens")},
+    ),
+    Row(
+        "tokens put in a cache",
+        {"gen_ai.usage.cache_creation.input_tokens": count("cache_creation_input_tokens")},
+        {"llm.token_count.prompt_details.cache_write": count("cache_creation_input_tokens")},
+    ),
+    Row(
+        "tokens thought",
+        {"gen_ai.usage.reasoning.output_tokens": reasoning},
+        {"llm.token_count.completion_details.reasoning": reasoning},
+    ),
+    Row("all counts", {}, {}, {"langfuse.observation.usage_details": as_json(usage_details)}),
+    Row(
+        "cost in dollars",
+        {},
+        {"llm.cost.total": own("cost_usd")},
+        {"langfuse.observation.cost_details": as_json(cost_details)},
+    ),
+    Row(
+        "tool",
+        {
+            "gen_ai.tool.name": own("tool"),
+            "gen_ai.tool.type": when(Kind.TOOL, lambda _: "function"),
+            "gen_ai.tool.call.id": own("call_id"),
+            "gen_ai.tool.call.arguments": when(Kind.TOOL, as_json(INPUT)),
+            "gen_ai.tool.call.result": when(Kind.TOOL, as_text(OUTPUT)),
+        },
+        {"tool.name": own("tool"), "tool.parameters": when(Kind.TOOL, as_json(INPUT))},
+    ),
+    Row(
+        "sub-agent",
+        {
+            "gen_ai.agent.name": own("agent_type"),
+            "gen_ai.agent.id": own("agent_id"),
+            "gen_ai.agent.description": own("description"),
+        },
+        {"agent.name": own("agent_type")},
+    ),
+    Row(
+        "error, interruption",
+        {},
+        {},
+        {
+            "langfuse.observation.level": level,
+            "langfuse.observation.status_message": reason,
+        },
+    ),
+    Row(
+        "metadata",
+        {},
+        {"metadata": as_json(metadata)},
+        {f"langfuse.trace.metadata.{name}": shared(name) for name in TRACE_METADATA}
+        | {f"langfuse.observation.metadata.{name}": get for name, get in SPAN_METADATA.items()},
+    ),
+)

@@ -1,0 +1,113 @@
+"""How much of a session's content leaves the machine: masked, whole, or none; and how long."""
+
+import re
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnlog.format.fields import is_array, is_object
+from turnlog.secrets import mask
+from turnlog.trace.span import Event, Span, Trace
+
+UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
+"""What protobuf or a backend's database refuses: NUL, and halves of surrogate pairs."""
+MAX_CHARS = 20_000
+SHORT = 100
+"""Characters of a text that is never cut: a name, a role."""
+
+
+class Mode(StrEnum):
+    """What of the content is sent."""
+
+    REDACTED = "redacted"
+    """All, with a placeholder in place of each secret."""
+    FULL = "full"
+    """All, as it is."""
+    NONE = "none"
+    """Names, times, tokens and costs alone."""
+
+
+class Content(Struct, frozen=True):
+    """What of the content is sent, and how much of it."""
+
+    mode: Mode = Mode.REDACTED
+    max_chars: int = MAX_CHARS
+    """Characters of each input and each output; 0 for all of them."""
+
+    def of(self, span: Span) -> Span:
+        """A span as it may be sent."""
+        if self.mode is Mode.NONE:
+            span = _without_content(span)
+        is_masked = self.mode is not Mode.FULL
+        values = {
+            name: _Cutter(self.max_chars, is_masked).cut(getattr(span, name))
+            for name in ("name", "input", "output", "parts", "error", "description", "tool")
+        }
+        trace = _clean_trace(span.trace, is_masked)
+        events = tuple(self._event(event, is_masked) for event in span.events)
+        return replace(span, trace=trace, events=events, **values)
+
+    def _event(self, event: Event, is_masked: bool) -> Event:
+        cutter = _Cutter(self.max_chars, is_masked)
+        return Event(event.name, event.time, cutter.cut(event.facts), cutter.cut(event.texts))
+
+
+class _Cutter:
+    """Cleans the texts of a value, and cuts them once they are too long together."""
+
+    def __init__(self, limit: int, is_masked: bool) -> None:
+        self.left = limit or None
+        self.is_masked = is_masked
+
+    def cut(self, value: Any, name: str = "") -> Any:
+        """A JSON value, clean; `name` is what its object calls it."""
+        if isinstance(value, str):
+            return self._shortened(_clean(value, self.is_masked, name))
+        if is_object(value):
+            return {_clean(key, self.is_masked): self.cut(held, key) for key, held in value.items()}
+        if is_array(value):
+            return [self.cut(held, name) for held in value]
+        return value
+
+    def _shortened(self, text: str) -> str:
+        if self.left is None:
+            return text
+        room = self.left
+        self.left = max(0, room - len(text))
+        if len(text) <= max(room, SHORT):
+            return text
+        return f"{text[:room]}… [cut by turnlog: {room:,} of {len(text):,} characters]"
+
+
+def _clean(text: str, is_masked: bool, name: str = "") -> str:
+    """A text that can be sent; a password may be known only by the name of its field."""
+    text = UNSENDABLE.sub("\ufffd", text)
+    if not is_masked:
+        return text
+    masked = mask(text)
+    if name and masked == text and len(text) <= SHORT:
+        before = f'{name}="'
+        told = mask(f'{before}{text}"')
+        return told[len(before) : -1] if told.startswith(before) else text
+    return masked
+
+
+def _clean_trace(trace: Trace, is_masked: bool) -> Trace:
+    names = ("session_id", "user", "version", "slug", "cwd", "git_branch")
+    held = {name: getattr(trace, name) for name in names}
+    texts = {name: _clean(text, is_masked) if text else text for name, text in held.items()}
+    return replace(trace, **texts)
+
+
+def _without_content(span: Span) -> Span:
+    return replace(
+        span,
+        input=None,
+        output=None,
+        parts=None,
+        error=None if span.error is None else "",
+        description=None,
+        events=tuple(Event(event.name, event.time, event.facts) for event in span.events),
+    )

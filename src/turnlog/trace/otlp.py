@@ -1,0 +1,239 @@
+"""Spans sent to a backend by OpenTelemetry's own exporter, over HTTP, in batches.
+
+Never raises: a backend that is down, slow or unwilling is a verdict. Loads OpenTelemetry: import
+this module late.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from socket import gaierror
+from typing import Any
+
+import requests
+from msgspec import Struct
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event as SdkEvent
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from turnlog import __version__
+from turnlog.trace.attributes import attributes_of
+from turnlog.trace.span import Event, Kind, Span
+from turnlog.trace.targets import Target
+
+MAX_SPANS = 512
+MAX_BYTES = 2_000_000
+TOO_LARGE = 413
+FOR_NOW = frozenset({408, 425, 429})
+"""Refusals that are not for good, beside those of 500 and above."""
+KEPT_HEADERS = frozenset({"content-type", "content-encoding", "content-length", "connection"})
+PROTOBUF = "application/x-protobuf"
+SCOPE = InstrumentationScope("turnlog", __version__)
+
+# The exporter tells failures to its log as well, which would end up on the terminal.
+logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+
+
+class Verdict(StrEnum):
+    """What a backend did with a batch."""
+
+    SENT = "sent"
+    REFUSED = "refused"
+    """It would refuse the same again."""
+    LATER = "later"
+    """It is not there, or busy: the same may succeed later."""
+
+
+class NothingThere(Exception):
+    """No backend is at the address: unlike other failures, the exporter does not try again."""
+
+
+class Outcome(Struct, frozen=True):
+    """What became of some spans."""
+
+    verdict: Verdict
+    accepted: list[str]
+    """The ids of the spans that the backend has."""
+    failed: int = 0
+    """How many it does not have."""
+    reason: str | None = None
+    """Why it does not."""
+
+
+class Exporter:
+    """A connection to a target."""
+
+    has_given_up = False
+    """Whether the target takes nothing more, for now or for good."""
+
+    def __init__(self, target: Target, timeout: float = 10.0) -> None:
+        self._url = target.url
+        self._wire = _Wire(target.headers)
+        self._resource = resource_of(target)
+        self._exporter = OTLPSpanExporter(
+            target.url, timeout=timeout, compression=Compression.Gzip, session=self._wire
+        )
+
+    def __enter__(self) -> "Exporter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exporter.shutdown()
+
+    def send(self, spans: Iterable[Span]) -> Iterator[Outcome]:
+        """Send spans in batches, telling what became of each; ends where going on is useless."""
+        for batch in _batches(sdk_span(span, self._resource) for span in spans):
+            outcome = self._send(batch)
+            self.has_given_up = self._is_useless(outcome)
+            yield outcome
+            if self.has_given_up:
+                return
+
+    def _is_useless(self, outcome: Outcome) -> bool:
+        """Whether the next batch would fare no better: a span that is too large stands alone."""
+        if outcome.verdict is Verdict.REFUSED:
+            return not outcome.accepted and self._wire.status != TOO_LARGE
+        return outcome.verdict is Verdict.LATER
+
+    def _send(self, spans: list[ReadableSpan]) -> Outcome:
+        """Send one batch; what the backend finds too large goes in halves."""
+        self._wire.forget()
+        try:
+            self._exporter.export(spans)
+        except Exception as error:  # whatever it is, the caller has other work to do
+            self._wire.reason = str(error)
+        if self._wire.status == TOO_LARGE and len(spans) > 1:
+            half = len(spans) // 2
+            return _joined(self._send(spans[:half]), self._send(spans[half:]))
+        verdict = self._wire.verdict
+        if verdict is Verdict.SENT:
+            return Outcome(verdict, [_id_of(span) for span in spans])
+        reason = f"{self._url}: {self._wire.reason or 'it did not take the spans'}"
+        return Outcome(verdict, [], len(spans), reason)
+
+
+class _Wire(requests.Session):
+    """Sends requests with the target's own headers, and remembers what came back.
+
+    The exporter alone would add headers from variables that are meant for another backend, and
+    take a redirection for success.
+    """
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        super().__init__()
+        self.own = {"user-agent": f"turnlog/{__version__}", **headers}
+        self.auth = lambda request: request  # without it ~/.netrc would replace the target's key
+        self.forget()
+
+    def forget(self) -> None:
+        self.status: int | None = None
+        self.reason: str | None = None
+        self.rejected = 0
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.status is None or self.status in FOR_NOW or self.status >= 500:
+            return Verdict.LATER
+        is_taken = 200 <= self.status < 300 and not self.rejected
+        return Verdict.SENT if is_taken else Verdict.REFUSED
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        for name in list(request.headers):
+            if name.lower() not in KEPT_HEADERS:
+                del request.headers[name]
+        request.headers.update(self.own)
+        try:
+            response = super().send(request, **kwargs)
+        except requests.RequestException as error:
+            cause = _cause_of(error)
+            self.reason = cause.strerror or str(error)
+            if isinstance(cause, ConnectionRefusedError | gaierror):
+                raise NothingThere(self.reason) from error
+            raise
+        self.status = response.status_code
+        self.reason = f"{response.status_code} {response.reason} {response.text[:200]}".strip()
+        if response.ok and PROTOBUF in response.headers.get("content-type", ""):
+            answer = ExportTraceServiceResponse.FromString(response.content).partial_success
+            self.rejected = answer.rejected_spans
+            self.reason = answer.error_message
+        return response
+
+
+def resource_of(target: Target | None = None) -> Resource:
+    """What all spans share."""
+    return Resource({"service.name": "claude-code", **(target.resource if target else {})})
+
+
+def sdk_span(span: Span, resource: Resource) -> ReadableSpan:
+    """A span as OpenTelemetry has it."""
+    trace_id = int(span.trace.id, 16)
+    return ReadableSpan(
+        name=span.name,
+        context=_context(trace_id, span.id),
+        parent=_context(trace_id, span.parent_id) if span.parent_id else None,
+        resource=resource,
+        attributes=attributes_of(span),
+        events=[_sdk_event(event) for event in span.events],
+        kind=SpanKind.CLIENT if span.kind is Kind.GENERATION else SpanKind.INTERNAL,
+        status=_status(span),
+        start_time=span.begins,
+        end_time=span.ends,
+        instrumentation_scope=SCOPE,
+    )
+
+
+def _status(span: Span) -> Status:
+    if span.error is not None:
+        return Status(StatusCode.ERROR, span.error or None)
+    return Status(StatusCode.UNSET if span.is_interrupted else StatusCode.OK)
+
+
+def _context(trace_id: int, span_id: str) -> SpanContext:
+    flags = TraceFlags(TraceFlags.SAMPLED)
+    return SpanContext(trace_id, int(span_id, 16), is_remote=False, trace_flags=flags)
+
+
+def _sdk_event(event: Event) -> SdkEvent:
+    return SdkEvent(event.name, event.facts | event.texts, event.time)
+
+
+def _id_of(span: ReadableSpan) -> str:
+    assert span.context, "made by sdk_span"
+    return f"{span.context.span_id:016x}"
+
+
+def _batches(spans: Iterable[ReadableSpan]) -> Iterator[list[ReadableSpan]]:
+    batch: list[ReadableSpan] = []
+    size = 0
+    for span in spans:
+        weight = sum(
+            len(value) for value in (span.attributes or {}).values() if isinstance(value, str)
+        )
+        if batch and (len(batch) == MAX_SPANS or size + weight > MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(span)
+        size += weight
+    if batch:
+        yield batch
+
+
+def _cause_of(error: OSError) -> OSError:
+    """The innermost error of the system behind one of the library."""
+    inner: BaseException | None = error
+    while inner is not None:
+        error = inner if isinstance(inner, OSError) and inner.strerror else error
+        inner = inner.__cause__ or inner.__context__
+    return error
+
+
+def _joined(first: Outcome, second: Outcome) -> Outcome:
+    worst = max(first, second, key=lambda outcome: list(Verdict).index(outcome.verdict))
+    return Outcome(
+        worst.verdict, first.accepted + second.accepted, first.failed + second.failed, worst.reason
+    )

@@ -1,0 +1,88 @@
+"""A session brought up to date at a target: what is final and was not sent yet."""
+
+from collections.abc import Iterator, Set
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from turnlog.conversation.session import Session
+from turnlog.trace.content import Content
+from turnlog.trace.span import Span
+from turnlog.trace.spans import Options, spans_of
+from turnlog.trace.state import State
+
+if TYPE_CHECKING:
+    from turnlog.trace.otlp import Exporter
+
+
+class Report(Struct):
+    """What was sent of a session."""
+
+    session: str
+    turns: int = 0
+    """Turns of which something was sent."""
+    sent: int = 0
+    """Spans that the target took."""
+    skipped: int = 0
+    """Spans that it had already."""
+    open: int = 0
+    """Spans of which more is to come: they are sent once they are final."""
+    failed: int = 0
+    """Spans that it did not take."""
+    reason: str | None = None
+    """Why it did not."""
+    is_later: bool = False
+    """Whether the same may succeed later."""
+
+
+def send_session(
+    session: Session,
+    exporter: "Exporter",
+    state: State,
+    options: Options,
+    content: Content,
+    again: bool = False,
+) -> Report:
+    """Send what is new of a session, or all of it again, and remember what the target took."""
+    from turnlog.trace.otlp import Verdict
+
+    report = Report(session.id)
+    known = _Known(set[str]() if again else state.sent)
+    made: dict[str, str] = {}
+    taken: set[str] = set()
+    spans = _sendable(spans_of(session, options, known), report, made)
+    for outcome in exporter.send(content.of(span) for span in spans):
+        taken.update(outcome.accepted)
+        if outcome.accepted:
+            state.add(outcome.accepted)
+        report.reason = outcome.reason or report.reason
+        report.is_later |= outcome.verdict is Verdict.LATER
+    for _ in spans:  # what was not even tried counts as failed
+        pass
+    report.turns = len({made[name] for name in taken})
+    report.sent, report.failed = len(taken), len(made) - len(taken)
+    report.skipped = known.hits
+    return report
+
+
+class _Known:
+    """The ids of what was sent, counting those that are met."""
+
+    def __init__(self, ids: Set[str]) -> None:
+        self.ids = ids
+        self.hits = 0
+
+    def __contains__(self, name: object) -> bool:
+        is_known = name in self.ids
+        self.hits += is_known
+        return is_known
+
+
+def _sendable(spans: Iterator[Span], report: Report, made: dict[str, str]) -> Iterator[Span]:
+    """The spans that are final, noting the trace of each by its id."""
+    for span in spans:
+        if span.is_final:
+            made[span.id] = span.trace.id
+            yield span
+        else:
+            report.open += 1

@@ -1,0 +1,111 @@
+"""What a span is: a turn, an answer of the model, a tool's run, or a sub-agent."""
+
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.format.blocks import Usage
+
+
+class Kind(StrEnum):
+    """What a span tells of."""
+
+    SPAN = "span"
+    """Only in the nested layout: it holds a turn."""
+    AGENT = "agent"
+    """A turn, or a sub-agent."""
+    GENERATION = "generation"
+    """One answer of the model."""
+    TOOL = "tool"
+
+
+class Layout(StrEnum):
+    """Where the tools are."""
+
+    SIBLINGS = "siblings"
+    """Beside the generation that called them, under the turn: sums of tokens come out right."""
+    NESTED = "nested"
+    """Under the generation that called them, and the turn in a span of its own name."""
+
+
+class Event(Struct, frozen=True):
+    """Something that happened at a moment: a hook, a compaction, an error."""
+
+    name: str
+    time: int
+    facts: dict[str, Any]
+    """What can be told without content."""
+    texts: dict[str, Any] = {}
+    """What was said or run."""
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """What all spans of one turn have in common."""
+
+    id: str
+    session_id: str
+    turn_number: int
+    """The number of its prompt in the file, of all branches."""
+    user: str | None = None
+    prompt_id: str | None = None
+    prompt_kind: str | None = None
+    version: str | None = None
+    slug: str | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+
+    source: str = "claude-code"
+
+    @property
+    def name(self) -> str:
+        return f"Turn {self.turn_number}"
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """A stretch of work. Times are nanoseconds since 1970; None where no line tells."""
+
+    trace: Trace
+    id: str
+    parent_id: str | None
+    name: str
+    kind: Kind
+    start: int | None
+    end: int | None
+    near: int
+    """The nearest time that is known, for formats that need one; 0 where there is none."""
+    input: Any = None
+    output: Any = None
+    parts: list[dict[str, Any]] | None = None
+    """What a generation said, in the parts of the GenAI conventions."""
+    error: str | None = None
+    """Why it failed, if it did; empty if that is not to be told."""
+    is_interrupted: bool = False
+    """Whether the user stopped it."""
+    model: str | None = None
+    message_id: str | None = None
+    request_id: str | None = None
+    stop_reason: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    tool: str | None = None
+    call_id: str | None = None
+    call_count: int | None = None
+    """How many tools a generation asked for."""
+    agent_id: str | None = None
+    agent_type: str | None = None
+    description: str | None = None
+    """What a sub-agent was started for."""
+    events: tuple[Event, ...] = ()
+    is_final: bool = True
+    """Whether nothing more of it is to come: before that, a span is not sent."""
+
+    @property
+    def begins(self) -> int:
+        """Its start, or the nearest time known."""
+        return self.near if self.start is None else self.start
+
+    @property
+    def ends(self) -> int:
+        """Its end; at its start where the end is not known."""
+        return self.begins if self.end is None else max(self.begins, self.end)

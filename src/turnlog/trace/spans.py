@@ -1,0 +1,311 @@
+"""A session as spans: each turn a trace of what the model said, its tools and its sub-agents.
+
+Pure. Ids come from the prompt's uuid and the API's own ids, so that exporting again, or a copy of
+the same lines in another file, makes the same spans.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterator
+from hashlib import sha256
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from msgspec import Struct
+
+from turnlog.conversation.calls import Call
+from turnlog.conversation.cost import cost_of
+from turnlog.conversation.messages import Message
+from turnlog.conversation.nodes import ChainNode
+from turnlog.conversation.prompts import LOCAL, prompt_label
+from turnlog.conversation.session import Session
+from turnlog.format.entries import ChainEntry, User
+from turnlog.format.fields import given, is_object
+from turnlog.trace.events import error_of, events_of, is_interrupted
+from turnlog.trace.said import entries_of, has_text, parts_of, text_of, text_of_parts
+from turnlog.trace.span import Kind, Layout, Span, Trace
+from turnlog.trace.times import end_of, generation_starts, latest, nanoseconds, nearest_time
+from turnlog.trace.work import Crew, Work, crew_of, turns_of
+
+STOPPED = ("user-rejected", "interrupted")
+"""Denials that mean that the user stopped the model."""
+ERROR_LIMIT = 500
+"""Characters of a result that say why a tool failed; all of it is in the output."""
+
+
+class Options(Struct, frozen=True):
+    """How to make spans."""
+
+    layout: Layout = Layout.SIBLINGS
+    user: str | None = None
+    ended: bool = False
+    """Nothing more will come of the last turn, nor of sub-agents in the background."""
+    running: frozenset[str] = frozenset()
+    """The ids of sub-agents that go on all the same."""
+
+
+def spans_of(
+    session: Session, options: Options | None = None, skip: Container[str] = ()
+) -> Iterator[Span]:
+    """The spans of a session, one turn after the other, each parent before its children.
+
+    Those whose ids are to be skipped are not made: what they would hold is not even read.
+    """
+    options = options or Options()
+    turns = turns_of(session)
+    crew = crew_of(session, turns)
+    loose = _by_turn(turns, crew.loose, options.ended)
+    near = 0
+    for turn in turns:
+        near = nearest_time(turn) or near
+        # What no prompt is known for may yet get one: lines are not always in order.
+        if turn.is_answered and (turn.prompt or options.ended):
+            is_final = options.ended or turn is not turns[-1]
+            teller = _Teller(turn, crew, options, skip)
+            yield from teller.tell(_Place(None, near, is_final), loose.get(turn.n, []))
+
+
+def first_trace(session: Session) -> str | None:
+    """The id of a session's first trace: a fork, or the copy that a resume made, has the same."""
+    return next((_trace_id(turn) for turn in turns_of(session)), None)
+
+
+class _Place(NamedTuple):
+    """Where in a trace spans belong."""
+
+    parent_id: str | None
+    near: int
+    is_final: bool
+
+
+class _Teller:
+    """Makes the spans of one turn."""
+
+    def __init__(self, turn: Work, crew: Crew, options: Options, skip: Container[str]) -> None:
+        self.work = turn
+        self.crew = crew
+        self.options = options
+        self.skip = skip
+        self.trace = _trace_of(turn, options.user)
+        self.seen: Counter[str] = Counter()
+
+    def tell(self, place: _Place, loose: list[Work]) -> Iterator[Span]:
+        """The spans of the turn, and of sub-agents that were about without having been called."""
+        kinds = [Kind.AGENT]
+        if self.options.layout is Layout.NESTED:
+            kinds.insert(0, Kind.SPAN)
+        for kind in kinds:
+            name = self._id(kind)
+            if name not in self.skip:
+                at = self._at(name, place)
+                yield Span(name=self.trace.name, kind=kind, **at, **_whole(self.work, place.near))
+            place = place._replace(parent_id=name)
+        yield from self._inside(self.work, place)
+        for work in loose if place.is_final else []:  # before that, a call may yet turn up
+            yield from self._agent(work, place._replace(is_final=not self._goes_on(work)), {})
+
+    def _inside(self, work: Work, place: _Place) -> Iterator[Span]:
+        """The generations and tools of a turn or of a sub-agent, and the sub-agents of those."""
+        starts = generation_starts(work)
+        calls: dict[int, list[Call]] = {}
+        for call in work.calls:
+            calls.setdefault(call.use.index, []).append(call)
+        said = work.said
+        for message in said:
+            name = self._id(Kind.GENERATION, message.id or _name_of(work, message.nodes[0]))
+            own = [call for node in message.nodes for call in calls.get(node.index, [])]
+            if name not in self.skip:
+                is_final = place.is_final or message is not said[-1]
+                yield Span(
+                    start=starts[message.nodes[0].index],
+                    input=_asked(work) if message is said[0] else None,
+                    call_count=len(own),
+                    **self._at(name, place._replace(is_final=is_final)),
+                    **_generation(work, message),
+                )
+            nested = self.options.layout is Layout.NESTED
+            inner = place._replace(parent_id=name) if nested else place
+            for call in own:
+                yield from self._tool(work, call, inner)
+
+    def _tool(self, work: Work, call: Call, place: _Place) -> Iterator[Span]:
+        name = self._id(Kind.TOOL, call.id or _name_of(work, call.use))
+        if name not in self.skip:
+            is_final = place.is_final or call.result is not None
+            yield Span(**self._at(name, place._replace(is_final=is_final)), **_tool(work, call))
+        for agent in self.crew.started.pop(call.id, []):
+            detail = work.session.detail(call)
+            is_final = self._has_ended(agent, call, detail.structured, place.is_final)
+            given_input = detail.input if is_object(detail.input) else {}
+            yield from self._agent(agent, _Place(name, place.near, is_final), given_input)
+
+    def _agent(self, work: Work, place: _Place, asked: dict[str, Any]) -> Iterator[Span]:
+        assert work.agent, "told for a sub-agent"
+        name = self._id(Kind.AGENT, work.agent.id)
+        near = nearest_time(work) or place.near
+        if name not in self.skip:
+            meta = work.agent.meta
+            kind = meta.get("agentType") or asked.get("subagent_type")
+            about = meta.get("description") or asked.get("description")
+            yield Span(
+                name=str(kind or "agent"),
+                kind=Kind.AGENT,
+                agent_id=work.agent.id,
+                agent_type=str(kind) if kind else None,
+                description=str(about) if about else None,
+                **self._at(name, place._replace(near=near)),
+                **_whole(work, near),
+            )
+        yield from self._inside(work, place._replace(parent_id=name, near=near))
+
+    def _has_ended(self, work: Work, call: Call, result: Any, turn_is_final: bool) -> bool:
+        """Whether a sub-agent is through: one in the background outlives the turn."""
+        assert work.agent, "asked for a sub-agent"
+        if self._goes_on(work):
+            return False
+        if self.options.ended or work.agent.meta.get("finished") is True:
+            return True
+        if call.result is None:
+            return turn_is_final
+        is_async = is_object(result) and (
+            result.get("status") == "async_launched" or result.get("isAsync") is True
+        )
+        return not is_async or not {work.agent.id, call.id}.isdisjoint(self.crew.notified)
+
+    def _goes_on(self, work: Work) -> bool:
+        return work.agent is not None and work.agent.id in self.options.running
+
+    def _at(self, name: str, place: _Place) -> dict[str, Any]:
+        return {"trace": self.trace, "id": name, **place._asdict()}
+
+    def _id(self, kind: Kind, name: str = "") -> str:
+        """The id of a span; where a name comes again in a trace, its place among them counts."""
+        text = f"{self.trace.id}:{kind}:{name}"
+        self.seen[text] += 1
+        again = f"#{self.seen[text]}" if self.seen[text] > 1 else ""
+        return sha256(f"{text}{again}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _whole(work: Work, near: int) -> dict[str, Any]:
+    """What there is to tell of a turn, and of a sub-agent."""
+    return {
+        "start": nanoseconds(work.first.time),
+        "end": end_of(work),
+        "input": _asked(work),
+        "output": _answered(work),
+        "error": error_of(work),
+        "is_interrupted": is_interrupted(work),
+        "events": events_of(work, near),
+    }
+
+
+def _generation(work: Work, message: Message) -> dict[str, Any]:
+    entries = entries_of(work.session, message)
+    parts = parts_of(entries)
+    usage = message.usage if any(node.usage for node in message.nodes) else None
+    requests = (given(entry.request_id) for entry in entries)
+    return {
+        "name": message.model or "unknown",
+        "kind": Kind.GENERATION,
+        "end": latest(message.nodes),
+        "output": {"role": "assistant", "content": text_of_parts(parts)},
+        "parts": parts,
+        "model": message.model,
+        "message_id": message.id,
+        "request_id": next(filter(None, requests), None),
+        "stop_reason": message.stop_reason,
+        "usage": usage,
+        "cost_usd": _cost(message) if usage else None,
+        "is_interrupted": any(given(entry.is_aborted_mid_stream) for entry in entries),
+    }
+
+
+def _cost(message: Message) -> float | None:
+    cost = cost_of(message.model, message.usage, message.started)
+    return None if cost is None else round(cost, 9)
+
+
+def _tool(work: Work, call: Call) -> dict[str, Any]:
+    detail = work.session.detail(call)
+    why = detail.result or detail.denial or ""
+    return {
+        "name": call.name or "tool",
+        "kind": Kind.TOOL,
+        "start": nanoseconds(call.use.time),
+        "end": latest([call.result]),
+        "input": detail.input,
+        "output": detail.result,
+        "error": why[:ERROR_LIMIT] if call.is_error else None,
+        "is_interrupted": detail.is_interrupted or detail.denial in STOPPED,
+        "tool": call.name,
+        "call_id": call.id,
+    }
+
+
+def _asked(work: Work) -> dict[str, str] | None:
+    entry = work.session.entry(work.prompt) if work.prompt else None
+    if not work.prompt or not isinstance(entry, User):
+        return None
+    text = prompt_label(entry) if work.prompt.prompt in LOCAL else text_of(entry)
+    return {"role": "user", "content": text}
+
+
+def _answered(work: Work) -> dict[str, str] | None:
+    last = next(filter(has_text, reversed(work.said)), None)
+    if last is None:
+        return None
+    text = text_of_parts(parts_of(entries_of(work.session, last)))
+    return {"role": "assistant", "content": text}
+
+
+def _trace_of(turn: Work, user: str | None) -> Trace:
+    entry = turn.session.entry(turn.first)
+    entry = entry if isinstance(entry, ChainEntry) else ChainEntry()
+    return Trace(
+        id=_trace_id(turn),
+        session_id=_session_id(turn),
+        turn_number=turn.n,
+        user=user,
+        prompt_id=given(entry.prompt_id) if isinstance(entry, User) else None,
+        prompt_kind=turn.prompt.prompt if turn.prompt else None,
+        version=given(entry.version),
+        slug=given(entry.slug),
+        cwd=given(entry.cwd),
+        git_branch=given(entry.git_branch),
+    )
+
+
+def _trace_id(turn: Work) -> str:
+    name = _name_of(turn, turn.first)
+    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _name_of(work: Work, node: ChainNode) -> str:
+    """What a line is called: its uuid, or its place in its session."""
+    return node.uuid or f"{_session_id(work)}:{node.line}"
+
+
+def _session_id(work: Work) -> str:
+    """The id that its file is named by, as the client names it; else what the lines say."""
+    name = work.session.id
+    try:
+        return str(UUID(name))
+    except ValueError:
+        entry = work.session.entry(work.first)
+        return given(entry.session_id) or name
+
+
+def _by_turn(turns: list[Work], loose: list[Work], ended: bool) -> dict[int, list[Work]]:
+    """Sub-agents that no call started, by the turn during which they began.
+
+    Where that turn was never answered, by the last one before it that was.
+    """
+    found: dict[int, list[Work]] = {}
+    for work in loose:
+        began = nearest_time(work)
+        before = [turn for turn in turns if began and (nearest_time(turn) or began) <= began]
+        home = before[-1] if before else next(iter(turns), None)
+        if home and not home.is_answered and (ended or home is not turns[-1]):
+            home = next((turn for turn in reversed(before) if turn.is_answered), None)
+        if home:
+            found.setdefault(home.n, []).append(work)
+    return found

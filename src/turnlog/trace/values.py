@@ -1,0 +1,208 @@
+"""Values of attributes: how what a span holds is put in the form that a convention wants."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from turnlog.format.blocks import Usage
+from turnlog.format.fields import given
+from turnlog.trace.span import Kind, Span
+
+Get = Callable[[Span], Any]
+"""The value of an attribute; None where the span has none."""
+
+
+def own(name: str) -> Get:
+    """A field of the span."""
+    return lambda span: getattr(span, name)
+
+
+def shared(name: str) -> Get:
+    """A field of the span's trace."""
+    return lambda span: getattr(span.trace, name)
+
+
+def by_kind(*names: str) -> Get:
+    """A name for each kind: span, agent, generation, tool."""
+    table = dict(zip(Kind, names, strict=True))
+    return lambda span: table[span.kind]
+
+
+def when(kind: Kind, get: Get) -> Get:
+    """A value that only spans of one kind have."""
+    return lambda span: get(span) if span.kind is kind else None
+
+
+def at_root(get: Get) -> Get:
+    """A value that only the first span of a trace has."""
+    return lambda span: get(span) if span.parent_id is None else None
+
+
+def as_json(get: Get) -> Get:
+    """A value as JSON."""
+
+    def encoded(span: Span) -> str | None:
+        value = get(span)
+        return None if value is None else json.dumps(value, ensure_ascii=False)
+
+    return encoded
+
+
+def as_text(get: Get) -> Get:
+    """A text as it is, anything else as JSON: what the value of an input or output may be."""
+
+    def encoded(span: Span) -> str | None:
+        value = get(span)
+        return value if isinstance(value, str) else as_json(get)(span)
+
+    return encoded
+
+
+def mime_type(get: Get) -> Get:
+    """What kind of text `as_text` makes of a value."""
+
+    def named(span: Span) -> str | None:
+        value = get(span)
+        if value is None:
+            return None
+        return "text/plain" if isinstance(value, str) else "application/json"
+
+    return named
+
+
+def without_role(get: Get) -> Get:
+    """What was said, of an input or output that has a role; else the value itself."""
+
+    def content(span: Span) -> Any:
+        value = get(span)
+        return value["content"] if span.kind is not Kind.TOOL and value else value
+
+    return content
+
+
+def input_messages(span: Span) -> Any:
+    """What was asked, as GenAI's messages."""
+    if span.kind is Kind.TOOL or not span.input:
+        return None
+    return [{"role": "user", "parts": [{"type": "text", "content": span.input["content"]}]}]
+
+
+def output_messages(span: Span) -> Any:
+    """What was answered, as GenAI's messages."""
+    if span.kind is Kind.TOOL or not span.output:
+        return None
+    parts = span.parts
+    if parts is None:
+        parts = [{"type": "text", "content": span.output["content"]}]
+    return [{"role": "assistant", "parts": parts, "finish_reason": span.stop_reason or "stop"}]
+
+
+def count(name: str) -> Get:
+    """A count of tokens."""
+    return lambda span: given(getattr(span.usage, name)) if span.usage else None
+
+
+def reasoning(span: Span) -> int | None:
+    """Tokens of thinking, of those written."""
+    details = given(span.usage.output_tokens_details) if span.usage else None
+    return given(details.thinking_tokens) if details else None
+
+
+def prompt_tokens(span: Span) -> int | None:
+    """What the model read, caches included: the conventions want the sum."""
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    counts = [count(name)(span) for name in names]
+    return None if counts[0] is None else sum(count or 0 for count in counts)
+
+
+def all_tokens(span: Span) -> int | None:
+    """What the model read and wrote."""
+    read, written = prompt_tokens(span), count("output_tokens")(span)
+    return None if read is None or written is None else read + written
+
+
+def usage_details(span: Span) -> dict[str, int] | None:
+    """Langfuse's counts. It prices each key, so that cache writes are named once.
+
+    Those for an hour are dearer and have a key of their own.
+    """
+    usage = span.usage
+    if usage is None:
+        return None
+    read, written = given(usage.input_tokens), given(usage.output_tokens)
+    total = None if read is None or written is None else read + written
+    counts = {
+        "input": read,
+        "output": written,
+        "total": total,
+        "cache_read_input_tokens": given(usage.cache_read_input_tokens),
+        **_cache_writes(usage),
+    }
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def _cache_writes(usage: Usage) -> dict[str, int | None]:
+    split = given(usage.cache_creation)
+    whole = given(usage.cache_creation_input_tokens)
+    hour = given(split.ephemeral_1h_input_tokens) if split else None
+    if not hour:
+        return {"cache_creation_input_tokens": whole}
+    short = given(split.ephemeral_5m_input_tokens) if split else None
+    return {"input_cache_creation_5m": short, "input_cache_creation_1h": hour}
+
+
+def cost_details(span: Span) -> dict[str, float] | None:
+    """Langfuse's costs."""
+    return None if span.cost_usd is None else {"total": span.cost_usd}
+
+
+def level(span: Span) -> str | None:
+    """How bad it was, in Langfuse's words."""
+    if span.error is not None:
+        return "ERROR"
+    return "WARNING" if span.is_interrupted else None
+
+
+def reason(span: Span) -> str | None:
+    """Why a span failed, where that may be told."""
+    return span.error or None
+
+
+def missing_times(span: Span) -> str | None:
+    """Which times no line tells: what is sent in their place is the nearest one known."""
+    missing = [name for name in ("start", "end") if getattr(span, name) is None]
+    return "+".join(missing) or None
+
+
+def finish_reasons(span: Span) -> list[str] | None:
+    """Why the model stopped."""
+    return [span.stop_reason] if span.stop_reason else None
+
+
+def metadata(span: Span) -> dict[str, Any]:
+    """What there is beyond the conventions, as OpenInference wants it: in one object."""
+    held = {name: shared(name)(span) for name in TRACE_METADATA}
+    held |= {name: get(span) for name, get in SPAN_METADATA.items()}
+    return {name: value for name, value in held.items() if value is not None}
+
+
+INPUT, OUTPUT = own("input"), own("output")
+TRACE_METADATA = (
+    "source",
+    "turn_number",
+    "session_id",
+    "version",
+    "slug",
+    "cwd",
+    "git_branch",
+    "prompt_kind",
+)
+"""What the trace of a turn is marked with."""
+SPAN_METADATA: dict[str, Get] = {
+    "tool_count": own("call_count"),
+    "tool_name": own("tool"),
+    "tool_id": own("call_id"),
+    "agent_id": own("agent_id"),
+    "interrupted": lambda span: span.is_interrupted or None,
+    "missing_times": missing_times,
+}

@@ -1,0 +1,111 @@
+"""Traces of every session file: whole, sound, and the same however far the file was read."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+from data.files import CLIENT_FILES
+from strategies import damaged_files, sound_files
+from turnlog.conversation.messages import add_usage
+from turnlog.conversation.session import Session, open_session
+from turnlog.format.blocks import Usage
+from turnlog.render.costs import session_cost
+from turnlog.trace.attributes import attributes_of
+from turnlog.trace.content import Content
+from turnlog.trace.otlp import resource_of, sdk_span
+from turnlog.trace.span import Kind, Layout, Span
+from turnlog.trace.spans import Options, spans_of
+
+ENDED = Options(ended=True)
+
+
+def spans_by_id(session: Session, options: Options = ENDED) -> dict[str, Span]:
+    spans = list(spans_of(session, options))
+    found = {span.id: span for span in spans}
+    assert len(found) == len(spans), "no two spans have one id"
+    return found
+
+
+def check_parents(session: Session, layout: Layout) -> None:
+    """Each span follows on its parent, in the same trace."""
+    spans = spans_by_id(session, Options(layout, ended=True))
+    seen: set[str] = set()
+    for span in spans.values():
+        assert span.parent_id is None or span.parent_id in seen
+        assert span.parent_id is None or spans[span.parent_id].trace.id == span.trace.id
+        assert span.begins <= span.ends
+        seen.add(span.id)
+
+
+def check_encoding(session: Session) -> None:
+    """Each span can be sent, with all its attributes."""
+    spans = [Content().of(span) for span in spans_by_id(session).values()]
+    encoded = encode_spans([sdk_span(span, resource_of()) for span in spans])
+    sent = [each for one in encoded.resource_spans for two in one.scope_spans for each in two.spans]
+    assert [len(each.attributes) for each in sent] == [len(attributes_of(span)) for span in spans]
+    assert type(encoded).FromString(encoded.SerializeToString()) == encoded
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_every_span_follows_on_its_parent_in_one_trace(session_file: Path, layout: Layout) -> None:
+    check_parents(open_session(session_file), layout)
+
+
+def test_every_span_can_be_sent(session_file: Path) -> None:
+    check_encoding(open_session(session_file))
+
+
+@given(damaged_files() | sound_files, st.sampled_from(Layout))
+def test_so_it_is_with_files_of_any_kind(scratch: Path, content: bytes, layout: Layout) -> None:
+    scratch.write_bytes(content)
+    check_parents(open_session(scratch), layout)
+    check_encoding(open_session(scratch))
+
+
+def test_every_token_is_in_one_generation(session_file: Path) -> None:
+    session = open_session(session_file)
+    told = add_usage(span.usage for span in spans_by_id(session).values() if span.usage)
+    counted = add_usage(outside_the_tree(session))
+    for name in counted:
+        models = session_cost(session).models
+        counted[name] = sum(getattr(model.usage, name) for model in models) - counted[name]
+    assert told == counted
+
+
+def outside_the_tree(session: Session) -> list[Usage]:
+    """What lines took that are no part of the conversation, for want of an id."""
+    inside = {node.index for node in session.tree.chain}
+    return [
+        message.usage
+        for message in session.messages
+        if not message.is_synthetic
+        and not any(node.index in inside or node.is_sidechain for node in message.nodes)
+    ]
+
+
+def test_every_call_of_the_session_is_a_tool(session_file: Path) -> None:
+    session = open_session(session_file)
+    tools = [span.call_id for span in spans_by_id(session).values() if span.kind is Kind.TOOL]
+    main = {node.index for node in session.tree.chain}
+    called = [call.id for call in session.calls if call.use.index in main]
+    assert [name for name in called if name not in tools] == []
+
+
+@pytest.mark.parametrize("path", CLIENT_FILES, ids=lambda path: path.stem)
+def test_what_was_final_stays_as_it_was(path: Path, scratch: Path) -> None:
+    whole = path.read_bytes().splitlines(keepends=True)
+    later = spans_by_id(open_session(path))
+    beside = path.with_suffix("")
+    for count in range(1, len(whole), 3):
+        place = scratch.parent / path.name
+        place.write_bytes(b"".join(whole[:count]))
+        if beside.is_dir() and not place.with_suffix("").exists():
+            place.with_suffix("").symlink_to(beside)
+        for span in spans_of(open_session(place)):
+            assert span.id in later
+            assert span.start == later[span.id].start
+            if span.is_final:
+                assert span == later[span.id]

@@ -1,0 +1,150 @@
+"""Where spans go: what each target wants, and where settings come from."""
+
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnlog.errors import UsageError
+from turnlog.trace.content import Mode
+from turnlog.trace.settings import Settings, config_file, load_settings, state_folder
+from turnlog.trace.span import Layout
+from turnlog.trace.targets import FileTarget, Target, target_of
+
+
+def target(**settings: Any) -> Target:
+    found = target_of(Settings(**settings))
+    assert isinstance(found, Target)
+    return found
+
+
+def test_langfuse_wants_its_keys_and_the_newest_ingestion() -> None:
+    found = target(to="langfuse", public_key="pk", secret_key="sk", host="https://lf.example/")
+    assert found.url == "https://lf.example/api/public/otel/v1/traces"
+    assert found.headers["x-langfuse-ingestion-version"] == "4"
+    scheme, _, keys = found.headers["authorization"].partition(" ")
+    assert (scheme, b64decode(keys)) == ("Basic", b"pk:sk")
+
+
+def test_langfuse_is_in_the_cloud_unless_told_otherwise() -> None:
+    found = target(to="langfuse", public_key="pk", secret_key="sk")
+    assert found.url == "https://cloud.langfuse.com/api/public/otel/v1/traces"
+
+
+def test_langfuse_without_keys_is_a_mistake() -> None:
+    with pytest.raises(UsageError, match="key"):
+        target(to="langfuse", public_key="pk")
+
+
+def test_phoenix_is_told_the_project_by_the_resource() -> None:
+    found = target(to="phoenix")
+    assert found.url == "http://localhost:6006/v1/traces"
+    assert found.resource == {"openinference.project.name": "claude-code"}
+    assert found.headers == {}
+    keyed = target(to="phoenix", project="shop", secret_key="k", host="http://p:1")
+    assert keyed.url == "http://p:1/v1/traces"
+    assert keyed.resource == {"openinference.project.name": "shop"}
+    assert keyed.headers == {"authorization": "Bearer k"}
+
+
+def test_mlflow_is_told_the_experiment_by_a_header() -> None:
+    found = target(to="mlflow", project="7")
+    assert found.url == "http://localhost:5000/v1/traces"
+    assert found.headers == {"x-mlflow-experiment-id": "7"}
+
+
+def test_an_address_is_taken_as_it_is_or_gets_the_path_of_otlp() -> None:
+    assert target(to="http://c:4318").url == "http://c:4318/v1/traces"
+    assert target(to="https://c/otlp/traces?x=1").url == "https://c/otlp/traces?x=1"
+
+
+def test_further_headers_go_along() -> None:
+    assert target(to="http://c", headers={"x-key": "v"}).headers == {"x-key": "v"}
+
+
+def test_files_are_told_by_their_names() -> None:
+    assert target_of(Settings(to="out/t.json")) == FileTarget(Path("out/t.json"))
+    assert target_of(Settings(to="perfetto:p.json")) == FileTarget(Path("p.json"), is_perfetto=True)
+
+
+@pytest.mark.parametrize("to", [None, "nowhere", "ftp://x"])
+def test_no_target_or_an_unknown_one_is_a_mistake(to: str | None) -> None:
+    with pytest.raises(UsageError):
+        target_of(Settings(to=to))
+
+
+def test_targets_that_differ_have_different_names() -> None:
+    one, other = target(to="mlflow", project="1"), target(to="mlflow", project="2")
+    assert one.name == target(to="mlflow", project="1").name != other.name
+
+
+def test_a_new_secret_makes_no_new_target() -> None:
+    old = target(to="langfuse", public_key="pk", secret_key="old")
+    assert old.name == target(to="langfuse", public_key="pk", secret_key="new").name
+    assert old.name != target(to="langfuse", public_key="other", secret_key="old").name
+
+
+def test_what_is_typed_counts_before_the_environment_and_that_before_the_configuration(
+    tmp_path: Path,
+) -> None:
+    configuration = '[trace]\nto = "phoenix"\nuser = "conf"\nlayout = "nested"\ncontent = "none"\n'
+    (tmp_path / "config.toml").write_text(configuration, "utf-8")
+    environment = {
+        "TURNLOG_HOME": str(tmp_path),
+        "TURNLOG_TRACE_USER": "env",
+        "TURNLOG_TRACE_CONTENT": "full",
+        "TURNLOG_TRACE_MAX_CHARS": "50",
+    }
+    found = load_settings({"content": "redacted", "user": None}, environment)
+    assert (found.to, found.layout, found.user) == ("phoenix", Layout.NESTED, "env")
+    assert (found.content, found.max_chars) == (Mode.REDACTED, 50)
+
+
+def test_a_target_has_a_table_of_its_own_in_the_configuration(tmp_path: Path) -> None:
+    configuration = (
+        '[trace]\nto = "langfuse"\n[trace.langfuse]\nhost = "https://lf"\npublic_key = "pk"\n'
+        'secret_key = "sk"\n[trace.phoenix]\nproject = "shop"\n'
+    )
+    (tmp_path / "config.toml").write_text(configuration, "utf-8")
+    home = {"TURNLOG_HOME": str(tmp_path)}
+    assert load_settings({}, home).host == "https://lf"
+    other = load_settings({"to": "phoenix"}, home)
+    assert (other.host, other.project, other.secret_key) == (None, "shop", None)
+
+
+def test_the_names_of_each_backend_s_own_tools_are_understood() -> None:
+    environment = {
+        "TURNLOG_HOME": "/nowhere",
+        "LANGFUSE_PUBLIC_KEY": "pk",
+        "CC_LANGFUSE_SECRET_KEY": "cc",
+        "LANGFUSE_SECRET_KEY": "sk",
+        "LANGFUSE_HOST": "https://lf",
+        "PHOENIX_PROJECT_NAME": "shop",
+        "MLFLOW_EXPERIMENT_ID": "7",
+    }
+    found = load_settings({"to": "langfuse"}, environment)
+    assert (found.public_key, found.secret_key, found.host) == ("pk", "cc", "https://lf")
+    phoenix = load_settings({"to": "phoenix"}, environment)
+    assert (phoenix.host, phoenix.project, phoenix.secret_key) == (None, "shop", None)
+    assert load_settings({"to": "mlflow"}, environment).project == "7"
+
+
+def test_headers_in_a_variable_have_commas_between_them() -> None:
+    environment = {"TURNLOG_HOME": "/nowhere", "TURNLOG_TRACE_HEADERS": "x-a=1, x-b=2=3"}
+    assert load_settings({}, environment).headers == {"x-a": "1", "x-b": "2=3"}
+
+
+@pytest.mark.parametrize("text", ["[trace\n", '[trace]\nmax_chars = "many"\n'])
+def test_a_configuration_that_makes_no_sense_is_a_mistake(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.toml").write_text(text, "utf-8")
+    with pytest.raises(UsageError):
+        load_settings({}, {"TURNLOG_HOME": str(tmp_path)})
+
+
+def test_places_follow_the_home_of_turnlog_or_the_system_s_own() -> None:
+    home = {"TURNLOG_HOME": "/t"}
+    assert (config_file(home), state_folder(home)) == (Path("/t/config.toml"), Path("/t/trace"))
+    system = {"XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "/d"}
+    assert config_file(system) == Path("/c/turnlog/config.toml")
+    assert state_folder(system) == Path("/d/turnlog/trace")

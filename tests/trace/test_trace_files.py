@@ -1,0 +1,64 @@
+"""Traces in files: OTLP's JSON, and the events that Perfetto draws."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.json_format import Parse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from build import assistant, call, moment, nth, result, text, user
+from conversation.conftest import Opened
+from traces import spans
+from turnlog.trace.files import write_otlp, write_perfetto
+
+PARALLEL = (
+    user("q"),
+    assistant(call("Bash", {}, "A"), message_id="m"),
+    assistant(call("Read", {}, "B"), message_id="m"),
+    result("B", parent=nth(3), timestamp=moment(6)),
+    result("A", parent=nth(2), timestamp=moment(5)),
+    assistant(text("日本"), parent=nth(5), timestamp=moment(9)),
+)
+
+
+def test_otlp_json_has_ids_in_hex_and_numbers_for_kinds(opened: Opened, tmp_path: Path) -> None:
+    found = spans(opened(*PARALLEL))
+    write_otlp(tmp_path / "t.json", found)
+    written = json.loads((tmp_path / "t.json").read_text("utf-8"))
+    (scope,) = written["resourceSpans"][0]["scopeSpans"]
+    assert scope["scope"]["name"] == "turnlog"
+    assert [each["spanId"] for each in scope["spans"]] == [span.id for span in found]
+    assert {each["traceId"] for each in scope["spans"]} == {found[0].trace.id}
+    assert scope["spans"][1]["parentSpanId"] == found[0].id
+    assert scope["spans"][0]["startTimeUnixNano"] == str(found[0].start)
+    assert {each["kind"] for each in scope["spans"]} == {1, 3}
+
+
+def test_otlp_json_is_what_the_protocol_says(opened: Opened, tmp_path: Path) -> None:
+    write_otlp(tmp_path / "t.json", spans(opened(*PARALLEL)))
+    request = Parse((tmp_path / "t.json").read_text("utf-8"), ExportTraceServiceRequest())
+    assert len(request.resource_spans[0].scope_spans[0].spans) == 5
+
+
+def perfetto(opened: Opened, tmp_path: Path) -> list[dict[str, Any]]:
+    write_perfetto(tmp_path / "p.json", spans(opened(*PARALLEL)))
+    return json.loads((tmp_path / "p.json").read_text("utf-8"))["traceEvents"]
+
+
+def test_perfetto_s_events_are_in_microseconds(opened: Opened, tmp_path: Path) -> None:
+    about, turn, *_ = perfetto(opened, tmp_path)
+    assert (about["ph"], about["name"]) == ("M", "process_name")
+    assert (turn["ph"], turn["name"], turn["cat"], turn["dur"]) == ("X", "Turn 1", "agent", 8e6)
+
+
+def test_on_a_lane_of_perfetto_events_nest(opened: Opened, tmp_path: Path) -> None:
+    events = [each for each in perfetto(opened, tmp_path) if each["ph"] == "X"]
+    lanes = {each["tid"] for each in events}
+    assert len(lanes) > 1
+    for lane in lanes:
+        held = [(each["ts"], each["ts"] + each["dur"]) for each in events if each["tid"] == lane]
+        for start, end in held:
+            for other_start, other_end in held:
+                crosses = start < other_start < end < other_end
+                assert not crosses
