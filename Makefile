@@ -15,7 +15,7 @@ export TMPDIR := $(CURDIR)/.cache/tmp
 .PHONY: run test check lint types imports tests test-backends docs bench clean
 
 run: .venv/installed  ## list your sessions, or samples if there are none
-	@$(BIN)/turnlog
+	@XDG_CACHE_HOME=$(CURDIR)/.cache $(BIN)/turnlog
 
 test: check  ## all that CI runs
 
