@@ -35,7 +35,14 @@ Piece = tuple[str, str, str]
 """Who says it, the type of block, and what it says."""
 Promise = Callable[[list[Piece]], list[Piece]]
 
-FILLERS = {"No response requested.", "(no content)", "[Tool use interrupted]", "Tool loaded."}
+FILLERS = {
+    "Continue from where you left off.",
+    "No response requested.",
+    "(no content)",
+    "[Tool use interrupted]",
+    "Tool loaded.",
+}
+NEWS = "<task-notification>"
 KEPT_TURNS = 1
 IMAGE = "<image>"
 AGENT = re.compile(r"agentId: \w+")
@@ -48,7 +55,8 @@ def pieces(messages: list[dict[str, Any]], session: str) -> list[Piece]:
     for role, blocks in said(messages):
         for block in blocks:
             told = AGENT.sub("agentId: …", _told(block).replace(session, "…"))
-            if told.strip() and told not in FILLERS:
+            is_news = told.startswith(NEWS)  # newer clients wrap it in a reminder
+            if told.strip() and told not in FILLERS and not is_news:
                 found.append((role, block["type"], told))
     return found
 

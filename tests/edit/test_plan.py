@@ -161,3 +161,31 @@ def test_half_a_character_can_be_written_again(path: Path) -> None:
 def test_entries_of_unknown_types_are_relinked_too(path: Path) -> None:
     after = edited(path, TALK + line("sparkle", about=nth(3)), "strip_tools")
     assert fields_of(after)[-1]["about"] == nth(1)
+
+
+def test_a_word_that_serves_as_an_id_is_one_only_where_a_field_says_so(path: Path) -> None:
+    content = session(
+        user("one", uuid="one"),
+        assistant(call("Bash", {"command": "two"}, "two"), message_id="m1", uuid="two"),
+        result("two", "two", uuid="three", source_tool_assistant_uuid="two"),
+        assistant(text("two"), message_id="m2", uuid="four"),
+        line("sparkle", uuids=["one", "two"], note="two"),
+    )
+    *_, last, sparkle = fields_of(edited(path, content, "strip_tools"))
+    assert (last["parentUuid"], last["message"]["content"][0]["text"]) == ("one", "two")
+    assert (sparkle["uuids"], sparkle["note"]) == (["one", "one"], "two")
+
+
+def test_what_follows_on_an_entry_that_goes_without_naming_it_names_what_is_before(
+    path: Path,
+) -> None:
+    gone = "deadbeef-0000-4000-8000-000000000000"
+    content = session(
+        user("first"),
+        assistant(thinking("hm"), message_id="m1"),
+        assistant(text("done"), message_id="m2", parent=gone),
+    )
+    after = fields_of(edited(path, content, "strip_thinking"))
+    assert [each["parentUuid"] for each in after] == [None, nth(1)]
+    straight = fields_of(edited(path, content, "strip_thinking", "straighten"))
+    assert [each["parentUuid"] for each in straight] == [None, nth(1)]

@@ -195,3 +195,23 @@ def test_straighten_makes_one_chain_with_rising_times(opened: Open) -> None:
         at = parent
     # Progress hangs beside the chain: clients up to 2.0.76 lose what is before it in the chain.
     assert by_uuid.keys() - walked == {"p"}
+
+
+def test_straighten_puts_what_a_compaction_preserved_behind_its_summary(opened: Open) -> None:
+    preserved = {"anchorUuid": nth(5), "uuids": [nth(2)], "allUuids": [nth(2)]}
+    metadata = {"trigger": "manual", "preservedMessages": preserved}
+    before = opened(
+        session(
+            user("first"),
+            assistant(text("kept"), message_id="m1"),
+            user("second"),
+            *compaction("summary", compact_metadata=metadata, logical_parent=nth(3)),
+            user("third"),
+            assistant(text("done"), message_id="m2"),
+        )
+    )
+    after = applied(before, "straighten")
+    assert after.context() == before.context()
+    values = {v["uuid"]: v for v in map(json.loads, after.path.read_bytes().splitlines())}
+    assert [values[nth(n)]["parentUuid"] for n in (2, 6)] == [nth(5), nth(2)]
+    assert values[nth(4)]["compactMetadata"] == {"trigger": "manual"}

@@ -26,9 +26,12 @@ Rewrite = Callable[[Fields], Fields]
 """Gives the new content of an entry; the same object where nothing changes."""
 
 UUID = rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+IS_UUID = re.compile(UUID).fullmatch
 QUOTED_UUID = re.compile(rb'"(' + UUID + rb')"')
-QUOTED = re.compile(rb'"((?:[^"\\]|\\.)*)"')
-"""Any string: for sessions whose ids are not UUIDs."""
+STRING = rb'"(?:[^"\\]|\\.)*"'
+QUOTED = re.compile(STRING)
+NAMED = re.compile(rb'("\w*(?:[uU]uid|UUID|[mM]essageId)s?"\s*:\s*)(\[[^][{}]*\]|' + STRING + rb")")
+"""A field that holds ids, by its name; and what it holds."""
 
 
 @dataclass
@@ -86,6 +89,18 @@ def close_gaps(plan: Plan) -> None:
             gone |= {uuid for uuid in node.preserved.uuids or [] if _is_dropped(plan, uuid)}
             if gone:
                 plan.rewrite(node, partial(without_preserved, gone=gone))
+    for node in tree.orphans:
+        parent = tree.parents[tree.ranks[node.uuid or ""]]
+        if parent >= 0 and tree.chain[parent].index in plan.dropped:
+            plan.rewrite(node, _hung_on(node.parent, _heir(plan, parent, heirs)))
+
+
+def _hung_on(gone: str | None, heir: str | None) -> Rewrite:
+    """Lets an entry whose parent is not in the file name the one that it really follows on.
+
+    Clients go by times to find it, and would find none that is near enough (observed: 2.1.325).
+    """
+    return lambda value: value | {"parentUuid": heir} if value.get("parentUuid") == gone else value
 
 
 def main_nodes(log: Log) -> Iterator[ChainNode]:
@@ -123,6 +138,8 @@ def _is_dropped(plan: Plan, uuid: str) -> bool:
 def without_preserved(value: Fields, gone: set[str]) -> Fields:
     """A compaction's list of what it preserved, without what is gone: no heir takes its place."""
     metadata = dict(value["compactMetadata"])
+    if "preservedMessages" not in metadata:  # straightened
+        return value
     kept = dict(metadata["preservedMessages"])
     for name in ("uuids", "allUuids"):
         if name in kept:
@@ -231,13 +248,25 @@ def _added(plan: Plan, index: int, tally: Tally) -> Iterator[bytes]:
 
 
 def swapping(ids: dict[str, str | None]) -> Callable[[bytes], bytes]:
-    """A function that puts new ids in the place of old ones, and leaves all other bytes."""
-    if not ids:
-        return lambda raw: raw
+    """A function that puts new ids in the place of old ones, and leaves all other bytes.
+
+    What is not a UUID may be any word: it is an id only where a field says so.
+    """
     known = {old.encode(): _quoted(new) for old, new in ids.items()}
-    are_uuids = all(map(re.compile(UUID).fullmatch, known))
-    pattern = QUOTED_UUID if are_uuids else QUOTED
-    return lambda raw: pattern.sub(lambda found: known.get(found[1], found[0]), raw)
+    are_uuids = [IS_UUID(old) is not None for old in known]
+
+    def swap(raw: bytes) -> bytes:
+        return QUOTED_UUID.sub(lambda found: known.get(found[1], found[0]), raw)
+
+    def swap_named(raw: bytes) -> bytes:
+        return NAMED.sub(lambda field: field[1] + swap_all(field[2]), raw)
+
+    def swap_all(raw: bytes) -> bytes:
+        return QUOTED.sub(lambda found: known.get(found[0][1:-1], found[0]), raw)
+
+    if all(are_uuids):
+        return swap if known else lambda raw: raw
+    return (lambda raw: swap_named(swap(raw))) if any(are_uuids) else swap_named
 
 
 def _quoted(name: str | None) -> bytes:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
+from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
 from turnlog.conversation.session import Session
 from turnlog.conversation.tree import can_be_tip
 from turnlog.edit.plan import Fields, Plan, main_nodes, replaced_nodes
@@ -105,13 +105,55 @@ def straighten(session: Session, plan: Plan, choice: Choice) -> None:
     """
     before: ChainNode | None = None
     replaced = replaced_nodes(session)
-    branch = (n for n in session.branch_to(plan.tip) if n.index not in plan.dropped)
+    whole = session.branch_to(plan.tip)
+    branch = [node for node in whole if node.index not in plan.dropped]
+    moved = _unfold(branch, {node.uuid for node in whole})
     for node, stamp in rising(branch):
-        parent = before.uuid if before and node.parent is not None else None
+        is_moved = node.uuid in moved
+        parent = before.uuid if before and (node.parent is not None or is_moved) else None
         for each in (node, *replaced.get(node.uuid, [])):
-            plan.rewrite(each, _relinked(parent, stamp))
+            plan.rewrite(each, _relinked(parent, stamp, is_moved))
+        if isinstance(node, BoundaryNode) and node.preserved:
+            plan.rewrite(node, _unfolded(before.uuid if before else None, moved))
         # Clients up to 2.0.76 lose what is before a progress line in the chain: it hangs beside it.
         before = node if can_be_tip(node) else before
+
+
+def _unfold(branch: list[ChainNode], present: set[str | None]) -> set[str]:
+    """Put what compactions preserved behind their summaries, where only newer clients see it.
+
+    If one of the messages is not `present` in the file, no client sees any of them.
+    """
+    moved: set[str] = set()
+    for boundary in [node for node in branch if isinstance(node, BoundaryNode) and node.preserved]:
+        held = boundary.preserved
+        wanted = list(held.uuids or []) if held else []
+        by_uuid = {node.uuid: node for node in branch}
+        anchor = by_uuid.get(held.anchor_uuid or None) if held else None
+        if anchor is None or not present.issuperset(wanted):
+            continue
+        kept = [by_uuid[uuid] for uuid in wanted if uuid in by_uuid]
+        branch[:] = [node for node in branch if node.uuid not in wanted]
+        place = branch.index(anchor) + 1
+        branch[place:place] = kept
+        moved.update(wanted)
+    return moved
+
+
+def _unfolded(before: str | None, moved: set[str]) -> Callable[[Fields], Fields]:
+    """A boundary that no longer names what it preserved: it stands behind the summary now."""
+
+    def unfold(value: Fields) -> Fields:
+        metadata = value.get("compactMetadata")
+        if not moved or not is_object(metadata):
+            return value
+        kept = {name: held for name, held in metadata.items() if not name.startswith("preserved")}
+        changed = value | {"compactMetadata": kept}
+        if value.get("logicalParentUuid") in moved:
+            changed["logicalParentUuid"] = before
+        return changed
+
+    return unfold
 
 
 def rising(
@@ -241,10 +283,13 @@ def _shortened(value: Any, limit: int) -> Any:
     return value
 
 
-def _relinked(parent: str | None, stamp: str | None) -> Callable[[Fields], Fields]:
+def _relinked(
+    parent: str | None, stamp: str | None, is_moved: bool = False
+) -> Callable[[Fields], Fields]:
     def relink(value: Fields) -> Fields:
         changes: Fields = {}
-        if parent and value.get("parentUuid") not in (parent, None):
+        was = value.get("parentUuid")
+        if parent and was != parent and (was is not None or is_moved):
             changes["parentUuid"] = parent
         if stamp and parse_timestamp(value.get("timestamp")) != parse_timestamp(stamp):
             changes["timestamp"] = stamp
