@@ -11,8 +11,8 @@ VERSION = "20.0.24"
 LOG_TOOL = "claude-code-log==1.7.0"
 AGENTSVIEW = "agentsview==0.46.1"
 CC_SEARCH = "claude-session-search==0.2.0"
-ALONE = {"AGENTSVIEW_NO_DAEMON": "1"}
-"""What keeps agentsview from starting a server that goes on."""
+ALONE = {"AGENTSVIEW_NO_DAEMON": "1", "AGENTSVIEW_TELEMETRY_ENABLED": "0"}
+"""What keeps agentsview from starting a server that goes on, and from telling of it."""
 ARGUMENTS = ("daily", "--offline", "--json")
 
 
