@@ -113,8 +113,8 @@ def straighten(session: Session, plan: Plan, choice: Choice) -> None:
         parent = before.uuid if before and (node.parent is not None or is_moved) else None
         for each in (node, *replaced.get(node.uuid, [])):
             plan.rewrite(each, _relinked(parent, stamp, is_moved))
-        if isinstance(node, BoundaryNode) and node.preserved:
-            plan.rewrite(node, _unfolded(before.uuid if before else None, moved))
+        if isinstance(node, BoundaryNode) and moved:
+            plan.rewrite(node, _unfolded(before.uuid if before else None))
         # Clients up to 2.0.76 lose what is before a progress line in the chain: it hangs beside it.
         before = node if can_be_tip(node) else before
 
@@ -140,18 +140,17 @@ def _unfold(branch: list[ChainNode], present: set[str | None]) -> set[str]:
     return moved
 
 
-def _unfolded(before: str | None, moved: set[str]) -> Callable[[Fields], Fields]:
-    """A boundary that no longer names what it preserved: it stands behind the summary now."""
+def _unfolded(before: str | None) -> Callable[[Fields], Fields]:
+    """A boundary that does not name what it preserved, and follows on what is before it now."""
 
     def unfold(value: Fields) -> Fields:
         metadata = value.get("compactMetadata")
-        if not moved or not is_object(metadata):
-            return value
-        kept = {name: held for name, held in metadata.items() if not name.startswith("preserved")}
-        changed = value | {"compactMetadata": kept}
-        if value.get("logicalParentUuid") in moved:
-            changed["logicalParentUuid"] = before
-        return changed
+        held = metadata if is_object(metadata) else {}
+        kept = {name: each for name, each in held.items() if not name.startswith("preserved")}
+        changes: Fields = {"compactMetadata": kept} if kept != held else {}
+        if value.get("logicalParentUuid") not in (None, before):
+            changes["logicalParentUuid"] = before
+        return value | changes if changes else value
 
     return unfold
 
