@@ -92,6 +92,17 @@ def test_a_deleted_session_is_marked_and_restored(path: Path, turnlog: Run) -> N
     assert path.stat().st_mtime > 1_000_000_000
 
 
+def test_a_session_that_is_only_in_the_archive_is_told_with_how_to_restore_it(
+    path: Path, turnlog: Run
+) -> None:
+    turnlog("archive")
+    path.unlink()
+    result = turnlog("show", path.stem[:8])
+    assert result.code == 1
+    assert f"session {path.stem[:8]} is only in" in result.err
+    assert f"turnlog restore {path.stem[:8]}" in result.err
+
+
 def test_restore_refuses_to_write_over_a_file(path: Path, tmp_path: Path, turnlog: Run) -> None:
     turnlog("archive")
     path.write_bytes(b"other\n")

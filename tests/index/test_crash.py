@@ -13,7 +13,7 @@ import pytest
 from build import assistant, call, result, session, text, user
 from index_dump import dump
 from turnlog.errors import Unavailable
-from turnlog.index.database import open_index
+from turnlog.index.database import open_index, writing
 from turnlog.index.sync import sync
 from turnlog.store.paths import Store
 
@@ -49,16 +49,22 @@ def synced(path: Path, store: Store) -> None:
         sync(index, store, at_once=1)
 
 
+@pytest.mark.parametrize(("worth_sharing", "rounds"), [(0, 20), (1 << 40, 100)])
 def test_killed_at_any_moment_a_sync_is_made_good_by_the_next(
-    filled: Store, tmp_path: Path
+    worth_sharing: int,
+    rounds: int,
+    filled: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("turnlog.index.intake.WORTH_SHARING", worth_sharing)
     started = time.perf_counter()
     synced(tmp_path / "whole.db", filled)
     whole = time.perf_counter() - started
     with open_index(tmp_path / "whole.db") as index:
         expected = dump(index.db)
     reached: set[int] = set()
-    for number in range(100):
+    for number in range(rounds):
         path = tmp_path / f"{number}.db"
         child = FORK.Process(target=synced, args=(path, filled))
         child.start()
@@ -72,7 +78,11 @@ def test_killed_at_any_moment_a_sync_is_made_good_by_the_next(
     assert len(reached) > 3
 
 
-def test_two_syncs_at_once_give_what_one_gives(filled: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize("worth_sharing", [0, 1 << 40])
+def test_two_syncs_at_once_give_what_one_gives(
+    worth_sharing: int, filled: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnlog.index.intake.WORTH_SHARING", worth_sharing)
     synced(tmp_path / "whole.db", filled)
     for number in range(5):
         path = tmp_path / f"{number}.db"
@@ -153,7 +163,7 @@ def test_a_lock_that_is_held_is_one_clear_error(
     monkeypatch.setattr("turnlog.index.database.PATIENCE", 0.05)
     path = tmp_path / "index.db"
     synced(path, filled)
-    with open_index(path) as holder, holder.writing():
+    with open_index(path) as holder, writing(holder.db):
         os.utime(next(iter(filled.session_files())))
         with pytest.raises(Unavailable, match="in use by another process"):
             synced(path, filled)

@@ -1,5 +1,9 @@
 """Work on many files shared among processes."""
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.store import parallel
-from turnlog.store.parallel import _batches, map_files
+from turnlog.store.parallel import in_batches, map_files
 
 
 @pytest.fixture
@@ -60,6 +64,36 @@ def test_an_error_of_the_work_is_raised(
         list(map_files(abs, paths))  # pyright: ignore[reportArgumentType]
 
 
+def test_a_pool_ends_with_the_process_that_opened_it() -> None:
+    program = """
+import os, signal, time
+from turnlog.store.parallel import open_pool
+
+with open_pool(2) as pool:
+    print(*{task.result() for task in [pool.submit(os.getpid) for _ in range(9)]}, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGKILL
+    for name in ended.stdout.split():
+        wait_for_end(int(name))
+
+
+def wait_for_end(process: int) -> None:
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{process}").exists() and "Z" not in state_of(process):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def state_of(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
 def size_of(path: Path) -> int:
     return path.stat().st_size
 
@@ -71,7 +105,7 @@ def size_of(path: Path) -> int:
 def test_batches_are_filled_with_the_largest_files_first(
     sizes: dict[Path, int], limit: int
 ) -> None:
-    batches = _batches(sizes, limit)
+    batches = in_batches(sizes, lambda path: sizes[path], limit)
     order = [sizes[path] for batch in batches for path in batch]
     assert order == sorted(sizes.values(), reverse=True)
     assert sorted(path for batch in batches for path in batch) == sorted(sizes)

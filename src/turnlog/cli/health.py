@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_session
 from turnlog.format.jsonl import FileState
-from turnlog.index.database import Index
+from turnlog.index.database import Index, writing
 from turnlog.store.catalog import SessionFile
 
 AT_ONCE = 64 << 20
@@ -25,9 +25,9 @@ def unresumable(index: Index, sessions: Iterable[SessionFile]) -> Iterator[tuple
         if kept is None and session.size <= room:
             room -= session.size
             message = _worst(session)
-            with index.writing() as db:
+            with writing(index.db):
                 row = (str(session.path), *state, message)
-                db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?, ?, ?, ?)", row)
+                index.db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?, ?, ?, ?)", row)
         if message:
             yield session, message
 

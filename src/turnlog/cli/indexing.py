@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.index.changes import is_current
+from turnlog.index.changes import is_current, is_session_current
 from turnlog.index.database import Index, index_path, open_index
 from turnlog.store.paths import Store, archive_folder
 
@@ -70,7 +70,7 @@ def open_behind(store: Store, session: Path | None) -> Generator[Index | None]:
         yield None
         return
     with open_index(path) as index:
-        if session:
+        if session and not is_session_current(index.db, session):
             from turnlog.index.sync import sync_session
 
             with suppress(_TooMuch):

@@ -73,10 +73,15 @@ def read_entries(path: Path, problems: list[Problem] | None = None) -> Iterator[
 
 def decode_line(line: Line) -> Decoded:
     """Decode what a line holds."""
+    return decode_sound(line) or _decode_unsound(line)
+
+
+def decode_sound(line: Line) -> Decoded | None:
+    """What a sound line holds, of which every text can be written; None for another line."""
     try:
         return _decode_sound(line.raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _decode_unsound(line)
+        return None
 
 
 def values_of(line: Line) -> list[Any]:

@@ -4,7 +4,7 @@ import json
 from typing import Any, TypeGuard, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ Items = list[Any] | None | UnsetType
 
 def given(value: T | None | UnsetType) -> T | None:
     """The value of a field, or None where it is absent or null."""
-    return None if isinstance(value, UnsetType) else value
+    return None if value is UNSET else value
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:

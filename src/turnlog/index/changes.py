@@ -28,8 +28,8 @@ def is_current(db: sqlite3.Connection, store: Store, archive: Path | None = None
     rows = db.execute("SELECT path, inode, size, mtime_ns FROM files WHERE reached >= size")
     known = {row[0]: row[1:] for row in rows}
     count = 0
-    for path, state, _, _ in files_in(store):
-        if known.get(path) != (state.st_ino, state.st_size, state.st_mtime_ns):
+    for file in files_in(store):
+        if known.get(file[0]) != _state_of(file):
             return False
         count += 1
     total, gone = db.execute("SELECT count(*), total(is_gone) FROM files").fetchone()
@@ -37,6 +37,19 @@ def is_current(db: sqlite3.Connection, store: Store, archive: Path | None = None
         return False
     held = archive_state(archive)
     return not gone if archive is None else held is not None and held == kept_state(db)
+
+
+def is_session_current(db: sqlite3.Connection, session: Path) -> bool:
+    """Whether a sync of one session would find nothing to do."""
+    asked = "SELECT inode, size, mtime_ns FROM files WHERE path = ? AND reached >= size"
+    return all(
+        db.execute(asked, (file[0],)).fetchone() == _state_of(file) for file in files_of(session)
+    )
+
+
+def _state_of(file: Found) -> tuple[int, int, int]:
+    state = file[1]
+    return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def files_in(store: Store) -> Iterator[Found]:

@@ -38,15 +38,13 @@ class Index:
         """What to tell the user of, once: why the index is made anew."""
 
     @contextmanager
-    def writing(self) -> Generator[sqlite3.Connection]:
-        """A transaction that writes: all of it counts, or nothing."""
-        self.db.execute("BEGIN IMMEDIATE")
+    def let_go(self) -> Generator[None]:
+        """Close the file while forks of this process have it open: SQLite would mix up locks."""
+        self.db.close()
         try:
-            yield self.db
-        except BaseException:
-            self.db.execute("ROLLBACK")
-            raise
-        self.db.execute("COMMIT")
+            yield
+        finally:
+            self.db = connect(self.path)
 
     def close(self) -> None:
         self.db.close()
@@ -83,7 +81,7 @@ def _alone(path: Path) -> Generator[None]:
 def _opened(path: Path) -> Index:
     is_new = not path.exists()
     try:
-        db = _connect(path)
+        db = connect(path)
         if _version(db) == current_version():
             return Index(path, db, None)
         notice = None if is_new else "the index is of another version of turnlog: it is made anew"
@@ -95,10 +93,42 @@ def _opened(path: Path) -> Index:
     return Index(path, _created(path), notice)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection to an index that is known to be sound."""
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
     db.executescript(SETTINGS)
     return db
+
+
+@contextmanager
+def writing(db: sqlite3.Connection) -> Generator[None]:
+    """A transaction that writes: all of it counts, or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def put_merging_off(db: sqlite3.Connection) -> None:
+    """Have what is written next to the words stay in pieces of its own."""
+    _set_merging(db, 0, 1000)
+
+
+def make_up_for_merging(db: sqlite3.Connection) -> None:
+    """Merge what was left in pieces, be it by a process that was killed, and go on as usual."""
+    kept = db.execute("SELECT v FROM words_config WHERE k = 'automerge'").fetchone()
+    if kept == (0,):
+        db.execute("INSERT INTO words (words) VALUES ('optimize')")
+        _set_merging(db, 4, 16)
+
+
+def _set_merging(db: sqlite3.Connection, usual: int, urgent: int) -> None:
+    """From how many pieces on words are merged: a little with each write, and all at once."""
+    for name, pieces in (("automerge", usual), ("crisismerge", urgent)):
+        db.execute("INSERT INTO words (words, rank) VALUES (?, ?)", (name, pieces))
 
 
 def _version(db: sqlite3.Connection) -> str | None:
@@ -122,7 +152,7 @@ def _remove(path: Path) -> None:
 def _created(path: Path) -> sqlite3.Connection:
     """A new, empty index; others that have the old one open go on with it until they end."""
     _remove(path)
-    db = _connect(path)
+    db = connect(path)
     db.executescript(_schema())
     db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (FTS_MEMORY,))
     db.execute("INSERT INTO about VALUES ('next_doc', 1), ('version', ?)", (current_version(),))

@@ -17,8 +17,8 @@ from turnlog.conversation.diffs import diff_of
 from turnlog.conversation.messages import larger_usage
 from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.conversation.prompts import ASKING, LOCAL, PromptKind, prompt_kind, prompt_label
-from turnlog.format.blocks import ToolUseBlock, Usage
-from turnlog.format.decode import decode_line
+from turnlog.format.blocks import Message, ToolUseBlock, Usage
+from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import Assistant, ChainEntry, Entry, User
 from turnlog.format.fields import given, is_array, is_object
 from turnlog.format.jsonl import Bookmark, Line
@@ -79,7 +79,7 @@ class Said(Struct):
 
 
 class Use(Struct):
-    """A call."""
+    """A call, with what came back for it in the same part."""
 
     line: int
     prompt: int | None
@@ -94,9 +94,13 @@ class Use(Struct):
     model: str | None
     is_copy: bool
     is_subagent: bool
+    result_line: int | None = None
+    ended: float | None = None
+    is_error: bool | None = None
+    error: str | None = None
 
 
-class Answer(Struct):
+class Answer(NamedTuple):
     """What came back for a call."""
 
     key: str
@@ -104,8 +108,9 @@ class Answer(Struct):
     at: float | None
     is_error: bool
     error: str | None
-    changed: tuple[int, int] | None
-    """Lines added and removed, where the result tells."""
+    added: int | None
+    """Lines that it added: none if it failed, what it asked for if its result does not tell."""
+    removed: int | None
 
 
 class Doc(NamedTuple):
@@ -144,6 +149,7 @@ class Facts(Struct):
     said: dict[str, Said] = field(default_factory=dict[str, Said])
     uses: dict[str, Use] = field(default_factory=dict[str, Use])
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    """For calls of earlier parts."""
     docs: list[Doc] = field(default_factory=list[Doc])
     pulls: list[Pull] = field(default_factory=list[Pull])
     commits: list[Commit] = field(default_factory=list[Commit])
@@ -189,7 +195,8 @@ class _Reader:
     def read(self, line: Line) -> None:
         carry = self.facts.carry
         carry.lines += 1
-        for entry in decode_line(_storable(line)).entries:
+        decoded = decode_sound(line) or decode_line(_storable(line))
+        for entry in decoded.entries:
             self._read_entry(_Place(carry.lines, line.offset, len(line.raw)), entry)
 
     def _read_entry(self, place: "_Place", entry: Entry) -> None:
@@ -254,10 +261,21 @@ class _Reader:
         tool = facts.carry.pending.pop(name, None)
         facts.commits.extend(_commits(place, entry) if tool == "Bash" else ())
         if tool is not None:
-            changed = _patched(entry) if tool in CHANGING else None
+            changed = (0, 0) if is_error else _patched(entry) if tool in CHANGING else None
             error = result.text[:HEAD] if is_error else None
-            facts.answers[name] = Answer(name, place.line, place.at, is_error, error, changed)
+            where = name, place.line, place.at
+            self._add_answer(Answer(*where, is_error, error, *(changed or (None, None))))
         return result._replace(tool=tool)
+
+    def _add_answer(self, answer: Answer) -> None:
+        use = self.facts.uses.get(answer.key)
+        if use is None:
+            self.facts.answers[answer.key] = answer
+            return
+        use.result_line, use.ended = answer.line, answer.at
+        use.is_error, use.error = answer.is_error, answer.error
+        use.added = use.added if answer.added is None else answer.added
+        use.removed = use.removed if answer.removed is None else answer.removed
 
     def _read_assistant(self, place: "_Place", entry: Assistant) -> None:
         body = entry.body
@@ -265,7 +283,7 @@ class _Reader:
         is_said = body is not None and not is_error and given(body.model) != SYNTHETIC
         place.is_work = is_said or is_error
         if body and is_said:
-            self._add_said(place, entry, given(body.id), sound_usage(given(body.usage)))
+            self._add_said(place, entry, body)
             self._note_model(given(body.model))
         for block in entry.content:
             if isinstance(block, ToolUseBlock):
@@ -279,25 +297,25 @@ class _Reader:
         else:
             facts.model_before = facts.model_before or model
 
-    def _add_said(self, place: "_Place", entry: Assistant, name: str | None, usage: Usage) -> None:
-        facts, body = self.facts, entry.body
+    def _add_said(self, place: "_Place", entry: Assistant, body: Message) -> None:
+        facts, name, told = self.facts, given(body.id), given(body.usage)
         key = name or facts.carry.loose or given(entry.uuid) or f"{self.name}:{place.line}"
         facts.carry.loose = None if name else key
         if known := facts.said.get(key):
-            if usage != known.usage:
-                known.usage = larger_usage(known.usage, usage)
+            if told != known.usage:
+                known.usage = larger_usage(known.usage, sound_usage(told))
             return
         facts.said[key] = Said(
             line=place.line,
             prompt=self._prompt,
             key=key,
-            model=given(body.model) if body else None,
+            model=given(body.model),
             at=place.at,
             branch=given(entry.git_branch),
             version=given(entry.version),
             is_copy=self._is_copy(entry),
             is_subagent=bool(given(entry.is_sidechain)),
-            usage=usage,
+            usage=sound_usage(told),
         )
 
     def set_advice_apart(self) -> None:
@@ -368,8 +386,6 @@ class _Place(Struct):
 
 def _storable(line: Line) -> Line:
     """A line without halves of surrogate pairs: they have no UTF-8, and so no place in SQLite."""
-    if b"\\ud" not in line.raw and b"\\uD" not in line.raw:
-        return line
     raw = _SURROGATES.sub(lambda found: rb"\ufffd" if found[1] else found[0], line.raw)
     return replace(line, raw=raw)
 
@@ -393,7 +409,7 @@ def _commits(place: _Place, entry: User) -> Iterator[Commit]:
     done = held.get("gitOperation") if is_object(held) else None
     made = done.get("commit") if is_object(done) else None
     name = made.get("sha") if is_object(made) else None
-    if isinstance(name, str):
+    if isinstance(name, str) and name.isascii():
         yield Commit(place.line, place.at, given(entry.git_branch), name)
 
 

@@ -51,6 +51,11 @@ class Writer:
         self.next_doc: int = self._one("SELECT value FROM about WHERE name = 'next_doc'")
         self.next_prompt: int = self._one("SELECT coalesce(max(id), 0) + 1 FROM prompts")
 
+    def reached(self, path: str) -> int:
+        """How far a file was read."""
+        row = self._row("SELECT reached FROM files WHERE path = ?", path)
+        return row[0] if row else 0
+
     def remove(self, path: str) -> None:
         """Take a file out."""
         file = self._row("SELECT id FROM files WHERE path = ?", path)
@@ -66,6 +71,7 @@ class Writer:
 
     def add(self, source: Source, facts: Facts, title: str | None) -> None:
         """Add what a part of a file tells, behind what earlier parts told."""
+        is_known = self.reached(str(source.path)) > 0
         file, prompt = self._file(source, facts, title)
         first = self.next_prompt
         owners: Owners = {None: prompt}
@@ -75,7 +81,9 @@ class Writer:
         owners |= {rank: first + rank for rank in range(len(facts.prompts))}
         self.next_prompt += len(facts.prompts)
         self._add_prompts(file, facts, first)
-        self._add_messages(file, list(facts.said.values()), owners)
+        said = list(facts.said.values())
+        new = self._add_to_known(file, said) if is_known else said
+        self._add_messages(file, new, owners)
         self._add_calls(file, facts, owners)
         self._add_docs(file, facts, owners)
         self._many("INSERT INTO pulls VALUES (?, ?, ?, ?, ?)", ((file, *p) for p in facts.pulls))
@@ -130,9 +138,9 @@ class Writer:
             ((id_, file, *astuple(prompt)) for id_, prompt in enumerate(facts.prompts, first)),
         )
 
-    def _add_messages(self, file: int, said: list[Said], owners: Owners) -> None:
-        self._touch("messages", (each.key for each in said))
-        new: list[tuple[Any, ...]] = []
+    def _add_to_known(self, file: int, said: list[Said]) -> list[Said]:
+        """Add to messages of which an earlier part told as well; give the others."""
+        new: list[Said] = []
         for each in said:
             known = self._row(
                 "SELECT id, usage FROM messages WHERE file = ? AND key = ?", file, each.key
@@ -143,21 +151,24 @@ class Writer:
                     "UPDATE messages SET usage = ? WHERE id = ?", (_encode(usage), known[0])
                 )
                 self._set_figures(known[0], usage)
+                self._touch("messages", [each.key])
             else:
-                new.append(_message_row(file, each, owners))
+                new.append(each)
+        return new
+
+    def _add_messages(self, file: int, said: list[Said], owners: Owners) -> None:
+        self._touch("messages", (each.key for each in said))
         marks = ", ".join("?" * 20)
         self._many(
             "INSERT INTO messages (file, line, prompt, key, model, at, branch, version, is_copy,"
             f" is_subagent, usage, is_understated, {', '.join(FIGURES)}, counts) VALUES ({marks})",
-            new,
+            (_message_row(file, each, owners) for each in said),
         )
 
     def _add_calls(self, file: int, facts: Facts, owners: Owners) -> None:
         self._touch("calls", facts.uses)
         self._many(
-            "INSERT OR IGNORE INTO calls (file, line, prompt, key, tool, at, branch, path, command,"
-            " added, removed, model, is_copy, is_subagent)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            ADD_CALL,
             (
                 (file, use.line, owners[use.prompt], *astuple(use)[2:])
                 for use in facts.uses.values()
@@ -168,7 +179,7 @@ class Writer:
             " added = coalesce(?, added), removed = coalesce(?, removed)"
             " WHERE file = ? AND key = ?",
             (
-                (a.line, a.at, a.is_error, a.error, *(_changed(a)), file, a.key)
+                (a.line, a.at, a.is_error, a.error, a.added, a.removed, file, a.key)
                 for a in facts.answers.values()
             ),
         )
@@ -245,6 +256,17 @@ ON CONFLICT (path) DO UPDATE SET
     reached = excluded.reached, carry = excluded.carry, is_gone = excluded.is_gone
 """
 
+ADD_CALL = """
+INSERT INTO calls (file, line, prompt, key, tool, at, branch, path, command, added, removed, model,
+    is_copy, is_subagent, result_line, ended, is_error, error)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (file, key) DO UPDATE SET
+    result_line = excluded.result_line, ended = excluded.ended,
+    is_error = excluded.is_error, error = excluded.error,
+    added = excluded.added, removed = excluded.removed
+WHERE excluded.result_line IS NOT NULL
+"""
+
 
 def _message_row(file: int, said: Said, owners: Owners) -> tuple[Any, ...]:
     return (
@@ -254,8 +276,3 @@ def _message_row(file: int, said: Said, owners: Owners) -> tuple[Any, ...]:
         *said.figures,
         1,
     )
-
-
-def _changed(answer: Any) -> tuple[int | None, int | None]:
-    """The lines that a call changed: none if it failed, what it asked for if it does not tell."""
-    return (0, 0) if answer.is_error else answer.changed or (None, None)

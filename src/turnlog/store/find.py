@@ -23,10 +23,20 @@ def find_session(store: Store, text: str) -> SessionFile:
         or _with_title(sessions, text)
     )
     if not matches:
-        raise NotFound(f"no session matches {text!r} in {store.projects}", "turnlog ls")
+        raise _not_found(store, text)
     if len(matches) > 1:
         raise Ambiguous(f"{text!r} matches {len(matches)} sessions", list(map(_candidate, matches)))
     return matches[0]
+
+
+def _not_found(store: Store, text: str) -> NotFound:
+    """What to say of a name that matches nothing here; the archive may have it."""
+    from turnlog.store.archive import open_archive
+
+    archive = open_archive()
+    if any(name.lower().startswith(text.lower()) for name in archive.names()):
+        return NotFound(f"session {text} is only in {archive.folder}", f"turnlog restore {text}")
+    return NotFound(f"no session matches {text!r} in {store.projects}", "turnlog ls")
 
 
 def _file_at(text: str) -> Path | None:

@@ -1,11 +1,13 @@
 """Work on many files shared among processes, in batches of about equal size."""
 
 import multiprocessing
+import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import TypeVar
+from threading import Thread
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -18,27 +20,52 @@ def map_files(
 ) -> Iterator[tuple[int, T]]:
     """Yield what `function` makes of each batch of files, with the bytes in that batch."""
     sizes = {path: path.stat().st_size for path in paths}
-    batches = _batches(sizes, sum(sizes.values()) // (8 * processes))
+    batches = in_batches(paths, lambda path: sizes[path], sum(sizes.values()) // (8 * processes))
     weights = [sum(sizes[path] for path in batch) for batch in batches]
     if processes == 1 or sum(weights) < WORTH_SHARING:
         yield from zip(weights, map(function, batches), strict=True)
         return
-    # A fork starts three times as fast, but is safe only where the system's own libraries are.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+    with open_pool(processes) as pool:
         tasks = {pool.submit(function, b): w for b, w in zip(batches, weights, strict=True)}
         for task in as_completed(tasks):
             yield tasks[task], task.result()
 
 
-def _batches(sizes: dict[Path, int], limit: int) -> list[list[Path]]:
-    """The largest files first, so that no process is left with a large one at the end."""
-    batches: list[list[Path]] = []
+# A fork starts three times as fast, but is safe only where the system's own libraries are.
+CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
+
+def open_pool(
+    processes: int, prepare: Callable[..., None] | None = None, *arguments: Any
+) -> ProcessPoolExecutor:
+    """Processes to share work among, each prepared for it; they end when this one does."""
+    return ProcessPoolExecutor(processes, CONTEXT, _prepare, (prepare, arguments))
+
+
+def _prepare(prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+    Thread(target=_end_with_parent, daemon=True).start()
+    if prepare:
+        prepare(*arguments)
+
+
+def _end_with_parent() -> None:
+    """Wait for a parent that was killed: it cannot tell its pool to stop."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def in_batches(items: Iterable[T], size: Callable[[T], int], limit: int) -> list[list[T]]:
+    """Items in batches of at least a size, the last one apart.
+
+    The largest come first, so that no process is left with a large one at the end.
+    """
+    batches: list[list[T]] = []
     filled = limit
-    for path in sorted(sizes, key=lambda path: sizes[path], reverse=True):
+    for item in sorted(items, key=size, reverse=True):
         if filled >= limit:
             batches.append([])
             filled = 0
-        batches[-1].append(path)
-        filled += sizes[path]
+        batches[-1].append(item)
+        filled += size(item)
     return batches

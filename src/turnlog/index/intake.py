@@ -1,0 +1,190 @@
+"""Files read into the index: a few by this process, many by several that take turns in writing.
+
+What a part of a file tells is written in one transaction with how far the file was read.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from turnlog.errors import Damaged
+from turnlog.format.jsonl import Line, read_lines
+from turnlog.index.database import (
+    Index,
+    connect,
+    make_up_for_merging,
+    put_merging_off,
+    writing,
+)
+from turnlog.index.facts import Carry, Facts, read_facts
+from turnlog.index.write import Source, Writer
+from turnlog.store.catalog import describe, locate_session
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Lock
+
+WORTH_SHARING = 32 << 20
+"""Starting other processes takes longer than reading this many bytes."""
+AT_ONCE = 24 << 20
+"""Bytes of files that one transaction takes in."""
+MUCH = 10
+"""Words are merged once, at the end, if what is new is at least this part of what is there."""
+PROCESSES = 3
+"""One writes while two read."""
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes of how many are done."""
+
+
+class Job(NamedTuple):
+    """A file to be read, from where reading stopped."""
+
+    source: Source
+    carry: Carry
+    is_new: bool
+    """Whether what the index has of the file is to be thrown away."""
+
+    @property
+    def size(self) -> int:
+        return max(0, self.source.state.size - self.carry.bookmark.offset)
+
+
+class Part(NamedTuple):
+    """What reading a part of a file gave."""
+
+    job: Job
+    start: int
+    """Where it starts, in bytes."""
+    facts: Facts
+    title: str | None
+
+    @property
+    def size(self) -> int:
+        return self.facts.carry.bookmark.offset - self.start
+
+
+def take_in(index: Index, jobs: list[Job], progress: Progress, at_once: int = AT_ONCE) -> int:
+    """Read files into the index; tell how many bytes that were."""
+    total = sum(job.size for job in jobs)
+    done = 0
+    progress(done, total)
+    is_shared = total >= WORTH_SHARING
+    if is_shared and MUCH * total >= _bytes_read(index.db):
+        put_merging_off(index.db)
+    for size in _shared(index, jobs, at_once) if is_shared else _written(index.db, jobs, at_once):
+        done += size
+        progress(done, total)
+    if jobs:
+        make_up_for_merging(index.db)
+    return total
+
+
+def _bytes_read(db: sqlite3.Connection) -> int:
+    return db.execute("SELECT coalesce(sum(reached), 0) FROM files").fetchone()[0]
+
+
+def _written(db: sqlite3.Connection, jobs: Iterable[Job], at_once: int) -> Iterator[int]:
+    """Read and write; yields the bytes of each transaction."""
+    for parts in _gathered(chain.from_iterable(map(_parts, jobs)), at_once):
+        yield _write(db, parts)
+
+
+def _shared(index: Index, jobs: list[Job], at_once: int) -> Iterator[int]:
+    """Have other processes read and write; yields the bytes of each batch of files."""
+    from concurrent.futures import as_completed
+
+    from turnlog.store.parallel import CONTEXT, in_batches, open_pool
+
+    batches = in_batches(jobs, lambda job: job.size, at_once)
+    with (
+        index.let_go(),
+        open_pool(PROCESSES, _Worker.start, index.path, CONTEXT.Lock(), at_once) as pool,
+    ):
+        for task in as_completed([pool.submit(_Worker.work, batch) for batch in batches]):
+            yield task.result()
+
+
+class _Worker:
+    """What a process of the pool has from one batch to the next."""
+
+    db: ClassVar[sqlite3.Connection]
+    turn: ClassVar["Lock"]
+    at_once: ClassVar[int]
+
+    @classmethod
+    def start(cls, path: Path, turn: "Lock", at_once: int) -> None:
+        cls.db, cls.turn, cls.at_once = connect(path), turn, at_once
+
+    @classmethod
+    def work(cls, batch: list[Job]) -> int:
+        """Read files, and write what they tell when it is this process's turn."""
+        done = 0
+        for parts in _gathered(chain.from_iterable(map(_parts, batch)), cls.at_once):
+            with cls.turn:
+                done += _write(cls.db, parts)
+        return done
+
+
+def _parts(job: Job) -> Iterator[Part]:
+    waiting: Job | None = job
+    while waiting and (part := _read(waiting)):
+        yield part
+        rest = part.job._replace(carry=part.facts.carry, is_new=False)
+        waiting = None if part.facts.is_last else rest
+
+
+def _read(job: Job) -> Part | None:
+    """Read a part of a file; None if it is gone by now."""
+    source, start = job.source, job.carry.bookmark.offset
+    try:
+        lines = _lines(source, start)
+        facts = read_facts(source.path.stem, lines, job.carry, source.owner)
+        title = _title(source) if facts.is_last else None
+    except (OSError, Damaged):
+        return None
+    return Part(job._replace(carry=Carry()), start, facts, title)
+
+
+def _lines(source: Source, start: int) -> Iterator[Line]:
+    return source.archived.lines(start) if source.archived else read_lines(source.path, start)
+
+
+def _title(source: Source) -> str | None:
+    if source.is_subagent:
+        return None
+    archived = source.archived
+    return archived.title if archived else describe(locate_session(source.path)).title
+
+
+def _gathered(parts: Iterable[Part], at_once: int) -> Iterator[list[Part]]:
+    """Parts in as many as one transaction takes in."""
+    held: list[Part] = []
+    for part in parts:
+        held.append(part)
+        if sum(each.size for each in held) >= at_once:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _write(db: sqlite3.Connection, parts: list[Part]) -> int:
+    """Write parts in one transaction; tell how many bytes they are of."""
+    with writing(db):
+        writer = Writer(db)
+        for part in parts:
+            _write_part(writer, part)
+        writer.settle()
+    return sum(part.size for part in parts)
+
+
+def _write_part(writer: Writer, part: Part) -> None:
+    """Write a part, unless another process was faster or the file is to be read anew."""
+    path = str(part.job.source.path)
+    if part.job.is_new:
+        writer.remove(path)
+    elif writer.reached(path) != part.start:
+        return
+    writer.add(part.job.source, part.facts, part.title)
