@@ -103,6 +103,22 @@ def test_a_session_that_is_only_in_the_archive_is_told_with_how_to_restore_it(
     assert f"turnlog restore {path.stem[:8]}" in result.err
 
 
+def test_forget_takes_a_session_out_of_the_archive_and_keeps_what_others_need(
+    path: Path, archive: Archive, turnlog: Run
+) -> None:
+    other = path.with_name("00000000-0000-4000-8000-000000000001.jsonl")
+    other.write_bytes(CONTENT)
+    turnlog("archive")
+    before = set(archive.objects.sizes())
+    done = turnlog("forget", "--archived", SESSION, "--yes")
+    assert done.code == 0
+    assert f"Forgot {SESSION}" in done.out
+    assert archive.names() == [other.stem]
+    assert set(archive.objects.sizes()) < before
+    assert "sound" in turnlog("archive", "--check").out
+    assert path.read_bytes() == CONTENT
+
+
 def test_restore_refuses_to_write_over_a_file(path: Path, tmp_path: Path, turnlog: Run) -> None:
     turnlog("archive")
     path.write_bytes(b"other\n")

@@ -1,4 +1,4 @@
-"""turnlog forget: deletes for good what turnlog keeps to undo changes."""
+"""turnlog forget: deletes for good what turnlog keeps, to undo changes or in the archive."""
 
 import sys
 from datetime import UTC, datetime, timedelta
@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from turnlog.cli.editing import open_journal
-from turnlog.cli.output import counted, size
+from turnlog.cli.output import counted, plain, size
 from turnlog.edit.journal import Journal, Record
 from turnlog.errors import Conflict
 from turnlog.format.timestamps import parse_timestamp
+from turnlog.store.archive import open_archive
+from turnlog.store.restore import find_archived
 
 
 @click.command("forget")
@@ -21,17 +23,27 @@ from turnlog.format.timestamps import parse_timestamp
     metavar="DAYS",
     help="Forget changes made more than DAYS days ago.",
 )
+@click.option("--archived", metavar="SESSION", help="Forget what the archive has of a session.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
 def command(
-    ctx: click.Context, changes: tuple[str, ...], every: bool, older_than: int | None, yes: bool
+    ctx: click.Context,
+    changes: tuple[str, ...],
+    every: bool,
+    older_than: int | None,
+    archived: str | None,
+    yes: bool,
 ) -> None:
     """Delete for good what was before each CHANGE, so that it cannot be undone.
 
-    A change that was interrupted is refused: undo it first.
+    A change that was interrupted is refused: undo it first. With --archived, delete a session from
+    the archive; its files in the store stay as they are.
     """
-    if [bool(changes), every, older_than is not None].count(True) != 1:
-        raise click.UsageError("name changes, or use --all or --older-than", ctx)
+    if [bool(changes), every, older_than is not None, archived is not None].count(True) != 1:
+        raise click.UsageError("name changes, or use --all, --older-than or --archived", ctx)
+    if archived is not None:
+        _forget_archived(archived, yes)
+        return
     journal = open_journal()
     records = _chosen(journal, changes, older_than)
     if not records:
@@ -43,6 +55,18 @@ def command(
         click.confirm(f"Forget {counted(len(records), 'change')} for good?", abort=True)
     freed = sum(journal.forget(record) for record in records)
     click.echo(f"Forgot {counted(len(records), 'change')}, {size(freed)} freed")
+
+
+def _forget_archived(text: str, yes: bool) -> None:
+    archive = open_archive()
+    manifest = find_archived(archive, text)
+    if not yes and sys.stdin.isatty():
+        where = "" if manifest.is_in_store else "; it is nowhere else"
+        title = plain(manifest.title) or "(empty)"
+        click.echo(f"{manifest.session}  {title}  {size(manifest.size)}{where}")
+        click.confirm("Delete it from the archive for good?", abort=True)
+    freed = archive.remove(manifest.session)
+    click.echo(f"Forgot {manifest.session}, {size(freed)} freed")
 
 
 def _chosen(journal: Journal, names: tuple[str, ...], older_than: int | None) -> list[Record]:

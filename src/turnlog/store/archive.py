@@ -19,7 +19,15 @@ from msgspec import Struct
 
 from turnlog.errors import Damaged, NotFound, Unavailable
 from turnlog.format.jsonl import PRIVATE, PROBE, Bookmark, FileState, Line
-from turnlog.store.objects import UNFINISHED, Objects, Piece, hash_of, read_again, write_whole
+from turnlog.store.objects import (
+    UNFINISHED,
+    Objects,
+    Piece,
+    hash_of,
+    read_again,
+    sync_folder,
+    write_whole,
+)
 from turnlog.store.paths import archive_folder
 
 FORMAT = 1
@@ -155,6 +163,20 @@ class Archive:
         raw = _encode(manifest)
         envelope = _encode(_Envelope(FORMAT, hash_of(raw), msgspec.Raw(raw)))
         write_whole(self.sessions / f"{manifest.session}.json", envelope + b"\n")
+
+    def remove(self, session: str) -> int:
+        """Delete a session for good, and what nothing else needs; the bytes that frees on disk.
+
+        `Damaged` while it cannot be told what all others need.
+        """
+        with self.locked():
+            others = [self.load(name) for name in self.names() if name != session]
+            needed = {piece.hash for each in others for f in each.files for piece in f.pieces}
+            sizes = self.objects.sizes()
+            (self.sessions / f"{session}.json").unlink()
+            sync_folder(self.sessions)
+            self.objects.remove(sizes.keys() - needed)
+        return sum(sizes[name] for name in sizes.keys() - needed)
 
     def manifests(self) -> Iterator[Manifest]:
         """What there is of all sessions, but for those that cannot be told."""
