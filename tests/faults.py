@@ -232,6 +232,12 @@ PLANTED: dict[str, Fault] = {
         "loss",
         9,
     ),
+    "progress near to what came before, and what follows on it late": Fault(
+        session(*sound()[:8], line("progress", uuid="p", parent="gone"), *following("p", 60)),
+        "dangling-parent",
+        "loss",
+        9,
+    ),
     "one line without a uuid for long": Fault(
         changed(lambda lines: (lines[7].pop("uuid"), later(lines[8:]))),
         "no-uuid",

@@ -134,11 +134,13 @@ def shorn(block: dict[str, Any]) -> dict[str, Any]:
     """A block without cache marks, and without reminders appended to its result."""
     kept = {key: value for key, value in block.items() if key != "cache_control"}
     if isinstance(kept.get("content"), str):
-        kept["content"] = kept["content"].partition(f"\n\n{REMINDER}")[0]
+        kept["content"] = kept["content"].partition(f"\n\n{REMINDER}")[0].rstrip()
     if isinstance(kept.get("text"), str):
         kept["text"] = kept["text"].removesuffix("\n")
     if kept.get("is_error") is False:
         del kept["is_error"]
+    if kept.get("type") == "tool_use" and kept.get("name") == "Task":
+        kept["name"] = "Agent"  # as the newest client calls it, in old sessions too
     return kept
 
 

@@ -333,6 +333,14 @@ ANSWERS: dict[str, tuple[tuple[bytes, ...], Told]] = {
         ),
         [["u", "q1"], ["a", "x"]],
     ),
+    "a blank text on a line of its own is left out of its message": (
+        (
+            user("q1"),
+            assistant(text("\n\n"), message_id="m"),
+            assistant(text("x"), message_id="m"),
+        ),
+        [["u", "q1"], ["a", "x"]],
+    ),
     "a blank block of the user is left out": (
         (user([text(" "), text("q1")]), assistant(text("a1"))),
         [["u", "q1"], ["a", "a1"]],

@@ -122,9 +122,7 @@ def _says_nothing(draft: Draft) -> bool:
     """Whether an answer is only thinking, or only white space."""
     if draft.role != "assistant" or not draft.blocks:
         return False
-    texts = [block.get("text") or "" for block in draft.blocks]
-    is_blank = draft.has_only("text") and not "".join(texts).strip()
-    return is_blank or draft.has_only("thinking", "redacted_thinking")
+    return draft.is_blank or draft.has_only("thinking", "redacted_thinking")
 
 
 def _unfinished(drafts: list[Draft]) -> Draft | None:

@@ -46,6 +46,11 @@ class Draft(Struct):
     def has_only(self, *types: str) -> bool:
         return all(block.get("type") in types for block in self.blocks)
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing but white space."""
+        return self.has_only("text") and not any(map(_says_something, self.blocks))
+
     def of_type(self, block_type: str) -> list[Fields]:
         return [block for block in self.blocks if block.get("type") == block_type]
 
@@ -61,9 +66,11 @@ def draft_messages(values: Iterable[Fields]) -> list[Draft]:
             continue
         draft.is_aside = draft.is_aside or _is_local_command(drafts, draft)
         begun = _begun(drafts, draft)
-        if begun:
+        if begun and begun.is_blank:
+            begun.blocks = draft.blocks
+        elif begun and not draft.is_blank:
             begun.blocks += draft.blocks
-        else:
+        elif begun is None:
             drafts.append(draft)
     for draft in drafts:
         if draft.role == "assistant":
@@ -107,8 +114,12 @@ def _without_blank_texts(value: Fields) -> list[Fields]:
     blocks = _blocks(value)
     if not blocks or not is_array(_content(value)):
         return blocks
-    kept = [b for b in blocks if b.get("type") != "text" or str(b.get("text") or "").strip()]
+    kept = [block for block in blocks if _says_something(block)]
     return kept or [text_block(NO_CONTENT)]
+
+
+def _says_something(block: Fields) -> bool:
+    return block.get("type") != "text" or bool(str(block.get("text") or "").strip())
 
 
 def _blocks(value: Fields) -> list[Fields]:

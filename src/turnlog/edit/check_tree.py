@@ -21,7 +21,10 @@ def no_uuid(case: Case) -> Iterator[Mark]:
     """The client keeps one line without a uuid, the last; nothing can name it as its parent."""
     nodes = case.facts.nameless
     lost = [node for node in nodes[:-1] if is_talk(node)]
-    is_cut = any(not before.uuid and not _is_bridged(node, before) for node, before in _gaps(case))
+    is_cut = any(
+        not before.uuid and not _is_bridged(_read_first(case, node), before)
+        for node, before in _gaps(case)
+    )
     rule = "no-uuid" if lost else "no-uuid-cut" if is_cut else "no-uuid-old"
     for node in lost or nodes[-1:]:
         yield mark_at(rule, node)
@@ -40,7 +43,8 @@ def dangling_parents(case: Case) -> Iterator[Mark]:
     for node, before in _gaps(case):
         is_unread = bisect(broken, before.line) < bisect(broken, node.line)
         if before.uuid and not is_unread:  # else it is told already
-            rule = "dangling-parent-old" if _is_bridged(node, before) else "dangling-parent"
+            is_bridged = _is_bridged(_read_first(case, node), before)
+            rule = "dangling-parent-old" if is_bridged else "dangling-parent"
             yield mark_at(rule, node, before)
 
 
@@ -223,6 +227,14 @@ def _gaps(case: Case) -> Iterator[tuple[ChainNode, ChainNode]]:
         if rank and rank in path:
             before = (tree.chain[each] for each in range(rank - 1, -1, -1))
             yield node, next(filter(can_be_tip, before), tree.chain[rank - 1])
+
+
+def _read_first(case: Case, node: ChainNode) -> ChainNode:
+    """The first entry of the path, from a node on, that the newest client reads: no progress."""
+    tree = case.session.tree
+    place = case.path.index(tree.ranks[node.uuid or ""])
+    later = (tree.chain[rank] for rank in reversed(case.path[: place + 1]))
+    return next(filter(can_be_tip, later), node)
 
 
 def _is_known(node: ChainNode) -> bool:
