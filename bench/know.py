@@ -1,5 +1,6 @@
 """Jobs that bring an index up to date and ask it, beside the peers' own."""
 
+import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -56,3 +57,13 @@ def appending(path: Path, command: Sequence[str | Path]) -> tuple[str | Path, ..
     """A command that runs behind one more line of a session."""
     script = f"""printf '%s\\n' '{LINE % (1, 1)}' >> {path}; exec "$@" """
     return ("sh", "-c", script, "sh", *command)
+
+
+def telling(home: Path, command: Sequence[str | Path]) -> tuple[str | Path, ...]:
+    """A command that is told of a session on stdin, as the client tells its status line."""
+    files = home.glob(".claude/projects/*/*.jsonl")
+    path = max(files, key=lambda each: each.stat().st_size)
+    told = {"session_id": path.stem, "transcript_path": str(path), "model": {"id": "claude-opus-5"}}
+    given = home / "told.json"
+    given.write_text(json.dumps(told))
+    return ("sh", "-c", f'exec "$@" < {given}', "sh", *command)

@@ -88,11 +88,16 @@ def _require_success(job: Job, code: int) -> None:
 def _family(pid: int) -> list[int]:
     """A process and all that it started."""
     try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        children = [int(child) for task in tasks for child in _words(task / "children")]
+        started = children(pid)
     except OSError:
         return []
-    return [pid, *(member for child in children for member in _family(child))]
+    return [pid, *(member for child in started for member in _family(child))]
+
+
+def children(pid: int) -> list[int]:
+    """What a process started, or was left with, and has not ended."""
+    tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    return [int(child) for task in tasks for child in _words(task / "children")]
 
 
 def _held(pid: int) -> int:

@@ -19,7 +19,8 @@ from pathlib import Path
 from chain import write_chain
 from edits import EDIT_RATE, edit_jobs, peak_limit
 from generate import UNITS, default_sessions, generate, parse_size
-from know import Homes, appending, copy_with_one_apart
+from hook import GROWTH, LEEWAY, backfill_job, measure_hook, sink
+from know import Homes, appending, copy_with_one_apart, telling
 from measure import Job, measure, measure_peaks
 from peer import (
     AGENTSVIEW,
@@ -38,6 +39,7 @@ PYTHON = Path(sys.executable)
 TURNLOG = PYTHON.parent / "turnlog"
 MANY_SESSIONS = 3000
 MANY_SIZE = 500 * UNITS["MB"]
+SOME_SIZE = 100 * UNITS["MB"]
 LONG_SIZE = 25 * UNITS["MB"]
 LINES = 1_000_000
 PEAK_LIMIT = 150 * UNITS["MB"]
@@ -69,6 +71,7 @@ def main() -> None:
         *_opens(CACHE / "million.jsonl"),
         *_edits(CACHE / "edits"),
         *_knows(large, options.rounds),
+        *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
     ]
     text = _report(rows, load, large, many)
     RESULTS.write_text(text)
@@ -207,13 +210,16 @@ def _knows(store: Path, rounds: int) -> Iterator[Row]:
 def _asks(homes: Homes, rounds: int) -> Iterator[Row]:
     stats = homes.job("turnlog stats daily, warm", (TURNLOG, "stats", "daily", "--json"), "first")
     word = homes.job("turnlog search, a common word", (TURNLOG, "search", "error"), "first")
+    line = telling(homes.folder / "first", (TURNLOG, "statusline"))
+    status = homes.job("turnlog statusline", line, "first")
     found = install_ccusage(CACHE / "ccusage")
     peers = [homes.job(name, (path, *ARGUMENTS), "first") for name, path in found.items()]
-    measure([stats, word, *peers], rounds)
-    measure_peaks([stats, word])
+    measure([stats, word, status, *peers], rounds)
+    measure_peaks([stats, word, status])
     best = min(peer.seconds for peer in peers) if peers else None
     yield Row(stats, "a fifth of ccusage", best / 5 if best else None, INDEX_PEAK)
     yield Row(word, "0.1 s", 0.1, INDEX_PEAK)
+    yield Row(status, "0.1 s", 0.1, INDEX_PEAK)
     yield from map(Row, peers)
 
 
@@ -230,6 +236,23 @@ def _appends(store: Path, rounds: int) -> Iterator[Row]:
     yield Row(grown, "a start + 0.05 s", help_.seconds + 0.05)
     yield Row(same)
     yield Row(help_)
+
+
+def _hooks(store: Path) -> Iterator[Row]:
+    """Traces: sent by the client's hook, and all at once."""
+    environment = _job("", ()).environment
+    with sink() as url:
+        bare, large, small = measure_hook(CACHE / "hooked", TURNLOG, environment, url)
+        backfill = backfill_job(store, TURNLOG, environment, url)
+        backfill.size = _size(store)[1]
+        measure([backfill], 2)
+        measure_peaks([backfill])
+    for each in (large, small):
+        yield Row(each.hook, f"python + {LEEWAY} s", bare.seconds + LEEWAY)
+    yield Row(bare)
+    yield Row(large.sender, f"{GROWTH} × that of 1 MB", GROWTH * small.sender.seconds)
+    yield Row(small.sender)
+    yield Row(backfill, peak=INDEX_PEAK)
 
 
 def _job(name: str, command: Sequence[str | Path], store: Path | None = None) -> Job:
@@ -253,7 +276,7 @@ def _report(rows: list[Row], load: float, *stores: Path) -> str:
     return (
         f"# Measured on {datetime.now(UTC):%Y-%m-%d}\n\n"
         f"{machine}, Python {platform.python_version()}; load average before: {load:.1f}.\n"
-        f"The best of several rounds of each job, start-up included.\n"
+        f"The best of several rounds of each job, start-up included; for hooks the median.\n"
         f"Read: {sizes[0]}; listed: {sizes[1]}.\n\n{_table(rows)}"
     )
 

@@ -83,8 +83,8 @@ def value_of(value: AnyValue) -> Any:
 
 
 @contextmanager
-def receiving() -> Generator[Receiver]:
-    """A backend on a free port."""
+def receiving(port: int = 0) -> Generator[Receiver]:
+    """A backend, on a free port unless one is named."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -115,7 +115,7 @@ def receiving() -> Generator[Receiver]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     receiver.url = f"http://127.0.0.1:{server.server_port}"
     thread = Thread(target=server.serve_forever, args=(0.01,))

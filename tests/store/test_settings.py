@@ -1,12 +1,10 @@
 """Hooks in the client's settings."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from turnlog.errors import TurnlogError
-from turnlog.store.settings import add_hooks, install_hooks, remove_hooks, uninstall_hooks
+from turnlog.store.settings import add_hooks, hooks_in, remove_hooks
 
 EVENTS = ("SessionStart", "SessionEnd")
 COMMAND = "turnlog archive --background"
@@ -65,37 +63,14 @@ def test_another_command_of_ours_is_replaced() -> None:
     assert remove_hooks(changed, is_ours) == OTHERS
 
 
-def test_settings_are_made_where_there_are_none(tmp_path: Path) -> None:
-    path = tmp_path / "settings.json"
-    assert not uninstall_hooks(path, is_ours)
-    assert install_hooks(path, EVENTS, COMMAND, is_ours)
-    assert not install_hooks(path, EVENTS, COMMAND, is_ours)
-    assert [commands(path.read_text(), event) for event in EVENTS] == [[COMMAND], [COMMAND]]
-    assert uninstall_hooks(path, is_ours)
-    assert json.loads(path.read_text()) == {}
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}'])
+def test_settings_that_are_not_the_client_s_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        add_hooks(text, EVENTS, COMMAND, is_ours)
 
 
-def test_a_link_to_settings_stays_one(tmp_path: Path) -> None:
-    real, path = tmp_path / "dotfiles.json", tmp_path / "settings.json"
-    real.write_text(OTHERS)
-    real.chmod(0o640)
-    path.symlink_to(real)
-    install_hooks(path, EVENTS, COMMAND, is_ours)
-    assert path.is_symlink()
-    assert real.stat().st_mode & 0o777 == 0o640
-    uninstall_hooks(path, is_ours)
-    assert real.read_text() == OTHERS
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b"[]", b'{"hooks": []}', b'{"hooks": {"Stop": {}}}', b"// x\n{}", b"\xff{}"],
-)
-def test_settings_that_are_not_understood_are_left_alone(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "settings.json"
-    path.write_bytes(content)
-    with pytest.raises(TurnlogError) as raised:
-        install_hooks(path, EVENTS, COMMAND, is_ours)
-    assert str(path) in raised.value.message
-    assert "\n" not in raised.value.message
-    assert path.read_bytes() == content
+def test_the_hooks_of_ours_are_told() -> None:
+    added = add_hooks(OTHERS, EVENTS, COMMAND, is_ours)
+    assert {hook.event: hook.command for hook in hooks_in(added, is_ours)} == dict.fromkeys(
+        EVENTS[::-1], COMMAND
+    )

@@ -200,7 +200,7 @@ def sent_of(receiver: Receiver, folder: Path, opened: Opened, *lines: bytes) -> 
     """Send what is new of a session that goes on."""
     target = Target(f"{receiver.url}/v1/traces")
     with Exporter(target, 0.2) as exporter, open_state(folder, target.name, "s") as state:
-        return send_session(opened(*lines), exporter, state, Options(), Content())
+        return send_session(opened(*lines), exporter, state, Options(), Content(), state.sent)
 
 
 MORE = (user("q2"), assistant(text("a2"), message_id="m3"))

@@ -1,49 +1,31 @@
 """Archiving that the client asks for by its hooks: when a session starts, and when one ends."""
 
 import os
-import re
-import shlex
-import shutil
 import sys
 from pathlib import Path
 
 import click
 
+from turnlog.cli.client_hooks import ClientHook
 from turnlog.errors import TurnlogError, Unavailable
 from turnlog.store.archive import Archive
 from turnlog.store.archive_run import archive_sessions
 from turnlog.store.paths import Store
-from turnlog.store.settings import install_hooks, uninstall_hooks
 
-EVENTS = ("SessionStart", "SessionEnd")
-OURS = re.compile(r"(\S*turnlog|.*python\S* -m turnlog) archive --background( --to .*)?")
+HOOK = ClientHook(("archive", "--background"), ("SessionStart", "SessionEnd"))
 
 
 def install(store: Store, to: Path | None) -> str:
     """Have the client archive; say what was done."""
-    is_new = install_hooks(store.settings, EVENTS, _command(to), _is_ours)
-    if not is_new:
+    if not HOOK.install(store, ["--to", str(to.resolve())] if to else []):
         return f"Installed already in {store.settings}"
     return f"Installed in {store.settings}; turnlog archive copies what is there now"
 
 
 def uninstall(store: Store) -> str:
     """Have the client archive no longer; say what was done."""
-    is_new = uninstall_hooks(store.settings, _is_ours)
+    is_new = HOOK.uninstall(store)
     return f"Removed from {store.settings}" if is_new else f"Not installed in {store.settings}"
-
-
-def _command(to: Path | None) -> str:
-    """What the hooks run: by name where the shell finds turnlog."""
-    python = shlex.quote(sys.executable)
-    program = "turnlog" if shutil.which("turnlog") else f"{python} -m turnlog"
-    return f"{program} archive --background" + (
-        f" --to {shlex.quote(str(to.resolve()))}" if to else ""
-    )
-
-
-def _is_ours(command: str) -> bool:
-    return OURS.fullmatch(command) is not None
 
 
 def archive_in_background(ctx: click.Context, store: Store, archive: Archive) -> None:

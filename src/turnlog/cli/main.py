@@ -12,6 +12,10 @@ def main() -> None:
         with open(os.path.join(os.path.dirname(__file__), "help.txt"), encoding="utf-8") as stored:
             sys.stdout.write(stored.read())
         return
+    if sys.argv[1:3] == ["hook", "run"] and not os.isatty(0) and "--help" not in sys.argv:
+        from turnlog.cli.hook_run import run as run_hook
+
+        run_hook(sys.argv[3:])
     # What is loaded stays: to look through it for garbage takes a twentieth of a search.
     gc.set_threshold(20_000)
     from turnlog.cli.root import run

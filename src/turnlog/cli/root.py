@@ -38,6 +38,7 @@ COMMANDS = (
     "restore",
     "check",
     "trace",
+    "hook",
     "entries",
     "raw",
     "inspect",

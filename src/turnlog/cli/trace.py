@@ -121,7 +121,8 @@ def _sent(
             options = _options(store, session, settings)
             name = first_trace(session) or session.id
             with open_state(state_folder(), target.name, name) as state:
-                report = send_session(session, exporter, state, options, content, again)
+                skip = set[str]() if again else state.sent
+                report = send_session(session, exporter, state, options, content, skip)
             yield report
             bar.update(1)
             if exporter.has_given_up:

@@ -20,7 +20,7 @@ from turnlog.format.fields import is_object
 from turnlog.format.jsonl import Bookmark, FileState, Line, read_lines
 
 
-class _Extent(NamedTuple):
+class Extent(NamedTuple):
     """How much of a file has been read for good: up to the end of its last whole line."""
 
     offset: int = 0
@@ -29,18 +29,21 @@ class _Extent(NamedTuple):
     problems: int = 0
 
 
+WHOLE = Extent()
+
+
 class Log:
-    """The entries of one file."""
+    """The entries of one file, or those from a line on."""
 
     _derived: tuple[str, ...] = ("tree",)
     """Cached properties to work out anew when the file has grown."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, start: Extent = WHOLE) -> None:
         self.path = path
         self.nodes: list[Node] = []
         self.problems: list[Problem] = []
-        self._extent = _Extent()
-        self._mark = Bookmark()
+        self._extent = start
+        self._mark = Bookmark.at(path, start.offset)
         self.state = FileState(0, 0, 0)
         """The file as it was when it was last read."""
         self.refresh()
@@ -63,7 +66,7 @@ class Log:
         state = FileState.of(self.path)
         is_same = self._mark.holds(self.path)
         if not is_same:
-            self._extent = _Extent()
+            self._extent = WHOLE
             self._mark = Bookmark()
         is_read = is_same and state.size == self.state.size
         self.state = state
@@ -119,7 +122,7 @@ class Log:
             lines += 1
             self._add(replace(line, number=lines))
             if line.is_whole:
-                extent = _Extent(line.end, lines, len(self.nodes), len(self.problems))
+                extent = Extent(line.end, lines, len(self.nodes), len(self.problems))
                 mark = mark.past(line)
         self._extent, self._mark = extent, mark
 

@@ -9,7 +9,7 @@ from turnlog.conversation.calls import Call, Detail, Orphan, pair_calls, read_ca
 from turnlog.conversation.context import context_at, messages_of
 from turnlog.conversation.drafts import Fields
 from turnlog.conversation.links import Links, links_of
-from turnlog.conversation.log import Log, is_sidechain
+from turnlog.conversation.log import WHOLE, Extent, Log, is_sidechain
 from turnlog.conversation.messages import Message, join_messages
 from turnlog.conversation.nodes import ChainNode, Node
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
@@ -105,6 +105,6 @@ class _Sidechain(Session):
         return []
 
 
-def open_session(path: Path) -> Session:
-    """Open a session file, or that of a sub-agent."""
-    return Session(path)
+def open_session(path: Path, start: Extent = WHOLE) -> Session:
+    """Open a session file, or that of a sub-agent; of a long one perhaps only its end."""
+    return Session(path, start)

@@ -111,16 +111,23 @@ def count_adjacent(project: Path) -> dict[str, int]:
 
 def live_sessions(store: Store) -> set[str]:
     """The ids of the sessions that a running client has open, by its registry."""
-    return {owner for path in store.registry.glob("*.json") if (owner := _live_session(path))}
+    return {owner for owner, is_live in _claims(store) if is_live}
 
 
-def _live_session(path: Path) -> str | None:
-    try:
-        claim = json.loads(path.read_bytes())
-        is_live = _is_running(int(path.stem), claim.get("procStart"))
-        return claim.get("sessionId") if is_live else None
-    except (OSError, ValueError, AttributeError, OverflowError):
-        return None
+def dead_sessions(store: Store) -> set[str]:
+    """The ids of the sessions that a client had open when it was killed, by its registry."""
+    claims = list(_claims(store))
+    live = {owner for owner, is_live in claims if is_live}
+    return {owner for owner, _ in claims} - live
+
+
+def _claims(store: Store) -> Iterator[tuple[str, bool]]:
+    """The session of each client in the registry, and whether that client runs."""
+    for path in store.registry.glob("*.json"):
+        with suppress(OSError, ValueError, AttributeError, OverflowError):
+            claim = json.loads(path.read_bytes())
+            if owner := claim.get("sessionId"):
+                yield owner, _is_running(int(path.stem), claim.get("procStart"))
 
 
 def _is_running(pid: int, started: str | None) -> bool:

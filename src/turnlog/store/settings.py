@@ -2,20 +2,16 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnlog.errors import TurnlogError
 from turnlog.format.fields import is_array, is_object
-from turnlog.format.jsonl import FileState, replace_file
 from turnlog.format.jsontext import Keys, put_last, take_out
-from turnlog.store.objects import write_whole
 
 IsOurs = Callable[[str], bool]
 """Tells whether a command is one that turnlog put there."""
 
 
-class _Hook(NamedTuple):
+class Hook(NamedTuple):
     """A command in the settings, and what to take out to be rid of it."""
 
     event: str
@@ -23,20 +19,10 @@ class _Hook(NamedTuple):
     keys: Keys
 
 
-def install_hooks(path: Path, events: Iterable[str], command: str, is_ours: IsOurs) -> bool:
-    """Have a command run at events; False if it does already."""
-    return _change(path, lambda text: add_hooks(text, events, command, is_ours))
-
-
-def uninstall_hooks(path: Path, is_ours: IsOurs) -> bool:
-    """Take our commands out; False if there are none."""
-    return path.exists() and _change(path, lambda text: remove_hooks(text, is_ours))
-
-
 def add_hooks(text: str, events: Iterable[str], command: str, is_ours: IsOurs) -> str:
     """Settings in which a command runs at each event, and no other of ours."""
     for event in events:
-        ours = [hook.command for hook in _hooks(text, is_ours) if hook.event == event]
+        ours = [hook.command for hook in hooks_in(text, is_ours) if hook.event == event]
         if ours != [command]:
             text = _with_hook(remove_hooks(text, is_ours, event), event, command)
     return text
@@ -44,38 +30,13 @@ def add_hooks(text: str, events: Iterable[str], command: str, is_ours: IsOurs) -
 
 def remove_hooks(text: str, is_ours: IsOurs, event: str | None = None) -> str:
     """Settings without our commands, at one event or at all."""
-    while ours := [hook for hook in _hooks(text, is_ours) if event in (None, hook.event)]:
+    while ours := [hook for hook in hooks_in(text, is_ours) if event in (None, hook.event)]:
         text = take_out(text, ours[0].keys)
     return text
 
 
-def _change(path: Path, change: Callable[[str], str]) -> bool:
-    state = FileState.of(path) if path.exists() else None
-    try:
-        text = path.read_bytes().decode() if state else "{\n}\n"
-        changed = change(text)
-    except ValueError as error:
-        raise TurnlogError(f"{path} is not valid: {error}", "correct it by hand") from error
-    if changed == text:
-        return False
-    if state:
-        replace_file(path, [changed.encode()], state)
-    else:
-        write_whole(path, changed.encode())
-    return True
-
-
-def _with_hook(text: str, event: str, command: str) -> str:
-    groups = [{"hooks": [{"type": "command", "command": command}]}]
-    settings = json.loads(text)
-    if "hooks" not in settings:
-        return put_last(text, [], "hooks", {event: groups})
-    if event not in settings["hooks"]:
-        return put_last(text, ["hooks"], event, groups)
-    return put_last(text, ["hooks", event], None, groups[0])
-
-
-def _hooks(text: str, is_ours: IsOurs) -> Iterator[_Hook]:
+def hooks_in(text: str, is_ours: IsOurs) -> Iterator[Hook]:
+    """Our commands in settings; those that are not as the client has them are a `ValueError`."""
     settings = json.loads(text)
     events = settings.get("hooks", {}) if is_object(settings) else None
     if not is_object(events) or not all(map(is_array, events.values())):
@@ -89,7 +50,17 @@ def _hooks(text: str, is_ours: IsOurs) -> Iterator[_Hook]:
                     # What would be left empty goes as well.
                     counts = (len(events), len(groups), 1, len(hooks))
                     keys = _without_empty(["hooks", event, rank, "hooks", place], counts)
-                    yield _Hook(event, command, keys)
+                    yield Hook(event, command, keys)
+
+
+def _with_hook(text: str, event: str, command: str) -> str:
+    groups = [{"hooks": [{"type": "command", "command": command}]}]
+    settings = json.loads(text)
+    if "hooks" not in settings:
+        return put_last(text, [], "hooks", {event: groups})
+    if event not in settings["hooks"]:
+        return put_last(text, ["hooks"], event, groups)
+    return put_last(text, ["hooks", event], None, groups[0])
 
 
 def _without_empty(keys: Keys, counts: tuple[int, ...]) -> Keys:

@@ -29,6 +29,8 @@ from turnlog.trace.targets import Target
 MAX_SPANS = 512
 MAX_BYTES = 2_000_000
 TOO_LARGE = 413
+FOR_GOOD = frozenset({400, TOO_LARGE, 422})
+"""Refusals of the spans themselves; others are mended by another key or address."""
 FOR_NOW = frozenset({408, 425, 429})
 """Refusals that are not for good, beside those of 500 and above."""
 KEPT_HEADERS = frozenset({"content-type", "content-encoding", "content-length", "connection"})
@@ -63,6 +65,8 @@ class Outcome(Struct, frozen=True):
     """How many it does not have."""
     reason: str | None = None
     """Why it does not."""
+    refused: list[str] = []
+    """The ids of those that it would refuse again, whatever the settings."""
 
 
 class Exporter:
@@ -84,6 +88,11 @@ class Exporter:
 
     def __exit__(self, *_: object) -> None:
         self._exporter.shutdown()
+
+    @property
+    def status(self) -> int | None:
+        """The status of the target's last answer, if there was one."""
+        return self._wire.status
 
     def send(self, spans: Iterable[Span]) -> Iterator[Outcome]:
         """Send spans in batches, telling what became of each; ends where going on is useless."""
@@ -111,10 +120,11 @@ class Exporter:
             half = len(spans) // 2
             return _joined(self._send(spans[:half]), self._send(spans[half:]))
         verdict = self._wire.verdict
+        names = [_id_of(span) for span in spans]
         if verdict is Verdict.SENT:
-            return Outcome(verdict, [_id_of(span) for span in spans])
+            return Outcome(verdict, names)
         reason = f"{self._url}: {self._wire.reason or 'it did not take the spans'}"
-        return Outcome(verdict, [], len(spans), reason)
+        return Outcome(verdict, [], len(spans), reason, names if self._wire.is_for_good else [])
 
 
 class _Wire(requests.Session):
@@ -141,6 +151,11 @@ class _Wire(requests.Session):
             return Verdict.LATER
         is_taken = 200 <= self.status < 300 and not self.rejected
         return Verdict.SENT if is_taken else Verdict.REFUSED
+
+    @property
+    def is_for_good(self) -> bool:
+        """Whether it is the spans that the target does not want."""
+        return bool(self.rejected) or self.status in FOR_GOOD
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
         for name in list(request.headers):
@@ -235,5 +250,9 @@ def _cause_of(error: OSError) -> OSError:
 def _joined(first: Outcome, second: Outcome) -> Outcome:
     worst = max(first, second, key=lambda outcome: list(Verdict).index(outcome.verdict))
     return Outcome(
-        worst.verdict, first.accepted + second.accepted, first.failed + second.failed, worst.reason
+        worst.verdict,
+        first.accepted + second.accepted,
+        first.failed + second.failed,
+        worst.reason,
+        first.refused + second.refused,
     )

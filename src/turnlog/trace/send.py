@@ -1,7 +1,7 @@
 """A session brought up to date at a target: what is final and was not sent yet."""
 
-from collections.abc import Iterator, Set
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Set
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -12,7 +12,13 @@ from turnlog.trace.spans import Options, spans_of
 from turnlog.trace.state import State
 
 if TYPE_CHECKING:
-    from turnlog.trace.otlp import Exporter
+    from turnlog.trace.otlp import Outcome
+
+
+class Sending(Protocol):
+    """What takes spans to a target."""
+
+    def send(self, spans: Iterable[Span]) -> "Iterator[Outcome]": ...
 
 
 class Report(Struct):
@@ -29,6 +35,8 @@ class Report(Struct):
     """Spans of which more is to come: they are sent once they are final."""
     failed: int = 0
     """Spans that it did not take."""
+    refused: int = 0
+    """Those of them that it would refuse again."""
     reason: str | None = None
     """Why it did not."""
     is_later: bool = False
@@ -37,24 +45,25 @@ class Report(Struct):
 
 def send_session(
     session: Session,
-    exporter: "Exporter",
+    exporter: Sending,
     state: State,
     options: Options,
     content: Content,
-    again: bool = False,
+    skip: Set[str],
 ) -> Report:
-    """Send what is new of a session, or all of it again, and remember what the target took."""
+    """Send what is final of a session and not to be skipped; remember what the target took."""
     from turnlog.trace.otlp import Verdict
 
     report = Report(session.id)
-    known = _Known(set[str]() if again else state.sent)
+    known = _Known(frozenset(skip))
     made: dict[str, str] = {}
     taken: set[str] = set()
     spans = _sendable(spans_of(session, options, known), report, made)
     for outcome in exporter.send(content.of(span) for span in spans):
         taken.update(outcome.accepted)
-        if outcome.accepted:
-            state.add(outcome.accepted)
+        if outcome.accepted or outcome.refused:
+            state.add(outcome.accepted, outcome.refused)
+        report.refused += len(outcome.refused)
         report.reason = outcome.reason or report.reason
         report.is_later |= outcome.verdict is Verdict.LATER
     for _ in spans:  # what was not even tried counts as failed

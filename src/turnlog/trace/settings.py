@@ -15,9 +15,11 @@ from msgspec import Struct
 from turnlog.errors import UsageError
 from turnlog.format.fields import is_object
 from turnlog.trace.content import MAX_CHARS, Mode
+from turnlog.trace.note import spool_folder
 from turnlog.trace.span import Layout
 
 PREFIX = "TURNLOG_TRACE_"
+NONE: Mapping[str, Any] = {}
 ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
     "langfuse": {
         "public_key": ("CC_LANGFUSE_PUBLIC_KEY", "LANGFUSE_PUBLIC_KEY"),
@@ -58,15 +60,20 @@ class Settings(Struct, frozen=True):
 
 
 def load_settings(
-    typed: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+    typed: Mapping[str, Any],
+    environment: Mapping[str, str] = os.environ,
+    usual: Mapping[str, Any] = NONE,
 ) -> Settings:
-    """The settings that hold: what was typed, then the environment, then the configuration."""
+    """The settings that hold: what was typed, then the environment, then the configuration.
+
+    What none of them says is as usual.
+    """
     chosen = {name: value for name, value in typed.items() if value is not None}
     configured = _configured(environment)
     told = _told(environment)
     to = (configured | told | chosen).get("to")
     of_target = configured.get(str(to))
-    known = configured | (of_target if is_object(of_target) else {})
+    known = dict(usual) | configured | (of_target if is_object(of_target) else {})
     known |= _aliased(environment, str(to)) | told | chosen
     try:
         return msgspec.convert(known, Settings, strict=False)
@@ -113,7 +120,4 @@ def config_file(environment: Mapping[str, str] = os.environ) -> Path:
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where turnlog remembers what was sent."""
-    if home := environment.get("TURNLOG_HOME"):
-        return Path(home) / "trace"
-    data = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "turnlog" / "trace"
+    return Path(spool_folder(environment)).parent

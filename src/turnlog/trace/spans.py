@@ -24,7 +24,7 @@ from turnlog.trace.events import error_of, events_of, is_interrupted
 from turnlog.trace.said import entries_of, has_text, parts_of, text_of, text_of_parts
 from turnlog.trace.span import Kind, Layout, Span, Trace
 from turnlog.trace.times import end_of, generation_starts, latest, nanoseconds, nearest_time
-from turnlog.trace.work import Crew, Work, crew_of, turns_of
+from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, turns_of
 
 STOPPED = ("user-rejected", "interrupted")
 """Denials that mean that the user stopped the model."""
@@ -41,6 +41,9 @@ class Options(Struct, frozen=True):
     """Nothing more will come of the last turn, nor of sub-agents in the background."""
     running: frozenset[str] = frozenset()
     """The ids of sub-agents that go on all the same."""
+    settled: bool = False
+    """The last turn is over, though the session is not."""
+    past: Past = NOTHING
 
 
 def spans_of(
@@ -51,22 +54,40 @@ def spans_of(
     Those whose ids are to be skipped are not made: what they would hold is not even read.
     """
     options = options or Options()
-    turns = turns_of(session)
-    crew = crew_of(session, turns)
-    loose = _by_turn(turns, crew.loose, options.ended)
+    turns = turns_of(session, options.past)
+    crew = crew_of(session, turns, options.past)
+    loose = loose_by_turn(turns, crew.loose, options.ended)
     near = 0
     for turn in turns:
         near = nearest_time(turn) or near
         # What no prompt is known for may yet get one: lines are not always in order.
         if turn.is_answered and (turn.prompt or options.ended):
-            is_final = options.ended or turn is not turns[-1]
+            is_over = options.ended or turn is not turns[-1]
             teller = _Teller(turn, crew, options, skip)
-            yield from teller.tell(_Place(None, near, is_final), loose.get(turn.n, []))
+            place = _Place(None, near, is_over or options.settled)
+            yield from teller.tell(place, loose.get(turn.n, []), is_over)
 
 
 def first_trace(session: Session) -> str | None:
     """The id of a session's first trace: a fork, or the copy that a resume made, has the same."""
     return next((_trace_id(turn) for turn in turns_of(session)), None)
+
+
+def loose_by_turn(turns: list[Work], loose: list[Work], ended: bool) -> dict[int, list[Work]]:
+    """Sub-agents that no call started, by the turn during which they began.
+
+    Where that turn was never answered, by the last one before it that was.
+    """
+    found: dict[int, list[Work]] = {}
+    for work in loose:
+        began = nearest_time(work)
+        before = [turn for turn in turns if began and (nearest_time(turn) or began) <= began]
+        home = before[-1] if before else next(iter(turns), None)
+        if home and not home.is_answered and (ended or home is not turns[-1]):
+            home = next((turn for turn in reversed(before) if turn.is_answered), None)
+        if home:
+            found.setdefault(home.n, []).append(work)
+    return found
 
 
 class _Place(NamedTuple):
@@ -88,8 +109,11 @@ class _Teller:
         self.trace = _trace_of(turn, options.user)
         self.seen: Counter[str] = Counter()
 
-    def tell(self, place: _Place, loose: list[Work]) -> Iterator[Span]:
-        """The spans of the turn, and of sub-agents that were about without having been called."""
+    def tell(self, place: _Place, loose: list[Work], is_over: bool) -> Iterator[Span]:
+        """The spans of the turn, and of sub-agents that were about without having been called.
+
+        The client's own helpers may be at work after its last line, until another turn follows.
+        """
         kinds = [Kind.AGENT]
         if self.options.layout is Layout.NESTED:
             kinds.insert(0, Kind.SPAN)
@@ -101,7 +125,8 @@ class _Teller:
             place = place._replace(parent_id=name)
         yield from self._inside(self.work, place)
         for work in loose if place.is_final else []:  # before that, a call may yet turn up
-            yield from self._agent(work, place._replace(is_final=not self._goes_on(work)), {})
+            has_ended = is_over and not self._goes_on(work)
+            yield from self._agent(work, place._replace(is_final=has_ended), {})
 
     def _inside(self, work: Work, place: _Place) -> Iterator[Span]:
         """The generations and tools of a turn or of a sub-agent, and the sub-agents of those."""
@@ -292,20 +317,3 @@ def _session_id(work: Work) -> str:
     except ValueError:
         entry = work.session.entry(work.first)
         return given(entry.session_id) or name
-
-
-def _by_turn(turns: list[Work], loose: list[Work], ended: bool) -> dict[int, list[Work]]:
-    """Sub-agents that no call started, by the turn during which they began.
-
-    Where that turn was never answered, by the last one before it that was.
-    """
-    found: dict[int, list[Work]] = {}
-    for work in loose:
-        began = nearest_time(work)
-        before = [turn for turn in turns if began and (nearest_time(turn) or began) <= began]
-        home = before[-1] if before else next(iter(turns), None)
-        if home and not home.is_answered and (ended or home is not turns[-1]):
-            home = next((turn for turn in reversed(before) if turn.is_answered), None)
-        if home:
-            found.setdefault(home.n, []).append(work)
-    return found

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from turnlog.errors import Conflict
 from turnlog.format.fields import is_array, is_object
@@ -20,17 +21,27 @@ class State:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.sent = set(_read(path))
+        held = _read(path)
+        self.sent = set(_ids(held, "sent"))
+        self.refused = set(_ids(held, "refused"))
+        """Spans that the target would refuse again."""
 
-    def add(self, ids: Iterable[str]) -> None:
-        """Remember spans that a target has taken."""
+    def add(self, ids: Iterable[str], refused: Iterable[str] = ()) -> None:
+        """Remember spans that a target has taken, or refused for good."""
         self.sent.update(ids)
-        descriptor, name = tempfile.mkstemp(dir=self.path.parent, suffix=".new")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"sent": sorted(self.sent)}, file)
-            file.flush()
-            os.fsync(descriptor)
-        Path(name).replace(self.path)
+        self.refused = self.refused.union(refused) - self.sent
+        self._save()
+
+    def forgive(self) -> None:
+        """Forget what was refused, so that it is tried again."""
+        self.refused.clear()
+        self._save()
+
+    def _save(self) -> None:
+        held = {"sent": sorted(self.sent)}
+        if self.refused:
+            held["refused"] = sorted(self.refused)
+        write_json(self.path, held)
 
 
 @contextmanager
@@ -56,10 +67,24 @@ def _lock(descriptor: int, path: Path, wait: bool) -> None:
         raise Conflict(f"{path} is in use by another turnlog", "try again in a while") from error
 
 
-def _read(path: Path) -> list[str]:
+def write_json(path: Path, value: Any) -> None:
+    """Write a small file so that a crash leaves the old one or the new one."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".new")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(descriptor)
+    Path(name).replace(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         held = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return []
-    sent = held.get("sent") if is_object(held) else None
-    return [each for each in sent if isinstance(each, str)] if is_array(sent) else []
+        return {}
+    return held if is_object(held) else {}
+
+
+def _ids(held: dict[str, Any], name: str) -> list[str]:
+    ids = held.get(name)
+    return [each for each in ids if isinstance(each, str)] if is_array(ids) else []

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 from turnlog.conversation.calls import Call
 from turnlog.conversation.messages import Message
@@ -20,6 +21,18 @@ from turnlog.conversation.tree import Tree
 NOTIFIED = re.compile(r"<(?:task-id|tool-use-id)>([^<]+)</")
 NOTIFYING = ("queue-operation", "attachment/queued_command")
 NOT_A_PROMPT = frozenset({PromptKind.TOOL_RESULT, PromptKind.META, PromptKind.INTERRUPTION})
+
+
+@dataclass(frozen=True)
+class Past:
+    """What stands before the part of a file that was read."""
+
+    turns: int = 0
+    agents: frozenset[Path] = frozenset()
+    """The files of the sub-agents that belong to those turns."""
+
+
+NOTHING = Past()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +82,7 @@ class Crew:
         return {name for text in texts for name in NOTIFIED.findall(text)}
 
 
-def turns_of(session: Session) -> list[Work]:
+def turns_of(session: Session, past: Past = NOTHING) -> list[Work]:
     """Every turn of a session, of all branches, in the order of their prompts."""
     tree = session.tree
     groups: dict[int, list[ChainNode]] = {}
@@ -79,26 +92,28 @@ def turns_of(session: Session) -> list[Work]:
         current = current if owner == -1 else owner
         groups.setdefault(current, []).append(node)
     before = groups.pop(-1, [])
-    places = _first_places(session)
+    places = first_places(session)
     ranks = sorted(groups, key=lambda rank: places[tree.chain[rank].uuid or rank])
     if ranks and not any(isinstance(node, AssistantNode) for node in before):
         groups[ranks[0]] = before + groups[ranks[0]]
         before = []
     prompts = [tree.chain[rank] for rank in ranks]
     turns = [Work(session, 0, None, before)] if before else []
-    for n, (rank, prompt) in enumerate(zip(ranks, prompts, strict=True), 1):
+    for n, (rank, prompt) in enumerate(zip(ranks, prompts, strict=True), past.turns + 1):
         assert isinstance(prompt, UserNode), "turns start at prompts"
         turns.append(Work(session, n, prompt, groups[rank]))
     _share_out(turns, session)
     return turns
 
 
-def crew_of(session: Session, turns: Iterable[Work]) -> Crew:
+def crew_of(session: Session, turns: Iterable[Work], past: Past = NOTHING) -> Crew:
     """The sub-agents of a session, those that sub-agents started included."""
     works: list[Work] = []
     seen = {node.uuid for node in session.tree.chain if node.uuid}
     said = {message.id for turn in turns for message in turn.messages if message.id}
     for agent in session.subagents:
+        if agent.path in past.agents:
+            continue
         if work := _agent_work(session, agent, seen, said):
             works.append(work)
             seen |= {node.uuid for node in work.nodes if node.uuid}
@@ -115,6 +130,15 @@ def crew_of(session: Session, turns: Iterable[Work]) -> Crew:
         else:
             crew.loose.append(work)
     return crew
+
+
+def first_places(session: Session) -> dict[str | int, int]:
+    """Where each uuid stands first: a prompt that is written again later keeps its number."""
+    places: dict[str | int, int] = {rank: n.index for rank, n in enumerate(session.tree.chain)}
+    for node in session.nodes:
+        if isinstance(node, ChainNode) and node.uuid:
+            places.setdefault(node.uuid, node.index)
+    return places
 
 
 def _is_notifying(node: Node) -> bool:
@@ -157,15 +181,6 @@ def _nearest(tree: Tree, wanted: set[int]) -> list[int]:
         if rank in wanted:
             found[rank] = rank
     return [found[rank] for rank in range(len(tree.chain))]
-
-
-def _first_places(session: Session) -> dict[str | int, int]:
-    """Where each uuid stands first: a prompt that is written again later keeps its number."""
-    places: dict[str | int, int] = {rank: n.index for rank, n in enumerate(session.tree.chain)}
-    for node in session.nodes:
-        if isinstance(node, ChainNode) and node.uuid:
-            places.setdefault(node.uuid, node.index)
-    return places
 
 
 def _agent_work(session: Session, agent: SubAgent, seen: set[str], said: set[str]) -> Work | None:

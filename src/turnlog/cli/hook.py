@@ -1,0 +1,153 @@
+"""turnlog hook: the client's hooks, by which traces are sent as the work goes on."""
+
+from typing import Any
+
+import click
+
+from turnlog.cli.arguments import json_option
+from turnlog.cli.hook_doctor import examine, print_examination
+from turnlog.cli.hook_status import HOOK, print_status, status_of
+from turnlog.cli.output import counted, echo_json
+from turnlog.errors import Conflict
+from turnlog.store.paths import Store
+from turnlog.trace.content import Mode
+from turnlog.trace.hook import Sender, backend_of
+from turnlog.trace.send import Report
+from turnlog.trace.settings import load_settings
+from turnlog.trace.span import Layout
+from turnlog.trace.spool import Spool
+from turnlog.trace.targets import target_of
+
+WAIT = 30.0
+"""Seconds to wait for another sender."""
+OPTIONS = (
+    click.option("--to", metavar="TARGET", help="langfuse, phoenix, mlflow, or URL."),
+    click.option(
+        "--layout",
+        type=click.Choice([each.value for each in Layout]),
+        help="Where tools are in a trace.",
+    ),
+    click.option(
+        "--content",
+        type=click.Choice([each.value for each in Mode]),
+        help="What of the content is sent.",
+    ),
+    click.option("--max-chars", type=click.IntRange(0), help="Cut longer texts; 0 cuts none."),
+    click.option("--user", metavar="NAME", help="The user to put on the traces."),
+)
+
+
+def trace_options(command: Any) -> Any:
+    """Add the options that say where traces go, and how."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.group("hook")
+def command() -> None:
+    """Send traces as the work goes on, by the client's hooks.
+
+    The hooks keep the client waiting for no longer than it takes to start Python. What cannot be
+    sent waits on disk, and is sent later.
+    """
+
+
+@command.command("install")
+@trace_options
+@click.pass_obj
+def install(store: Store, **options: Any) -> None:
+    """Have the client send traces after each turn.
+
+    What is not said here is looked for in the environment and in turnlog's configuration, each
+    time that something is sent.
+    """
+    target = backend_of(target_of(load_settings(options)))
+    given = {name: value for name, value in options.items() if value is not None}
+    pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in given.items()]
+    is_new = HOOK.install(store, [word for pair in pairs for word in pair])
+    Spool().begin()
+    verb = "Installed" if is_new else "Installed already"
+    click.echo(f"{verb} in {store.settings}; traces go to {target.url}")
+
+
+@command.command("uninstall")
+@click.pass_obj
+def uninstall(store: Store) -> None:
+    """Have the client send traces no longer."""
+    is_new = HOOK.uninstall(store)
+    where = f"Removed from {store.settings}" if is_new else f"Not installed in {store.settings}"
+    click.echo(where)
+
+
+@command.command("run", context_settings={"ignore_unknown_options": True})
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def run(options: tuple[str, ...]) -> None:
+    """What the client's hooks call, with JSON on stdin.
+
+    Notes what the client tells, and leaves the sending to a process of its own.
+    """
+    raise click.UsageError("there is no JSON on stdin: the client gives it to its hooks")
+
+
+@command.command("send")
+@click.option("--again", is_flag=True, help="Also what the backend refused before.")
+@json_option
+@click.pass_context
+def send(ctx: click.Context, again: bool, as_json: bool) -> None:
+    """Send now what waits.
+
+    Exits with 1 if something could not be sent.
+    """
+    spool = Spool()
+    sender = Sender(spool)
+    if not sender.run(again, WAIT):
+        raise Conflict("another turnlog is sending", "turnlog hook status")
+    if as_json:
+        echo_json(sender.reports)
+    else:
+        _tell(sender.reports)
+    trouble = spool.trouble
+    if trouble:
+        click.echo(click.style(f"waits: {trouble.reason}", fg="red"), err=True)
+        ctx.exit(1)
+
+
+def _tell(reports: list[Report]) -> None:
+    for report in reports:
+        others = {"open": report.open, "refused": report.refused}
+        told = "".join(f", {count:,} {name}" for name, count in others.items() if count)
+        click.echo(f"{report.session}  {counted(report.sent, 'span')} sent{told}")
+    if not reports:
+        click.echo("nothing waits")
+
+
+@command.command("status")
+@json_option
+@click.pass_obj
+def status(store: Store, as_json: bool) -> None:
+    """Tell what was sent, what waits, and what failed and why."""
+    held = status_of(store, Spool())
+    if as_json:
+        echo_json(held)
+    else:
+        print_status(held)
+
+
+@command.command("doctor")
+@trace_options
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool, **options: Any) -> None:
+    """Send a test span, and look whether the hooks can work.
+
+    Exits with 1 if they cannot.
+    """
+    store: Store = ctx.obj
+    found = examine(store, options)
+    if as_json:
+        echo_json(found)
+    else:
+        print_examination(found)
+    if not found["is_well"]:
+        ctx.exit(1)

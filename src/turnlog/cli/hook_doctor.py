@@ -1,0 +1,64 @@
+"""Whether the hooks can work: are they there, do they start, does the target answer."""
+
+import shlex
+import shutil
+from typing import Any
+
+import click
+
+from turnlog.cli.hook_status import HOOK, disabled_in, settings_of
+from turnlog.cli.output import counted, plain
+from turnlog.store.paths import Store
+from turnlog.trace.doctor import Answer, send_test
+from turnlog.trace.hook import backend_of
+from turnlog.trace.spool import Spool
+from turnlog.trace.targets import target_of
+
+
+def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
+    """All that was found, as JSON has it."""
+    settings = settings_of(store, options)
+    answer = send_test(backend_of(target_of(settings)), settings.timeout)
+    installed = HOOK.installed(store)
+    missing = [event for event in HOOK.events if event not in installed]
+    commands = sorted(set(installed.values()))
+    lost = [command for command in commands if not shutil.which(shlex.split(command)[0])]
+    disabled = disabled_in(store)
+    return {
+        "is_well": answer.is_taken and not (missing or lost or disabled),
+        "answer": answer,
+        "settings": store.settings,
+        "commands": commands,
+        "missing_events": missing,
+        "missing_programs": lost,
+        "disabled_in": disabled,
+        "waiting": len(Spool().notes()),
+    }
+
+
+def print_examination(found: dict[str, Any]) -> None:
+    """Tell it to a person, one line for each thing."""
+    click.echo(_answer(found["answer"]))
+    if found["missing_events"]:
+        events = ", ".join(found["missing_events"])
+        where = f"{events} in {found['settings']} (try: turnlog hook install)"
+        click.echo(f"{_mark(is_well=False)} no hook at {where}")
+    else:
+        click.echo(f"{_mark(is_well=True)} hooks in {found['settings']}")
+    for command in found["commands"]:
+        is_there = command not in found["missing_programs"]
+        told = plain(command) if is_there else f"no such program: {plain(command)}"
+        click.echo(f"{_mark(is_there)} {told}")
+    for path in found["disabled_in"]:
+        click.echo(f"{_mark(is_well=False)} disableAllHooks is set in {path}")
+    click.echo(f"{_mark(is_well=True)} {counted(found['waiting'], 'note')} waiting")
+
+
+def _answer(answer: Answer) -> str:
+    told = f"{answer.url}: {answer.status or 'no answer'} after {answer.milliseconds} ms"
+    why = f" ({plain(answer.reason)})" if answer.reason else ""
+    return f"{_mark(answer.is_taken)} {told}{why}"
+
+
+def _mark(is_well: bool) -> str:
+    return click.style("ok ", fg="green") if is_well else click.style("bad", fg="red")

@@ -1,0 +1,195 @@
+"""One session brought up to date at a target, as far as the client's hooks told of it."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from turnlog.conversation.session import Session, open_session
+from turnlog.store.catalog import dead_sessions, live_sessions
+from turnlog.store.paths import Store, open_store
+from turnlog.trace.cc_langfuse import ids_sent
+from turnlog.trace.content import Content
+from turnlog.trace.progress import Progress, load_progress, save_progress
+from turnlog.trace.send import Report, send_session
+from turnlog.trace.settings import Settings
+from turnlog.trace.settle import Patience, wait_for_end, wait_for_turn
+from turnlog.trace.span import Span
+from turnlog.trace.spans import Options, first_trace, spans_of
+from turnlog.trace.spool import Note
+from turnlog.trace.state import State, open_state
+from turnlog.trace.tail import is_enough, mark_at, open_end, sizes_of
+from turnlog.trace.targets import Target
+from turnlog.trace.work import NOTHING, turns_of
+
+if TYPE_CHECKING:
+    from turnlog.trace.otlp import Exporter, Outcome
+
+IDLE = 600.0
+"""Seconds after which a session that no running client names as its own is over."""
+TURNING = ("Stop", "SessionEnd", "SessionStart")
+"""Events that tell whether a session's last turn is over."""
+
+
+class Job(NamedTuple):
+    """The notes on one session."""
+
+    notes: Sequence[Note]
+    """The oldest first."""
+
+    @property
+    def last(self) -> Note:
+        """The note that tells most of how things stand: an end counts until another start.
+
+        Hooks that run at once leave their notes in no reliable order.
+        """
+        turning = [note for note in self.notes if note.event in TURNING]
+        starts = [rank for rank, note in enumerate(turning) if note.event == "SessionStart"]
+        since = turning[starts[-1] :] if starts else turning
+        ends = [note for note in since if note.event == "SessionEnd"]
+        return (ends or turning or list(self.notes))[-1]
+
+    @property
+    def path(self) -> Path | None:
+        """The session's file; where its project was moved since, that is elsewhere."""
+        told = self.last.transcript
+        if told.is_file():
+            return told
+        found = self.store.projects.glob(f"*/{told.name}")
+        return next(found, None)
+
+    @property
+    def store(self) -> Store:
+        folders = self.last.transcript.parents
+        is_usual = len(folders) > 2 and folders[1].name == "projects"
+        return Store(folders[2]) if is_usual else open_store()
+
+
+class Line:
+    """A connection to a target that is opened when there is something to send."""
+
+    def __init__(self, target: Target, timeout: float) -> None:
+        self.target = target
+        self.timeout = timeout
+
+    @cached_property
+    def exporter(self) -> "Exporter":
+        from turnlog.trace.otlp import Exporter
+
+        return Exporter(self.target, self.timeout)
+
+    def send(self, spans: Iterable[Span]) -> "Iterator[Outcome]":
+        """Send spans, if there are any."""
+        left = iter(spans)
+        for first in left:
+            yield from self.exporter.send(chain([first], left))
+            return
+
+    def close(self) -> None:
+        if "exporter" in self.__dict__:
+            self.exporter.__exit__()
+
+
+class Delivery(NamedTuple):
+    """How sessions are sent."""
+
+    folder: Path
+    """Where it is remembered what was sent."""
+    settings: Settings
+    line: Line
+    patience: Patience
+
+    def progress(self, path: Path) -> Progress | None:
+        """How far a session was sent before."""
+        return load_progress(self.folder, self.line.target.name, path.stem)
+
+    def deliver(self, job: Job, path: Path) -> Report:
+        """Send what is final of a session, and remember how far it got."""
+        before = self.progress(path)
+        target = self.line.target.name
+        session, options = self._read(job, path, before)
+        first = before.first if before else first_trace(session)
+        if first is None:  # nobody has said anything yet
+            return Report(session.id)
+        progress = before or Progress(session.id, str(path), first)
+        sizes = sizes_of(session)
+        with open_state(self.folder, target, first) as state:
+            if before is None and self.settings.to == "langfuse":
+                state.add(ids_sent(job.store, session, options))
+            report = self._send(session, state, options)
+            known = state.sent | state.refused
+        unsent = {span.trace.turn_number for span in spans_of(session, options, known)}
+        progress.path, progress.arguments = str(path), job.last.arguments
+        progress.seen, progress.size = job.notes[-1].time, session.state.size
+        progress.mark = mark_at(session, options, unsent, sizes) or progress.mark
+        progress.turns = max((turn.n for turn in turns_of(session, options.past)), default=0)
+        _count(progress, report)
+        save_progress(self.folder, target, progress)
+        return report
+
+    def _read(self, job: Job, path: Path, before: Progress | None) -> tuple[Session, Options]:
+        """As much of a session as is needed, once its last lines are there."""
+        mark = before.mark if before else None
+        session, past = open_end(path, mark)
+        options = self._options(job, session)
+        if before and not before.open and before.size == session.state.size:
+            # All of it was found to be final before.
+            options = replace(options, settled=True)
+        if mark and past is not NOTHING and not is_enough(session, past, mark):
+            session, past = open_session(path), NOTHING
+        return session, replace(options, past=past)
+
+    def _options(self, job: Job, session: Session) -> Options:
+        """How things stand with a session: is it over, or its last turn, or neither."""
+        last = job.last
+        has_ended = last.event == "SessionEnd" or is_over(job.store, session.path)
+        is_settled = last.event == "Stop" and wait_for_turn(session, last, self.patience)
+        if last.event == "SessionEnd":
+            wait_for_end(session, self.patience, last.time)
+        return Options(
+            layout=self.settings.layout,
+            user=self.settings.user,
+            ended=has_ended,
+            settled=is_settled,
+            running=frozenset() if has_ended else last.running,
+        )
+
+    def _send(self, session: Session, state: State, options: Options) -> Report:
+        """Send; where a batch was refused for good, go on with the next."""
+        content = Content(self.settings.content, self.settings.max_chars)
+        reports = [Report(session.id)]
+        while not reports[1:] or (reports[-1].refused and not reports[-1].is_later):
+            skip = state.sent | state.refused
+            reports.append(send_session(session, self.line, state, options, content, skip))
+        return _summed(reports)
+
+
+def is_over(store: Store, path: Path) -> bool:
+    """Whether no client goes on with a session, as far as can be told."""
+    if path.stem in live_sessions(store):
+        return False
+    is_idle = time.time() - path.stat().st_mtime > IDLE
+    return is_idle or path.stem in dead_sessions(store)
+
+
+def _summed(reports: Sequence[Report]) -> Report:
+    last = reports[-1]
+    last.sent = sum(report.sent for report in reports)
+    last.turns = sum(report.turns for report in reports)
+    refused = sum(report.refused for report in reports)
+    last.failed, last.refused = last.failed - last.refused + refused, refused
+    reasons = [report.reason for report in reports if report.reason]
+    last.reason = reasons[-1] if reasons else None
+    return last
+
+
+def _count(progress: Progress, report: Report) -> None:
+    progress.spans += report.sent
+    progress.open = report.open
+    progress.unsent = report.failed - report.refused
+    progress.refused += report.refused
+    progress.reason = report.reason if report.refused else progress.reason

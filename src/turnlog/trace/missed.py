@@ -1,0 +1,56 @@
+"""Sessions that no hook told the end of: a client was killed, or went on under another id."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from turnlog.format.decode import read_entries
+from turnlog.format.fields import given
+from turnlog.store.catalog import live_sessions
+from turnlog.store.paths import is_session_name
+from turnlog.trace.deliver import Delivery, Job
+
+
+def sessions_missed(
+    delivery: Delivery, job: Job, path: Path | None, since: float
+) -> Iterator[Path]:
+    """The files of other sessions of which there is something to send.
+
+    When a session starts, those of its project that have changed since the hooks were installed;
+    when one is seen for the first time, the one that it goes on with.
+    """
+    if any(note.event == "SessionStart" for note in job.notes):
+        for other in _beside(job, since):
+            if _has_new(delivery, other):
+                yield other
+    if path and delivery.progress(path) is None:
+        before = _previous(path)
+        if before and _has_new(delivery, before):
+            yield before
+
+
+def _beside(job: Job, since: float) -> Iterator[Path]:
+    own = job.last.transcript
+    found = own.parent.iterdir() if own.parent.is_dir() else ()
+    files = [each for each in found if is_session_name(each.name) and each.name != own.name]
+    live = live_sessions(job.store)
+    for each in sorted(files):
+        with suppress(OSError):  # gone since
+            if each.stem not in live and each.stat().st_mtime >= since:
+                yield each
+
+
+def _has_new(delivery: Delivery, path: Path) -> bool:
+    """Whether a session has changed since it was sent, or something of it is yet to be sent."""
+    known = delivery.progress(path)
+    return known is None or known.open > 0 or not known.is_same(path)
+
+
+def _previous(path: Path) -> Path | None:
+    """The session that the first line of a file names, where that is another one."""
+    for _, entry in read_entries(path):
+        named = given(entry.session_id) or path.stem
+        other = path.parent / f"{named}.jsonl"
+        is_beside = other.parent == path.parent and other != path
+        return other if is_beside and other.is_file() else None
+    return None
