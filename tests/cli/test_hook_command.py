@@ -284,3 +284,9 @@ def test_the_hook_loads_hardly_anything_before_the_client_goes_on(tmp_path: Path
     )
     modules = [name for name in done.stdout.split() if not name.startswith("turnlog")]
     assert set(modules) <= {"gc"}
+
+
+def test_hook_alone_tells_what_it_can_do(turnlog: Run) -> None:
+    told = turnlog("hook")
+    assert told.code == 2
+    assert "\n  install " in told.err

@@ -144,6 +144,9 @@ def _report(error: TurnlogError) -> int:
 
 
 def _report_usage(error: click.ClickException) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "turnlog"
     message = error.format_message().replace("\n", " ")

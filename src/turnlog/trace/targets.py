@@ -51,7 +51,7 @@ def target_of(settings: Settings) -> Target | FileTarget:
         return FileTarget(Path(told))
     else:
         what = f"turnlog knows no target {told!r}" if told else "say where to send the traces"
-        raise UsageError(what, "turnlog trace --to langfuse|phoenix|mlflow|URL|FILE.json")
+        raise UsageError(what, "--to langfuse|phoenix|mlflow|URL|FILE.json")
     return replace(target, headers=target.headers | settings.headers)
 
 
