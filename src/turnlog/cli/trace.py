@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import Since, complete_session, json_option
-from turnlog.cli.output import dim, echo_json, fit, local_time, plain, progress_bar
+from turnlog.cli.output import counted, dim, echo_json, fit, local_time, plain, progress_bar
 from turnlog.conversation.session import Session, open_session
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.find import find_session
@@ -133,7 +133,7 @@ def _write(target: FileTarget, spans: list[Span]) -> None:
     write = write_perfetto if target.is_perfetto else write_otlp
     write(target.path, spans)
     turns = len({span.trace.id for span in spans})
-    click.echo(f"{target.path}: {_counted(turns, 'turn')}, {_counted(len(spans), 'span')}")
+    click.echo(f"{target.path}: {counted(turns, 'turn')}, {counted(len(spans), 'span')}")
 
 
 def _print_reports(reports: list[Report], wanted: int, as_json: bool) -> None:
@@ -141,14 +141,14 @@ def _print_reports(reports: list[Report], wanted: int, as_json: bool) -> None:
         echo_json(reports)
         return
     for report in reports:
-        told = f"{_counted(report.turns, 'turn')}, {_counted(report.sent, 'span')} sent"
+        told = f"{counted(report.turns, 'turn')}, {counted(report.sent, 'span')} sent"
         others = {"skipped": report.skipped, "open": report.open, "failed": report.failed}
         told += "".join(f", {count:,} {name}" for name, count in others.items() if count)
         click.echo(f"{report.session}  {told}")
         if report.failed:
             click.echo(click.style(f"  {plain(report.reason)}", fg="red"), err=True)
     if len(reports) < wanted:
-        click.echo(f"not tried: {_counted(wanted - len(reports), 'session')}", err=True)
+        click.echo(f"not tried: {counted(wanted - len(reports), 'session')}", err=True)
 
 
 def _print_spans(spans: Iterator[Span], as_json: bool) -> None:
@@ -177,7 +177,3 @@ def _row(span: Span, depth: int, start: int) -> str:
     marks["open"] = not span.is_final
     told = " ".join(mark for mark, is_so in marks.items() if is_so)
     return f"  {click.style(name, fg=colour)}{dim(f'{when:>20}')}{lasted:>11}  {told}".rstrip()
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

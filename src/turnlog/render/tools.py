@@ -45,7 +45,11 @@ def _any_outcome(structured: Fields, detail: Detail) -> str:
     if detail.result is None:
         return "no result"
     count = len(detail.result.splitlines())
-    return f"{count} lines" if count > 1 else ""
+    return _counted(count, "line") if count > 1 else ""
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _bash_outcome(structured: Fields, detail: Detail) -> str:
@@ -57,7 +61,7 @@ def _bash_outcome(structured: Fields, detail: Detail) -> str:
 def _read_outcome(structured: Fields, detail: Detail) -> str:
     file = structured.get("file")
     if is_object(file) and isinstance(file.get("numLines"), int):
-        return f"{file['numLines']} lines"
+        return _counted(file["numLines"], "line")
     return str(structured.get("type") or "") or _any_outcome(structured, detail)
 
 
@@ -69,9 +73,9 @@ def _edit_outcome(structured: Fields, detail: Detail) -> str:
 
 
 def _found_outcome(structured: Fields, detail: Detail) -> str:
-    for name, word in (("numLines", "lines"), ("numFiles", "files")):
+    for name, word in (("numLines", "line"), ("numFiles", "file")):
         if isinstance(structured.get(name), int):
-            return f"{structured[name]} {word}"
+            return _counted(structured[name], word)
     return _any_outcome(structured, detail)
 
 
