@@ -1,0 +1,17 @@
+"""Permissions: what a call would touch, and whether it may."""
+
+from turnlog.agent.permissions.files import is_readable
+from turnlog.agent.permissions.policy import Kind, Mode, Policy, Verdict
+from turnlog.agent.permissions.rules import Rule, parse_rule
+from turnlog.agent.permissions.verdict import decide
+
+__all__ = [
+    "Kind",
+    "Mode",
+    "Policy",
+    "Rule",
+    "Verdict",
+    "decide",
+    "is_readable",
+    "parse_rule",
+]

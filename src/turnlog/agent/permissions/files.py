@@ -1,0 +1,81 @@
+"""What is decided about reading and writing files, by whichever tool or command."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from turnlog.agent.permissions.paths import (
+    escaped,
+    is_inside,
+    is_protected,
+    permits,
+    restricts,
+)
+from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Mode, Policy
+from turnlog.agent.permissions.rules import Rule
+
+OPEN_ANYWAY = frozenset(
+    map(Path, ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"))
+)
+"""Files that are no files."""
+READING, WRITING = ("Read",), ("Edit", "Read")
+"""Rules that forbid: what may not be read may not be written either."""
+
+
+def judge_read(path: Path, policy: Policy) -> Finding:
+    """Decide about reading a file or a folder."""
+    if path in OPEN_ANYWAY:
+        return ALLOWED
+    if found := restricted(path, policy, READING):
+        return found
+    if rule := _permitting(path, policy, ("Read", "Edit")):
+        return Finding(Kind.ALLOW, f"{rule.text} allows it")
+    if is_inside(path, policy.directories):
+        return ALLOWED
+    folder = path if path.is_dir() else path.parent
+    offer = (f"Read(/{escaped(folder)}/**)",) if folder != Path("/") else ()
+    return Finding(Kind.ASK, f"{path} is outside of the working directories", remember=offer)
+
+
+def judge_write(path: Path, policy: Policy) -> Finding:
+    """Decide about making, changing or removing a file."""
+    if path in OPEN_ANYWAY:
+        return ALLOWED
+    if found := restricted(path, policy, WRITING, "Edit"):
+        return found
+    if policy.mode is Mode.PLAN:
+        return Finding(Kind.DENY, f"in plan mode nothing is written: {path}")
+    if is_protected(path):
+        return Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+    if rule := _permitting(path, policy, ("Edit",)):
+        return Finding(Kind.ALLOW, f"{rule.text} allows it")
+    if not is_inside(path, policy.directories):
+        return Finding(Kind.ASK, f"{path} is outside of the working directories")
+    if policy.mode is Mode.ACCEPT_EDITS:
+        return ALLOWED
+    return Finding(Kind.ASK, f"it writes {path}")
+
+
+def restricted(
+    path: Path, policy: Policy, denying: tuple[str, ...], asking: str = "Read"
+) -> Finding | None:
+    """What a rule that denies, or one that asks, says of a path."""
+    if rule := _first(policy.deny, denying, lambda rule: restricts(rule, path, policy.root)):
+        return Finding(Kind.DENY, f"{rule.text} denies {path}", is_firm=True)
+    if rule := _first(policy.ask, (asking,), lambda rule: restricts(rule, path, policy.root)):
+        return Finding(Kind.ASK, f"{rule.text} asks for {path}", is_firm=True)
+    return None
+
+
+def is_readable(path: Path, policy: Policy) -> bool:
+    """Whether no rule denies to read a file: what a search must leave out otherwise."""
+    return not _first(policy.deny, READING, lambda rule: restricts(rule, path, policy.root))
+
+
+def _permitting(path: Path, policy: Policy, tools: tuple[str, ...]) -> Rule | None:
+    return _first(policy.allow, tools, lambda rule: permits(rule, path, policy.root))
+
+
+def _first(
+    rules: Iterable[Rule], tools: tuple[str, ...], is_about: Callable[[Rule], bool]
+) -> Rule | None:
+    return next((rule for rule in rules if rule.tool in tools and is_about(rule)), None)

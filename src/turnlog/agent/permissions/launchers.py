@@ -1,0 +1,255 @@
+"""Programs that run another: what they run, as far as their arguments tell."""
+
+from collections.abc import Iterator
+from itertools import dropwhile
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.shell import Part, parse_script
+from turnlog.agent.permissions.wildcards import HOLE
+from turnlog.agent.permissions.words import UNKNOWN, Word
+
+DEEPEST = 6
+"""Commands inside of commands that are looked into."""
+
+
+class Launcher(Struct, frozen=True):
+    """What may stand between a program and the one that it runs."""
+
+    flags: str = ""
+    """Single letters without a value."""
+    valued: str = ""
+    """Single letters with a value."""
+    names: tuple[str, ...] = ()
+    named_values: tuple[str, ...] = ()
+    """Long options with a value."""
+    operands: int = 0
+    """Arguments before the program."""
+    takes_variables: bool = False
+    takes_numbers: bool = False
+    """Whether a number may be an option, as in `nice -10`."""
+
+
+WRAPPERS = {
+    "timeout": Launcher(
+        "v",
+        "ks",
+        ("--foreground", "--preserve-status", "--verbose"),
+        ("--kill-after", "--signal"),
+        operands=1,
+    ),
+    "time": Launcher("p"),
+    "nice": Launcher(valued="n", named_values=("--adjustment",), takes_numbers=True),
+    "nohup": Launcher(),
+    "stdbuf": Launcher(valued="ioe", named_values=("--input", "--output", "--error")),
+    "command": Launcher("p"),
+    "builtin": Launcher(),
+    "noglob": Launcher(),
+    "xargs": Launcher(),
+}
+"""Left out before any rule is looked at: they change nothing about what runs."""
+LAUNCHERS = {
+    **WRAPPERS,
+    "time": Launcher("p", takes_variables=True),
+    "xargs": Launcher(
+        "0prtxo",
+        "aEILnPsd",
+        ("--null", "--no-run-if-empty", "--verbose", "--exit"),
+        ("--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace", "--max-lines"),
+    ),
+    "sudo": Launcher("AbEHiknPSsBN", "aCcDghpRrTtuU", takes_variables=True),
+    "doas": Launcher("Lns", "aCu"),
+    "env": Launcher(
+        "i0v",
+        "uCa",
+        ("--ignore-environment", "--null", "--debug"),
+        ("--unset", "--chdir", "--argv0"),
+        takes_variables=True,
+    ),
+    "exec": Launcher("cl", "a"),
+    "watch": Launcher("bcdeghprtwx", "nq"),
+    "setsid": Launcher("cfw", names=("--ctty", "--fork", "--wait")),
+    "ionice": Launcher("t", "cnpPu", named_values=("--class", "--classdata")),
+    "flock": Launcher("sxunoeF", "wE", operands=1),
+    "chroot": Launcher(operands=1, named_values=("--userspec", "--groups")),
+    "taskset": Launcher("a", operands=1),
+    "chrt": Launcher("abfior", operands=1),
+    "strace": Launcher("cCdfFhiqrtTvVwxyYzZ", "aAbeEIopPsSuUX"),
+    "unshare": Launcher("muinpUCTrfc"),
+    "coproc": Launcher(takes_variables=True),
+    "nocorrect": Launcher(),
+    "busybox": Launcher(),
+}
+OTHERS = frozenset(
+    """
+    su runuser script parallel systemd-run xvfb-run caffeinate entr gdb ltrace nsenter proot
+    fakeroot dbus-run-session ssh docker podman npx bunx uvx pipx direnv devbox mise poetry uv
+    hatch rlwrap unbuffer expect torsocks proxychains firejail bwrap numactl cpulimit cgexec
+    mapfile readarray hash enable bind complete compgen fc
+    """.split()
+)
+"""That may run what they are given as arguments; which arguments is not looked at closely."""
+SHELLS = frozenset("bash sh zsh dash ksh ash fish csh tcsh mksh rbash".split())
+READERS = frozenset("source .".split())
+"""Run what is in a file."""
+RESERVED = frozenset("! { if then elif else while until do".split())
+"""Words of the shell that a command follows, where the parser takes them for its name."""
+UNBOUND = frozenset("watch setsid ionice flock".split())
+"""No pattern of commands allows these; only a rule that names the whole command does."""
+ACTIONS = frozenset("-exec -execdir -ok -okdir".split())
+CHANGES = ACTIONS | frozenset("-delete -fprint -fprint0 -fprintf -fls".split())
+
+
+class Inner(Struct, frozen=True):
+    """A command that another one runs."""
+
+    part: Part
+    is_sure: bool = True
+    """Whether it would run; otherwise it might."""
+
+
+def name_of(word: Word) -> str:
+    """The name of a program without the folder that it is in, in small letters."""
+    return word.text.rsplit("/", 1)[-1].lower()
+
+
+def without_wrappers(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """A command without the wrappers that change nothing about what runs."""
+    while words and (wrapper := WRAPPERS.get(words[0].text)):
+        inner = _behind(words, wrapper)
+        if not inner:
+            return words
+        words = (*inner, UNKNOWN) if words[0].text == "xargs" else inner
+    return words
+
+
+def needs_whole_rule(words: tuple[Word, ...]) -> bool:
+    """Whether only a rule that names the whole command may allow it."""
+    name = name_of(words[0])
+    return name in UNBOUND or (name == "find" and any(word.text in CHANGES for word in words))
+
+
+def commands_in(part: Part, depth: int = 0) -> Iterator[Inner]:
+    """A part, and all that it runs in turn."""
+    yield Inner(part)
+    if not part.words or part.is_test:
+        return
+    if depth == DEEPEST:
+        yield Inner(Part((UNKNOWN,)), is_sure=False)
+        return
+    for inner in _direct(part.words):
+        for deeper in commands_in(inner.part, depth + 1):
+            yield Inner(deeper.part, inner.is_sure and deeper.is_sure)
+
+
+def _direct(words: tuple[Word, ...]) -> Iterator[Inner]:
+    name = name_of(words[0])
+    if name in SHELLS:
+        yield from _of_shell(words)
+    elif name == "eval":
+        yield from _of_text(" ".join(word.text for word in _operands(words)))
+    elif name in RESERVED and len(words) > 1:
+        yield Inner(Part(words[1:]))
+    elif name in READERS:
+        yield Inner(Part((UNKNOWN,)), is_sure=False)
+    elif name == "trap":
+        yield from _of_text("".join(word.text for word in _operands(words)[:1]))
+    elif name == "alias":
+        for word in words[1:]:
+            yield from _of_text(word.text.partition("=")[2])
+    elif name == "find":
+        yield from _of_find(words)
+    elif name in LAUNCHERS or name in OTHERS:
+        yield from _of_launcher(name, words)
+
+
+def _operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The arguments of a command behind its options."""
+    return tuple(dropwhile(lambda word: word.is_option, words[1:]))
+
+
+def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
+    launcher = LAUNCHERS.get(name)
+    inner = _behind(words, launcher) if launcher else None
+    if inner:
+        yield Inner(Part((*inner, UNKNOWN) if name == "xargs" else inner))
+        if name == "watch":
+            yield from _of_text(" ".join(word.text for word in inner))
+        return
+    for rank, word in enumerate(words[1:], 1):
+        yield Inner(Part(words[rank:]), is_sure=False)
+        if " " in word.text:
+            yield from _of_text(word.text)
+
+
+def _behind(words: tuple[Word, ...], launcher: Launcher) -> tuple[Word, ...] | None:
+    """The command behind a launcher's own arguments, if each of those is known."""
+    rank, operands = 1, launcher.operands
+    while rank < len(words):
+        text = words[rank].text
+        if text == "--":
+            rank += 1
+            break
+        if text.startswith("-") and len(text) > 1:
+            width = _width(text, launcher)
+            if not width:
+                return None
+            rank += width
+        elif launcher.takes_variables and "=" in text:
+            rank += 1
+        else:
+            break
+    inner = words[rank + operands :]
+    return inner or None
+
+
+def _width(option: str, launcher: Launcher) -> int:
+    """How many words an option takes; 0 if it is not known."""
+    name, has_value, _ = option.partition("=")
+    if option.startswith("--"):
+        if name in launcher.named_values:
+            return 1 if has_value else 2
+        return int(option in launcher.names)
+    if launcher.takes_numbers and option[1:].isdigit():
+        return 1
+    for place, letter in enumerate(option[1:], 2):
+        if letter in launcher.valued:
+            return 1 if place < len(option) else 2
+        if letter not in launcher.flags:
+            return 0
+    return 1
+
+
+def _of_shell(words: tuple[Word, ...]) -> Iterator[Inner]:
+    for rank, word in enumerate(words[1:], 1):
+        if not word.text.startswith(("-", "+")):
+            break
+        if not word.text.startswith("--") and "c" in word.text:
+            scripts = [each for each in words[rank + 1 :] if not each.is_option]
+            yield from _of_text(scripts[0].text if scripts else HOLE)
+            return
+    yield Inner(Part((UNKNOWN,)), is_sure=False)
+
+
+def _of_text(text: str) -> Iterator[Inner]:
+    """The commands in a text that is run as one."""
+    script = parse_script(text.replace(HOLE, "$_"))
+    for part in script.parts:
+        yield Inner(part)
+    if script.unclear:
+        yield Inner(Part((UNKNOWN,)), is_sure=False)
+
+
+def _of_find(words: tuple[Word, ...]) -> Iterator[Inner]:
+    for rank, word in enumerate(words):
+        if word.text in ACTIONS:
+            behind = words[rank + 1 :]
+            ends = [place for place, each in enumerate(behind) if each.text in (";", "+")]
+            inner = behind[: ends[0]] if ends else behind
+            if inner:
+                yield Inner(Part(tuple(_filled(each) for each in inner)))
+
+
+def _filled(word: Word) -> Word:
+    """A word of what `find` runs: `{}` is what it found."""
+    return Word(word.text.replace("{}", HOLE), word.has_glob, word.has_tilde)

@@ -1,0 +1,159 @@
+"""Paths under all their names: as written, and where links lead. Looks at the disk."""
+
+import os
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from turnlog.agent.permissions.rules import Rule
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+LONGEST_CHAIN = 40
+"""Links that are followed, as the system does."""
+SPECIAL = "*?[]!#\\"
+PROTECTED_FOLDERS = frozenset(
+    ".git .vscode .idea .husky .cargo .devcontainer .yarn .mvn .claude".split()
+)
+PROTECTED_FILES = frozenset(
+    """
+    .gitconfig .gitmodules .bashrc .bash_profile .bash_login .bash_aliases .bash_logout .zshrc
+    .zprofile .zshenv .zlogin .zlogout .profile .envrc .npmrc .yarnrc .yarnrc.yml .pnp.cjs
+    .pnp.loader.mjs .pnpmfile.cjs bunfig.toml .bunfig.toml .bazelrc .bazelversion .bazeliskrc
+    .pre-commit-config.yaml lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml
+    gradle-wrapper.properties maven-wrapper.properties .devcontainer.json .ripgreprc
+    pyrightconfig.json .mcp.json .claude.json
+    """.split()
+)
+EVERYTHING = ("", "/", "**", "/**", "*", "/*")
+"""Patterns for all that is below the place where they start."""
+WORKTREES = ("worktrees",)
+GIT_SETTINGS = (".config", "git")
+
+
+def names_of(path: Path) -> tuple[Path, ...]:
+    """All names of a path: as written, at each link on the way, and in the end."""
+    name = Path(os.path.normpath(path))
+    names = [name, Path(os.path.realpath(path))]
+    for _ in range(LONGEST_CHAIN):
+        name = Path(os.path.realpath(name.parent)) / name.name
+        names.append(name)
+        if not name.is_symlink():
+            break
+        name = Path(os.path.normpath(name.parent / name.readlink()))
+        names.append(name)
+    return tuple(dict.fromkeys(names))
+
+
+def is_inside(path: Path, folders: Iterable[Path]) -> bool:
+    """Whether a path is in one of the folders under each of its names."""
+    roots = [root for folder in folders for root in _both(folder)]
+    return all(any(name.is_relative_to(root) for root in roots) for name in names_of(path))
+
+
+def is_protected(path: Path) -> bool:
+    """Whether a path is one that no mode and no rule lets change without asking.
+
+    Upper and lower case are the same here, as they are on some file systems.
+    """
+    return any(_has_protected(name) for name in names_of(path))
+
+
+def _has_protected(path: Path) -> bool:
+    parts = [part.casefold() for part in path.parts]
+    for rank, part in enumerate(parts):
+        if part == ".claude" and tuple(parts[rank + 1 : rank + 2]) == WORKTREES:
+            continue
+        if part in PROTECTED_FOLDERS or tuple(parts[rank : rank + 2]) == GIT_SETTINGS:
+            return True
+    return bool(parts) and parts[-1] in PROTECTED_FILES
+
+
+def is_critical(path: Path, folders: Iterable[Path]) -> bool:
+    """Whether a path is one whose removal takes much along: a root, a home, where the work is."""
+    above = [each for folder in folders for root in _both(folder) for each in (root, *root.parents)]
+    home = Path.home()
+    kept = {*above, home, *home.parents, *_both(home)}
+    return any(name in kept or len(name.parts) <= 2 for name in names_of(path))
+
+
+def permits(rule: Rule, path: Path, root: Path) -> bool:
+    """Whether a rule that allows is about a path under each of its names."""
+    if rule.about is None:
+        return True
+    base, pattern = _anchored(rule, root)
+    return all(_is_listed(_narrow(pattern), _both(base), name) for name in names_of(path))
+
+
+def restricts(rule: Rule, path: Path, root: Path) -> bool:
+    """Whether a rule that denies or asks is about a path under any of its names, in any case."""
+    if rule.about is None:
+        return True
+    base, pattern = _anchored(rule, root)
+    wide = _wide(pattern).casefold()
+    roots = tuple(map(_folded, _both(base)))
+    return any(_is_listed(wide, roots, _folded(name)) for name in names_of(path))
+
+
+def escaped(path: Path) -> str:
+    """A path as a pattern that means it alone.
+
+    >>> escaped(Path("/home/ada/[new]"))
+    '/home/ada/\\\\[new\\\\]'
+    """
+    return "".join(f"\\{char}" if char in SPECIAL else char for char in str(path))
+
+
+def _anchored(rule: Rule, root: Path) -> tuple[Path, str]:
+    """Where a pattern starts, and the pattern from there; a slash in front ties it to the place."""
+    about = rule.about or ""
+    if about.startswith("//"):
+        return Path("/"), about[1:]
+    if about == "~" or about.startswith("~/"):
+        return Path.home(), f"/{about[2:]}"
+    if about.startswith("/"):
+        return rule.base, about
+    return root, about
+
+
+def _narrow(pattern: str) -> str:
+    """A pattern that allows no more than it says: `./x` and `x/**` are in one place."""
+    if pattern.startswith("./"):
+        pattern = pattern[1:]
+    if pattern.endswith("/**"):
+        folder = pattern[:-3]
+        return folder if folder.startswith(("/", "**/")) or not folder else f"/{folder}"
+    return pattern
+
+
+def _wide(pattern: str) -> str:
+    """A pattern that leaves nothing out that it may mean: `./x` and `x/**` are at any depth."""
+    pattern = pattern.removeprefix("./")
+    return pattern[:-3] if pattern.endswith("/**") else pattern
+
+
+def _is_listed(pattern: str, roots: tuple[Path, ...], name: Path) -> bool:
+    """Whether a pattern is about a name that is in one of the places where it starts."""
+    for root in roots:
+        if name.is_relative_to(root):
+            inner = str(name.relative_to(root))
+            return pattern in EVERYTHING or (inner != "." and _spec(pattern).match_file(inner))
+    return False
+
+
+@lru_cache(maxsize=512)
+def _spec(pattern: str) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines([f"\\{pattern}" if pattern.startswith("#") else pattern])
+
+
+def _folded(path: Path) -> Path:
+    return Path(str(path).casefold())
+
+
+def _both(folder: Path) -> tuple[Path, ...]:
+    """A folder by the name it was given, and where that leads."""
+    return tuple(dict.fromkeys((Path(os.path.normpath(folder)), Path(os.path.realpath(folder)))))

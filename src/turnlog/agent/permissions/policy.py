@@ -1,0 +1,87 @@
+"""What is decided about a call, and by what."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.rules import Rule
+
+MOST_RULES = 5
+"""Rules that are offered at once."""
+MOST_REASONS = 3
+"""Reasons that are told."""
+
+
+class Mode(StrEnum):
+    """How much is done without asking; values as the client has them."""
+
+    DEFAULT = "default"
+    ACCEPT_EDITS = "acceptEdits"
+    PLAN = "plan"
+    BYPASS = "bypassPermissions"
+
+
+class Kind(StrEnum):
+    """What becomes of a call."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+class Verdict(Struct, frozen=True):
+    """What was decided about a call, and why."""
+
+    kind: Kind
+    reason: str
+    remember: tuple[str, ...] = ()
+    """Rules that would let it pass another time: what "don't ask again" would save."""
+    is_firm: bool = False
+    """Whether it holds in every mode, and whatever a hook says."""
+
+
+class Policy(Struct, frozen=True):
+    """By what calls are decided."""
+
+    deny: tuple[Rule, ...]
+    ask: tuple[Rule, ...]
+    allow: tuple[Rule, ...]
+    mode: Mode
+    cwd: Path
+    """Where commands run."""
+    directories: tuple[Path, ...]
+    """Where work may be done; the first is where the session was started."""
+
+    @property
+    def root(self) -> Path:
+        """Where patterns without a leading slash start: a command cannot change it."""
+        return self.directories[0] if self.directories else self.cwd
+
+
+class Finding(Struct, frozen=True):
+    """What is decided about one of the things that a call would touch."""
+
+    kind: Kind
+    reason: str
+    is_firm: bool = False
+    """Whether it holds in every mode."""
+    remember: tuple[str, ...] = ()
+    is_guarded: bool = False
+    """Whether no rule can allow it."""
+
+
+ALLOWED = Finding(Kind.ALLOW, "")
+
+
+def strictest(findings: list[Finding]) -> Verdict:
+    """What is decided about a call, from what is decided about each thing it would touch."""
+    for kind in (Kind.DENY, Kind.ASK):
+        if found := [finding for finding in findings if finding.kind is kind]:
+            # A rule cannot let pass what asks for another reason than the lack of one.
+            offers = [each.remember for each in found] if kind is Kind.ASK else []
+            rules = tuple(dict.fromkeys(rule for offer in offers for rule in offer))
+            reasons = list(dict.fromkeys(each.reason for each in found))[:MOST_REASONS]
+            offered = rules[:MOST_RULES] if all(offers) else ()
+            return Verdict(kind, "; ".join(reasons), offered, any(each.is_firm for each in found))
+    return Verdict(Kind.ALLOW, next((each.reason for each in findings if each.reason), ""))

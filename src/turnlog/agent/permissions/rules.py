@@ -1,0 +1,124 @@
+"""Rules: which calls they are about. Which rule counts is decided elsewhere."""
+
+import re
+from enum import Enum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.wildcards import HOLE, fits, pattern_of
+from turnlog.errors import UsageError
+
+WRITTEN = re.compile(r"(?P<tool>[^\s()]+)(?:\((?P<about>.*)\))?", re.S)
+SAME = {"Task": "Agent"}
+"""Tools that had another name."""
+COMMANDS = "Bash"
+SERVER = re.compile(r"mcp__[^*]+?__.*")
+"""A rule that allows by a pattern of names must say of which server."""
+DOMAIN = "domain:"
+
+
+class Match(Enum):
+    """Whether a rule is about a call."""
+
+    NO = 0
+    MAYBE = 1
+    """It depends on what only the shell will know."""
+    YES = 2
+
+
+class Rule(Struct, frozen=True):
+    """A tool, and what of its use the rule is about; nothing for every use."""
+
+    tool: str
+    about: str | None
+    base: Path
+    """What a leading slash stands for in a pattern of paths."""
+    text: str
+    source: str
+    """Where it is written."""
+    patterns: tuple[str, ...] = ()
+    """Of commands."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it names one command."""
+        return self.about is not None and "*" not in self.about
+
+
+def parse_rule(text: str, base: Path, source: str) -> Rule:
+    """A rule as it is written: `Tool`, or `Tool(what it is about)`.
+
+    >>> rule = parse_rule("Bash(git diff:*)", Path("/work"), "settings.json")
+    >>> rule.tool, rule.about
+    ('Bash', 'git diff:*')
+    """
+    found = WRITTEN.fullmatch(text.strip())
+    if not found:
+        raise UsageError(f"{source}: {text!r} is not a permission rule", "Tool, or Tool(pattern)")
+    about = (found["about"] or "").strip()
+    tool = SAME.get(found["tool"], found["tool"])
+    wide = about in ("", "*") or (tool == COMMANDS and about == ":*")
+    patterns = pattern_of(about) if tool == COMMANDS and not wide else ()
+    return Rule(tool, None if wide else about, base, text.strip(), source, patterns)
+
+
+def names_tool(rule: Rule, tool: str, *, allows: bool = False) -> bool:
+    """Whether a rule is about a tool, in all its uses or in some."""
+    tool = SAME.get(tool, tool)
+    if "*" in rule.tool:
+        return (not allows or bool(SERVER.fullmatch(rule.tool))) and fnmatchcase(tool, rule.tool)
+    return tool == rule.tool or (rule.tool.startswith("mcp__") and _is_tool_of(tool, rule.tool))
+
+
+def _is_tool_of(tool: str, server: str) -> bool:
+    return "__" not in server.removeprefix("mcp__") and tool.startswith(f"{server}__")
+
+
+def matches_command(rule: Rule, command: str) -> Match:
+    """Whether a rule is about a command, whose holes may be anything."""
+    if rule.tool != COMMANDS:
+        return Match.NO
+    if rule.about is None or any(fits(pattern, command) for pattern in rule.patterns):
+        return Match.YES
+    if HOLE in command and any(fits(each, command, in_holes=True) for each in rule.patterns):
+        return Match.MAYBE
+    return Match.NO
+
+
+def matches_use(rule: Rule, what: str | None) -> bool:
+    """Whether a rule is about an agent or a skill."""
+    if rule.about is None:
+        return True
+    return what is not None and any(fits(each, what) for each in pattern_of(rule.about))
+
+
+def matches_address(rule: Rule, url: str) -> bool:
+    """Whether a rule is about an address on the web, by the name of its host."""
+    if rule.about is None:
+        return True
+    host = host_of(url)
+    if not host or not rule.about.startswith(DOMAIN):
+        return False
+    return _is_host(host, rule.about.removeprefix(DOMAIN).strip().rstrip(".").lower())
+
+
+def host_of(url: str) -> str | None:
+    """The name of the host, unless the address can be read in more than one way."""
+    if re.search(r"[\\\s\x00-\x20\x7f]", url):
+        return None
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        return None
+    return host.rstrip(".").lower() if host and host.isascii() else None
+
+
+def _is_host(host: str, pattern: str) -> bool:
+    if pattern == "*":
+        return True
+    parts, wanted = host.split("."), pattern.removeprefix("*.").split(".")
+    fitting = len(parts) > len(wanted) if pattern.startswith("*.") else len(parts) == len(wanted)
+    return fitting and all(map(fnmatchcase, parts[-len(wanted) :], wanted))

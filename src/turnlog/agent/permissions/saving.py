@@ -1,0 +1,73 @@
+"""What the user wants to be asked about no more, put into the settings of a project."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from turnlog.errors import UsageError
+from turnlog.format.fields import is_array, is_object
+from turnlog.format.jsonl import FileState, replace_file
+from turnlog.format.jsontext import put_last
+from turnlog.store.objects import write_whole
+
+EMPTY = "{\n}\n"
+
+
+def save_rules(path: Path, rules: Iterable[str]) -> bool:
+    """Allow by these rules from now on, all else as it was; False if the file does already."""
+    return change_settings(path, lambda text: with_rules(text, rules))
+
+
+def change_settings(path: Path, change: Callable[[str], str]) -> bool:
+    """Put a change of its text into a settings file; False if that leaves it as it is."""
+    state = FileState.of(path) if path.exists() else None
+    text = path.read_text("utf-8") if state else EMPTY
+    try:
+        changed = change(text if text.strip() else EMPTY)
+    except ValueError as error:
+        raise UsageError(f"{path} is not valid: {error}", "correct it by hand") from error
+    if changed == text:
+        return False
+    if state:
+        replace_file(path, [changed.encode()], state)
+    else:
+        write_whole(path, changed.encode())
+    return True
+
+
+def with_rules(text: str, rules: Iterable[str]) -> str:
+    r"""Settings that allow by these rules as well.
+
+    >>> with_rules('{"permissions": {"allow": ["Bash(ls)"]}}', ["Bash(ls)", "WebSearch"])
+    '{"permissions": {"allow": ["Bash(ls)", "WebSearch"]}}'
+    """
+    for rule in rules:
+        held = json.loads(text)
+        permissions = held.get("permissions", {}) if is_object(held) else None
+        allow = permissions.get("allow", []) if is_object(permissions) else None
+        if not is_array(allow):
+            raise ValueError("its permissions are not as the client has them")
+        if rule in allow:
+            continue
+        if "permissions" not in held:
+            text = put_last(text, [], "permissions", {"allow": [rule]})
+        elif "allow" not in held["permissions"]:
+            text = put_last(text, ["permissions"], "allow", [rule])
+        else:
+            text = put_last(text, ["permissions", "allow"], None, rule)
+    return text
+
+
+def with_name(text: str, key: str, name: str) -> str:
+    r"""Settings with one name more in a list.
+
+    >>> with_name('{"model": "opus"}', "enabledMcpjsonServers", "db")
+    '{"model": "opus", "enabledMcpjsonServers": ["db"]}'
+    """
+    held = json.loads(text)
+    names = held.get(key, []) if is_object(held) else None
+    if not is_array(names):
+        raise ValueError(f"{key} is not a list")
+    if name in names:
+        return text
+    return put_last(text, [key], None, name) if key in held else put_last(text, [], key, [name])

@@ -1,0 +1,69 @@
+"""Results too long for the model: the whole is kept beside the session, the model gets an extract.
+
+The first line of what it gets is as the client writes it, for all who look for the kept file.
+"""
+
+import secrets
+import string
+from pathlib import Path
+from typing import Any
+
+LIMIT = 50_000
+"""Characters of a result that the model is given whole."""
+EXTRACT = 2_000
+"""Characters that an extract has of the start, and of the end."""
+LETTERS = string.ascii_lowercase + string.digits
+
+
+def new_name() -> str:
+    """A name for a kept output or a command in the background, as the client makes them."""
+    return "b" + "".join(secrets.choice(LETTERS) for _ in range(8))
+
+
+def results_folder(folder: Path) -> Path:
+    """Where a session keeps long results; made where it is missing."""
+    place = folder / "tool-results"
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return place
+
+
+def fit_text(text: str, folder: Path, limit: int = LIMIT) -> str:
+    """A result as the model is given it: whole, or kept in a file and told in extracts."""
+    if len(text) <= limit:
+        return text
+    path = results_folder(folder) / f"{new_name()}.txt"
+    payload = text.encode("utf-8", "replace")
+    path.touch(mode=0o600)
+    path.write_bytes(payload)
+    return extract(path, len(payload), text[:EXTRACT], text[-EXTRACT:])
+
+
+def fit_blocks(blocks: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Blocks of a result, each text of which is fitted."""
+    return [
+        block | {"text": fit_text(block["text"], folder)} if block["type"] == "text" else block
+        for block in blocks
+    ]
+
+
+def extract(path: Path, size: int, head: str, tail: str) -> str:
+    """What the model is told of a result that is kept in a file."""
+    return (
+        f"<persisted-output>\nOutput too large ({told_size(size)}). "
+        f"Full output saved to: {path}\n\n"
+        f"Its start:\n{head}\n...\n\nIts end:\n{tail}\n</persisted-output>"
+    )
+
+
+def told_size(size: int) -> str:
+    """A size as the client tells it.
+
+    >>> told_size(228894)
+    '223.5KB'
+    """
+    amount, unit = float(size), "bytes"
+    for larger in ("KB", "MB", "GB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.1f}{unit}".replace(".0", "")

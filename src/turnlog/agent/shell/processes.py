@@ -1,0 +1,178 @@
+"""Commands as processes: what they print goes to a file, and they end with all their children."""
+
+import asyncio
+import codecs
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+GRACE = 2.0
+"""Seconds that a command has to end by itself when it is told to."""
+STEP = 0.05
+TICK = 0.1
+"""Seconds between two looks at what a command printed."""
+SHOWN = 10_000
+"""Bytes of it that are shown each time."""
+LARGEST = 1 << 30
+"""Bytes that a command may print."""
+
+Sandbox = Callable[[Sequence[str]], Sequence[str]]
+
+
+class Flood(Exception):
+    """A command printed more than any use of it."""
+
+
+class Launch(Struct, frozen=True):
+    """A command to start."""
+
+    command: str
+    cwd: Path
+    printed: Path
+    """The file that takes what it prints."""
+    environment: Mapping[str, str]
+
+
+@dataclass
+class Running:
+    """A command that was started."""
+
+    process: asyncio.subprocess.Process
+    printed: Path
+    left_in: IO[bytes]
+    """Where the shell writes its directory when it ends."""
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self.process.returncode
+
+    def directory(self) -> Path | None:
+        """The directory that the command ended in."""
+        self.left_in.seek(0)
+        name = self.left_in.read().removesuffix(b"\n")
+        return Path(os.fsdecode(name)) if name.startswith(b"/") else None
+
+
+def shell_line(command: str, descriptor: int) -> list[str]:
+    """The command line of a shell that runs a command and then tells its directory."""
+    shell = shutil.which("bash") or "/bin/sh"
+    return [shell, "-c", f"trap '{{ pwd -P >&{descriptor}; }} 2>/dev/null' EXIT; {command}"]
+
+
+async def launch(wanted: Launch, sandbox: Sandbox) -> Running:
+    """Start a command in a process group of its own, without input."""
+    left_in = tempfile.TemporaryFile()  # noqa: SIM115 (is read when the command has ended)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    descriptor = os.open(wanted.printed, flags, 0o600)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *sandbox(shell_line(wanted.command, left_in.fileno())),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            cwd=wanted.cwd,
+            env=dict(wanted.environment),
+            start_new_session=True,
+            pass_fds=(left_in.fileno(),),
+        )
+    except BaseException:
+        left_in.close()
+        wanted.printed.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+    return Running(process, wanted.printed, left_in)
+
+
+async def end(running: Running) -> None:
+    """Stop a command and its children: asked first, then made to."""
+    await end_process(running.process)
+
+
+async def end_process(process: asyncio.subprocess.Process) -> None:
+    """Stop a process that leads a group of its own, and its children."""
+    pids = [process.pid, *_descendants(process.pid)]
+    _signal(pids, signal.SIGTERM)
+    try:
+        for _ in range(int(GRACE / STEP)):
+            if not any(map(_runs, pids)):
+                break
+            await asyncio.sleep(STEP)
+    finally:  # also where nobody waits any longer
+        _signal(pids, signal.SIGKILL)
+    await process.wait()
+
+
+def _signal(pids: Sequence[int], number: int) -> None:
+    """Tell a command's group, and children that left it."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pids[0], number)
+    for pid in pids[1:]:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there, and not only left over for its parent to reap."""
+    try:
+        os.kill(pid, 0)
+        return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """The processes below one, where the system tells them."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return
+    for child in map(int, children):
+        yield child
+        yield from _descendants(child)
+
+
+class Tail:
+    """What a file got since it was last looked at, as text."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offset = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def more(self, most: int) -> str:
+        """What is new; of more than `most` bytes only the last."""
+        with self.path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size - self.offset > most:
+                self._decoder.reset()
+            file.seek(max(self.offset, size - most))
+            raw = file.read(most)
+            self.offset = file.tell()
+        return self._decoder.decode(raw)
+
+
+async def follow(running: Running, told: Callable[[str], None]) -> None:
+    """Wait for a command's end and tell what it prints meanwhile; `Flood` if that has no end."""
+    ended = asyncio.ensure_future(running.process.wait())
+    tail = Tail(running.printed)
+    try:
+        while not ended.done():
+            await asyncio.wait({ended}, timeout=TICK)
+            if text := tail.more(SHOWN):
+                told(text)
+            if tail.offset > LARGEST:
+                raise Flood
+    finally:
+        ended.cancel()

@@ -1,0 +1,51 @@
+"""Where the agent works, and what its tools must remember from one call to the next."""
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from turnlog.agent.seen import Seen
+from turnlog.agent.shell.shells import Shells
+from turnlog.agent.web.pages import Pages
+
+
+@dataclass
+class Workspace:
+    """The state that the calls of one conversation share; a sub-agent has one of its own."""
+
+    root: Path
+    """The directory that the session was started in."""
+    folder: Path
+    """The session's own folder, for `tool-results/` and `subagents/`."""
+    cwd: Path
+    """Where commands run; a command may change it."""
+    directories: list[Path] = field(default_factory=list[Path])
+    """Further directories that may be worked in."""
+    seen: dict[Path, Seen] = field(default_factory=dict[Path, Seen])
+    """Files that the model has read or written, each with its state then."""
+    todos: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    shells: Shells = field(default_factory=Shells)
+    """Commands in the background."""
+    pages: Pages = field(default_factory=Pages)
+    """What was fetched from the web."""
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    """Variables that commands get besides the process's own."""
+    before_change: Callable[[Path], None] = lambda path: None
+    """Is told each file that is about to change, so that it can be brought back."""
+    may_read: Callable[[Path], bool] = lambda path: True
+    """Whether a search may show a file: what rules deny to read is left out."""
+    sandbox: Callable[[Sequence[str]], Sequence[str]] = lambda argv: argv
+    """May put a shell's command line into another that confines it."""
+    ask: Callable[[str, list[dict[str, Any]]], Awaitable[list[dict[str, Any]]]] | None = None
+    """Asks a model on the side: a prompt and server tools, to the blocks of its answer."""
+
+    def path_of(self, name: str) -> Path:
+        """A path as a call names it: absolute, from home, or from the current directory."""
+        place = Path.home() / name[2:] if name.startswith("~/") else self.cwd / name
+        return Path(os.path.normpath(place))
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path lies in one of the directories that are worked in."""
+        return any(path.is_relative_to(place.resolve()) for place in (self.root, *self.directories))

@@ -1,0 +1,38 @@
+"""A scripted model for tests of the agent, and none of the keys that this machine may have."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chatting import make_parts
+from scripted_api import ScriptedApi, said, scripted_api
+from turnlog.agent.turn.parts import Parts
+from turnlog.store.paths import Store
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApi]:
+    """The Messages API, which the environment names."""
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "not-a-key")
+    with scripted_api(said("Done.")) as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.url)
+        yield running
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A working directory."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def parts(store: Store, project: Path, api: ScriptedApi) -> Parts:
+    """A conversation that has not begun."""
+    return make_parts(store, project)

@@ -1,0 +1,134 @@
+"""The rules that are offered to be saved, and saving them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.permissions.cases import Case
+from agent.permissions.trial import make_project, verdict_of
+from turnlog.agent.access import Reads, Runs
+from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.permissions.saving import save_rules
+from turnlog.errors import UsageError
+
+OFFERS: list[tuple[str, list[str]]] = [
+    ("git commit -m 'a b'", ["Bash(git commit *)"]),
+    ('git commit -m "$(date)"', ["Bash(git commit *)"]),
+    ("npm test", ["Bash(npm test *)"]),
+    ("npm run lint --fix", ["Bash(npm run lint *)"]),
+    ("npm run", ["Bash(npm run)"]),
+    ("docker compose up -d", ["Bash(docker compose up -d)"]),
+    ("cargo build --release", ["Bash(cargo build *)"]),
+    ("git -C x status", ["Bash(git -C x status)"]),
+    ("./build.sh all", ["Bash(./build.sh all)"]),
+    ("pytest -x tests", ["Bash(pytest -x tests)"]),
+    ("timeout 5 npm test", ["Bash(npm test *)"]),
+    ("git status && npm test", ["Bash(npm test *)"]),
+    ("npm test && cargo test", ["Bash(npm test *)", "Bash(cargo test *)"]),
+    ("npm test; npm test", ["Bash(npm test *)"]),
+    ("python3 x.py", ["Bash(python3 x.py)"]),
+    ("bash -c 'ls'", ["Bash(bash -c 'ls')"]),
+    ("a; b; c; d; e; f", ["Bash(a)", "Bash(b)", "Bash(c)", "Bash(d)", "Bash(e)"]),
+    ("python3 *.py", []),
+    ("sudo apt update", []),
+    ("eval x", []),
+    ("$X y", []),
+    ("make $X", []),
+    ("X=1 npm test", []),
+    ("npm test > out.txt", []),
+    ("npm test && $X", []),
+    ("npm test 'abc", []),
+    ("rm -rf /", []),
+    ("cat /etc/passwd", ["Read(//etc/**)"]),
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return make_project(tmp_path)
+
+
+@pytest.mark.parametrize(("command", "offered"), OFFERS)
+def test_rules_are_offered(command: str, offered: list[str], project: Path) -> None:
+    assert list(verdict_of(Case("", f"Bash: {command}"), project).remember) == offered
+
+
+@pytest.mark.parametrize(
+    "command", [command for command, offered in OFFERS if 0 < len(offered) < 5]
+)
+def test_a_rule_that_was_offered_lets_the_command_pass(command: str, project: Path) -> None:
+    offered = verdict_of(Case("", f"Bash: {command}"), project).remember
+    allowed = verdict_of(Case("", f"Bash: {command}", allow="\n".join(offered)), project)
+    assert allowed.kind is Kind.ALLOW
+
+
+def test_nothing_is_offered_where_a_rule_asks_or_denies(project: Path) -> None:
+    assert not verdict_of(Case("", "Bash: git push", ask="Bash(git:*)"), project).remember
+    assert not verdict_of(Case("", "Bash: git push", deny="Bash(git:*)"), project).remember
+
+
+def test_other_tools_offer_what_names_them(project: Path) -> None:
+    def offered(call: str) -> tuple[str, ...]:
+        return verdict_of(Case("", call), project).remember
+
+    assert offered("WebFetch: https://Docs.Example.com/x") == ("WebFetch(domain:docs.example.com)",)
+    assert offered("mcp__git__log") == ("mcp__git__log",)
+    assert offered("Skill: deploy") == ("Skill(deploy)",)
+    assert offered("WebSearch") == ("WebSearch",)
+    assert offered("Write: {project}/x") == ()
+
+
+def test_a_path_with_signs_of_a_pattern_is_offered_as_it_is(project: Path) -> None:
+    folder = project.parent / "[new] *"
+    folder.mkdir()
+    policy = Policy((), (), (), Mode.DEFAULT, project, (project,))
+    (offered,) = decide("Read", [Reads(folder / "a")], policy).remember
+    rule = parse_rule(offered, project, "test")
+    allowing = Policy((), (), (rule,), Mode.DEFAULT, project, (project,))
+    assert decide("Read", [Reads(folder / "a")], allowing).kind is Kind.ALLOW
+    assert decide("Read", [Reads(project.parent / "n x" / "a")], allowing).kind is Kind.ASK
+
+
+def test_a_rule_with_quotes_counts_after_it_was_saved(project: Path) -> None:
+    command = "./run.sh \"it's\" 'a b'"
+    (offered,) = verdict_of(Case("", f"Bash: {command}"), project).remember
+    rule = parse_rule(offered, project, "test")
+    policy = Policy((), (), (rule,), Mode.DEFAULT, project, (project,))
+    assert decide("Bash", [Runs(command)], policy).kind is Kind.ALLOW
+    assert decide("Bash", [Runs("./run.sh its a b")], policy).kind is Kind.ASK
+
+
+def test_saved_rules_join_what_is_there_and_every_other_byte_stays(tmp_path: Path) -> None:
+    path = tmp_path / ".claude" / "settings.local.json"
+    path.parent.mkdir()
+    text = '{\n\t"model":  "x",\n\t"permissions": {"allow": ["A"%s], "deny": []}\n}\n'
+    path.write_text(text % "")
+    assert save_rules(path, ["Bash(npm test *)", "A"])
+    assert path.read_text() == text % ', "Bash(npm test *)"'
+    assert not save_rules(path, ["A", "Bash(npm test *)"])
+
+
+@pytest.mark.parametrize("before", [None, "", "{}", '{"env": {}}', '{"permissions": {"deny": []}}'])
+def test_rules_are_saved_whatever_was_there(before: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "settings.local.json"
+    if before is not None:
+        path.parent.mkdir()
+        path.write_text(before)
+    assert save_rules(path, ["A", "B", "A"])
+    saved = json.loads(path.read_text())
+    assert saved["permissions"]["allow"] == ["A", "B"]
+    assert {**json.loads(before or "{}"), "permissions": saved["permissions"]} == saved
+
+
+@pytest.mark.parametrize(
+    "before", ["{", "[]", '{"permissions": []}', '{"permissions": {"allow": 1}}']
+)
+def test_a_file_that_is_not_valid_stays_as_it_is(before: str, tmp_path: Path) -> None:
+    path = tmp_path / "settings.local.json"
+    path.write_text(before)
+    with pytest.raises(UsageError, match="is not valid"):
+        save_rules(path, ["A"])
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]

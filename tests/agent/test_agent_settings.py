@@ -1,0 +1,254 @@
+"""Settings of the user, the project and the system, taken together."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnlog.agent.access import Reads, Runs, Writes
+from turnlog.agent.permissions import Kind, Mode, decide
+from turnlog.agent.settings import Settings, load
+from turnlog.errors import UsageError
+from turnlog.store.paths import Store
+
+
+class Places:
+    """Where settings lie in a test."""
+
+    def __init__(self, place: Path, store: Store) -> None:
+        self.store = store
+        self.root = place / "project"
+        self.managed = place / "etc" / "managed-settings.json"
+        self.root.mkdir()
+
+    def write(self, name: str, **content: Any) -> None:
+        path = {
+            "user": self.store.settings,
+            "project": self.root / ".claude" / "settings.json",
+            "local": self.root / ".claude" / "settings.local.json",
+            "managed": self.managed,
+        }.get(name, self.managed.with_suffix(".d") / name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content))
+
+    def load(self) -> Settings:
+        return load(self.store, self.root, self.managed)
+
+
+@pytest.fixture
+def places(tmp_path: Path, store: Store) -> Places:
+    return Places(tmp_path, store)
+
+
+def decided(settings: Settings, command: str, mode: Mode = Mode.DEFAULT) -> Kind:
+    return decide("Bash", [Runs(command)], settings.policy(mode, settings.root)).kind
+
+
+def test_without_files_there_are_no_settings(places: Places) -> None:
+    settings = places.load()
+    assert (settings.model, settings.env, settings.hooks) == (None, {}, {})
+    assert settings.mode() is Mode.DEFAULT
+    assert settings.directories == (places.root,)
+    assert not settings.sandbox.enabled
+
+
+def test_of_single_values_the_highest_counts(places: Places) -> None:
+    for name in ("user", "project", "local", "managed"):
+        places.write(name, model=name, env={"A": name, name: "x"})
+        assert places.load().model == name
+        assert places.load().env["A"] == name
+    assert places.load().env.keys() == {"A", "user", "project", "local", "managed"}
+
+
+def test_lists_are_joined_and_a_denial_anywhere_counts(places: Places) -> None:
+    places.write("user", permissions={"deny": ["Bash(git push:*)"]})
+    places.write("project", permissions={"allow": ["Bash(git:*)"], "ask": ["Bash(git fetch:*)"]})
+    places.write("local", permissions={"allow": ["Bash(npm test)"]})
+    places.write("managed", permissions={"deny": ["Bash(npm publish:*)"]})
+    settings = places.load()
+    assert decided(settings, "git commit") is Kind.ALLOW
+    assert decided(settings, "git fetch") is Kind.ASK
+    assert decided(settings, "git push") is Kind.DENY
+    assert decided(settings, "npm test") is Kind.ALLOW
+    policy = settings.policy(Mode.BYPASS, places.root, extra_allow=["Bash(npm publish)"])
+    assert decide("Bash", [Runs("npm publish")], policy).kind is Kind.DENY
+
+
+def test_managed_files_are_read_in_their_order(places: Places) -> None:
+    places.write("managed", model="first", permissions={"deny": ["Bash(a)"]})
+    places.write("20-b.json", model="third", permissions={"deny": ["Bash(c)"]})
+    places.write("10-a.json", model="second", permissions={"deny": ["Bash(b)"]})
+    places.write(".hidden.json", model="hidden")
+    places.write("notes.txt", model="notes")
+    settings = places.load()
+    assert settings.model == "third"
+    assert [rule.text for rule in settings.policy(Mode.DEFAULT, places.root).deny] == [
+        "Bash(a)",
+        "Bash(b)",
+        "Bash(c)",
+    ]
+
+
+def test_managed_rules_can_be_the_only_ones(places: Places) -> None:
+    places.write("project", permissions={"allow": ["Bash"], "additionalDirectories": ["../x"]})
+    places.write(
+        "managed", permissions={"allow": ["Bash(a)"]}, allowManagedPermissionRulesOnly=True
+    )
+    settings = places.load()
+    assert decided(settings, "b") is Kind.ASK
+    assert settings.directories == (places.root,)
+    policy = settings.policy(Mode.DEFAULT, places.root, (), ["Bash(b)"], ["Bash(a)"])
+    assert decide("Bash", [Runs("b")], policy).kind is Kind.ASK
+    assert decide("Bash", [Runs("a")], policy).kind is Kind.DENY
+
+
+def test_hooks_of_all_files_run_and_tell_their_source(places: Places) -> None:
+    places.write("user", hooks={"Stop": [{"hooks": [{"command": "a"}]}]})
+    places.write("project", hooks={"Stop": [{"hooks": [{"command": "b"}]}], "X": []})
+    hooks = places.load().hooks
+    assert [group["hooks"][0]["command"] for group in hooks["Stop"]] == ["a", "b"]
+    assert [Path(group["source"]).parent.name for group in hooks["Stop"]] == ["home", ".claude"]
+
+
+@pytest.mark.parametrize(
+    ("project", "managed", "left"),
+    [
+        ({"disableAllHooks": True}, {}, ["managed"]),
+        ({}, {"allowManagedHooksOnly": True}, ["managed"]),
+        ({}, {"disableAllHooks": True}, []),
+        ({"disableAllHooks": False}, {}, ["user", "managed"]),
+    ],
+)
+def test_hooks_can_be_turned_off(
+    project: dict[str, bool], managed: dict[str, bool], left: list[str], places: Places
+) -> None:
+    places.write("user", hooks={"Stop": [{"name": "user"}]})
+    places.write("project", **project)
+    places.write("managed", hooks={"Stop": [{"name": "managed"}]}, **managed)
+    assert [group["name"] for group in places.load().hooks.get("Stop", [])] == left
+
+
+@pytest.mark.parametrize(
+    ("named", "mode"),
+    [("acceptEdits", Mode.ACCEPT_EDITS), ("manual", Mode.DEFAULT), ("auto", Mode.DEFAULT)],
+)
+def test_a_session_starts_in_the_mode_of_the_settings(
+    named: str, mode: Mode, places: Places
+) -> None:
+    places.write("project", permissions={"defaultMode": named})
+    assert places.load().mode() is mode
+    assert places.load().mode(Mode.PLAN) is Mode.PLAN
+
+
+def test_the_mode_without_questions_can_be_forbidden(places: Places) -> None:
+    places.write("local", permissions={"defaultMode": "bypassPermissions"})
+    assert places.load().mode() is Mode.BYPASS
+    places.write("user", permissions={"disableBypassPermissionsMode": "disable"})
+    assert places.load().mode() is Mode.DEFAULT
+    with pytest.raises(UsageError, match="forbid the mode"):
+        places.load().mode(Mode.BYPASS)
+
+
+def test_a_leading_slash_is_where_the_settings_are_for(places: Places) -> None:
+    places.write("user", permissions={"deny": ["Read(/private/**)"]})
+    places.write("project", permissions={"allow": ["Edit(/src/**)"]})
+    policy = places.load().policy(Mode.DEFAULT, places.root / "sub")
+    assert decide("Write", [Writes(places.root / "src" / "x")], policy).kind is Kind.ALLOW
+    assert decide("Write", [Writes(places.root / "sub" / "src" / "x")], policy).kind is Kind.ASK
+    assert decide("Read", [Reads(places.root / "private" / "x")], policy).kind is Kind.ALLOW
+    hidden = places.store.root / "private" / "x"
+    assert decide("Read", [Reads(hidden)], policy).kind is Kind.DENY
+
+
+def test_where_commands_run_does_not_move_rules_nor_widen_what_may_be_read(places: Places) -> None:
+    places.write("project", permissions={"deny": ["Read(.env)"]})
+    settings = places.load()
+    moved = settings.policy(Mode.DEFAULT, places.root.parent)
+    assert decide("Read", [Reads(places.root / ".env")], moved).kind is Kind.DENY
+    assert decide("Read", [Reads(places.root.parent / "x")], moved).kind is Kind.ASK
+    assert decide("Bash", [Runs("cat x")], moved).kind is Kind.ASK
+
+
+def test_further_directories_come_from_settings_and_the_command_line(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(places.root.parent))
+    places.write("local", permissions={"additionalDirectories": ["../docs/", "~/notes"]})
+    policy = places.load().policy(Mode.DEFAULT, places.root, [places.root.parent / "more"])
+    for name in ("docs", "notes", "more"):
+        read = [Reads(places.root.parent / name / "x")]
+        assert decide("Read", read, policy).kind is Kind.ALLOW
+
+
+def test_what_the_files_say_of_the_sandbox_is_taken_together(places: Places) -> None:
+    places.write("user", sandbox={"enabled": True, "filesystem": {"allowWrite": ["/a"]}})
+    places.write("project", sandbox={"filesystem": {"allowWrite": ["b"]}, "network": {}})
+    sandbox = places.load().sandbox
+    assert sandbox.enabled
+    assert sandbox.filesystem
+    assert sandbox.filesystem.allow_write == ["/a", str(places.root / "b")]
+
+
+def test_unknown_keys_are_left_alone(places: Places) -> None:
+    places.write("user", theme="dark", permissions={"allow": [], "new": 1}, model="x")
+    assert places.load().model == "x"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"model": "x",}', "malformed"),
+        ('{"model": 1}', r"\$\.model"),
+        ('{"permissions": {"allow": ["Bash", 1]}}', r"\$\.permissions\.allow\[1\]"),
+        ("\xff", "codec"),
+    ],
+)
+def test_a_broken_file_is_named_with_the_place(content: str, told: str, places: Places) -> None:
+    places.write("project")
+    path = places.root / ".claude" / "settings.json"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(UsageError, match=f"{path}.*{told}"):
+        places.load()
+
+
+def test_a_broken_rule_is_named_with_its_file(places: Places) -> None:
+    places.write("project", permissions={"deny": ["Bash(rm"]})
+    with pytest.raises(UsageError, match=r"settings\.json: 'Bash\(rm' is not a permission rule"):
+        places.load().policy(Mode.DEFAULT, places.root)
+
+
+def git(*arguments: str, cwd: Path) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run(["git", *identity, *arguments], cwd=cwd, check=True, capture_output=True)
+
+
+def test_rules_are_saved_at_the_root_of_the_repository(tmp_path: Path, store: Store) -> None:
+    main, inner = tmp_path / "main", tmp_path / "main" / "a" / "b"
+    inner.mkdir(parents=True)
+    git("init", "-q", cwd=main)
+    git("commit", "-q", "--allow-empty", "-m", "x", cwd=main)
+    git("worktree", "add", "-q", str(tmp_path / "tree"), cwd=main)
+    expected = main / ".claude" / "settings.local.json"
+    for root in (main, inner, tmp_path / "tree"):
+        assert load(store, root, tmp_path / "none.json").local_file == expected
+    outside = tmp_path / "outside"
+    assert load(store, outside, tmp_path / "none.json").local_file.parent.parent == outside
+
+
+def test_local_settings_of_the_repository_and_of_the_directory_both_count(
+    tmp_path: Path, store: Store
+) -> None:
+    inner = tmp_path / "repository" / "inner"
+    for folder, rule in ((inner.parent, "Bash(a)"), (inner, "Bash(b)")):
+        (folder / ".claude").mkdir(parents=True)
+        content = {"permissions": {"allow": [rule]}}
+        (folder / ".claude" / "settings.local.json").write_text(json.dumps(content))
+    git("init", "-q", cwd=inner.parent)
+    settings = load(store, inner, tmp_path / "none.json")
+    assert [decided(settings, command) for command in ("a", "b", "c")] == [
+        Kind.ALLOW,
+        Kind.ALLOW,
+        Kind.ASK,
+    ]
