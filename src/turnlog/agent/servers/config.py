@@ -1,0 +1,116 @@
+"""Which MCP servers there are, with variables of the environment put in.
+
+A project names some in `.mcp.json`, the user others in the client's own `.claude.json`: for all
+projects, or for one.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.format.fields import is_array, is_object
+
+VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+
+class ServerConfig(Struct, frozen=True):
+    """An MCP server: a command to start, or an address."""
+
+    type: str | None = None
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    url: str | None = None
+    headers: dict[str, str] = {}
+
+
+class Servers(Struct, frozen=True):
+    """The servers of a file, and what is wrong with others."""
+
+    configs: dict[str, ServerConfig]
+    problems: list[str]
+
+
+class _Missing(Exception):
+    """A variable without a value."""
+
+
+def read_servers(path: Path, environment: Mapping[str, str]) -> Servers:
+    """The servers that a file names; a file that is not there names none."""
+    listed, problems = _load(path)
+    if problems or listed is None:
+        return Servers({}, problems)
+    if not is_object(listed) or not is_object(listed.get("mcpServers")):
+        return Servers({}, [f"{path} names no servers: it has no mcpServers"])
+    return _servers(listed, environment)
+
+
+def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> tuple[Servers, ...]:
+    """The user's own servers: those for one directory, and those for all."""
+    listed, problems = _load(path)
+    held = listed if is_object(listed) else {}
+    projects = held.get("projects")
+    project = projects.get(str(root)) if is_object(projects) else None
+    local = _servers(project if is_object(project) else {}, environment)
+    return local, Servers(_servers(held, environment).configs, problems)
+
+
+def _load(path: Path) -> tuple[Any, list[str]]:
+    try:
+        return json.loads(path.read_bytes()), []
+    except FileNotFoundError:
+        return None, []
+    except (OSError, ValueError) as error:
+        return None, [f"{path} cannot be read: {error}"]
+
+
+def _servers(listed: dict[str, Any], environment: Mapping[str, str]) -> Servers:
+    named = listed.get("mcpServers")
+    found = Servers({}, [])
+    for name, fields in named.items() if is_object(named) else ():
+        try:
+            found.configs[name] = _config(fields, environment)
+        except (_Missing, msgspec.ValidationError) as error:
+            found.problems.append(f"MCP server {name}: {error}")
+    return found
+
+
+def _config(fields: Any, environment: Mapping[str, str]) -> ServerConfig:
+    config = msgspec.convert(expand(fields, environment), ServerConfig)
+    wanted = config.type or ("stdio" if config.command else "http")
+    if wanted not in ("stdio", "http", "streamable-http"):
+        raise msgspec.ValidationError(f"type {wanted} is not supported: stdio or http")
+    if not (config.command if wanted == "stdio" else config.url):
+        missing = "command" if wanted == "stdio" else "url"
+        raise msgspec.ValidationError(f"it has no {missing}")
+    return config
+
+
+def expand(value: Any, environment: Mapping[str, str]) -> Any:
+    """A value with `${NAME}` and `${NAME:-default}` replaced in all its texts.
+
+    >>> expand(["${A:-x}/y"], {})
+    ['x/y']
+    """
+    if isinstance(value, str):
+        return VARIABLE.sub(lambda match: _value(match, environment), value)
+    if is_array(value):
+        return [expand(item, environment) for item in value]
+    if is_object(value):
+        return {name: expand(item, environment) for name, item in value.items()}
+    return value
+
+
+def _value(match: re.Match[str], environment: Mapping[str, str]) -> str:
+    name, default = match.groups()
+    value = environment.get(name, "")
+    if value or default is not None:
+        return value or default
+    if name in environment:
+        return ""
+    raise _Missing(f"the variable {name} is not set")

@@ -1,0 +1,182 @@
+"""Tools of MCP servers: servers are started side by side, and one that fails stops nothing else.
+
+A connection is opened and closed in a task of its own, as the SDK's contexts ask for.
+"""
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import turnlog
+from turnlog.agent.access import Access, Uses
+from turnlog.agent.servers.config import ServerConfig
+from turnlog.agent.servers.results import outcome_of
+from turnlog.agent.tool import Fields, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace import Workspace
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import Tool as ServerTool
+
+SECONDS = 30.0
+"""How long a server has to start and to tell its tools."""
+PAGES = 100
+EMPTY: Fields = {"type": "object", "properties": {}}
+LONGEST_NAME = 128
+LONGEST_DESCRIPTION = 2_048
+
+
+@dataclass
+class Connections:
+    """The MCP servers that run, and the tools that they bring."""
+
+    tools: list[Tool] = field(default_factory=list[Tool])
+    problems: list[str] = field(default_factory=list[str])
+    """What kept servers from starting: a line for each."""
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    async def start(
+        self, configs: Mapping[str, ServerConfig], root: Path, seconds: float = SECONDS
+    ) -> None:
+        """Start servers, and wait until each is ready or has failed."""
+        await asyncio.gather(
+            *(self._start(name, config, root, seconds) for name, config in configs.items())
+        )
+
+    async def close(self) -> None:
+        """Let all servers end."""
+        self._stop.set()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _start(self, name: str, config: ServerConfig, root: Path, seconds: float) -> None:
+        ready: asyncio.Future[list[Tool]] = asyncio.get_running_loop().create_future()
+        with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
+            task = asyncio.create_task(
+                _serve(_Server(name, config, root, complaints), ready, self._stop)
+            )
+            self._tasks.append(task)
+            try:
+                async with asyncio.timeout(seconds):
+                    self.tools += await ready
+            except TimeoutError:
+                task.cancel()
+                self.problems.append(f"MCP server {name} was not ready within {seconds:g} s")
+            except Exception as error:  # whatever a server does, the others go on
+                why = _last_line(complaints) or str(error) or type(error).__name__
+                self.problems.append(f"MCP server {name} did not start: {why}")
+
+
+@dataclass
+class _Server:
+    """A server that is to be started."""
+
+    name: str
+    config: ServerConfig
+    root: Path
+    complaints: TextIO
+    """Takes what it prints besides its answers."""
+
+
+async def _serve(server: _Server, ready: asyncio.Future[list[Tool]], stop: asyncio.Event) -> None:
+    """Hold the connection to a server until it is time to stop."""
+    try:
+        async with AsyncExitStack() as stack:
+            client = await _connect(server, stack)
+            tools = [_tool(server.name, client, tool) for tool in await _list_tools(client)]
+            ready.set_result(tools)
+            await stop.wait()
+    except Exception as error:
+        if not ready.done():
+            ready.set_exception(_first(error))
+
+
+async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
+    from httpx2 import AsyncClient, Timeout
+    from mcp import Client, StdioServerParameters, stdio_client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.types import Implementation
+
+    config = server.config
+    if config.command:
+        parameters = StdioServerParameters(
+            command=config.command,
+            args=config.args,
+            env=dict(os.environ) | config.env,
+            cwd=server.root,
+        )
+        transport = stdio_client(parameters, server.complaints)
+    else:
+        timeout = Timeout(SECONDS, read=None)
+        http = await stack.enter_async_context(AsyncClient(headers=config.headers, timeout=timeout))
+        transport = streamable_http_client(config.url or "", http_client=http)
+    about = Implementation(name="turnlog", version=turnlog.__version__)
+    return await stack.enter_async_context(Client(transport, client_info=about))
+
+
+async def _list_tools(client: "Client") -> "list[ServerTool]":
+    page = await client.list_tools()
+    tools = list(page.tools)
+    for _ in range(PAGES):
+        if page.next_cursor is None:
+            break
+        page = await client.list_tools(cursor=page.next_cursor)
+        tools += page.tools
+    return tools
+
+
+def _tool(server: str, client: "Client", tool: "ServerTool") -> Tool:
+    async def run(given: Fields, workspace: Workspace, output: Output) -> Outcome:
+        from mcp import MCPError
+
+        try:
+            result = await client.call_tool(tool.name, given)
+        except MCPError as error:
+            raise ToolError(f"MCP server {server}: {error}") from error
+        return outcome_of(result, workspace.folder)
+
+    return Tool(
+        tool_name(server, tool.name),
+        (tool.description or "")[:LONGEST_DESCRIPTION],
+        EMPTY | tool.input_schema,
+        _as_it_is,
+        _touches,
+        run,
+        is_parallel=bool(tool.annotations and tool.annotations.read_only_hint),
+    )
+
+
+def tool_name(server: str, tool: str) -> str:
+    """The name by which the model calls a server's tool.
+
+    >>> tool_name("my db", "query")
+    'mcp__my_db__query'
+    """
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", f"mcp__{server}__{tool}")[:LONGEST_NAME]
+
+
+def _as_it_is(given: Fields) -> Fields:
+    return given
+
+
+def _touches(given: Fields, workspace: Workspace) -> list[Access]:
+    return [Uses()]
+
+
+def _first(error: BaseException) -> BaseException:
+    """The error at the bottom of groups of errors."""
+    inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    return _first(inner[0]) if inner else error
+
+
+def _last_line(complaints: TextIO) -> str:
+    complaints.seek(0)
+    lines = complaints.read().strip().splitlines()
+    return lines[-1].strip() if lines else ""

@@ -1,0 +1,51 @@
+"""The table of tools that the model may call."""
+
+from collections.abc import Iterable
+
+from turnlog.agent.tool import Fields, Tool
+from turnlog.agent.tools.bash import BASH
+from turnlog.agent.tools.bash_output import BASH_OUTPUT
+from turnlog.agent.tools.edit import EDIT
+from turnlog.agent.tools.glob import GLOB
+from turnlog.agent.tools.grep import GREP
+from turnlog.agent.tools.kill_shell import KILL_SHELL
+from turnlog.agent.tools.notebook_edit import NOTEBOOK_EDIT
+from turnlog.agent.tools.read import READ
+from turnlog.agent.tools.todo_write import TODO_WRITE
+from turnlog.agent.tools.web_fetch import WEB_FETCH
+from turnlog.agent.tools.web_search import WEB_SEARCH
+from turnlog.agent.tools.write import WRITE
+
+Toolbox = dict[str, Tool]
+
+
+def toolbox(*tools: Tool) -> Toolbox:
+    """The client's own tools, with further ones: of sub-agents, of MCP servers."""
+    return TOOLS | {tool.name: tool for tool in tools}
+
+
+def definitions(tools: Iterable[Tool]) -> list[Fields]:
+    """Tools as the Messages API is told them."""
+    return [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+        for tool in tools
+    ]
+
+
+TOOLS: Toolbox = {
+    tool.name: tool
+    for tool in (
+        BASH,
+        BASH_OUTPUT,
+        KILL_SHELL,
+        READ,
+        EDIT,
+        WRITE,
+        NOTEBOOK_EDIT,
+        GLOB,
+        GREP,
+        TODO_WRITE,
+        WEB_FETCH,
+        WEB_SEARCH,
+    )
+}

@@ -1,0 +1,146 @@
+"""Bash: a command in a shell, waited for or left in the background."""
+
+import asyncio
+import os
+from typing import Annotated
+
+from msgspec import Meta
+
+from turnlog.agent.access import Runs
+from turnlog.agent.inputs import Input, reader_of, schema_of
+from turnlog.agent.shell.output import EXTRACT, extract, new_name, results_folder
+from turnlog.agent.shell.processes import Flood, Launch, Running, end, follow, launch
+from turnlog.agent.tool import Fields, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace import Workspace
+
+TIMEOUT = 120_000
+LONGEST = 600_000
+LIMIT = 30_000
+"""Characters of what a command prints that the model is given whole."""
+
+DESCRIPTION = f"""\
+Run a command in bash. The directory is kept from one call to the next, variables are not. What \
+the command prints comes back, both streams together; more than {LIMIT:,} characters are kept in a \
+file of which you get the start and the end. The command has no input, so it must not ask for any. \
+It is stopped after timeout milliseconds ({TIMEOUT:,} unless given, at most {LONGEST:,}). With \
+run_in_background it goes on by itself: see what it printed with BashOutput, stop it with \
+KillShell. Quote paths with spaces. To read, change or find files use Read, Edit, Glob and Grep \
+instead."""
+
+
+class BashInput(Input, frozen=True):
+    """What to run."""
+
+    command: Annotated[str, Meta(description="The command")]
+    description: Annotated[str | None, Meta(description="What it does, in five to ten words")] = (
+        None
+    )
+    timeout: Annotated[float | None, Meta(description="Milliseconds after which to stop it")] = None
+    run_in_background: Annotated[bool, Meta(description="Do not wait for its end")] = False
+
+
+def touches(given: BashInput, workspace: Workspace) -> list[Runs]:
+    return [Runs(given.command)]
+
+
+async def run(given: BashInput, workspace: Workspace, output: Output) -> Outcome:
+    name = new_name()
+    running = await _start(given.command, name, workspace)
+    if given.run_in_background:
+        workspace.shells.add(name, given.command, running)
+        text = (
+            f"Command running in background with ID: {name}. Output is being written to: "
+            f"{running.printed}. See what is new with BashOutput."
+        )
+        return Outcome(text, _described("") | {"backgroundTaskId": name})
+    limit = min(given.timeout or TIMEOUT, LONGEST) / 1000
+    with running.left_in:
+        trouble = await _wait(running, limit, output)
+        moved = _move(running, workspace)
+    text, data = _read(running)
+    return _outcome(running, text, data, [note for note in (trouble, moved) if note])
+
+
+async def _start(command: str, name: str, workspace: Workspace) -> Running:
+    if not workspace.cwd.is_dir():
+        workspace.cwd = workspace.root
+    printed = results_folder(workspace.folder) / f"{name}.txt"
+    environment = os.environ | {"CLAUDECODE": "1", "GIT_EDITOR": "true"} | workspace.environment
+    wanted = Launch(command, workspace.cwd, printed, environment)
+    try:
+        return await launch(wanted, workspace.sandbox)
+    except (OSError, ValueError) as error:
+        raise ToolError(f"The command cannot be run: {error}") from error
+
+
+async def _wait(running: Running, seconds: float, output: Output) -> str:
+    """Wait for a command, and stop it where it takes too long; what was wrong, if anything."""
+    try:
+        async with asyncio.timeout(seconds):
+            await follow(running, output)
+        return ""
+    except TimeoutError:
+        return f"Command timed out after {seconds:g} s and was stopped"
+    except Flood:
+        return "Command printed more than 1 GB and was stopped"
+    finally:
+        if running.code is None:
+            await end(running)
+
+
+def _move(running: Running, workspace: Workspace) -> str:
+    """Go where the command went, unless that is outside; what is to be told of it."""
+    place = running.directory()
+    if place is None or not place.is_dir():
+        return ""
+    if workspace.holds(place.resolve()):
+        workspace.cwd = place
+        return ""
+    workspace.cwd = workspace.root
+    return f"Shell cwd was reset to {workspace.root}"
+
+
+def _read(running: Running) -> tuple[str, Fields]:
+    """What a command printed: as the model is given it, and as the session keeps it."""
+    path = running.printed
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        text = file.read(4 * LIMIT).decode("utf-8", "replace")
+        if size <= 4 * LIMIT and len(text) <= LIMIT:
+            path.unlink()
+            return text.rstrip("\n"), _described(text.rstrip("\n"))
+        file.seek(max(0, size - 4 * LIMIT))
+        tail = file.read(4 * LIMIT).decode("utf-8", "replace")
+    stdout = f"{text[: LIMIT // 2]}\n...\n{tail[-(LIMIT // 2) :]}"
+    data = {"persistedOutputPath": str(path), "persistedOutputSize": size}
+    return extract(path, size, text[:EXTRACT], tail[-EXTRACT:]), _described(stdout) | data
+
+
+def _described(stdout: str) -> Fields:
+    return {
+        "stdout": stdout,
+        "stderr": "",
+        "interrupted": False,
+        "isImage": False,
+        "noOutputExpected": False,
+    }
+
+
+def _outcome(running: Running, text: str, data: Fields, notes: list[str]) -> Outcome:
+    failed = running.code != 0
+    if failed:
+        notes.insert(0, f"Exit code {_told(running.code)}")
+    if text.startswith("<persisted-output>"):  # must stay at the start, where readers look for it
+        parts = [text, *notes]
+    else:
+        parts = [*notes, text] if failed else [text, *notes]
+    whole = "\n".join(part for part in parts if part)
+    return Outcome(whole, f"Error: {whole}" if failed else data, is_error=failed)
+
+
+def _told(code: int | None) -> int:
+    """An exit code as a shell tells it: of a signal, 128 and its number."""
+    return 128 - code if code is not None and code < 0 else code or 0
+
+
+BASH = Tool("Bash", DESCRIPTION, schema_of(BashInput), reader_of(BashInput), touches, run)

@@ -1,0 +1,94 @@
+"""BashOutput: what a command in the background has printed since it was last looked at."""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated
+
+from msgspec import Meta
+
+from turnlog.agent.access import Uses
+from turnlog.agent.inputs import Input, reader_of, schema_of
+from turnlog.agent.shell.shells import Job
+from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace import Workspace
+
+MOST = 30_000
+"""Bytes that one call tells: the last ones."""
+
+DESCRIPTION = """\
+See what a command in the background printed since the last look at it, and whether it still runs. \
+With filter, only lines that match a regular expression are told; the others are passed over."""
+
+
+class BashOutputInput(Input, frozen=True):
+    """Which command to look at."""
+
+    bash_id: Annotated[str, Meta(description="The ID that Bash gave")]
+    filter: Annotated[str | None, Meta(description="Regular expression that lines must match")] = (
+        None
+    )
+
+
+def touches(given: BashOutputInput, workspace: Workspace) -> list[Uses]:
+    return [Uses()]
+
+
+async def run(given: BashOutputInput, workspace: Workspace, output: Output) -> Outcome:
+    job = job_of(given.bash_id, workspace)
+    status, code = job.status, job.running.code
+    before = job.tail.offset
+    text = job.tail.more(MOST)
+    skipped = job.tail.offset - before - MOST
+    text = _matching(text, given.filter).rstrip("\n")
+    parts = [f"<status>{status}</status>"]
+    if code is not None:
+        parts.append(f"<exit_code>{code}</exit_code>")
+    if skipped > 0:
+        parts.append(f"{skipped:,} bytes more are in {job.running.printed}")
+    if text:
+        parts.append(f"<stdout>\n{text}\n</stdout>")
+    return Outcome("\n\n".join(parts), _described(job, status, text))
+
+
+def job_of(name: str, workspace: Workspace) -> Job:
+    """A command in the background, by its id."""
+    if name not in workspace.shells.jobs:
+        there = ", ".join(workspace.shells.jobs) or "none"
+        raise ToolError(f"No command in the background has the ID {name}; there are: {there}")
+    return workspace.shells.jobs[name]
+
+
+def _matching(text: str, pattern: str | None) -> str:
+    if not pattern:
+        return text
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise ToolError(f"filter is no regular expression: {error}") from error
+    return "\n".join(line for line in text.split("\n") if wanted.search(line))
+
+
+def _described(job: Job, status: str, text: str) -> dict[str, object]:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return {
+        "shellId": job.name,
+        "command": job.command,
+        "status": status,
+        "exitCode": job.running.code,
+        "stdout": text,
+        "stderr": "",
+        "stdoutLines": len(text.splitlines()),
+        "stderrLines": 0,
+        "timestamp": now.replace("+00:00", "Z"),
+    }
+
+
+BASH_OUTPUT = Tool(
+    "BashOutput",
+    DESCRIPTION,
+    schema_of(BashOutputInput),
+    reader_of(BashOutputInput),
+    touches,
+    run,
+    is_parallel=True,
+)

@@ -1,0 +1,99 @@
+"""Glob: files by the pattern of their names, those changed last first."""
+
+import time
+from contextlib import aclosing
+from heapq import heappush, heappushpop
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from turnlog.agent.access import Reads
+from turnlog.agent.files.ripgrep import pieces
+from turnlog.agent.inputs import Input, reader_of, schema_of
+from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace import Workspace
+
+MOST = 100
+
+DESCRIPTION = f"""\
+Find files by a pattern such as "**/*.py" or "src/**/*.{{ts,tsx}}", in any directory below path. \
+The paths of at most {MOST} files come back, those changed last first. Files that git ignores are \
+found too. To find files by what they hold use Grep."""
+
+
+class GlobInput(Input, frozen=True):
+    """What to find."""
+
+    pattern: Annotated[str, Meta(description="The pattern that names must match")]
+    path: Annotated[
+        str | None, Meta(description="Directory to look in; the current one without it")
+    ] = None
+
+
+def touches(given: GlobInput, workspace: Workspace) -> list[Reads]:
+    return [Reads(_place(given, workspace)[0])]
+
+
+async def run(given: GlobInput, workspace: Workspace, output: Output) -> Outcome:
+    started = time.monotonic()
+    place, pattern = _place(given, workspace)
+    if not place.is_dir():
+        raise ToolError(f"Directory does not exist: {place}")
+    arguments = ["--files", "--no-ignore", "--null", f"--glob={pattern}"]
+    names, count = await newest(arguments, place, workspace)
+    data = {
+        "filenames": names,
+        "durationMs": int((time.monotonic() - started) * 1000),
+        "numFiles": len(names),
+        "truncated": count > MOST,
+    }
+    if not names:
+        return Outcome("No files found", data)
+    rest = [f"({count - MOST:,} older ones left out; ask more exactly)"] if count > MOST else []
+    return Outcome("\n".join(names + rest), data)
+
+
+async def newest(
+    arguments: list[str], place: Path, workspace: Workspace, most: int = MOST
+) -> tuple[list[str], int]:
+    """The files that ripgrep lists, those changed last first, and how many there are in all."""
+    held: list[tuple[int, str]] = []
+    count = 0
+    async with aclosing(pieces(arguments, place, b"\0")) as found:
+        async for name in found:
+            path = place / name
+            if not workspace.may_read(path):
+                continue
+            count += 1
+            item = (_changed(path), str(path))
+            heappush(held, item) if len(held) < most else heappushpop(held, item)
+    return [name for _, name in sorted(held, key=lambda item: (-item[0], item[1]))], count
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _place(given: GlobInput, workspace: Workspace) -> tuple[Path, str]:
+    """Where to look and for what: a pattern may start with the directory."""
+    place, pattern = workspace.path_of(given.path or "."), given.pattern
+    if pattern.startswith(("/", "~/")):
+        parts = Path(pattern).expanduser().parts
+        plain = next((n for n, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1)
+        place, pattern = workspace.path_of(str(Path(*parts[:plain]))), "/".join(parts[plain:])
+    return place, pattern.removeprefix("./")
+
+
+GLOB = Tool(
+    "Glob",
+    DESCRIPTION,
+    schema_of(GlobInput),
+    reader_of(GlobInput),
+    touches,
+    run,
+    is_parallel=True,
+)

@@ -1,0 +1,42 @@
+"""KillShell: a command in the background, stopped."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from turnlog.agent.access import Uses
+from turnlog.agent.inputs import Input, reader_of, schema_of
+from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tools.bash_output import job_of
+from turnlog.agent.workspace import Workspace
+
+DESCRIPTION = "Stop a command that runs in the background, with all that it started."
+
+
+class KillShellInput(Input, frozen=True):
+    """Which command to stop."""
+
+    shell_id: Annotated[str, Meta(description="The ID that Bash gave")]
+
+
+def touches(given: KillShellInput, workspace: Workspace) -> list[Uses]:
+    return [Uses()]
+
+
+async def run(given: KillShellInput, workspace: Workspace, output: Output) -> Outcome:
+    job = job_of(given.shell_id, workspace)
+    if job.status != "running":
+        raise ToolError(f"The command {job.name} does not run any more: it is {job.status}")
+    await workspace.shells.kill(job)
+    text = f"Stopped the command {job.name} ({job.command})"
+    return Outcome(text, {"success": True, "message": text, "shell_id": job.name})
+
+
+KILL_SHELL = Tool(
+    "KillShell",
+    DESCRIPTION,
+    schema_of(KillShellInput),
+    reader_of(KillShellInput),
+    touches,
+    run,
+)

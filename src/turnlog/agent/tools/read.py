@@ -1,0 +1,157 @@
+"""Read: a file as the model can take it in, by what it holds."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from io import TextIOWrapper
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from turnlog.agent.access import Reads
+from turnlog.agent.files.media import read_image, read_pdf
+from turnlog.agent.files.named import refusals, remember, require_file
+from turnlog.agent.files.notebooks import read_notebook
+from turnlog.agent.files.textfile import SAMPLE, coding_of, is_binary
+from turnlog.agent.inputs import Input, reader_of, schema_of
+from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace import Workspace
+from turnlog.format.jsonl import FileState
+
+LINES = 2_000
+WIDEST = 2_000
+MOST = 100_000
+"""Characters that one call reads."""
+
+DESCRIPTION = f"""\
+Read a file of this machine. Text comes with line numbers, in the form of `cat -n`; up to \
+{LINES:,} lines from the start unless offset and limit say otherwise, and lines are cut after \
+{WIDEST:,} characters. Images (PNG, JPEG, GIF, WebP) and PDF files are shown to you as they are, \
+notebooks (.ipynb) as cells with their outputs. For a directory use Glob or `ls`. A file has to be \
+read before it can be changed with Edit or Write."""
+
+
+class ReadInput(Input, frozen=True):
+    """What to read."""
+
+    file_path: Annotated[str, Meta(description="Absolute path of the file")]
+    offset: Annotated[
+        int | None, Meta(description="Line to start at, counted from 1; for long files")
+    ] = None
+    limit: Annotated[int | None, Meta(description="How many lines to read; for long files")] = None
+    pages: Annotated[
+        str | None, Meta(description='Pages of a PDF, such as "3" or "1-5"; all without it')
+    ] = None
+
+
+class Part(Struct, frozen=True):
+    """Some lines of a file."""
+
+    lines: list[str]
+    total: int
+    """How many lines the file has."""
+    is_cut: bool
+    """Whether fewer lines than asked for had room."""
+
+
+def touches(given: ReadInput, workspace: Workspace) -> list[Reads]:
+    return [Reads(workspace.path_of(given.file_path))]
+
+
+async def run(given: ReadInput, workspace: Workspace, output: Output) -> Outcome:
+    path = workspace.path_of(given.file_path)
+    require_file(path)
+    with refusals("read", path):
+        state = FileState.of(path)
+        read = READERS.get(path.suffix.lower(), _read_text)
+        outcome = await asyncio.to_thread(read, path, given)
+        remember(path, workspace, state)
+    return outcome
+
+
+def _read_text(path: Path, given: ReadInput) -> Outcome:
+    with path.open("rb") as file:
+        head = file.read(SAMPLE)
+    if is_binary(head):
+        raise ToolError(f"{path} is a binary file; look at it with a command in Bash")
+    coding = coding_of(head, len(head) < SAMPLE)
+    start = max(given.offset or 1, 1)
+    limit = LINES if given.limit is None else max(given.limit, 1)
+    with path.open("rb") as raw:
+        raw.seek(len(coding.mark))
+        text = TextIOWrapper(raw, coding.name, "replace", newline="\n")
+        part = _take(_lines(text), start, limit)
+    return Outcome(_numbered(part, start), _described(path, part, start))
+
+
+def _lines(text: TextIOWrapper) -> Iterator[str]:
+    """Lines without their ends, each as far as it is shown."""
+    while line := text.readline(WIDEST + 2):
+        rest = line
+        while rest and not rest.endswith("\n"):
+            rest = text.readline(SAMPLE)
+        line = line.removesuffix("\n").removesuffix("\r")
+        yield line if len(line) <= WIDEST else f"{line[:WIDEST]}... [line is longer]"
+
+
+def _take(lines: Iterator[str], start: int, limit: int) -> Part:
+    skipped = sum(1 for _ in islice(lines, start - 1))
+    taken: list[str] = []
+    room = MOST
+    total = skipped
+    for line in lines:
+        total += 1
+        if len(taken) < limit and room > 0 and len(taken) == total - skipped - 1:
+            taken.append(line)
+            room -= len(line) + 8
+    return Part(taken, total, room <= 0 and len(taken) < min(limit, total - skipped))
+
+
+def _numbered(part: Part, start: int) -> str:
+    if not part.total:
+        return "The file is empty."
+    if not part.lines:
+        return f"The file has {part.total:,} lines; line {start:,} is behind its end."
+    text = "\n".join(f"{number:>6}→{line}" for number, line in enumerate(part.lines, start))
+    after = start + len(part.lines)
+    if part.is_cut:
+        text += f"\n\n[Cut here: too long for one call. Read on with offset {after}.]"
+    elif after <= part.total:
+        text += f"\n\n[The file has {part.total:,} lines. Read on with offset {after}.]"
+    return text
+
+
+def _described(path: Path, part: Part, start: int) -> dict[str, object]:
+    file: dict[str, object] = {
+        "filePath": str(path),
+        "content": "\n".join(part.lines),
+        "numLines": len(part.lines),
+        "startLine": start,
+        "totalLines": part.total,
+    }
+    if part.is_cut:
+        file["truncatedByTokenCap"] = True
+    return {"type": "text", "file": file}
+
+
+READERS: dict[str, Callable[[Path, ReadInput], Outcome]] = {
+    ".ipynb": lambda path, given: read_notebook(path),
+    ".pdf": lambda path, given: read_pdf(path, given.pages),
+    ".png": lambda path, given: read_image(path),
+    ".jpg": lambda path, given: read_image(path),
+    ".jpeg": lambda path, given: read_image(path),
+    ".gif": lambda path, given: read_image(path),
+    ".webp": lambda path, given: read_image(path),
+}
+"""By how a file's name ends; all others are text."""
+
+READ = Tool(
+    "Read",
+    DESCRIPTION,
+    schema_of(ReadInput),
+    reader_of(ReadInput),
+    touches,
+    run,
+    is_parallel=True,
+)

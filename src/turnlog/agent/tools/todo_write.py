@@ -1,0 +1,51 @@
+"""TodoWrite: the list of what is to do, written anew."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, to_builtins
+
+from turnlog.agent.access import Uses
+from turnlog.agent.inputs import Input, reader_of, schema_of
+from turnlog.agent.tool import Outcome, Output, Tool
+from turnlog.agent.workspace import Workspace
+
+DESCRIPTION = """\
+Keep a list of the steps of a task that takes several, for you and the user to see. Each call \
+gives the whole list. Set a step to in_progress when you start with it, one at a time, and to \
+completed as soon as it is done."""
+
+
+class Todo(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A step."""
+
+    content: Annotated[str, Meta(min_length=1, description='What is to do: "Run the tests"')]
+    status: Literal["pending", "in_progress", "completed"]
+    active_form: Annotated[
+        str, Meta(min_length=1, description='The same while it is done: "Running the tests"')
+    ]
+
+
+class TodoWriteInput(Input, frozen=True):
+    """The list."""
+
+    todos: Annotated[list[Todo], Meta(description="All steps, those that are done too")]
+
+
+def touches(given: TodoWriteInput, workspace: Workspace) -> list[Uses]:
+    return [Uses()]
+
+
+async def run(given: TodoWriteInput, workspace: Workspace, output: Output) -> Outcome:
+    old, new = workspace.todos, to_builtins(given.todos)
+    workspace.todos = new
+    return Outcome("The list has been updated. Go on with it.", {"oldTodos": old, "newTodos": new})
+
+
+TODO_WRITE = Tool(
+    "TodoWrite",
+    DESCRIPTION,
+    schema_of(TodoWriteInput),
+    reader_of(TodoWriteInput),
+    touches,
+    run,
+)

@@ -1,0 +1,95 @@
+"""WebSearch: the Messages API searches the web, in a request of its own."""
+
+import json
+import time
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from turnlog.agent.access import Uses
+from turnlog.agent.inputs import Input, reader_of, schema_of
+from turnlog.agent.tool import Fields, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import is_array, is_object
+
+SEARCHES = 8
+"""How often the API may search for one call."""
+
+DESCRIPTION = """\
+Search the web for what is newer than your knowledge. Titles and addresses of pages come back, \
+with a summary. allowed_domains and blocked_domains narrow it down. Name the sources you use."""
+
+
+class WebSearchInput(Input, frozen=True):
+    """What to search for."""
+
+    query: Annotated[str, Meta(min_length=2, description="What to search for")]
+    allowed_domains: Annotated[
+        list[str] | None, Meta(description="Only pages of these domains")
+    ] = None
+    blocked_domains: Annotated[list[str] | None, Meta(description="No pages of these domains")] = (
+        None
+    )
+
+
+def touches(given: WebSearchInput, workspace: Workspace) -> list[Uses]:
+    return [Uses()]
+
+
+async def run(given: WebSearchInput, workspace: Workspace, output: Output) -> Outcome:
+    if workspace.ask is None:
+        raise ToolError("There is no search here")
+    if given.allowed_domains and given.blocked_domains:
+        raise ToolError("allowed_domains and blocked_domains cannot be given together")
+    started = time.monotonic()
+    question = f"Search the web, and sum up what you find. Query: {given.query}"
+    blocks = await workspace.ask(question, [server_tool(given)])
+    results = [found for block in blocks if (found := _found(block))]
+    seconds = time.monotonic() - started
+    data = {"query": given.query, "results": results, "durationSeconds": seconds}
+    return Outcome(_told(given.query, results), data)
+
+
+def server_tool(given: WebSearchInput) -> Fields:
+    """The API's own search, as it is offered to the model."""
+    tool: Fields = {"type": "web_search_20250305", "name": "web_search", "max_uses": SEARCHES}
+    if given.allowed_domains:
+        tool["allowed_domains"] = given.allowed_domains
+    if given.blocked_domains:
+        tool["blocked_domains"] = given.blocked_domains
+    return tool
+
+
+def _found(block: Fields) -> Any:
+    """What a block of the answer tells: pages, or text."""
+    if block.get("type") == "text":
+        return block["text"].strip()
+    if block.get("type") != "web_search_tool_result":
+        return None
+    pages = block.get("content")
+    if not is_array(pages):
+        code = pages.get("error_code") if is_object(pages) else "unknown"
+        return f"The search failed: {code}"
+    links = [{"title": page.get("title"), "url": page.get("url")} for page in pages]
+    return {"tool_use_id": block.get("tool_use_id"), "content": links}
+
+
+def _told(query: str, results: list[Any]) -> str:
+    parts = [f'Web search results for query: "{query}"']
+    for found in results:
+        if isinstance(found, str):
+            parts.append(found)
+        else:
+            parts.append(f"Links: {json.dumps(found['content'], ensure_ascii=False)}")
+    return "\n\n".join(parts) if results else f'Nothing was found for "{query}"'
+
+
+WEB_SEARCH = Tool(
+    "WebSearch",
+    DESCRIPTION,
+    schema_of(WebSearchInput),
+    reader_of(WebSearchInput),
+    touches,
+    run,
+    is_parallel=True,
+)

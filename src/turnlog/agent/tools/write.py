@@ -1,0 +1,39 @@
+"""Write: a file made, or replaced as a whole."""
+
+import asyncio
+from typing import Annotated
+
+from msgspec import Meta
+
+from turnlog.agent.access import Writes
+from turnlog.agent.files.changes import change_text, load_text
+from turnlog.agent.inputs import Input, reader_of, schema_of
+from turnlog.agent.tool import Outcome, Output, Tool
+from turnlog.agent.workspace import Workspace
+
+DESCRIPTION = """\
+Write a file: make a new one, with the directories above it, or replace the whole content of one \
+that is there. A file that is there has to be read first. To change a part of a file use Edit."""
+
+
+class WriteInput(Input, frozen=True):
+    """What to write."""
+
+    file_path: Annotated[str, Meta(description="Absolute path of the file")]
+    content: Annotated[str, Meta(description="All that the file shall hold")]
+
+
+def touches(given: WriteInput, workspace: Workspace) -> list[Writes]:
+    return [Writes(workspace.path_of(given.file_path))]
+
+
+async def run(given: WriteInput, workspace: Workspace, output: Output) -> Outcome:
+    path = workspace.path_of(given.file_path)
+    kept = await asyncio.to_thread(load_text, path, workspace)
+    changed = await change_text(path, kept, given.content, workspace)
+    data = {"type": "update" if kept else "create", "content": given.content}
+    done = "updated" if kept else "created"
+    return Outcome(f"The file {path} has been {done}.", changed | data)
+
+
+WRITE = Tool("Write", DESCRIPTION, schema_of(WriteInput), reader_of(WriteInput), touches, run)

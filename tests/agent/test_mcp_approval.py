@@ -1,0 +1,161 @@
+"""Servers of a project start only when someone approved them."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from scripted_api import ScriptedApi
+from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.opening import open_chat
+from turnlog.agent.servers.approval import Approved, ask_for, find_servers
+from turnlog.agent.servers.config import ServerConfig
+from turnlog.agent.settings import Settings, load
+from turnlog.agent.turn.asking import Question, Reply
+from turnlog.store.paths import Store
+
+SCRIPT = str(Path(__file__).parents[1] / "mcp_server.py")
+SHOP = {"command": sys.executable, "args": [SCRIPT]}
+
+
+class Places:
+    """A project with servers, and the files that say which may start."""
+
+    def __init__(self, store: Store, root: Path) -> None:
+        self.store = store
+        self.root = root
+        self.local = root / ".claude" / "settings.local.json"
+        self.shared = root / ".claude" / "settings.json"
+        self.own = store.root / ".claude.json"
+        write(root / ".mcp.json", mcpServers={"a": {"command": "a"}, "b": {"command": "b"}})
+
+    def settings(self) -> Settings:
+        return load(self.store, self.root)
+
+    def found(self) -> Approved:
+        return find_servers(self.store, self.settings())
+
+
+def write(path: Path, **content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+@pytest.fixture
+def places(store: Store, project: Path) -> Places:
+    return Places(store, project)
+
+
+def names(found: Approved) -> tuple[str, str]:
+    """The servers that start, and those that wait."""
+    return " ".join(found.configs), " ".join(found.waiting)
+
+
+def test_servers_of_a_project_wait_until_they_are_approved(places: Places) -> None:
+    assert names(places.found()) == ("", "a b")
+    write(places.local, enabledMcpjsonServers=["a"])
+    assert names(places.found()) == ("a", "b")
+    write(places.store.settings, enabledMcpjsonServers=["b"])
+    assert names(places.found()) == ("a b", "")
+
+
+def test_all_may_be_approved_and_the_highest_word_counts(places: Places) -> None:
+    write(places.store.settings, enableAllProjectMcpServers=True)
+    assert names(places.found()) == ("a b", "")
+    write(places.local, enableAllProjectMcpServers=False)
+    assert names(places.found()) == ("", "a b")
+
+
+def test_a_refusal_in_any_file_counts(places: Places) -> None:
+    write(places.store.settings, enableAllProjectMcpServers=True)
+    write(places.shared, disabledMcpjsonServers=["a"])
+    assert names(places.found()) == ("b", "")
+
+
+def test_what_a_repository_brings_along_approves_nothing(places: Places) -> None:
+    write(places.shared, enableAllProjectMcpServers=True, enabledMcpjsonServers=["a"])
+    write(places.local, enabledMcpjsonServers=["b"])
+    git = ["git", "-C", str(places.root)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    assert names(places.found()) == ("b", "a")
+    subprocess.run([*git, "add", "-f", str(places.local)], check=True)
+    assert names(places.found()) == ("", "a b")
+
+
+def test_the_users_own_servers_start_unasked(places: Places) -> None:
+    own = {"mcpServers": {"c": {"command": "c"}, "a": {"command": "mine"}}}
+    write(places.own, **own, projects={str(places.root): {"mcpServers": {"b": {"command": "x"}}}})
+    assert names(places.found()) == ("c a b", "a")
+    assert places.found().configs["b"] == ServerConfig(command="x")
+    write(places.local, enableAllProjectMcpServers=True)
+    assert places.found().configs["a"] == ServerConfig(command="a")
+    assert places.found().configs["b"] == ServerConfig(command="x")
+
+
+@pytest.mark.parametrize("content", ["[]", '{"projects": 1, "mcpServers": []}', "{}"])
+def test_a_file_without_servers_of_the_users_names_none(places: Places, content: str) -> None:
+    places.own.write_text(content)
+    assert names(places.found()) == ("", "a b")
+    assert places.found().problems == []
+
+
+def test_a_broken_file_of_the_users_is_one_problem(places: Places) -> None:
+    places.own.write_text("{")
+    assert [str(places.own) in problem for problem in places.found().problems] == [True]
+
+
+def test_the_users_file_lies_beside_the_default_directory(tmp_path: Path, project: Path) -> None:
+    store = Store(tmp_path / ".claude")
+    write(tmp_path / ".claude.json", mcpServers={"c": {"command": "c"}})
+    assert names(find_servers(store, load(store, project), {})) == ("c", "")
+
+
+def test_the_user_is_asked_once_and_the_answers_are_kept(places: Places) -> None:
+    asked: list[str] = []
+
+    async def ask(question: Question) -> Reply:
+        kind: Literal["allow", "deny"] = "allow" if question.call_id == "a" else "deny"
+        asked.append(f"{question.tool}: {question.input['description']}")
+        return Reply(kind)
+
+    write(places.local, model="opus")
+    settings = places.settings()
+    answered = asyncio.run(ask_for(places.found(), settings, ask))
+    assert asked == ["MCP server a: a", "MCP server b: b"]
+    assert names(answered) == ("a", "")
+    assert answered.problems == []
+    assert json.loads(places.local.read_text()) == {
+        "model": "opus",
+        "enabledMcpjsonServers": ["a"],
+        "disabledMcpjsonServers": ["b"],
+    }
+    assert names(places.found()) == ("a", "")
+
+
+def test_where_nobody_can_be_asked_a_line_names_those_that_wait(places: Places) -> None:
+    [problem] = asyncio.run(ask_for(places.found(), places.settings(), None)).problems
+    assert "a, b" in problem
+    assert not places.local.exists()
+
+
+def test_only_approved_servers_run(places: Places, api: ScriptedApi) -> None:
+    write(places.root / ".mcp.json", mcpServers={"shop": SHOP, "other": {"command": "no-such"}})
+    write(places.local, enabledMcpjsonServers=["shop"])
+
+    async def run() -> None:
+        chat = await open_chat(places.store, Options(cwd=places.root))
+        try:
+            assert "mcp__shop__add" in chat.parts.tools
+            assert chat.server_states == [
+                {"name": "shop", "status": "connected"},
+                {"name": "other", "status": "pending"},
+            ]
+            assert len(chat.notes) == 1
+        finally:
+            await chat.close()
+
+    asyncio.run(run())

@@ -1,0 +1,184 @@
+"""Read: text, images, PDF files and notebooks."""
+
+import base64
+import json
+import os
+from typing import Any
+
+import pytest
+
+from tool_calls import Calls
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def test_text_comes_with_line_numbers(calls: Calls) -> None:
+    path = calls.file("a.txt", "one\n\tzwei\n\ndrei")
+    outcome = calls.run("Read", file_path=str(path))
+    assert outcome.content == "     1→one\n     2→\tzwei\n     3→\n     4→drei"
+    assert outcome.data["file"] == {
+        "filePath": str(path),
+        "content": "one\n\tzwei\n\ndrei",
+        "numLines": 4,
+        "startLine": 1,
+        "totalLines": 4,
+    }
+
+
+def test_a_part_of_a_file_is_read_from_its_offset_on(calls: Calls) -> None:
+    calls.file("n.txt", "".join(f"{n}\n" for n in range(1, 11)))
+    text = calls.text("Read", file_path="n.txt", offset=4, limit=2)
+    assert text.startswith("     4→4\n     5→5\n\n")
+    assert "10 lines" in text
+    assert "offset 6" in text
+
+
+def test_more_than_two_thousand_lines_are_read_in_parts(calls: Calls) -> None:
+    calls.file("n.txt", "x\n" * 5_000)
+    outcome = calls.run("Read", file_path="n.txt")
+    assert outcome.data["file"]["numLines"] == 2_000
+    assert outcome.data["file"]["totalLines"] == 5_000
+
+
+def test_a_line_without_end_is_cut(calls: Calls) -> None:
+    calls.file("long.txt", "x" * 3_000_000 + "\nend\n")
+    text = calls.text("Read", file_path="long.txt")
+    assert len(text) < 3_000
+    assert text.endswith("     2→end")
+
+
+def test_lines_that_are_too_much_together_are_cut_and_that_is_told(calls: Calls) -> None:
+    calls.file("wide.txt", ("y" * 1_500 + "\n") * 500)
+    outcome = calls.run("Read", file_path="wide.txt")
+    assert len(outcome.content) < 120_000
+    assert outcome.data["file"]["truncatedByTokenCap"] is True
+    count = outcome.data["file"]["numLines"]
+    assert f"offset {count + 1}" in outcome.content
+
+
+def test_an_empty_file_and_an_offset_behind_the_end_are_told(calls: Calls) -> None:
+    calls.file("none.txt", "")
+    calls.file("few.txt", "a\nb\n")
+    assert calls.text("Read", file_path="none.txt") == "The file is empty."
+    assert "2 lines" in calls.text("Read", file_path="few.txt", offset=9)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"\xef\xbb\xbfgr\xc3\xbcn\r\nblau\r\n", "     1→grün\n     2→blau"),
+        ("grün\nblau".encode("utf-16"), "     1→grün\n     2→blau"),
+        (b"gr\xfcn", "     1→grün"),
+        ("page\x0cbreak\u2028line".encode(), "     1→page\x0cbreak\u2028line"),
+    ],
+)
+def test_text_of_other_encodings_is_read(calls: Calls, raw: bytes, text: str) -> None:
+    calls.file("t.txt", raw)
+    assert calls.text("Read", file_path="t.txt") == text
+
+
+def test_a_missing_file_is_told_with_names_that_are_near(calls: Calls) -> None:
+    calls.file("src/settings.py", "")
+    assert "src/settings.py?" in calls.refusal("Read", file_path="src/setings.py")
+    assert "no directory" in calls.refusal("Read", file_path="lib/x/settings.py")
+
+
+def test_what_is_no_file_is_refused(calls: Calls) -> None:
+    os.mkfifo(calls.root / "pipe")
+    calls.file("data.bin", b"ELF\0\1\2")
+    assert "is a directory" in calls.refusal("Read", file_path=".")
+    assert "neither" in calls.refusal("Read", file_path="pipe")
+    assert "neither" in calls.refusal("Read", file_path="/dev/zero")
+    assert "binary" in calls.refusal("Read", file_path="data.bin")
+
+
+def test_an_input_that_does_not_fit_is_refused(calls: Calls) -> None:
+    assert "file_path" in calls.refusal("Read")
+    assert "bogus" in calls.refusal("Read", file_path="a", bogus=1)
+
+
+def test_an_image_becomes_a_block_by_its_content_not_its_name(calls: Calls) -> None:
+    calls.file("dot.jpg", PIXEL)
+    outcome = calls.run("Read", file_path="dot.jpg")
+    data = base64.b64encode(PIXEL).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    assert outcome.content == [{"type": "image", "source": source}]
+    size = {"originalWidth": 1, "originalHeight": 1, "displayWidth": 1, "displayHeight": 1}
+    assert outcome.data["file"]["dimensions"] == size
+
+
+def test_an_image_that_the_api_would_refuse_is_refused(calls: Calls) -> None:
+    calls.file("big.png", PIXEL + bytes(5 << 20))
+    calls.file("wide.png", PIXEL[:16] + (9_000).to_bytes(4, "big") + PIXEL[20:])
+    calls.file("text.png", "not an image")
+    assert "too large" in calls.refusal("Read", file_path="big.png")
+    assert "9000 x 1 pixels" in calls.refusal("Read", file_path="wide.png")
+    assert "no PNG" in calls.refusal("Read", file_path="text.png")
+
+
+def test_a_pdf_becomes_a_document(calls: Calls) -> None:
+    calls.file("a.pdf", b"%PDF-1.4\n%%EOF\n")
+    calls.file("b.pdf", b"text")
+    outcome = calls.run("Read", file_path="a.pdf")
+    data = base64.b64encode(b"%PDF-1.4\n%%EOF\n").decode()
+    source = {"type": "base64", "media_type": "application/pdf", "data": data}
+    assert outcome.content == [{"type": "document", "source": source}]
+    assert outcome.data["type"] == "pdf"
+    assert "not a PDF" in calls.refusal("Read", file_path="b.pdf")
+    assert "1-5" in calls.refusal("Read", file_path="a.pdf", pages="first")
+
+
+def notebook(**output: Any) -> str:
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "markdown", "id": "m1", "source": ["# Title\n", "text"]},
+        {"cell_type": "code", "id": "c1", "source": "1 + 1", "outputs": [output]},
+    ]
+    return json.dumps({"cells": cells, "nbformat": 4})
+
+
+def test_a_notebook_is_read_as_cells_with_outputs(calls: Calls) -> None:
+    calls.file("n.ipynb", notebook(output_type="execute_result", data={"text/plain": ["2"]}))
+    outcome = calls.run("Read", file_path="n.ipynb")
+    text = (
+        "<cell id=m1 type=markdown>\n# Title\ntext\n</cell>\n"
+        "<cell id=c1>\n1 + 1\n</cell>\n<output>\n2\n</output>"
+    )
+    assert outcome.content == [{"type": "text", "text": text}]
+    assert [cell["cell_id"] for cell in outcome.data["file"]["cells"]] == ["m1", "c1"]
+
+
+def test_an_image_in_a_notebook_is_shown(calls: Calls) -> None:
+    image = base64.b64encode(PIXEL).decode() + "\n"
+    calls.file("n.ipynb", notebook(output_type="display_data", data={"image/png": image}))
+    blocks = calls.blocks("Read", file_path="n.ipynb")
+    assert [block["type"] for block in blocks] == ["text", "image"]
+
+
+def test_an_error_in_a_notebook_is_told(calls: Calls) -> None:
+    error = {"ename": "E", "evalue": "no", "traceback": ["line 1", "line 2"]}
+    calls.file("n.ipynb", notebook(output_type="error", **error))
+    [block] = calls.blocks("Read", file_path="n.ipynb")
+    assert "E: no\nline 1\nline 2" in block["text"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"cells": 1}'])
+def test_what_is_no_notebook_is_refused(calls: Calls, content: str) -> None:
+    calls.file("n.ipynb", content)
+    assert "no notebook" in calls.refusal("Read", file_path="n.ipynb")
+
+
+def test_pages_of_a_pdf_are_drawn(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a program in the place of pdftoppm, which may not be installed."""
+    calls.file("a.pdf", b"%PDF-1.4\n%%EOF\n")
+    monkeypatch.setenv("PATH", str(calls.root))
+    assert "not installed" in calls.refusal("Read", file_path="a.pdf", pages="2")
+    program = calls.file("pdftoppm", '#!/bin/sh\necho one > page-2.jpg; echo "$@" > page-3.jpg\n')
+    program.chmod(0o755)
+    outcome = calls.run("Read", file_path="a.pdf", pages="2-3")
+    assert isinstance(outcome.content, list)
+    drawn = [base64.b64decode(block["source"]["data"]) for block in outcome.content]
+    assert drawn == [b"one\n", f"-jpeg -r 100 -f 2 -l 3 {calls.root}/a.pdf page\n".encode()]
+    assert outcome.data["file"]["count"] == 2
+    assert "At most 20" in calls.refusal("Read", file_path="a.pdf", pages="1-50")
