@@ -1,0 +1,105 @@
+"""Commands of the user's own: Markdown files whose text becomes a prompt.
+
+Skills are such files too, in folders of their own; the model may call them as well.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.custom.frontmatter import is_set, names_of, split_head, text_of
+from turnlog.agent.custom.places import markdown_files, project_folders, read_text, user_folder
+from turnlog.agent.tool import Fields
+from turnlog.store.paths import Store
+
+SKILL = "SKILL.md"
+INHERIT = "inherit"
+
+
+class Command(Struct, frozen=True):
+    """A command, as its file defines it."""
+
+    name: str
+    description: str
+    body: str
+    path: Path
+    origin: str
+    """user or project, and the folder below `commands` if there is one: `project:frontend`."""
+    hint: str = ""
+    """What it takes, for whoever types it."""
+    arguments: tuple[str, ...] = ()
+    """Names for what it takes, in their order."""
+    allowed_tools: tuple[str, ...] = ()
+    """Rules that hold while it is carried out."""
+    model: str | None = None
+    is_skill: bool = False
+    for_user: bool = True
+    """Whether the user may type it."""
+    for_model: bool = True
+    """Whether the model may call it."""
+
+
+def load_commands(store: Store, cwd: Path) -> dict[str, Command]:
+    """All commands by name: skills before plain commands, and the user's before the project's.
+
+    A command in a folder is named with it, and without it too if no other has that name.
+    """
+    found: dict[str, Command] = {}
+    for command in _all(store, cwd):
+        found[command.name] = command
+    for command in list(found.values()):
+        found.setdefault(command.name.rpartition(":")[2], command)
+    return found
+
+
+def read_command(path: Path, name: str, origin: str) -> Command | None:
+    """The command that a file defines; None for one that cannot be read."""
+    text = read_text(path)
+    if text is None:
+        return None
+    fields, body = split_head(text)
+    model = text_of(fields.get("model"))
+    return Command(
+        name=name,
+        description=_description(fields, body),
+        body=body.strip(),
+        path=path,
+        origin=origin,
+        hint=text_of(fields.get("argument-hint")),
+        arguments=tuple(names_of(fields.get("arguments")) or ()),
+        allowed_tools=tuple(names_of(fields.get("allowed-tools")) or ()),
+        model=model if model and model != INHERIT else None,
+        is_skill=path.name == SKILL,
+        for_user="user-invocable" not in fields or is_set(fields["user-invocable"]),
+        for_model=not is_set(fields.get("disable-model-invocation")),
+    )
+
+
+def _all(store: Store, cwd: Path) -> Iterator[Command]:
+    """Every command, those that count more later."""
+    for kind, read in (("commands", _plain_commands), ("skills", _skills)):
+        for folder in project_folders(cwd, kind):
+            yield from read(folder, "project")
+        yield from read(user_folder(store, kind), "user")
+
+
+def _plain_commands(folder: Path, origin: str) -> Iterator[Command]:
+    for path in markdown_files(folder):
+        *spaces, name = path.relative_to(folder).with_suffix("").parts
+        command = read_command(path, ":".join([*spaces, name]), ":".join([origin, *spaces]))
+        if command:
+            yield command
+
+
+def _skills(folder: Path, origin: str) -> Iterator[Command]:
+    for path in sorted(folder.glob(f"*/{SKILL}")):
+        command = read_command(path, path.parent.name, origin)
+        if command:
+            yield command
+
+
+def _description(fields: Fields, body: str) -> str:
+    told = [text_of(fields.get("description")), text_of(fields.get("when_to_use"))]
+    first = body.strip().partition("\n\n")[0].lstrip("# ").replace("\n", " ")
+    return " ".join(filter(None, told if told[0] else [first, told[1]]))

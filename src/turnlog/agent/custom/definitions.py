@@ -1,0 +1,109 @@
+"""Agents that a call may start: the built-in ones, and those that Markdown files define."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.custom.frontmatter import names_of, number_of, split_head, text_of
+from turnlog.agent.custom.places import markdown_files, project_folders, read_text, user_folder
+from turnlog.store.paths import Store
+
+INHERIT = "inherit"
+CALLS = ("Task", "Agent")
+"""The tool that starts agents has had two names."""
+
+
+class AgentDefinition(Struct, frozen=True):
+    """What an agent is for, and what it may do."""
+
+    name: str
+    description: str
+    """When to start it: what the model is told."""
+    prompt: str
+    tools: tuple[str, ...] | None = None
+    """What it may use; None for all that there is."""
+    disallowed_tools: tuple[str, ...] = ()
+    model: str | None = None
+    """None for the model of the conversation that starts it."""
+    permission_mode: str | None = None
+    max_turns: int | None = None
+    skills: tuple[str, ...] = ()
+    """Skills whose text it is given at its start."""
+    path: Path | None = None
+    """None for one that is built in."""
+    loads_memory: bool = True
+    """Whether it is shown the memory files."""
+
+    def may_use(self, tool: str) -> bool:
+        """Whether a tool is among those that it may use."""
+        if any(_names(entry, tool) for entry in self.disallowed_tools):
+            return False
+        return self.tools is None or any(_names(entry, tool) for entry in self.tools)
+
+
+BUILT_IN = (
+    AgentDefinition(
+        "general-purpose",
+        "For tasks of several steps that take both finding out and changing things, or whose"
+        " course is not clear beforehand.",
+        "You carry out one task for another agent. Do what it asks, all of it and nothing else."
+        " Search widely where you do not know the place, and look at what you find. Change or"
+        " add files only where the task needs it. When you are done, report in a few sentences"
+        " what you did and found, with absolute paths: your last message is all that the other"
+        " agent gets to see.",
+    ),
+    AgentDefinition(
+        "Explore",
+        "For finding things in the files of a project without changing any: by name, by content,"
+        " or by what they do. Say how thorough it should be: quick, medium or very thorough.",
+        "You find things in a project for another agent, and change nothing: no files are made,"
+        " edited, moved or removed, also not through the shell. Search by name and by content,"
+        " several searches at once where you can, and read what looks right. As thorough as you"
+        " were asked to be, no more. Report what you found with absolute paths and line numbers,"
+        " and what you did not find: your last message is all that the other agent gets to see.",
+        disallowed_tools=("Write", "Edit", "NotebookEdit", *CALLS),
+        loads_memory=False,
+    ),
+)
+
+
+def load_agents(store: Store, cwd: Path) -> dict[str, AgentDefinition]:
+    """All agents by name: of one name the nearest counts, the project before the user."""
+    found = {each.name: each for each in BUILT_IN}
+    for folder in (user_folder(store, "agents"), *project_folders(cwd, "agents")):
+        for path in markdown_files(folder):
+            definition = read_agent(path)
+            if definition:
+                found[definition.name] = definition
+    return found
+
+
+def read_agent(path: Path) -> AgentDefinition | None:
+    """The agent that a file defines; None for a file without a name or a description."""
+    fields, body = split_head(read_text(path) or "")
+    name, description = text_of(fields.get("name")), text_of(fields.get("description"))
+    if not name or not description or name.startswith("-") or ":" in name:
+        return None
+    tools = names_of(fields.get("tools"))
+    model = text_of(fields.get("model"))
+    return AgentDefinition(
+        name=name,
+        description=description,
+        prompt=body.strip(),
+        tools=None if tools is None else tuple(tools),
+        disallowed_tools=tuple(names_of(fields.get("disallowedTools")) or ()),
+        model=model if model and model != INHERIT else None,
+        permission_mode=text_of(fields.get("permissionMode")) or None,
+        max_turns=number_of(fields.get("maxTurns")),
+        skills=tuple(names_of(fields.get("skills")) or ()),
+        path=path,
+    )
+
+
+def _names(entry: str, tool: str) -> bool:
+    """Whether an entry of a list names a tool: what stands in brackets does not count."""
+    entry = entry.partition("(")[0]
+    if entry in ("*", tool) or (entry in CALLS and tool in CALLS):
+        return True
+    server = entry.removesuffix("*").removesuffix("__")
+    return entry.startswith("mcp__") and tool.startswith(f"{server}__")

@@ -1,0 +1,213 @@
+"""What hooks answer: exit codes and JSON, read as documented; several answers become one.
+
+Pure: a run goes in, an outcome comes out.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field
+
+from turnlog.agent.hooks.events import EVENTS
+from turnlog.agent.hooks.runs import HookRun
+from turnlog.agent.tool import Fields
+from turnlog.format.fields import CamelView, given
+
+Decision = Literal["allow", "deny", "ask"]
+STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
+"""Of several decisions the first of these holds."""
+DECISIONS: dict[str, Decision] = {
+    "allow": "allow",
+    "approve": "allow",
+    "deny": "deny",
+    "block": "deny",
+    "ask": "ask",
+    "defer": "ask",
+}
+"""What a hook may say of a call. Nothing can be put off here, so the user is asked."""
+
+
+class HookOutcome(Struct, frozen=True):
+    """What the hooks of one event say together."""
+
+    block: bool = False
+    reason: str = ""
+    """Why it is blocked, denied or to be asked."""
+    context: list[str] = []
+    """Texts that the model is to be told."""
+    decision: Decision | None = None
+    updated_input: Fields | None = None
+    updated_output: Any = UNSET
+    """What takes the place of a call's result, as its tool would give it."""
+    stop: bool = False
+    """Whether everything is to end here."""
+    stop_reason: str = ""
+    system_message: str | None = None
+    """What the user is to be told."""
+    errors: list[str] = []
+    """Hooks that failed without blocking anything; the user is told."""
+    runs: list[HookRun] = []
+
+
+class _PermissionAnswer(CamelView):
+    behavior: Literal["allow", "deny"] | UnsetType = UNSET
+    updated_input: dict[str, Any] | None | UnsetType = UNSET
+    message: str | None | UnsetType = UNSET
+    interrupt: bool | None | UnsetType = UNSET
+
+
+class _Specific(CamelView):
+    """The part of an answer that depends on the event."""
+
+    hook_event_name: str | None | UnsetType = UNSET
+    permission_decision: Literal["allow", "deny", "ask", "defer"] | None | UnsetType = UNSET
+    permission_decision_reason: str | None | UnsetType = UNSET
+    updated_input: dict[str, Any] | None | UnsetType = UNSET
+    updated_tool_output: Any = UNSET
+    additional_context: str | None | UnsetType = UNSET
+    decision: _PermissionAnswer | None | UnsetType = UNSET
+
+
+class _Answer(CamelView):
+    """What a hook prints as JSON."""
+
+    go_on: bool | None | UnsetType = field(default=UNSET, name="continue")
+    stop_reason: str | None | UnsetType = UNSET
+    suppress_output: bool | None | UnsetType = UNSET
+    system_message: str | None | UnsetType = UNSET
+    decision: Literal["approve", "block"] | None | UnsetType = UNSET
+    reason: str | None | UnsetType = UNSET
+    hook_specific_output: _Specific | None | UnsetType = UNSET
+
+
+def read_answer(run: HookRun) -> HookOutcome:
+    """What one hook says."""
+    if run.exit_code is None:
+        told = f"{run.name} hook took longer than {run.timeout:g} s, so it counts for nothing: "
+        return HookOutcome(errors=[told + run.command], runs=[run])
+    answer, problem = _parse(run)
+    if run.exit_code == 2:
+        return _blocked(run, answer or _Answer())
+    if problem:
+        return HookOutcome(errors=[_failure(run, problem)], runs=[run])
+    if answer:
+        return _outcome(run, answer)
+    if run.exit_code:
+        first = run.stderr.strip().partition("\n")[0]
+        return HookOutcome(errors=[_failure(run, first)], runs=[run])
+    text = run.stdout.strip()
+    is_context = text and EVENTS[run.event].plain_text_is_context
+    return HookOutcome(context=[text] if is_context else [], runs=[run])
+
+
+def merge_outcomes(outcomes: Sequence[HookOutcome]) -> HookOutcome:
+    """What several hooks say together: the strictest decision, and all that is to be told."""
+    made = {each.decision for each in outcomes}
+    decision: Decision | None = next((each for each in STRICTEST if each in made), None)
+    block = any(each.block for each in outcomes)
+    counted = [each for each in outcomes if each.block == block and each.decision == decision]
+    inputs = [each.updated_input for each in outcomes if each.updated_input is not None]
+    outputs = [each.updated_output for each in outcomes if each.updated_output is not UNSET]
+    messages = [each.system_message for each in outcomes if each.system_message]
+    return HookOutcome(
+        block=block,
+        reason=_joined(each.reason for each in counted),
+        context=[text for each in outcomes for text in each.context],
+        decision=decision,
+        updated_input=inputs[-1] if inputs else None,
+        updated_output=outputs[-1] if outputs else UNSET,
+        stop=any(each.stop for each in outcomes),
+        stop_reason=_joined(each.stop_reason for each in outcomes),
+        system_message="\n".join(messages) or None,
+        errors=[error for each in outcomes for error in each.errors],
+        runs=[run for each in outcomes for run in each.runs],
+    )
+
+
+def _parse(run: HookRun) -> tuple[_Answer | None, str]:
+    """The JSON that a hook printed, if it did; and what is wrong with it."""
+    text = run.stdout.strip()
+    if not text.startswith("{"):
+        return None, ""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None, ""
+    try:
+        return msgspec.convert(value, _Answer), ""
+    except msgspec.ValidationError as error:
+        return None, f"its answer does not fit: {error}"
+
+
+def _blocked(run: HookRun, answer: _Answer) -> HookOutcome:
+    """Exit code 2 blocks what can be blocked, whatever the JSON says besides."""
+    outcome = _outcome(run, answer)
+    if run.event == "PermissionRequest":
+        return outcome
+    if not EVENTS[run.event].can_block:
+        return msgspec.structs.replace(outcome, errors=[_failure(run, run.stderr.strip())])
+    reason = outcome.reason if outcome.block else run.stderr.strip()
+    decision = "deny" if run.event == "PreToolUse" else outcome.decision
+    return msgspec.structs.replace(outcome, block=True, reason=reason, decision=decision)
+
+
+def _outcome(run: HookRun, answer: _Answer) -> HookOutcome:
+    rules = EVENTS[run.event]
+    specific = given(answer.hook_specific_output) or _Specific()
+    named = given(specific.hook_event_name)
+    if named and named != run.event:
+        specific = _Specific()
+    context = (given(specific.additional_context) or "").strip()
+    stops = answer.go_on is False and not rules.is_mute
+    outcome = HookOutcome(
+        block=rules.can_block and answer.decision == "block",
+        reason=given(answer.reason) or "",
+        context=[context] if context else [],
+        updated_output=specific.updated_tool_output,
+        stop=stops,
+        stop_reason=(given(answer.stop_reason) or "") if stops else "",
+        system_message=None if rules.is_mute else given(answer.system_message),
+        runs=[run],
+    )
+    if run.event == "PreToolUse":
+        return _about_call(outcome, answer, specific)
+    if run.event == "PermissionRequest":
+        return _about_permission(outcome, given(specific.decision))
+    return outcome
+
+
+def _about_call(outcome: HookOutcome, answer: _Answer, specific: _Specific) -> HookOutcome:
+    said = given(specific.permission_decision) or given(answer.decision)
+    decision = DECISIONS[said] if said else None
+    return msgspec.structs.replace(
+        outcome,
+        block=decision == "deny",
+        decision=decision,
+        reason=given(specific.permission_decision_reason) or outcome.reason,
+        updated_input=given(specific.updated_input),
+    )
+
+
+def _about_permission(outcome: HookOutcome, answer: _PermissionAnswer | None) -> HookOutcome:
+    behavior = given(answer.behavior) if answer else None
+    if answer is None or behavior is None:
+        return outcome
+    denied = behavior == "deny"
+    return msgspec.structs.replace(
+        outcome,
+        block=denied,
+        decision=behavior,
+        reason=(given(answer.message) or "") if denied else "",
+        updated_input=None if denied else given(answer.updated_input),
+        stop=outcome.stop or (denied and bool(given(answer.interrupt))),
+    )
+
+
+def _failure(run: HookRun, why: str) -> str:
+    code = "" if run.exit_code in (0, 2) else f" (exit code {run.exit_code})"
+    return f"{run.name} hook error{code}: {why or run.command}"
+
+
+def _joined(texts: Any) -> str:
+    return "\n".join(filter(None, texts))
