@@ -715,6 +715,12 @@ def test_of_lines_with_parents_but_without_uuids_only_the_last_is_sent(opened: O
     assert tell(whole.context()) == TOLD[3:]
 
 
+def test_a_call_without_an_id_does_no_harm(opened: Opened) -> None:
+    answer = omit(result_block("A"), "tool_use_id")
+    whole = opened(user("q1"), assistant(omit(call("Bash"), "id")), user([answer]))
+    assert [message["role"] for message in whole.context()][:2] == ["user", "assistant"]
+
+
 def test_half_of_a_surrogate_pair_is_marked_as_lost(opened: Opened) -> None:
     whole = opened(user("aHALFb"), assistant(text("a1")))
     whole.path.write_bytes(whole.path.read_bytes().replace(b"HALF", b"\\ud800"))

@@ -1,6 +1,5 @@
 """What the commands that change sessions have in common."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -9,13 +8,14 @@ from typing import Any
 
 import click
 
-from turnlog.agent.model import DEFAULT_MODEL, summarise
+from turnlog.agent.model.summary import DEFAULT_MODEL, summarise
 from turnlog.cli.output import dim, plain, size
 from turnlog.edit.build import REPAIR, Prepared, Wanted
 from turnlog.edit.effect import Effect
 from turnlog.edit.journal import Journal, Record
 from turnlog.edit.transforms import Choice
 from turnlog.errors import UsageError
+from turnlog.store.paths import journal_folder
 
 OPTIONS = (
     click.option("--repair", is_flag=True, help="Mend what `turnlog check` finds, first of all."),
@@ -85,9 +85,7 @@ def exhaust(lines: Iterable[bytes]) -> None:
 
 def open_journal() -> Journal:
     """The journal of all changes, in turnlog's own folder."""
-    home = os.environ.get("TURNLOG_HOME")
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Journal((Path(home) if home else Path(data) / "turnlog") / "journal")
+    return Journal(journal_folder())
 
 
 def print_undo(record: Record | None) -> None:

@@ -12,6 +12,7 @@ from turnlog.errors import Ambiguous, TurnlogError, Unresumable
 from turnlog.store.paths import Store, open_store
 
 COMMANDS = (
+    "chat",
     "ls",
     "search",
     "show",
@@ -39,6 +40,7 @@ COMMANDS = (
     "check",
     "trace",
     "hook",
+    "replay",
     "entries",
     "raw",
     "inspect",

@@ -7,7 +7,7 @@ Left out is what the client makes anew each time: reminders of attachments, and 
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,12 +35,15 @@ def context_at(log: Log, leaf: int | None = None) -> list[Fields]:
     return messages_of(log.values(since_compaction(tree, leaf)))
 
 
-def messages_of(values: Iterable[Fields]) -> list[Fields]:
-    """The messages that a run of decoded lines makes."""
+def messages_of(values: Iterable[Fields], is_open: bool = False) -> list[Fields]:
+    """The messages that a run of decoded lines makes.
+
+    An end that nothing answers is completed, unless it is open: about to be answered.
+    """
     drafts = draft_messages(values)
     drop_unanswered(drafts)
     drafts = [draft for draft in drafts if not _says_nothing(draft)]
-    drafts = complete_end(drafts)
+    drafts = drafts if is_open else complete_end(drafts)
     drafts = [draft for draft in drafts if not draft.is_error]
     drafts = pair_results(merge_users(drafts))
     return [{"role": draft.role, "content": sound_text(draft.blocks)} for draft in drafts]
@@ -68,17 +71,40 @@ def drop_unanswered(drafts: list[Draft]) -> None:
 def complete_end(drafts: list[Draft]) -> list[Draft]:
     """Answer what the conversation ends with, if nothing does."""
     end = _end_of_talk(drafts)
-    if end == 0:
-        return drafts
-    last = _unfinished(drafts)
-    answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
-    calls = [block["id"] for block in last.of_type(USE)] if last else []
-    results = [_failed(call, INTERRUPTED_CALL) for call in calls if call not in answered]
+    missing = _missing_end(drafts)
+    results = [_failed(call, INTERRUPTED_CALL) for call in missing.calls]
     added = [Draft("user", results)] if results else []
-    is_open = drafts[end - 1].role == "user" and not drafts[end - 1].ends_turn
-    if is_open or added:
+    if missing.is_open:
         added.append(Draft("assistant", [text_block(NO_RESPONSE)]))
     return drafts[:end] + added + drafts[end:]
+
+
+class MissingEnd(NamedTuple):
+    """What a conversation that broke off lacks."""
+
+    calls: list[str]
+    """The calls without a result."""
+    is_open: bool
+    """Whether nothing answers what was said last."""
+
+
+def missing_end(values: Iterable[Fields]) -> MissingEnd:
+    """What a run of decoded lines lacks at its end."""
+    drafts = draft_messages(values)
+    drop_unanswered(drafts)
+    return _missing_end([draft for draft in drafts if not _says_nothing(draft)])
+
+
+def _missing_end(drafts: list[Draft]) -> MissingEnd:
+    end = _end_of_talk(drafts)
+    if end == 0:
+        return MissingEnd([], is_open=False)
+    last = _unfinished(drafts)
+    answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
+    calls = [_id_of(block) for block in last.of_type(USE)] if last else []
+    calls = [call for call in calls if call not in answered]
+    is_asked = drafts[end - 1].role == "user" and not drafts[end - 1].ends_turn
+    return MissingEnd(calls, bool(calls) or is_asked)
 
 
 def merge_users(drafts: list[Draft]) -> list[Draft]:
@@ -109,8 +135,8 @@ def pair_results(drafts: list[Draft]) -> list[Draft]:
             paired.append(Draft("user", _results_for([], waiting)))
         waiting = []
         if draft.role == "assistant":
-            waiting = [block["id"] for block in draft.of_type(USE) if block["id"] not in seen]
-            kept = [b for b in draft.blocks if b.get("type") != USE or b["id"] in waiting]
+            waiting = [name for name in map(_id_of, draft.of_type(USE)) if name not in seen]
+            kept = [b for b in draft.blocks if b.get("type") != USE or _id_of(b) in waiting]
             empty = text_block(INTERRUPTED_USE if draft.blocks else NO_CONTENT)
             draft.blocks = kept or [empty | {"citations": []}]
             seen.update(waiting)
@@ -164,6 +190,11 @@ def _results_for(blocks: list[Fields], calls: list[str]) -> list[Fields]:
             missing.remove(block["tool_use_id"])
         kept.append(block)
     return [_failed(call, MISSING_RESULT) for call in missing] + kept
+
+
+def _id_of(call: Fields) -> str:
+    """The id of a call; some exporters leave it out."""
+    return str(call.get("id") or "")
 
 
 def _failed(call: str, text: str) -> Fields:

@@ -17,9 +17,8 @@ from turnlog.edit.repair_case import (
     set_fields,
     take_blocks,
 )
-from turnlog.edit.transforms import stamp_of
 from turnlog.format.fields import is_object
-from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.timestamps import parse_timestamp, stamp_of
 
 SHARED = (
     "isSidechain",

@@ -11,10 +11,11 @@ from turnlog.conversation.turns import Turn
 from turnlog.edit.digest import EXTRACT, MATERIAL, Scale, tell_turns
 from turnlog.edit.facts import both_ends, one_line
 from turnlog.edit.plan import Fields
-from turnlog.edit.transforms import Choice, stamp_of
+from turnlog.edit.transforms import Choice
 from turnlog.format.entries import User
 from turnlog.format.fields import given
 from turnlog.format.state import Summary
+from turnlog.format.timestamps import stamp_of
 
 HEAD = (
     f"{SUMMARY_START} that was compressed. The summary below covers the earlier portion of the "

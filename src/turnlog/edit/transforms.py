@@ -15,7 +15,7 @@ from turnlog.conversation.session import Session
 from turnlog.conversation.tree import can_be_tip
 from turnlog.edit.plan import Fields, Plan, main_nodes, replaced_nodes
 from turnlog.format.fields import is_array, is_object
-from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.timestamps import parse_timestamp, stamp_of
 
 USE, RESULT = "tool_use", "tool_result"
 THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -165,11 +165,6 @@ def rising(
             moment = clock + timedelta(milliseconds=1)
         clock = moment or clock
         yield node, stamp_of(moment) if moment else None
-
-
-def stamp_of(moment: datetime) -> str:
-    """A time as the client writes it."""
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def take_calls(plan: Plan, nodes: Iterable[ChainNode], calls: set[str]) -> None:

@@ -14,3 +14,12 @@ def parse_timestamp(text: str | None) -> datetime | None:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def stamp_of(moment: datetime) -> str:
+    """A moment in UTC as the client writes it.
+
+    >>> stamp_of(datetime(2026, 11, 15, 6, 26, tzinfo=UTC))
+    '2026-11-15T06:26:00.000Z'
+    """
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

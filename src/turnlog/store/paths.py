@@ -58,6 +58,12 @@ class Store:
     def settings(self) -> Path:
         return self.root / "settings.json"
 
+    def client_state(self, environment: Mapping[str, str] = os.environ) -> Path:
+        """What the client remembers of itself and of projects: beside its directory, or in it if a
+        variable names that (observed: 2.1.325)."""
+        folder = self.root if environment.get("CLAUDE_CONFIG_DIR") else self.root.parent
+        return folder / ".claude.json"
+
     def project_of(self, cwd: str) -> Path:
         """The folder that holds the sessions of a working directory."""
         return self.projects / folder_name(cwd)
@@ -81,9 +87,25 @@ def archive_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where the archive of the user lies: `TURNLOG_ARCHIVE`, else among turnlog's own data."""
     if named := environment.get("TURNLOG_ARCHIVE"):
         return Path(named).absolute()
-    home = environment.get("TURNLOG_HOME")
+    return _own_folder(environment) / "archive"
+
+
+def journal_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where the journal of changes lies, among turnlog's own data."""
+    return _own_folder(environment) / "journal"
+
+
+def trust_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """Which directories the user trusts, among turnlog's own data."""
+    return _own_folder(environment) / "trusted.json"
+
+
+def _own_folder(environment: Mapping[str, str]) -> Path:
+    """Where turnlog keeps data of its own: `TURNLOG_HOME`, else in the user's data directory."""
+    if home := environment.get("TURNLOG_HOME"):
+        return Path(home)
     data = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return (Path(home) if home else Path(data) / "turnlog") / "archive"
+    return Path(data) / "turnlog"
 
 
 def is_session_name(name: str) -> bool:

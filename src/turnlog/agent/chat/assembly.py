@@ -1,0 +1,132 @@
+"""The parts of a chat, put together from settings, files and what the user asked for."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.chat.consent import Consent
+from turnlog.agent.custom.memory import Memory, MemoryFiles
+from turnlog.agent.files.file_history import FileHistory
+from turnlog.agent.hooks.env import fresh_env_file
+from turnlog.agent.hooks.hooks import Hooks, SessionFacts
+from turnlog.agent.hooks.rules import rule_filter
+from turnlog.agent.model.streaming import Model
+from turnlog.agent.permissions import Mode, is_readable
+from turnlog.agent.sandbox import in_sandbox
+from turnlog.agent.session.lines import Facts
+from turnlog.agent.session.names import branch_of, new_slug
+from turnlog.agent.session.recorder import Recorder
+from turnlog.agent.session.resume import Resumed, go_on
+from turnlog.agent.settings import Settings
+from turnlog.agent.tool import Fields, Tool
+from turnlog.agent.turn.answering import ask_aside
+from turnlog.agent.turn.models import choose
+from turnlog.agent.turn.parts import LONG_MARK, RUNNING, Limits, Parts
+from turnlog.agent.turn.system_prompt import ROLE, memory_prompt, surroundings
+from turnlog.agent.workspace import Workspace
+from turnlog.store.paths import Store, sidecar_folder
+
+INTERACTIVE, PRINTED = "cli", "sdk-cli"
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What the user asks for."""
+
+    cwd: Path
+    entrypoint: str = INTERACTIVE
+    start: str = "startup"
+    """What a new session starts with, as hooks are told: startup or clear."""
+    resume: Path | None = None
+    """The session to go on with."""
+    is_fork: bool = False
+    """Whether a resumed session is left alone, and a copy of it gone on with."""
+    session_id: str | None = None
+    model: str | None = None
+    mode: Mode | None = None
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    directories: tuple[Path, ...] = ()
+    system_prompt: str | None = None
+    more_system_prompt: str | None = None
+    allows_private_pages: bool = False
+    """Whether pages of private networks, and of this machine, may be fetched."""
+    limits: Limits = Limits()
+
+
+def assemble(
+    store: Store, options: Options, settings: Settings, path: Path, resumed: Resumed
+) -> Parts:
+    """The parts of a chat whose session is in a file; its tools are still to be put in."""
+    cwd = options.cwd
+    mode = settings.mode(options.mode or resumed.mode)
+    choice = choose(options.model or resumed.model or settings.model, os.environ)
+    recorder = _recorder(options, path, resumed)
+    history = FileHistory(store, recorder, cwd)
+    places = [*settings.directories[1:], *options.directories]
+    workspace = Workspace(cwd, sidecar_folder(path), cwd, places)
+    workspace.before_change = history.before_change
+    workspace.pages.allows_private = options.allows_private_pages
+    workspace.sandbox = partial(_confined, settings, workspace)
+    consent = Consent(settings, mode, options.allow, options.deny)
+    workspace.may_read = lambda place: is_readable(place, consent.policy(workspace))
+    told = SessionFacts(path.stem, path, cwd, cwd, mode.value, entrypoint=options.entrypoint)
+    told.env_file = fresh_env_file(store, path.stem)
+    files = MemoryFiles(cwd, store.root)
+    memory = memory_prompt(_approved(files.at_start()))
+    tools: dict[str, Tool] = {}
+    parts = Parts(
+        choice=choice,
+        model=Model(),
+        recorder=recorder,
+        tools=tools,
+        workspace=workspace,
+        hooks=Hooks(settings.hooks, told, rule_filter(tools, workspace)),
+        rules=consent,
+        ask=None,
+        system=_system(options, [surroundings(cwd, choice.model, places), *memory]),
+        memory=memory,
+        recall=lambda place: memory_prompt(_approved(files.for_file(place))),
+        limits=options.limits,
+        backups=history,
+    )
+    workspace.ask = partial(_ask_aside, parts)
+    return parts
+
+
+def _recorder(options: Options, path: Path, resumed: Resumed) -> Recorder:
+    cwd, slug = options.cwd, resumed.slug or new_slug()
+    recorder = Recorder(path, Facts(path.stem, str(cwd), branch_of(cwd), slug, options.entrypoint))
+    go_on(recorder, resumed)
+    return recorder
+
+
+def _approved(memories: list[Memory]) -> list[Memory]:
+    return [memory for memory in memories if not memory.needs_approval]
+
+
+def _confined(settings: Settings, workspace: Workspace, argv: Sequence[str]) -> Sequence[str]:
+    folders = [workspace.root, *workspace.directories]
+    return in_sandbox(argv, settings.sandbox, folders, Path(tempfile.gettempdir()))
+
+
+def _system(options: Options, parts: list[str]) -> list[str]:
+    more = [options.more_system_prompt] if options.more_system_prompt else []
+    return [options.system_prompt or ROLE, *parts, *more]
+
+
+async def _ask_aside(parts: Parts, question: str, tools: list[Fields]) -> list[Fields]:
+    """Ask the model something that is no part of the conversation, for a tool."""
+    running = RUNNING.get()
+    content = [{"type": "text", "text": question}]
+    request: Fields = {
+        "model": parts.choice.model.removesuffix(LONG_MARK),
+        "max_tokens": parts.choice.max_tokens,
+        "messages": [{"role": "user", "content": content}],
+    }
+    answer = await ask_aside(parts, request | ({"tools": tools} if tools else {}), running.emit)
+    running.spent.add_aside(answer)
+    return answer.blocks

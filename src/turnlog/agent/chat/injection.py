@@ -1,0 +1,19 @@
+"""Shell commands in the text of a command: run only where a rule allows them, never asked about."""
+
+from turnlog.agent.access import Runs
+from turnlog.agent.permissions import Kind
+from turnlog.agent.tool import ToolError
+from turnlog.agent.tools.bash import BASH
+from turnlog.agent.turn.parts import Rules
+from turnlog.agent.workspace import Workspace
+
+
+async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
+    """What a shell command prints; one that is not allowed, or fails, is a `ToolError`."""
+    verdict = rules.decide("Bash", [Runs(text)], workspace)
+    if verdict.kind is not Kind.ALLOW:
+        raise ToolError(f"`{text}` may not run: {verdict.reason}; see allowed-tools")
+    outcome = await BASH.run(BASH.read({"command": text}), workspace, lambda printed: None)
+    if outcome.is_error:
+        raise ToolError(f"`{text}` failed: {outcome.content}")
+    return str(outcome.content)

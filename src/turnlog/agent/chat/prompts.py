@@ -1,0 +1,89 @@
+"""What the user types, as prompts: commands are expanded, and mentioned files go along."""
+
+import os
+import re
+from collections.abc import Mapping
+from functools import partial
+
+from turnlog.agent.chat.injection import run_injected
+from turnlog.agent.chat.mentions import mention_blocks
+from turnlog.agent.custom.commands import Command
+from turnlog.agent.custom.expansion import Place, expand, rules_of
+from turnlog.agent.custom.skills import for_model, skill_text, skill_tool
+from turnlog.agent.loop import Loop
+from turnlog.agent.tool import Tool
+from turnlog.agent.turn.models import choose
+from turnlog.agent.turn.moments import Prompt
+
+TYPED = re.compile(r"/([\w.:-]+)(?:\s+(.*))?", re.DOTALL)
+RECORDED = (
+    "<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"
+    "<command-args>{arguments}</command-args>"
+)
+"""How every client writes down that a command was typed."""
+
+
+class Prompts:
+    """Reads what is typed in a conversation."""
+
+    def __init__(self, loop: Loop, commands: Mapping[str, Command]) -> None:
+        self.commands = commands
+        self._loop = loop
+        self._usual = self._lent = loop.parts.choice
+        """The model that the user chose, and the one that a command wants for its turn."""
+
+    def find(self, text: str) -> tuple[Command, str] | None:
+        """The command that a text names, with its arguments, if the user may type it."""
+        found = TYPED.fullmatch(text.strip())
+        command = self.commands.get(found[1]) if found else None
+        return (command, found[2] or "") if found and command and command.for_user else None
+
+    async def read(self, text: str) -> Prompt:
+        """What the loop is to be given; the text of a command follows as what the model is told.
+
+        A shell command in it that may not run, or fails, is a `ToolError`.
+        """
+        self._begin_turn()
+        found = self.find(text)
+        if not found:
+            await self._tell_files(text)
+            return text
+        command, arguments = found
+        body = await self.take_up(command, arguments)
+        if command.model:
+            self._lend(command.model)
+        self._loop.told.append(skill_text(command, body))
+        await self._tell_files(body)
+        return RECORDED.format(name=command.name, arguments=arguments)
+
+    async def take_up(self, command: Command, arguments: str) -> str:
+        """The text of a command, whose rules hold from here to the end of the turn."""
+        parts = self._loop.parts
+        run = partial(run_injected, workspace=parts.workspace, rules=parts.rules)
+        place = Place(parts.recorder.facts.session_id, parts.workspace.root, run)
+        parts.rules.for_turn += rules_of(command, place)
+        return await expand(command, arguments, place)
+
+    def tool(self) -> Tool | None:
+        """The tool by which the model takes up commands itself, if there are any for it."""
+        known = for_model(self.commands)
+        return skill_tool(known, self.take_up) if known else None
+
+    async def _tell_files(self, text: str) -> None:
+        """Let the model see the files that a text mentions."""
+        parts = self._loop.parts
+        blocks = await mention_blocks(text, parts.workspace, parts.rules)
+        if blocks:
+            self._loop.told.append(blocks)
+
+    def _begin_turn(self) -> None:
+        """What a command brought ends with its turn."""
+        parts = self._loop.parts
+        parts.rules.for_turn = ()
+        if parts.choice is self._lent:
+            parts.choice = self._usual
+
+    def _lend(self, model: str) -> None:
+        parts = self._loop.parts
+        self._usual = parts.choice
+        parts.choice = self._lent = choose(model, os.environ)

@@ -1,0 +1,116 @@
+"""A message of the model as it grows: events of a stream in, finished blocks out."""
+
+import json
+from time import monotonic
+from typing import Any
+
+from turnlog.agent.tool import Fields
+from turnlog.format.fields import is_object
+
+ADDED = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+}
+"""Which part of a block an event adds to."""
+
+
+class Answer:
+    """What has come in so far."""
+
+    def __init__(self, request_id: str | None = None) -> None:
+        self.request_id = request_id
+        self._asked = monotonic()
+        self.seconds = 0.0
+        """How long it took."""
+        self.message: Fields = {}
+        """The message but for its content, as the API has it."""
+        self.blocks: list[Fields] = []
+        """Those that are finished."""
+        self._open: Fields | None = None
+        self._written = ""
+        """The input of an open call, as JSON."""
+
+    @property
+    def id(self) -> str | None:
+        return self.message.get("id")
+
+    @property
+    def model(self) -> str:
+        return str(self.message.get("model") or "")
+
+    @property
+    def usage(self) -> Fields:
+        return self.message.get("usage") or {}
+
+    @property
+    def stop_reason(self) -> str | None:
+        return self.message.get("stop_reason")
+
+    @property
+    def calls(self) -> list[Fields]:
+        """The calls that the client is to carry out."""
+        return [block for block in self.blocks if block.get("type") == "tool_use"]
+
+    @property
+    def text(self) -> str:
+        """What the answer says."""
+        texts = [block["text"] for block in self.blocks if block.get("type") == "text"]
+        return "\n".join(texts).strip()
+
+    @property
+    def unfinished_text(self) -> str:
+        """What an open block says so far."""
+        is_text = self._open is not None and self._open.get("type") == "text"
+        return str((self._open or {}).get("text") or "") if is_text else ""
+
+    def take(self, event: Fields) -> Fields | None:
+        """Take an event in; gives the block that it finishes."""
+        match event.get("type"):
+            case "message_start":
+                message: Fields = event["message"]
+                self.message = {key: message[key] for key in message if key != "content"}
+            case "content_block_start":
+                self._open = dict(event["content_block"])
+                self._written = ""
+            case "content_block_delta" if self._open is not None:
+                self._grow(self._open, event["delta"])
+            case "content_block_stop" if self._open is not None:
+                return self._finish(self._open)
+            case "message_delta":
+                self._end(event)
+            case _:
+                pass
+        return None
+
+    def _grow(self, block: Fields, delta: Fields) -> None:
+        kind = str(delta.get("type"))
+        if kind == "citations_delta":
+            block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
+        elif kind == "input_json_delta":
+            self._written += delta.get("partial_json") or ""
+        elif name := ADDED.get(kind):
+            block[name] = (block.get(name) or "") + (delta.get(name) or "")
+
+    def _finish(self, block: Fields) -> Fields:
+        if self._written:
+            block["input"] = _read_input(self._written)
+        self._open = None
+        self.blocks.append(block)
+        return block
+
+    def _end(self, event: Fields) -> None:
+        given = {key: value for key, value in event["delta"].items() if value is not None}
+        counted: dict[str, Any] = event.get("usage") or {}
+        counts = {key: value for key, value in counted.items() if value is not None}
+        self.message |= given | {"usage": self.usage | counts}
+        self.seconds = monotonic() - self._asked
+
+
+def _read_input(text: str) -> Any:
+    """An answer that was cut for its length may end in the middle of an input."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if is_object(value) else {}

@@ -1,0 +1,181 @@
+"""Answers of the Messages API, piece by piece, through its official client.
+
+What may pass is a `Faltered`, so that it can be asked again; all else that goes wrong is a plain
+`ModelError`. The client itself never asks twice: each failure is a line of the session.
+"""
+
+import json
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from threading import Thread
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from turnlog.agent.model.summary import KEYS, refused
+from turnlog.agent.tool import Fields
+from turnlog.errors import ModelError
+
+if TYPE_CHECKING:
+    from anthropic import APIError, AsyncAnthropic
+    from anthropic.lib.bedrock import AsyncAnthropicBedrock
+    from anthropic.lib.vertex import AsyncAnthropicVertex
+
+    Client = AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicVertex
+
+HINTS = {
+    400: "another model with --model MODEL",
+    401: KEYS,
+    403: KEYS,
+    404: "another model with --model MODEL",
+    413: "/compact",
+}
+STATUS = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""What an error in the middle of an answer would have been at its start."""
+PASSING = (408, 409, 429)
+TOO_LONG = ("prompt is too long", "context window", "context length", "context size")
+
+
+class Faltered(ModelError):
+    """A failure that may have passed by the time of another try; `wait` is how long the API asks
+    to be left alone, in seconds."""
+
+    def __init__(self, error: ModelError, wait: float | None = None) -> None:
+        super().__init__(error.message, error.hint, error.status, error.request_id)
+        self.wait = wait
+
+
+@dataclass
+class Stream:
+    """An answer that is coming in."""
+
+    request_id: str | None
+    events: AsyncGenerator[Fields]
+
+
+class Model:
+    """The Messages API: asked for one answer at a time."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._environment = environment
+        self._client: Client | None = None
+
+    def prepare(self) -> None:
+        """Load the official client while other things are done: that takes a second or two."""
+        Thread(target=import_module, args=["anthropic"], daemon=True).start()
+
+    @asynccontextmanager
+    async def ask(self, request: Fields) -> AsyncGenerator[Stream]:
+        """Send a request; gives its answer as a stream of the API's own events."""
+        from anthropic import AnthropicError, APIError
+
+        self._client = self._client or _client(self._environment)
+        try:
+            opened = await self._client.messages.create(**request, stream=True)
+            async with opened as stream:
+                yield Stream(stream.response.headers.get("request-id"), _events(stream))
+        except APIError as error:
+            raise _failed(error, request["model"]) from error
+        except AnthropicError as error:
+            raise ModelError(str(error), KEYS) from error
+        except (json.JSONDecodeError, _Lost, *_transport_errors()) as error:
+            told = f"the answer broke off: {error or type(error).__name__}"
+            raise Faltered(ModelError(told, "again in a while")) from error
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        if self._client:
+            await self._client.close()
+            self._client = None
+
+
+def is_too_long(error: ModelError) -> bool:
+    """Whether the conversation does not fit the model."""
+    told = error.message.lower()
+    return error.status == 413 or (error.status == 400 and any(each in told for each in TOO_LONG))
+
+
+class _Lost(Exception):
+    """The connection ended before the answer did."""
+
+
+async def _events(stream: Any) -> AsyncGenerator[Fields]:
+    """The events as plain objects; an answer without its last one is not whole."""
+    is_whole = False
+    async for event in stream:
+        fields: Fields = event.to_dict(mode="json")
+        is_whole = fields.get("type") == "message_stop"
+        yield fields
+        if is_whole:
+            break
+    if not is_whole:
+        raise _Lost("the connection was closed")
+
+
+def _client(environment: Mapping[str, str]) -> "Client":
+    """The client for where the model runs: the API itself, or one that the environment names."""
+    from anthropic import AsyncAnthropic
+
+    if environment.get("CLAUDE_CODE_USE_BEDROCK"):
+        from anthropic.lib.bedrock import AsyncAnthropicBedrock
+
+        return AsyncAnthropicBedrock(max_retries=0)
+    if environment.get("CLAUDE_CODE_USE_VERTEX"):
+        from anthropic.lib.vertex import AsyncAnthropicVertex
+
+        project = environment.get("ANTHROPIC_VERTEX_PROJECT_ID", "")
+        region = environment.get("CLOUD_ML_REGION", "")
+        return AsyncAnthropicVertex(project_id=project, region=region, max_retries=0)
+    client = AsyncAnthropic(max_retries=0)
+    if not (client.api_key or client.auth_token or client.credentials):
+        raise ModelError("no key for the Messages API", KEYS)
+    return client
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    import httpx2
+
+    return (httpx2.HTTPError, httpx2.StreamError)
+
+
+def _failed(error: "APIError", model: str) -> ModelError:
+    from anthropic import APIStatusError
+
+    told = refused(error, model, HINTS)
+    if not isinstance(error, APIStatusError):
+        return Faltered(told)
+    status = error.status_code if error.status_code >= 400 else STATUS.get(str(error.type), 500)
+    told.status = status
+    advised = error.response.headers.get("x-should-retry")
+    passes = status in PASSING or status >= 500
+    if advised == "false" or (not passes and advised != "true"):
+        return told
+    return Faltered(told, _asked_wait(error.response.headers))
+
+
+def _asked_wait(headers: Mapping[str, str]) -> float | None:
+    """How long the API asks to be left alone, in seconds: a number of them, or a date."""
+    try:
+        if "retry-after-ms" in headers:
+            return float(headers["retry-after-ms"]) / 1000
+        if "retry-after" not in headers:
+            return None
+        named = headers["retry-after"]
+        if named.replace(".", "", 1).isdigit():
+            return float(named)
+        return max(0.0, parsedate_to_datetime(named).timestamp() - time())
+    except ValueError:
+        return None

@@ -1,0 +1,52 @@
+"""Names for sessions and sub-agents, and the branch that a folder is on."""
+
+import random
+import secrets
+from pathlib import Path
+
+MANNERS = (
+    "brisk calm candid careful cheerful clever crisp curious daring deft eager earnest fair gentle "
+    "glad hardy honest keen kind lively lucid merry mild neat nimble patient placid plucky polite "
+    "quick quiet ready robust sharp sincere smooth snug steady sunny swift tidy upbeat warm wise"
+).split()
+COLOURS = (
+    "amber ashen azure beige bronze coral cobalt copper cream crimson ebony emerald golden green "
+    "hazel indigo ivory jade khaki lemon lilac lime maroon mauve navy ochre olive opal pearl pink "
+    "plum ruby russet sandy scarlet sepia silver tan teal topaz umber violet white yellow"
+).split()
+SURNAMES = (
+    "abel allen babbage bell boole cantor cori curie darwin dijkstra euler fermi franklin galois "
+    "gauss germain goodall hamilton haskell hilbert hopper hypatia kepler knuth kovalevskaya "
+    "lamarr liskov lovelace mcclintock meitner mendel noether pascal perlman ramanujan ritchie "
+    "shannon sutherland thompson torvalds turing wilkes wing wirth yonath"
+).split()
+
+
+def new_slug() -> str:
+    """A nickname for a session: two adjectives and a surname."""
+    return "-".join(random.choice(words) for words in (MANNERS, COLOURS, SURNAMES))
+
+
+def new_agent_id() -> str:
+    """An id for a sub-agent, as clients since 2.1.101 make them."""
+    return "a" + secrets.token_hex(8)
+
+
+def branch_of(folder: Path) -> str:
+    """The git branch of a folder, read without git; HEAD where it is on none, "" without one."""
+    for place in (folder, *folder.parents):
+        head = _head_file(place / ".git")
+        if head is not None:
+            name = head.strip().removeprefix("ref: refs/heads/")
+            return "HEAD" if name == head.strip() else name
+    return ""
+
+
+def _head_file(git: Path) -> str | None:
+    """What HEAD holds; in a worktree, `.git` is a file that says where it lies."""
+    try:
+        if git.is_file():
+            git = git.parent / git.read_text("utf-8").strip().removeprefix("gitdir: ")
+        return (git / "HEAD").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None

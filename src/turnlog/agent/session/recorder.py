@@ -1,0 +1,222 @@
+"""Writes what happens into the session's file, as it happens.
+
+Lines are appended whole, in one write each time, to one straight chain with ever later timestamps:
+every client version reads such a file in the same way, whatever byte a crash leaves it at.
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from turnlog.agent.session import lines
+from turnlog.agent.session.lines import Facts
+from turnlog.agent.tool import Fields, Outcome
+from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingEnd
+from turnlog.edit.plan import encoded
+from turnlog.format.fields import is_array, is_object
+from turnlog.format.jsonl import append_lines
+from turnlog.format.timestamps import stamp_of
+
+TICK = timedelta(milliseconds=1)
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class Recorder:
+    """The pen of one session, or of one sub-agent."""
+
+    def __init__(self, path: Path, facts: Facts) -> None:
+        self.path = path
+        self.facts = facts
+        self.chain: list[Fields] = []
+        """The lines of the conversation since its last compaction."""
+        self.leaf: str | None = None
+        """The line that the next one follows on."""
+        self.last_time = LONG_AGO
+        self.missing: MissingEnd | None = None
+        """What a session lacks that is gone on with; it is written with the next prompt."""
+        self.prompt_id: str | None = None
+        self._callers: dict[str, str] = {}
+        self._before_message: tuple[int, str | None] | None = None
+        self._message_id: str | None = None
+
+    @property
+    def open_calls(self) -> list[str]:
+        """Calls that have no result yet."""
+        return list(self._callers)
+
+    @property
+    def ends_in_result(self) -> bool:
+        """Whether the last that was recorded is what came of a call."""
+        message = self.chain[-1].get("message") if self.chain else None
+        content = message.get("content") if is_object(message) else None
+        return is_array(content) and bool(content) and content[0].get("type") == "tool_result"
+
+    def move(self, cwd: Path, git_branch: str) -> None:
+        """Say where the lines to come are written."""
+        self.facts = replace(self.facts, cwd=str(cwd), git_branch=git_branch)
+
+    def prompt(self, content: str | list[Fields], mode: str, source: str, uuid: str = "") -> Fields:
+        """What the user asks."""
+        self._complete()
+        self.prompt_id = str(uuid4())
+        return self._add(lines.prompt(content, self.prompt_id, mode, source), uuid)
+
+    def shell(self, command: str, printed: str) -> None:
+        """A command that the user ran, and what it printed."""
+        self._complete()
+        self.prompt_id = str(uuid4())
+        self._add(lines.task(f"<bash-input>{command}</bash-input>", self.prompt_id))
+        told = f"<bash-stdout>{printed}</bash-stdout><bash-stderr></bash-stderr>"
+        self._add(lines.task(told, self.prompt_id))
+
+    def task(self, content: str | list[Fields]) -> Fields:
+        """What a sub-agent is asked to do."""
+        self.prompt_id = str(uuid4())
+        return self._add(lines.task(content, self.prompt_id))
+
+    def meta(self, content: str | list[Fields]) -> Fields:
+        """What the model is told and the user did not say."""
+        return self._add(lines.meta(content, self.prompt_id))
+
+    def block(self, message: Fields, block: Fields, index: int, request_id: str | None) -> Fields:
+        """A block of an answer, as soon as it is whole."""
+        if message["id"] != self._message_id:
+            self._message_id = message["id"]
+            self._before_message = (len(self.chain), self.leaf)
+        entry = self._add(lines.block(message, block, index, request_id))
+        if block.get("type") == "tool_use":
+            self._callers[block["id"]] = entry["uuid"]
+        return entry
+
+    def partial(self, message: Fields, text: str, index: int, request_id: str | None) -> Fields:
+        """The text that an answer broke off in."""
+        own = lines.block(message, {"type": "text", "text": text}, index, request_id)
+        return self._add(own | {"isAbortedMidStream": True})
+
+    def abandon(self) -> None:
+        """Go back to before the message that broke off: the next line follows on what it did.
+
+        Its lines stay in the file as a branch that ends. No client shows a model such a branch,
+        while in the chain a call of it without a result, or its thinking alone, would be read in
+        one way by one version and in another by the next.
+        """
+        if self._before_message is not None:
+            length, self.leaf = self._before_message
+            del self.chain[length:]
+            self._callers = {}
+        self._message_id = self._before_message = None
+
+    def settle(self) -> None:
+        """The message is whole: nothing can make it broken off.
+
+        One that is nothing but thinking is left out: clients up to 2.0.76 would send it so.
+        """
+        start = self._before_message
+        self._message_id = self._before_message = None
+        if start and all(_is_thinking(entry) for entry in self.chain[start[0] :]):
+            del self.chain[start[0] :]
+            self.leaf = start[1]
+
+    def result(self, call_id: str, outcome: Outcome, **extra: Any) -> Fields:
+        """What came of a call; `extra` are further fields of the line."""
+        source = self._callers.pop(call_id, None)
+        if self.facts.agent_id:  # the files of sub-agents have none (observed: 2.1.29 to 2.1.325)
+            outcome = replace(outcome, data=None)
+        return self._add(lines.result(call_id, outcome, self.prompt_id, source) | extra)
+
+    def interruption(self, text: str) -> Fields:
+        """The user stopped the work."""
+        answers = (each for each in reversed(self.chain) if each["type"] == "assistant")
+        last = next(answers, None)
+        message_id = last["message"].get("id") if last else None
+        return self._add(lines.interruption(text, self.prompt_id, message_id))
+
+    def failure(self, text: str, status: int | None, request_id: str | None) -> Fields:
+        """The API gave no answer in the end; nothing follows on the line that says so.
+
+        Of the clients, 1.0.60 would send the error as the model's own words if it were on the way.
+        """
+        return self._write(lines.failure(text, str(uuid4()), status, request_id))
+
+    def api_error(self, error: Fields, wait: float, attempt: int, attempts: int) -> Fields:
+        """The API gave no answer, and is asked again."""
+        return self._add(lines.api_error(error, wait, attempt, attempts))
+
+    def turn_duration(self, seconds: float) -> Fields:
+        """A turn is over."""
+        return self._add(lines.turn_duration(seconds, len(self.chain)))
+
+    def progress(self, data: Fields, tool_use_id: str, call_id: str) -> Fields:
+        """News of a running call; nothing ever follows on such a line."""
+        return self._write(lines.progress(data, tool_use_id, call_id))
+
+    def compaction(self, summary: str, title: str, trigger: str, tokens: int) -> list[Fields]:
+        """Let a summary stand for all there was; old lines stay, and can be gone back to."""
+        tip = self.leaf
+        if tip:
+            self.aside(lines.title(title, tip))
+        self.chain, self.leaf = [], None
+        self._callers = {}
+        first = self._add(lines.boundary(tip, trigger, tokens))
+        return [first, self._add(lines.compact_summary(summary))]
+
+    def queue(self, operation: str, content: str | None = None) -> Fields:
+        """A prompt entered the queue, or left it."""
+        time = stamp_of(self._now())
+        return self.aside(lines.queue(operation, content, self.facts.session_id, time))
+
+    def tip(self, prompt: str) -> None:
+        """Note where the conversation goes on."""
+        if self.leaf:
+            self.aside(lines.last_prompt(prompt, self.leaf, self.facts.session_id))
+
+    def aside(self, entry: Fields) -> Fields:
+        """A line that is no part of the conversation, as it is."""
+        self._append(entry)
+        return entry
+
+    def follow(self, own: Fields) -> Fields:
+        """A line of any other kind that is part of the conversation."""
+        return self._add(own)
+
+    def _add(self, own: Fields, uuid: str = "") -> Fields:
+        entry = self._write(own, uuid)
+        self.chain.append(entry)
+        self.leaf = entry["uuid"]
+        return entry
+
+    def _complete(self) -> None:
+        """Give a session that broke off the end that clients give it when they resume it."""
+        missing, self.missing = self.missing, None
+        for call in missing.calls if missing else []:
+            self.result(call, Outcome(INTERRUPTED_CALL, is_error=True))
+        if missing and missing.is_open:
+            self._add(lines.synthetic(NO_RESPONSE, str(uuid4())))
+
+    def _write(self, own: Fields, uuid: str = "") -> Fields:
+        time = stamp_of(self._now())
+        entry = lines.chained(own, self.facts, uuid or str(uuid4()), self.leaf, time)
+        self._append(entry)
+        return entry
+
+    def _append(self, entry: Fields) -> None:
+        try:
+            append_lines(self.path, [encoded(entry)])
+        except FileNotFoundError:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            append_lines(self.path, [encoded(entry)])
+
+    def _now(self) -> datetime:
+        """The time, later than that of every line before, as the file's precision tells them."""
+        now = datetime.now(UTC)
+        now -= timedelta(microseconds=now.microsecond % 1000)
+        self.last_time = max(now, self.last_time + TICK) if self.last_time > LONG_AGO else now
+        return self.last_time
+
+
+def _is_thinking(entry: Fields) -> bool:
+    kinds = [block.get("type") for block in entry["message"]["content"]]
+    return all(kind in ("thinking", "redacted_thinking") for kind in kinds)

@@ -1,0 +1,162 @@
+"""A session opened to go on: what was said, where it goes on, with which model and mode.
+
+Of a long session only what follows the last compaction is read, as long as that tells everything.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.agent.permissions import Mode
+from turnlog.agent.session.lines import SYNTHETIC
+from turnlog.agent.session.recorder import Recorder
+from turnlog.agent.tool import Fields
+from turnlog.conversation.branch import since_compaction
+from turnlog.conversation.context import MissingEnd, missing_end
+from turnlog.conversation.log import Extent, Log
+from turnlog.conversation.nodes import BoundaryNode, ChainNode
+from turnlog.conversation.session import open_session
+from turnlog.conversation.tree import Tree, is_compaction
+from turnlog.edit.plan import encoded
+from turnlog.errors import NotFound
+from turnlog.format.decode import values_of
+from turnlog.format.fields import is_object
+from turnlog.format.jsonl import append_lines, read_lines_backwards
+from turnlog.format.timestamps import parse_timestamp
+from turnlog.store.catalog import list_sessions
+from turnlog.store.paths import Store
+
+SMALL = 1 << 20
+"""Bytes: a session of no more is read whole."""
+BOUNDARY = b'"compact_boundary"'
+NEVER_RESTORED = (Mode.PLAN, Mode.BYPASS)
+"""Modes that are not gone on with, as the client documents it."""
+
+
+class Resumed(Struct, frozen=True):
+    """What a session was when it was left."""
+
+    chain: list[Fields] = []
+    """The lines that its messages are made of."""
+    leaf: str | None = None
+    missing: MissingEnd | None = None
+    last_time: str | None = None
+    """The latest time that any line names."""
+    model: str | None = None
+    mode: Mode | None = None
+    slug: str | None = None
+
+
+def reopen(path: Path) -> Resumed:
+    """Read a session so that it can go on."""
+    log = _log_of(path)
+    leaf = log.tree.active_leaf
+    if leaf is None:
+        raise NotFound(f"nothing was said in {path}", "turnlog ls")
+    chain = list(log.values(since_compaction(log.tree, leaf)))
+    times = [node.time for node in log.nodes if parse_timestamp(node.time)]
+    return Resumed(
+        chain=chain,
+        leaf=log.tree.chain[leaf].uuid,
+        missing=missing_end(chain),
+        last_time=max(times, default=None, key=_moment),
+        model=_last(_models(chain)),
+        mode=_mode(chain),
+        slug=_last(str(entry["slug"]) for entry in chain if entry.get("slug")),
+    )
+
+
+def go_on(recorder: Recorder, resumed: Resumed) -> None:
+    """Let a recorder write behind what there is."""
+    recorder.chain = resumed.chain
+    recorder.leaf = resumed.leaf
+    recorder.missing = resumed.missing
+    moment = parse_timestamp(resumed.last_time)
+    if moment:
+        recorder.last_time = max(recorder.last_time, moment)
+
+
+def fork(path: Path, copy: Path) -> None:
+    """Write the conversation of a session into a new one, which goes on by itself.
+
+    As client 2.1.325 does: lines keep their uuids, and nothing else of the session is copied.
+    """
+    session = open_session(path)
+    nodes = session.branch_to(session.tree.active_leaf)
+    copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    append_lines(copy, (encoded(_owned(value, copy.stem)) for value in session.values(nodes)))
+
+
+def latest_in(store: Store, cwd: Path) -> Path:
+    """The session of a directory that was active last."""
+    folder = store.project_of(str(cwd))
+    for session in list_sessions(store):
+        if session.path.parent == folder:
+            return session.path
+    raise NotFound(f"no session was started in {cwd}", "turnlog ls")
+
+
+def _log_of(path: Path) -> Log:
+    """A session's entries: all, or as many as tell what all would."""
+    if path.stat().st_size > SMALL:
+        log = Log(path, Extent(_last_boundary(path)))
+        if _tells_all(log.tree):
+            return log
+    return Log(path)
+
+
+def _last_boundary(path: Path) -> int:
+    for line in read_lines_backwards(path):
+        if BOUNDARY in line.raw:
+            for value in values_of(line):
+                if is_object(value) and value.get("subtype") == "compact_boundary":
+                    return line.offset
+    return 0
+
+
+def _tells_all(tree: Tree) -> bool:
+    """Whether what goes before the first entry cannot matter: the branch starts with it, and all
+    that it and the client's note of the tip point to is there."""
+    leaf = tree.active_leaf
+    if leaf is None or (tree.tip_note and tree.rank_of(tree.tip_note.leaf) is None):
+        return False
+    path = tree.ancestors(leaf)
+    first = tree.chain[path[-1]]
+    orphans = {node.index for node in tree.orphans}
+    if not is_compaction(first) or any(tree.chain[rank].index in orphans for rank in path):
+        return False
+    return all(tree.rank_of(uuid) is not None for uuid in _preserved(first))
+
+
+def _preserved(node: ChainNode) -> Iterable[str]:
+    held = node.preserved if isinstance(node, BoundaryNode) else None
+    return (held.uuids or ()) if held else ()
+
+
+def _models(chain: list[Fields]) -> Iterable[str]:
+    messages = [entry.get("message") for entry in chain if entry.get("type") == "assistant"]
+    named = [message.get("model") for message in messages if is_object(message)]
+    return (model for model in named if isinstance(model, str) and model != SYNTHETIC)
+
+
+def _mode(chain: list[Fields]) -> Mode | None:
+    named: Any = _last(entry["permissionMode"] for entry in chain if "permissionMode" in entry)
+    known = [mode for mode in Mode if mode.value == named and mode not in NEVER_RESTORED]
+    return known[0] if known else None
+
+
+def _last(values: Iterable[str]) -> str | None:
+    return next(iter(list(values)[::-1]), None)
+
+
+def _moment(time: str | None) -> float:
+    moment = parse_timestamp(time)
+    return moment.timestamp() if moment else 0.0
+
+
+def _owned(value: Fields, session_id: str) -> Fields:
+    """A line as one of another session."""
+    names = {"sessionId", "session_id"} & value.keys()
+    return value | dict.fromkeys(names, session_id)

@@ -1,0 +1,159 @@
+"""Sub-agents: the same loop with a recorder, tools and a workspace of its own.
+
+Each has a file beside the session that its call is in, in today's layout (2.1.150 to 2.1.325).
+"""
+
+import json
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from turnlog.agent.access import Uses
+from turnlog.agent.custom.definitions import AgentDefinition
+from turnlog.agent.events import Ended, Event, Inside, Recorded
+from turnlog.agent.inputs import Input, reader_of, schema_of
+from turnlog.agent.loop import Loop
+from turnlog.agent.session.names import new_agent_id
+from turnlog.agent.session.recorder import Recorder
+from turnlog.agent.tool import Fields, Outcome, Output, Tool, ToolError
+from turnlog.agent.turn.models import model_named
+from turnlog.agent.turn.parts import RUNNING, Limits, Parts
+from turnlog.agent.turn.spending import context_tokens
+from turnlog.agent.turn.system_prompt import surroundings
+from turnlog.agent.workspace import Workspace
+from turnlog.store.paths import subagent_meta, subagents_folder
+
+NAME = "Agent"
+"""As 2.1.325 has it; it calls a `Task` of older sessions so, too."""
+DEEPEST = 3
+"""How many sub-agents may be inside one another."""
+DESCRIPTION = """\
+Let a sub-agent carry out a task by itself and report back. It starts without knowing anything of \
+this conversation: say in the prompt what it is to do, what it needs to know, and what it is to \
+report. Its report is for you; tell the user what matters of it. Several sub-agents that do not \
+depend on each other are started together, in one answer. The kinds there are:
+{kinds}"""
+
+
+class TaskInput(Input, frozen=True):
+    """What a sub-agent is to do."""
+
+    description: Annotated[str, Meta(description="The task in three to five words")]
+    prompt: Annotated[str, Meta(description="What the sub-agent is to do")]
+    subagent_type: Annotated[str, Meta(description="The kind of sub-agent")] = "general-purpose"
+    model: Annotated[str | None, Meta(description="Another model: opus, sonnet, haiku")] = None
+
+
+@dataclass
+class Agents:
+    """Starts sub-agents for a conversation, or for a sub-agent."""
+
+    session: Path
+    """The file of the session that they all belong to."""
+    parts: Parts
+    """Of the conversation that starts them."""
+    definitions: dict[str, AgentDefinition]
+    depth: int = 1
+
+    def tool(self) -> Tool:
+        """The tool that starts one."""
+        kinds = [f"- {each.name}: {each.description}" for each in self.definitions.values()]
+        told = DESCRIPTION.format(kinds="\n".join(kinds))
+        schema, read = schema_of(TaskInput), reader_of(TaskInput)
+        return Tool(NAME, told, schema, read, _touches, self._run, is_parallel=True)
+
+    async def _run(self, given: TaskInput, workspace: Workspace, output: Output) -> Outcome:
+        definition = self.definitions.get(given.subagent_type)
+        if definition is None:
+            known = ", ".join(self.definitions)
+            raise ToolError(f"There is no agent {given.subagent_type!r}; there are: {known}")
+        running = RUNNING.get()
+        child = self._child(definition, given, workspace)
+        self._describe(child.recorder.path, definition, given, running.call_id)
+        ended: Ended | None = None
+        agent_id = child.recorder.facts.agent_id or ""
+        async with aclosing(Loop(child).run(given.prompt)) as events:
+            async for event in events:
+                self._note(event, agent_id, running.call_id)
+                running.emit(Inside(agent_id, running.call_id, event))
+                ended = event if isinstance(event, Ended) else ended
+        if ended is None or ended.reason == "failed":
+            raise ToolError(ended.text if ended else "The sub-agent ended without a word")
+        return _outcome(child, given, definition, ended)
+
+    def _child(self, definition: AgentDefinition, given: TaskInput, workspace: Workspace) -> Parts:
+        parent = self.parts
+        facts = msgspec.structs.replace(parent.recorder.facts, agent_id=new_agent_id())
+        path = subagents_folder(self.session) / f"agent-{facts.agent_id}.jsonl"
+        model = model_named(given.model or definition.model or parent.choice.model)
+        place = replace(workspace, seen={}, todos=[], directories=list(workspace.directories))
+        told = surroundings(place.cwd, model, place.directories)
+        child = replace(
+            parent,
+            choice=msgspec.structs.replace(parent.choice, model=model),
+            recorder=Recorder(path, facts),
+            workspace=place,
+            system=[definition.prompt, told, *(parent.memory if definition.loads_memory else [])],
+            limits=Limits(definition.max_turns, None, parent.limits.retries),
+            backups=None,
+            agent_type=definition.name,
+        )
+        own = Agents(self.session, child, self.definitions, self.depth + 1)
+        tools = parent.tools | ({NAME: own.tool()} if self.depth < DEEPEST else {})
+        child.tools = {
+            name: tool
+            for name, tool in tools.items()
+            if definition.may_use(name) and (name != NAME or self.depth < DEEPEST)
+        }
+        return child
+
+    def _describe(
+        self, path: Path, definition: AgentDefinition, given: TaskInput, call_id: str
+    ) -> None:
+        """Write down what started it, beside its file."""
+        told = {
+            "agentType": definition.name,
+            "description": given.description,
+            "toolUseId": call_id,
+            "spawnDepth": self.depth,
+        }
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        subagent_meta(path).write_text(json.dumps(told, separators=(",", ":")), "utf-8")
+
+    def _note(self, event: Event, agent_id: str, call_id: str) -> None:
+        """Note in the session what the sub-agent says and does; results are in its own file."""
+        if isinstance(event, Recorded) and event.entry["type"] == "assistant":
+            entry = event.entry
+            told = {"type": "assistant", "message": entry["message"], "uuid": entry["uuid"]}
+            data = {"type": "agent_progress", "agentId": agent_id, "message": told}
+            name = f"agent_{entry['message']['id']}"
+            self.parts.recorder.progress(data, name, call_id)
+
+
+def _touches(given: TaskInput, workspace: Workspace) -> Sequence[Uses]:
+    return [Uses(given.subagent_type)]
+
+
+def _outcome(child: Parts, given: TaskInput, definition: AgentDefinition, ended: Ended) -> Outcome:
+    chain = child.recorder.chain
+    messages = [entry["message"] for entry in chain if entry["type"] == "assistant"]
+    calls = sum(message["content"][0]["type"] == "tool_use" for message in messages)
+    text = ended.text or f"The sub-agent said nothing ({ended.reason})."
+    content: list[Fields] = [{"type": "text", "text": text}]
+    data: Fields = {
+        "status": "completed",
+        "prompt": given.prompt,
+        "agentId": child.recorder.facts.agent_id,
+        "agentType": definition.name,
+        "content": content,
+        "totalDurationMs": round(ended.seconds * 1000),
+        "totalTokens": context_tokens(chain),
+        "totalToolUseCount": calls,
+        "usage": messages[-1].get("usage") if messages else None,
+    }
+    return Outcome(content, data)

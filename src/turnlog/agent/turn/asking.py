@@ -1,0 +1,34 @@
+"""What the user is asked before a call runs, and what comes back."""
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.policy import Verdict
+from turnlog.agent.tool import Fields
+
+
+class Question(Struct, frozen=True):
+    """A call that nothing allows and nothing forbids."""
+
+    call_id: str
+    tool: str
+    input: Fields
+    verdict: Verdict
+    """Why it is asked, and the rules that would allow it from now on."""
+    agent_id: str | None = None
+    """The sub-agent that wants it."""
+
+
+class Reply(Struct, frozen=True):
+    """What the user says."""
+
+    kind: Literal["allow", "deny"]
+    remember: tuple[str, ...] = ()
+    """Rules that allow such calls from now on."""
+    feedback: str = ""
+    """What the model is told with a refusal; without it, a refusal ends the turn."""
+
+
+Ask = Callable[[Question], Awaitable[Reply]]

@@ -1,0 +1,109 @@
+"""Makes room in a conversation: a summary that the model writes stands for all there was.
+
+The lines of before stay in the file, so that a session can go back to them.
+"""
+
+import asyncio
+
+from turnlog.agent.events import Noted, Recorded
+from turnlog.agent.model.streaming import is_too_long
+from turnlog.agent.session.lines import meta
+from turnlog.agent.turn.answering import ask_aside
+from turnlog.agent.turn.moments import start_session
+from turnlog.agent.turn.parts import Emit, Parts
+from turnlog.agent.turn.request import request_with
+from turnlog.agent.turn.spending import Spending, context_tokens
+from turnlog.conversation.context import messages_of
+from turnlog.errors import ModelError
+from turnlog.store.catalog import describe, locate_session
+
+RESERVE = 33_000
+"""Tokens that are kept free: for an answer, and for the summary when it is time for one."""
+LEAST = 2_000
+"""Characters that extracts of a conversation may have however short it is."""
+ASK = """\
+Write the summary that is to take the place of this whole conversation. The work goes on after it, \
+and nothing but your summary will be known of what came before. Say, under short headings:
+1. What the user asked for and wants in the end, with every constraint and preference that still \
+counts; quote the user where the wording matters.
+2. What was decided and why, and what was found out.
+3. Which files were read, written or changed, and how; names, commands, paths and values as they \
+are.
+4. Which errors came up and how they were dealt with, and what the user corrected.
+5. What is done, what is left to do, and what was being done last.
+Call no tools. Answer with the summary alone."""
+FOCUS = "\n\nThe user adds: {focus}"
+GO_ON = "Go on with the work where it was, without asking about it and without repeating it."
+
+
+def is_full(parts: Parts) -> bool:
+    """Whether the next answer may not find room."""
+    window = parts.limits.window or parts.choice.window
+    return context_tokens(parts.recorder.chain) > window - min(RESERVE, window // 4)
+
+
+async def compact(parts: Parts, trigger: str, focus: str, emit: Emit, spent: Spending) -> bool:
+    """Compact the conversation, unless a hook will not have it; tell whether it was done."""
+    fields = {"trigger": trigger, "custom_instructions": focus}
+    said = await parts.hooks.fire("PreCompact", trigger, fields)
+    if said.block or not parts.recorder.chain:
+        emit(Noted(f"Not compacted: {said.reason or 'there is nothing to compact'}"))
+        return False
+    tokens = context_tokens(parts.recorder.chain)
+    text = await _summarise(parts, focus, emit, spent)
+    title = describe(locate_session(parts.recorder.path)).title or "Conversation"
+    for entry in parts.recorder.compaction(text, title, trigger, tokens):
+        emit(Recorded(entry))
+    emit(Noted(f"Compacted {tokens:,} tokens into a summary; /rewind brings them back"))
+    await parts.hooks.fire("PostCompact", trigger, {"trigger": trigger, "compact_summary": text})
+    for told in await start_session(parts, "compact"):
+        emit(Recorded(parts.recorder.meta(told)))
+    return True
+
+
+async def compact_now(parts: Parts, focus: str, emit: Emit) -> None:
+    """Compact the conversation because the user asks for it; tell how that went."""
+    spent = Spending()
+    try:
+        done = await compact(parts, "manual", focus, emit, spent)
+        reason, text = ("done" if done else "blocked"), ""
+    except asyncio.CancelledError:
+        reason, text = "interrupted", ""
+    except ModelError as error:
+        reason, text = "failed", f"API Error: {error.message}"
+    emit(spent.ended(reason, text))
+
+
+async def _summarise(parts: Parts, focus: str, emit: Emit, spent: Spending) -> str:
+    """What the model says of the conversation; extracts of it where the model cannot."""
+    from turnlog.edit.summary import HEAD, TRANSCRIPT
+
+    asked = ASK + (FOCUS.format(focus=focus) if focus else "")
+    messages = messages_of([*parts.recorder.chain, meta(asked, None)], is_open=True)
+    try:
+        answer = await ask_aside(parts, request_with(parts, messages), emit)
+    except ModelError as error:
+        if not is_too_long(error):
+            raise
+        return _extracts(parts)
+    spent.add_aside(answer)
+    if not answer.text:
+        return _extracts(parts)
+    return HEAD + answer.text + TRANSCRIPT.format(path=parts.recorder.path)
+
+
+def _extracts(parts: Parts) -> str:
+    """What turnlog itself tells of the conversation, in much less room than that took."""
+    from turnlog.conversation.session import open_session
+    from turnlog.edit.facts import both_ends
+    from turnlog.edit.summary import HEAD, TRANSCRIPT, summary_text
+    from turnlog.edit.transforms import Choice
+
+    path, chain = parts.recorder.path, parts.recorder.chain
+    session = open_session(path)
+    since = {entry["uuid"] for entry in chain}
+    nodes = [each for each in session.branch_to(session.tree.active_leaf) if each.uuid in since]
+    turns = [turn for turn in session.turns if any(node.uuid in since for node in turn.nodes)]
+    text = summary_text(session, turns, nodes, Choice()) or HEAD
+    room = max(LEAST, sum(len(str(entry["message"])) for entry in chain if "message" in entry) // 4)
+    return both_ends(text, room) + TRANSCRIPT.format(path=path)

@@ -1,0 +1,207 @@
+"""turnlog chat: a coding agent whose sessions are the client's own."""
+
+import asyncio
+import os
+import re
+import select
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import click
+
+from turnlog.cli.arguments import complete_session
+from turnlog.errors import UsageError
+from turnlog.store.paths import Store
+
+if TYPE_CHECKING:
+    from turnlog.agent.chat.assembly import Options
+    from turnlog.agent.print import Printer
+    from turnlog.agent.turn.moments import Prompt
+
+STYLES = ("text", "json", "stream-json")
+MODES = ("default", "acceptEdits", "plan", "bypassPermissions")
+PRIVATE_PAGES = "TURNLOG_PRIVATE_PAGES"
+"""The variable that lets WebFetch reach private networks; a project's settings cannot set it."""
+PATIENCE = 3.0
+"""Seconds to wait for text from a pipe that may never bring any."""
+RULES = re.compile(r"(?:[^\s,(]|\([^)]*\))+")
+
+
+@click.command("chat")
+@click.argument("prompt", required=False)
+@click.option("-p", "--print", "is_printed", is_flag=True, help="Print the answer and exit.")
+@click.option("--output-format", type=click.Choice(STYLES), default="text", help="With -p.")
+@click.option(
+    "--input-format",
+    type=click.Choice(["text", "stream-json"]),
+    default="text",
+    help="With -p: what standard input holds.",
+)
+@click.option("--include-partial-messages", is_flag=True, help="With stream-json: pieces, too.")
+@click.option("-r", "--resume", metavar="SESSION", shell_complete=complete_session, help="Go on.")
+@click.option(
+    "-c", "--continue", "is_continued", is_flag=True, help="Go on with the last one here."
+)
+@click.option("--fork-session", is_flag=True, help="Go on in a copy, and leave the session alone.")
+@click.option("--session-id", metavar="UUID", help="The id of the new session.")
+@click.option("--model", help="A model's id, or opus, sonnet, haiku.")
+@click.option("--permission-mode", type=click.Choice(MODES), help="What runs without asking.")
+@click.option("--allowed-tools", "--allowedTools", multiple=True, metavar="RULES")
+@click.option("--disallowed-tools", "--disallowedTools", multiple=True, metavar="RULES")
+@click.option("--max-turns", type=click.IntRange(1), help="Answers of the model, at most.")
+@click.option("--max-budget-usd", type=float, help="Dollars, at most.")
+@click.option("--add-dir", multiple=True, type=click.Path(exists=True, file_okay=False))
+@click.option("--system-prompt", help="In the place of turnlog's own.")
+@click.option("--append-system-prompt", help="Behind turnlog's own.")
+@click.pass_obj
+def command(store: Store, prompt: str | None, **given: Any) -> None:
+    """Work with a model that runs tools here; Claude Code can go on with the session.
+
+    Settings, memory files, commands, agents and hooks are those of Claude Code. The key comes from
+    ANTHROPIC_API_KEY, another address from ANTHROPIC_BASE_URL.
+    """
+    if not given["is_printed"]:
+        from turnlog.agent.console.start import run
+
+        run(store, partial(_options, store, given), prompt)
+        return
+    options = _options(store, given)
+    if asyncio.run(_print(store, options, prompt, given)):
+        raise click.exceptions.Exit(1)
+
+
+def _options(store: Store, given: dict[str, Any]) -> "Options":
+    from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, Options
+    from turnlog.agent.permissions import Mode
+    from turnlog.agent.turn.parts import Limits
+
+    cwd = Path.cwd().resolve()
+    mode = given["permission_mode"]
+    return Options(
+        cwd=cwd,
+        entrypoint=PRINTED if given["is_printed"] else INTERACTIVE,
+        resume=_session(store, cwd, given),
+        is_fork=given["fork_session"],
+        session_id=_session_id(given["session_id"]),
+        model=given["model"],
+        mode=Mode(mode) if mode else None,
+        allow=_rules(given["allowed_tools"]),
+        deny=_rules(given["disallowed_tools"]),
+        directories=tuple(Path(each).resolve() for each in given["add_dir"]),
+        system_prompt=given["system_prompt"],
+        more_system_prompt=given["append_system_prompt"],
+        allows_private_pages=bool(os.environ.get(PRIVATE_PAGES)),
+        limits=Limits(given["max_turns"], given["max_budget_usd"]),
+    )
+
+
+def _session(store: Store, cwd: Path, given: dict[str, Any]) -> Path | None:
+    """The session to go on with."""
+    from turnlog.agent.session.resume import latest_in
+    from turnlog.store.find import find_session
+
+    if given["resume"] and given["is_continued"]:
+        raise UsageError("--resume and --continue name two sessions")
+    found = find_session(store, given["resume"]).path if given["resume"] else None
+    found = latest_in(store, cwd) if given["is_continued"] else found
+    if given["fork_session"] and not found:
+        raise UsageError("--fork-session needs a session to fork", "--resume SESSION")
+    if found and given["session_id"] and not given["fork_session"]:
+        raise UsageError("--session-id is for new sessions", "--fork-session")
+    return found
+
+
+def _session_id(text: str | None) -> str | None:
+    try:
+        return str(UUID(text)) if text else None
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not a UUID") from error
+
+
+def _rules(texts: Sequence[str]) -> tuple[str, ...]:
+    """Rules, set apart by commas or spaces outside of brackets.
+
+    >>> _rules(["Bash(git log:*) Read,Edit(src/**)"])
+    ('Bash(git log:*)', 'Read', 'Edit(src/**)')
+    """
+    return tuple(rule for text in texts for rule in RULES.findall(text))
+
+
+async def _print(
+    store: Store, options: "Options", prompt: str | None, given: dict[str, Any]
+) -> bool:
+    """Run a chat without a screen; tell whether it failed."""
+    from turnlog.agent.chat.opening import open_chat
+    from turnlog.agent.print import Printer, Style
+
+    prompts = _prompts(prompt, given["input_format"])
+    chat = await open_chat(store, options)
+    for note in chat.notes:
+        click.echo(f"turnlog: {note}", err=True)
+    style = Style(given["output_format"])
+    printer = Printer(chat, style, click.echo, given["include_partial_messages"])
+    _stop_on_signals(printer)
+    try:
+        await printer.run(prompts)
+    except asyncio.CancelledError:
+        raise click.Abort from None
+    finally:
+        await chat.close("prompt_input_exit")
+    return printer.is_error
+
+
+def _stop_on_signals(printer: "Printer") -> None:
+    """Let whoever ends the program end the turn first, so that the session says so."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def stop() -> None:
+        if not printer.stop() and task:
+            task.cancel()
+
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(name, stop)
+
+
+def _prompts(prompt: str | None, style: str) -> "AsyncIterator[Prompt]":
+    from turnlog.agent.print import read_prompts
+
+    if style == "stream-json":
+        return read_prompts(_lines())
+    piped = _piped()
+    text = "\n\n".join(part for part in (prompt, piped.strip()) if part)
+    if not text:
+        raise UsageError("there is nothing to do", "turnlog chat -p PROMPT")
+    return _one(text)
+
+
+async def _one(text: str) -> "AsyncIterator[Prompt]":
+    yield text
+
+
+async def _lines() -> AsyncIterator[str]:
+    """Standard input, line by line; to wait for the next one keeps nothing from ending."""
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+        loop.call_soon_threadsafe(lines.put_nowait, "")
+
+    Thread(target=read, daemon=True).start()
+    while line := await lines.get():
+        yield line
+
+
+def _piped() -> str:
+    """What is piped in, if anything is."""
+    if sys.stdin.isatty():
+        return ""
+    ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)
+    return sys.stdin.read() if ready else ""

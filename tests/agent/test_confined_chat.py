@@ -1,0 +1,60 @@
+"""What the settings and the environment let the calls of a chat reach."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chat_process import ANYTHING, NEW, ChatProcess
+from scripted_api import ScriptedApi, called, said, scripted_api
+
+
+@pytest.fixture
+def api() -> Iterator[ScriptedApi]:
+    with scripted_api(said("Done.")) as running:
+        yield running
+
+
+@pytest.fixture
+def chat(tmp_path: Path, api: ScriptedApi) -> ChatProcess:
+    return ChatProcess(tmp_path, api.url)
+
+
+def result_in(api: ScriptedApi, number: int) -> str:
+    """What came of the call that a request tells of."""
+    [block] = api.requests[number].body["messages"][-1]["content"]
+    return str(block["content"])
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+def test_with_a_sandbox_commands_write_only_in_the_project(
+    chat: ChatProcess, api: ScriptedApi, tmp_path: Path
+) -> None:
+    chat.store.root.mkdir()
+    chat.store.settings.write_text(json.dumps({"sandbox": {"enabled": True}}))
+    (tmp_path / "temporary").mkdir()
+    chat.environment["TMPDIR"] = str(tmp_path / "temporary")
+    command = f"echo inside > here; echo outside > {tmp_path}/there"
+    api.replies.insert(0, called(("toolu_1", "Bash", {"command": command})))
+    assert chat.run("-p", "go", *NEW, *ANYTHING).code == 0
+    assert "Read-only file system" in result_in(api, 1)
+    assert (chat.work / "here").exists()
+    assert not (tmp_path / "there").exists()
+
+
+def test_pages_of_this_machine_are_fetched_only_where_the_user_says_so(
+    chat: ChatProcess, api: ScriptedApi
+) -> None:
+    fetch = called(("toolu_1", "WebFetch", {"url": api.url, "prompt": "What is it?"}))
+    settings = chat.work / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"env": {"TURNLOG_PRIVATE_PAGES": "1"}}))
+    api.replies[:] = [fetch, said("Done.")]
+    chat.run("-p", "go", *ANYTHING)
+    assert "is in a private network" in result_in(api, 1)
+    api.replies[:] = [fetch, said("Done.")]
+    chat.environment["TURNLOG_PRIVATE_PAGES"] = "1"
+    chat.run("-p", "go", *ANYTHING)
+    assert "answered 501" in result_in(api, 3)

@@ -1,0 +1,128 @@
+"""A conversation with a scripted model, in a folder of its own, for tests of the agent."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from turnlog.agent.access import Access, Uses
+from turnlog.agent.events import Ended, Event, Recorded
+from turnlog.agent.hooks.hooks import Hooks, SessionFacts
+from turnlog.agent.loop import Loop
+from turnlog.agent.model.streaming import Model
+from turnlog.agent.permissions.policy import Kind, Mode, Verdict
+from turnlog.agent.session.lines import Facts
+from turnlog.agent.session.recorder import Recorder
+from turnlog.agent.tool import Fields, Outcome, Tool, ToolError
+from turnlog.agent.turn.parts import Choice, Limits, Parts
+from turnlog.agent.workspace import Workspace
+from turnlog.conversation.session import Session, open_session
+from turnlog.edit.check import check_session
+from turnlog.store.paths import Store, sidecar_folder
+
+SESSION = "5e551011-0000-4000-8000-000000000000"
+FACTS = Facts(SESSION, "/work", "main", "calm-teal-hopper", "cli")
+
+
+class AllowAll:
+    """Rules by which everything may run, but for what a test denies or wants asked."""
+
+    def __init__(self) -> None:
+        self.mode = Mode.DEFAULT
+        self.for_turn: tuple[str, ...] = ()
+        self.kinds: dict[str, Kind] = {}
+        self.remembered: list[str] = []
+
+    def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
+        return Verdict(self.kinds.get(tool, Kind.ALLOW), f"a rule about {tool}")
+
+    def remember(self, rules: tuple[str, ...]) -> None:
+        self.remembered += rules
+
+
+def make_tool(name: str, run: Callable[..., Any], is_parallel: bool = False) -> Tool:
+    """A tool whose run is given its input."""
+
+    async def carry_out(value: Fields, workspace: Workspace, output: Callable[[str], None]) -> Any:
+        return await run(value, output)
+
+    schema: Fields = {"type": "object"}
+    return Tool(name, name, schema, read_any, lambda value, place: [Uses()], carry_out, is_parallel)
+
+
+def read_any(value: Fields) -> Fields:
+    if value.get("wrong"):
+        raise ToolError("that is wrong")
+    return value
+
+
+async def echo(value: Fields, output: Callable[[str], None]) -> Outcome:
+    """Give back the text that it is given."""
+    output(value["text"])
+    return Outcome(value["text"], {"echo": value["text"]})
+
+
+async def fail(value: Fields, output: Callable[[str], None]) -> Outcome:
+    raise ToolError(value["text"])
+
+
+ECHO = make_tool("Echo", echo, is_parallel=True)
+FAIL = make_tool("Fail", fail)
+
+
+def make_parts(store: Store, cwd: Path, hooks: Fields | None = None, **limits: Any) -> Parts:
+    """The parts of a conversation that is recorded in a store."""
+    path = store.project_of(str(cwd)) / f"{SESSION}.jsonl"
+    told = SessionFacts(SESSION, path, cwd, cwd)
+    return Parts(
+        choice=Choice("claude-opus-5-5"),
+        model=Model(),
+        recorder=Recorder(path, replace(FACTS, cwd=str(cwd))),
+        tools={tool.name: tool for tool in (ECHO, FAIL)},
+        workspace=Workspace(cwd, sidecar_folder(path), cwd),
+        hooks=Hooks(hooks or {}, told),
+        rules=AllowAll(),
+        ask=None,
+        system=["Be useful."],
+        limits=Limits(**limits),
+    )
+
+
+def rules_of(parts: Parts) -> AllowAll:
+    """The rules of a conversation that `make_parts` made."""
+    assert isinstance(parts.rules, AllowAll)
+    return parts.rules
+
+
+def chat(parts: Parts, *prompts: str) -> list[Event]:
+    """Run prompts one after the other; gives all that happened."""
+
+    async def run() -> list[Event]:
+        loop = Loop(parts)
+        events = [event for prompt in prompts async for event in loop.run(prompt)]
+        await parts.model.close()
+        return events
+
+    return asyncio.run(run())
+
+
+def ended(events: list[Event]) -> Ended:
+    """The end of the last turn."""
+    last = events[-1]
+    assert isinstance(last, Ended)
+    return last
+
+
+def recorded(events: list[Event]) -> list[Fields]:
+    """The lines that were written."""
+    return [event.entry for event in events if isinstance(event, Recorded)]
+
+
+def sound_session(parts: Parts) -> Session:
+    """The session as it was recorded; nothing about it is amiss."""
+    session = open_session(parts.recorder.path)
+    assert session.problems == []
+    assert [finding.message for finding in check_session(session)] == []
+    return session
