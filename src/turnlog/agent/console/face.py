@@ -1,0 +1,67 @@
+"""What the rest of the console may ask of the screen, and what is shown on it."""
+
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from turnlog.agent.console.ink import Style
+from turnlog.agent.console.menu import Menu
+from turnlog.agent.console.pastes import Pastes
+
+
+class Shown(Struct, frozen=True):
+    """Something to put into the scrollback."""
+
+    lines: list[str]
+    indent: int = 4
+    """Cells before the rest of a line that is too long."""
+    is_tight: bool = False
+    """Whether it stands close to another one like it."""
+    is_attached: bool = False
+    """Whether it belongs to what was shown last."""
+    is_markdown: bool = False
+
+
+class Waiting(Struct, frozen=True):
+    """What the user typed that is still to be done."""
+
+    text: str
+    is_queued: bool = False
+    """Whether it was typed while something was going on; the session then says so."""
+
+
+class Face(Protocol):
+    """The screen, for those who have something to show or to ask."""
+
+    style: Style
+    waiting: list[Waiting]
+    pastes: Pastes
+
+    @property
+    def columns(self) -> int:
+        """How wide the terminal is."""
+        ...
+
+    def show(self, shown: Shown | None) -> None:
+        """Print something into the scrollback."""
+        ...
+
+    async def choose(self, menu: Menu) -> Any:
+        """Let the user choose; None if nothing was chosen."""
+        ...
+
+    async def ask(self, menu: Menu, about: Shown) -> Any:
+        """The same, for what comes unexpected: what it is about is shown first."""
+        ...
+
+    def type_in(self, text: str) -> None:
+        """Put a text into the prompt."""
+        ...
+
+    def redraw(self) -> None:
+        """Something has changed."""
+        ...
+
+    def leave(self) -> None:
+        """End."""
+        ...

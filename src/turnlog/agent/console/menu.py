@@ -1,0 +1,124 @@
+"""A list to choose from, in the place of the prompt: what it shows, and what keys do to it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.agent.console.ink import Style, cells, cut, fold, one_line
+
+MARK, NO_MARK = "❯ ", "  "
+INDENT = 5
+FEWEST = 3
+"""Items that are shown however low the terminal is."""
+
+
+class Item(Struct, frozen=True):
+    """Something to choose."""
+
+    label: str
+    value: Any
+    note: str = ""
+    """What else is to be known of it."""
+
+
+class Menu:
+    """Waits for a choice; what is typed narrows the list down, if it may."""
+
+    is_numbered = False
+
+    def __init__(
+        self, head: Sequence[str], items: Sequence[Item], foot: str = "", is_narrowed: bool = False
+    ) -> None:
+        self.head = list(head)
+        self.items = list(items)
+        self.foot = foot
+        self.typed = ""
+        self.index = 0
+        self._is_narrowed = is_narrowed
+        self.chosen: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    @property
+    def shown(self) -> list[Item]:
+        """The items that match what is typed."""
+        words = self.typed.lower().split()
+        if not words or not self._is_narrowed:
+            return self.items
+        return [
+            item
+            for item in self.items
+            if all(word in f"{item.label} {item.note}".lower() for word in words)
+        ]
+
+    def press(self, key: str, text: str = "") -> None:
+        """Take a key: up, down, enter, escape, erase, or text."""
+        count = len(self.shown)
+        if key in ("up", "down") and count:
+            self.index = (self.index + (1 if key == "down" else -1)) % count
+        elif key == "enter" and count:
+            self.choose(self.shown[self.index].value)
+        elif key == "escape":
+            self.choose(None)
+        elif key == "text":
+            self._type(text)
+        elif key == "erase":
+            self.typed = self.typed[:-1]
+        self.index = max(0, min(self.index, len(self.shown) - 1))
+
+    def choose(self, value: Any) -> None:
+        """End the choice."""
+        if not self.chosen.done():
+            self.chosen.set_result(value)
+
+    def _type(self, text: str) -> None:
+        if self._is_narrowed:
+            self.typed += one_line(text) if text.strip() else " "
+            self.index = 0
+        elif self.is_numbered and text.isdecimal() and 0 < int(text) <= len(self.items):
+            self.choose(self.items[int(text) - 1].value)
+
+    def rows(self, style: Style, columns: int, height: int) -> list[str]:
+        """What it looks like."""
+        head = [
+            row
+            for number, line in enumerate(self.head)
+            for row in fold(style(line, "dim" if number else "bold"), columns - 1).split("\n")
+        ]
+        if self._is_narrowed:
+            head.append(f"{style('search:', 'dim')} {style(self.typed, 'text')}▏")
+        foot = [style(cut(self.foot, columns), "dim")] if self.foot else []
+        room = max(FEWEST, height - len(head) - len(foot))
+        items = self.shown
+        start = max(0, min(self.index - room // 2, len(items) - room))
+        listed = [
+            row
+            for number in range(start, min(len(items), start + room))
+            for row in self.row(number, items[number], style, columns).split("\n")
+        ]
+        return [*head, *(listed or [style("  nothing", "dim")]), *foot]
+
+    def row(self, number: int, item: Item, style: Style, columns: int) -> str:
+        """An item on one line: its label, and at the end what else is to be known of it."""
+        is_chosen = number == self.index
+        mark = MARK if is_chosen else NO_MARK
+        label = f"{number + 1}. {item.label}" if self.is_numbered else item.label
+        room = max(10, columns - len(mark) - 1)
+        note = cut(one_line(item.note), room // 2)
+        label = cut(one_line(label), room - cells(note) - 2 * bool(note))
+        gap = " " * max(2, room - cells(label) - cells(note)) if note else ""
+        role = "chosen" if is_chosen else "text"
+        return f"{style(mark, role)}{style(label, role)}{gap}{style(note, 'dim')}"
+
+
+class Choices(Menu):
+    """A few items, chosen by their numbers too; what they say is never cut."""
+
+    is_numbered = True
+
+    def row(self, number: int, item: Item, style: Style, columns: int) -> str:
+        is_chosen = number == self.index
+        role = "chosen" if is_chosen else "text"
+        label = f"{MARK if is_chosen else NO_MARK}{number + 1}. {one_line(item.label)}"
+        note = f"  {style(one_line(item.note), 'dim')}" if item.note else ""
+        return fold(f"{style(label, role)}{note}", columns - 1, INDENT)

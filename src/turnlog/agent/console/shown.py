@@ -1,0 +1,201 @@
+"""How each thing that happens is shown, once it has happened: lines for the scrollback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.agent.console.face import Shown
+from turnlog.agent.console.ink import Style, harmless
+from turnlog.agent.console.preview import preview
+from turnlog.agent.session.lines import REJECTED_TEXT, SYNTHETIC, text_of
+from turnlog.agent.tool import Fields
+from turnlog.agent.turn.asking import Question
+from turnlog.agent.turn.gate import REJECTED
+from turnlog.conversation.calls import Detail
+from turnlog.conversation.prompts import BASH_INPUT
+from turnlog.format.fields import is_array, is_object
+from turnlog.render.rows import Did
+from turnlog.render.text import Terminal
+from turnlog.render.tools import body_of, outcome_of, title_of
+from turnlog.store.catalog import command_text
+
+FEW = 4
+"""Lines of what a call printed that are shown."""
+SILENT = ("Read", "Glob", "Grep", "TodoWrite", "Agent", "Skill")
+"""Tools whose output is for the model alone."""
+EDITS = ("Edit", "Write", "NotebookEdit")
+INTERRUPTION = "[Request interrupted by user"
+PRINTED = ("<bash-stdout>", "<bash-stderr>")
+SAID = "the user said:\n"
+
+
+class Use(Struct, frozen=True):
+    """A call that the model made."""
+
+    name: str
+    input: Fields
+
+
+class Teller:
+    """Tells lines of a session; remembers the calls that results belong to."""
+
+    def __init__(self, style: Style, root: Path) -> None:
+        self._style = style
+        self._terminal = Terminal(style, full=False)
+        self._root = root
+        self._uses: dict[str, Use] = {}
+        self._asked: set[str] = set()
+        """Calls that the user was shown when asked about them."""
+
+    def tell(self, entry: Fields, seconds: float | None = None) -> Shown | None:
+        """What to show of a line; `seconds` is how long it took to get there."""
+        match entry.get("type"):
+            case "user":
+                return self._user(entry, seconds)
+            case "assistant":
+                return self._assistant(entry)
+            case "system" if entry.get("subtype") == "compact_boundary":
+                return self.note("a summary stands for what came before")
+            case "system" if entry.get("subtype") == "informational":
+                return self.note(str(entry.get("content")))
+            case _:
+                return None
+
+    def prompt(self, text: str, mark: str = "❯") -> Shown:
+        """What the user asked."""
+        first, *rest = text.strip("\n").split("\n")
+        head = f"{self._style(mark, 'prompt')} {self._style(first, 'bold')}"
+        return Shown([head, *(f"  {self._style(line, 'bold')}" for line in rest)], indent=2)
+
+    def note(self, text: str, is_error: bool = False) -> Shown:
+        """Something that the user should know."""
+        role = "error" if is_error else "dim"
+        lines = [self._style(line, role) for line in text.strip().split("\n")]
+        return Shown(
+            [f"{self._style('──', role)} {lines[0]}", *(f"   {each}" for each in lines[1:])], 3
+        )
+
+    def question(self, question: Question) -> Shown:
+        """A call that the user is asked about, with all that it would do."""
+        self._asked.add(question.call_id)
+        style, body = preview(question.tool, question.input)
+        detail = Detail(question.input)
+        added = sum(line.startswith("+") for line in body)
+        removed = sum(line.startswith("-") for line in body)
+        facts = (
+            f"+{added} -{removed}"
+            if style == "diff"
+            else str(question.input.get("description") or "")
+        )
+        did = self._did(question.tool, detail, facts, style, body)
+        return Shown(list(Terminal(self._style, full=True).draw([did])))
+
+    def _did(self, name: str, detail: Detail, outcome: str, style: str, body: list[str]) -> Did:
+        title = title_of(name, detail).replace(f"{self._root}/", "")
+        return Did(name, title, outcome, is_error=False, duration_ms=None, style=style, body=body)
+
+    def printed(self, text: str) -> Shown:
+        """What a shell command of the user's printed."""
+        lines = [f"    {self._style(line, 'output')}" for line in text.strip("\n").split("\n")]
+        return Shown(lines, is_attached=True)
+
+    def was_shown(self, call_id: str) -> bool:
+        """Whether the user was shown a call before it ran."""
+        return call_id in self._asked
+
+    def name(self, call_id: str) -> str:
+        """The tool that a call is of."""
+        return self._uses[call_id].name if call_id in self._uses else ""
+
+    def _assistant(self, entry: Fields) -> Shown | None:
+        message: Fields = entry["message"]
+        for block in message["content"] if is_array(message["content"]) else []:
+            if block.get("type") == "tool_use":
+                self._uses[block["id"]] = Use(str(block.get("name")), _object(block.get("input")))
+        text = text_of(message["content"]).strip()
+        if entry.get("isApiErrorMessage"):
+            return self.note(text, is_error=True)
+        if not text or message.get("model") == SYNTHETIC:
+            return None
+        return Shown([text], is_markdown=True)
+
+    def _user(self, entry: Fields, seconds: float | None) -> Shown | None:
+        content = entry["message"]["content"]
+        results = (
+            [each for each in content if each.get("type") == "tool_result"]
+            if is_array(content)
+            else []
+        )
+        if results:
+            return self._result(results[0], entry, seconds)
+        text = text_of(content)
+        if entry.get("isMeta") or entry.get("isCompactSummary") or not text.strip():
+            return None
+        return self._said(text)
+
+    def _said(self, text: str) -> Shown | None:
+        if text.startswith(INTERRUPTION):
+            return self.note("interrupted")
+        if text.startswith(PRINTED):
+            return self.printed(_untagged(text))
+        if shell := BASH_INPUT.search(text):
+            return self.prompt(shell[1], "!")
+        return self.prompt(command_text(text) or text)
+
+    def _result(self, block: Fields, entry: Fields, seconds: float | None) -> Shown | None:
+        call_id = str(block.get("tool_use_id"))
+        use = self._uses.pop(call_id, Use("?", {}))
+        text = harmless(_untagged(text_of(block.get("content") or "")))
+        is_asked = call_id in self._asked
+        if is_asked and entry.get("toolDenialKind") == REJECTED:
+            return self._refused(text)
+        detail = Detail(
+            use.input, text, entry.get("toolUseResult"), denial=entry.get("toolDenialKind")
+        )
+        is_error = bool(block.get("is_error"))
+        did = self._outcome(use.name, detail, is_error, seconds)
+        lines = list(self._terminal.draw([did]))[int(is_asked) :]
+        if is_asked and use.name in EDITS and not is_error:
+            return None
+        is_tight = len(lines) == 1
+        return Shown(lines, is_tight=is_tight, is_attached=is_asked) if lines else None
+
+    def _refused(self, text: str) -> Shown:
+        said = text.partition(SAID)[2] if not text.startswith(REJECTED_TEXT) else ""
+        told = f"refused: {said}" if said else "refused"
+        return Shown(
+            [f"  {self._style('✗', 'error')} {self._style(told, 'dim')}"], is_attached=True
+        )
+
+    def _outcome(self, name: str, detail: Detail, is_error: bool, seconds: float | None) -> Did:
+        style, body = body_of(name, detail)
+        outcome = outcome_of(name, detail)
+        if detail.denial == REJECTED:
+            outcome, body = "not run", []
+        is_open = style == "text" and not is_error
+        if is_open:
+            body = [] if name in SILENT else list(_few(body))
+        did = self._did(name, detail, outcome, style, body)
+        milliseconds = round(seconds * 1000) if seconds else None
+        return Did(did.name, did.title, outcome, is_error, milliseconds, style, is_open, body)
+
+
+def _few(lines: list[str]) -> Iterator[str]:
+    """The first lines; one more rather than a line that says so."""
+    shown = lines if len(lines) <= FEW + 1 else lines[:FEW]
+    yield from shown
+    if len(shown) < len(lines):
+        yield f"… {len(lines) - len(shown)} more lines"
+
+
+def _untagged(text: str) -> str:
+    """A text without the tags that tell the model what it is."""
+    for name in ("tool_use_error", "bash-stdout", "bash-stderr"):
+        text = text.replace(f"<{name}>", "").replace(f"</{name}>", "")
+    return text
+
+
+def _object(value: Any) -> Fields:
+    return value if is_object(value) else {}

@@ -1,0 +1,115 @@
+"""The terminal: what is printed goes into its own scrollback, above the part that is redrawn.
+
+Each change is one write: what is redrawn is taken away, something is printed, and it is drawn again
+below, so that nothing flickers.
+"""
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Point, Size
+from prompt_toolkit.layout.screen import Screen
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+LEAST = Size(rows=5, columns=20)
+USUAL = Size(rows=24, columns=80)
+
+
+class Output(Vt100_Output):
+    """Writes to the terminal, in one piece where that is wanted, and not at all if it is gone."""
+
+    def __init__(self, is_coloured: bool) -> None:
+        depth = None if is_coloured else ColorDepth.DEPTH_1_BIT
+        super().__init__(sys.stdout, _size, default_color_depth=depth, enable_cpr=False)
+        self._holds = 0
+
+    @contextmanager
+    def in_one_piece(self) -> Generator[None]:
+        """Write only at the end."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            self.flush()
+
+    def erase_down(self) -> None:
+        """Take away all from the cursor on, which is at the start of a row.
+
+        Some terminals (observed: tmux 3.3) take it for a wish to clear the screen if that row is
+        the first, and keep a copy of what was there; from the second column on they do not.
+        """
+        self.write_raw("\x1b[K\x1b[C\x1b[J\x1b[D")
+
+    def flush(self) -> None:
+        if not self._holds:
+            try:
+                super().flush()
+            except OSError:  # the terminal was closed
+                self._buffer.clear()
+
+
+def _size() -> Size:
+    try:
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
+    except OSError:  # the terminal was closed
+        return USUAL
+    return Size(max(LEAST.rows, rows), max(LEAST.columns, columns))
+
+
+class App(Application[None]):
+    """The part of the screen that is redrawn."""
+
+    def print_above(self, text: str) -> None:
+        """Print a text into the scrollback."""
+        written = text.replace("\n", "\r\n") + "\r\n"
+        output = self.output
+        assert isinstance(output, Output)
+        with output.in_one_piece():
+            self.renderer.erase(leave_alternate_screen=False)
+            output.write_raw(written)
+            self._redraw()
+
+    def _redraw(self, render_as_done: bool = False) -> None:
+        output = self.output
+        assert isinstance(output, Output)
+        with output.in_one_piece():
+            if self.is_running and self._is_smaller():
+                self.renderer.erase(leave_alternate_screen=False)
+            super()._redraw(render_as_done)
+
+    def _is_smaller(self) -> bool:
+        """Whether rows are left over from before: they would stay as blank ones."""
+        last = self.renderer.last_rendered_screen
+        size = self.output.get_size()
+        if last is None or self.context is None:
+            return False
+        container = self.layout.container
+        wanted: int = (
+            self.context.copy().run(container.preferred_height, size.columns, size.rows).preferred
+        )
+        return wanted < last.height
+
+    def _on_resize(self) -> None:
+        renderer: Any = self.renderer
+        last = renderer.last_rendered_screen
+        if last is not None:
+            columns = self.output.get_size().columns
+            renderer._cursor_pos = reflowed(renderer._cursor_pos, last, columns)
+        super()._on_resize()
+
+
+def reflowed(cursor: Point, screen: Screen, columns: int) -> Point:
+    """Where the cursor is after the terminal broke rows that no longer fit."""
+    above = sum(max(0, _width(screen, row) - 1) // columns for row in range(cursor.y))
+    return Point(x=cursor.x % columns, y=cursor.y + above + cursor.x // columns)
+
+
+def _width(screen: Screen, row: int) -> int:
+    cells = screen.data_buffer[row]
+    return max((place + 1 for place, cell in cells.items() if cell.char != " "), default=0)
