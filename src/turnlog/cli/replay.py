@@ -1,0 +1,86 @@
+"""turnlog replay: a recorded session in the place of a model."""
+
+import click
+
+from turnlog.agent.replay.tracks import Answer, Track, tracks_of
+from turnlog.cli.arguments import json_option, reveal_option, session_argument
+from turnlog.cli.output import dim, echo_json, fit, plain, width
+from turnlog.cli.sessions import open_named
+from turnlog.conversation.drafts import Fields
+from turnlog.conversation.session import Session
+from turnlog.errors import NotFound, UsageError
+from turnlog.render.views import mask_all
+from turnlog.store.paths import Store
+
+
+@click.command("replay")
+@session_argument
+@click.option("--serve", is_flag=True, help="Answer requests on this machine until Ctrl-C.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
+@click.option("--strict", is_flag=True, help="Refuse requests that differ, with status 400.")
+@reveal_option
+@json_option
+@click.pass_obj
+def command(
+    store: Store, session: str, serve: bool, port: int, strict: bool, **shown: bool
+) -> None:
+    """Serve SESSION as a Messages API that answers as it was recorded.
+
+    The nth request of a conversation gets its nth message; sub-agents are known by what they were
+    asked first. Set ANTHROPIC_BASE_URL to the address that is printed. What a request has that the
+    recorded one had not is told on stderr. Without --serve, the answers are listed.
+    """
+    if (port or strict) and not serve:
+        raise UsageError("--port and --strict are for --serve")
+    opened = open_named(store, session)
+    if serve:
+        _serve(opened, port, strict)
+        return
+    answers = [(track, rank) for track in tracks_of(opened) for rank in range(len(track.messages))]
+    if not answers:
+        raise NotFound(f"no answers in {opened.path.name}", f"turnlog show {opened.id}")
+    if shown["as_json"]:
+        echo_json([_view(track, rank, shown["reveal"]) for track, rank in answers])
+        return
+    for track, rank in answers:
+        click.echo(_row(track, rank, shown["reveal"]))
+
+
+def _serve(session: Session, port: int, strict: bool) -> None:
+    from turnlog.agent.replay.server import ReplayServer
+
+    def tell(text: str) -> None:
+        for line in text.splitlines():
+            click.echo(plain(line), err=True)
+
+    with ReplayServer(session, tell, port, strict) as server:
+        click.echo(server.url)
+        server.serve_forever()
+
+
+def _view(track: Track, rank: int, reveal: bool) -> Fields:
+    answer = track.answer(rank)
+    body = answer.body if answer else {}
+    return {
+        "conversation": track.name,
+        "n": rank + 1,
+        "message": body if reveal else mask_all(body),
+    }
+
+
+def _row(track: Track, rank: int, reveal: bool) -> str:
+    answer = track.answer(rank)
+    before = f"{track.name[:10]:10}  {rank + 1:>4}  "
+    after = f"  {answer.body['stop_reason'] if answer else '':10}"
+    told = _told(answer if reveal or not answer else Answer(mask_all(answer.body), None))
+    return f"{dim(before)}{fit(plain(told), width() - len(before) - len(after))}{dim(after)}"
+
+
+def _told(answer: Answer | None) -> str:
+    return "  ".join(map(_block, answer.body["content"])) if answer else ""
+
+
+def _block(block: Fields) -> str:
+    if block.get("type") == "text":
+        return str(block.get("text"))
+    return f"[{block.get('name') or block.get('type')}]"

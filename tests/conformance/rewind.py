@@ -1,0 +1,106 @@
+"""Does the real client agree with turnlog about going back to before a prompt?
+
+    sudo unshare --net python tests/conformance/rewind.py CLIENT
+
+CLIENT is the command of an installed client. A session that changes files is recorded by turnlog;
+the client brings its files back to each prompt (`--rewind-files`), and resumes the session after
+turnlog went back in its conversation. Prints a row for each, and exits with 1 if any differs.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from changed_files import Work
+from conformance.resume import resume, said
+from turnlog.agent.files.rewind import Scope, apply_rewind, plan_rewind
+from turnlog.conversation.session import open_session
+from turnlog.edit.journal import Journal
+from turnlog.store.paths import Store
+
+TURNS = (("a.txt", "one"), ("b.txt", "two"), ("a.txt", "three"))
+STATES: tuple[dict[str, str], ...] = (
+    {"a.txt": "zero"},
+    {"a.txt": "one"},
+    {"a.txt": "one", "b.txt": "two"},
+)
+"""The files at each prompt."""
+
+
+def record(home: Path) -> tuple[Work, list[str]]:
+    """A session of three turns, each of which writes a file."""
+    (home / ".claude" / "projects").mkdir(parents=True)
+    work = Work(Store(home / ".claude"), home / "work")
+    (work.root / "a.txt").write_text("zero")
+    prompts: list[str] = []
+    for name, content in TURNS:
+        prompts.append(work.prompt(f"write {content}"))
+        work.write(name, content)
+        work.say(f"wrote {content}")
+    return work, prompts
+
+
+def files_agree(client: list[str], turn: int) -> bool:
+    """Whether the client brings files back to what they were."""
+    with tempfile.TemporaryDirectory() as home:
+        work, prompts = record(Path(home))
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": home,
+            "TMPDIR": home,
+            "ANTHROPIC_API_KEY": "not-a-key",
+            "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1",
+        }
+        arguments = ["-p", "--resume", work.path.stem, "--rewind-files", prompts[turn]]
+        subprocess.run(
+            [*client, *arguments],
+            cwd=work.root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        return {path.name: path.read_text() for path in work.root.iterdir()} == STATES[turn]
+
+
+def talk_agrees(client: list[str], turn: int) -> bool:
+    """Whether the client goes on where turnlog went back to."""
+    with tempfile.TemporaryDirectory() as home:
+        work, prompts = record(Path(home))
+        session = open_session(work.path)
+        plan = plan_rewind(work.store, session, prompts[turn], work.root)
+        apply_rewind(plan, Scope.CONVERSATION, session, Journal(Path(home, "journal")))
+        sent = resume(client, work.path)
+        # Clients but the newest answer what a conversation ends with, where nothing does.
+        ours = said(session.context())
+        return (
+            sent is not None and said(sent)[: len(ours)] == ours and len(said(sent)) < len(ours) + 2
+        )
+
+
+def main() -> int:
+    """Try each prompt, print a row for each."""
+    client = shlex.split(sys.argv[1])
+    if os.geteuid() == 0:
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
+    different = 0
+    for what, agrees in (("files", files_agree), ("conversation", talk_agrees)):
+        for turn in range(len(TURNS)):
+            is_same = agrees(client, turn)
+            different += not is_same
+            print(
+                f"{'equal' if is_same else 'DIFFERENT':10} {what} at prompt {turn + 1}", flush=True
+            )
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
