@@ -268,7 +268,7 @@ def _chats(rounds: int) -> Iterator[Row]:
     yield from map(Row, client)
     first, last = chats.turns()
     yield Row(first)
-    yield Row(last, "1.2 × the first", 1.2 * first.seconds, int(1.2 * first.peak))
+    yield Row(last, "1.3 × the first", 1.3 * first.seconds, int(1.3 * first.peak))
     shown, old, new = chats.resumes(rounds)
     yield Row(shown, "1 s", 1)
     yield Row(old, "a new session + 0.5 s", new.seconds + 0.5)

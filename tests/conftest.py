@@ -5,12 +5,14 @@ property is tried with.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from data.files import session_files
+from turnlog.agent.repository import CEILINGS
 from turnlog.store.paths import Store
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
@@ -20,6 +22,14 @@ settings.register_profile(
     "turnlog", deadline=None, max_examples=int(os.environ.get("TURNLOG_EXAMPLES", "100"))
 )
 settings.load_profile("turnlog")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Folders of tests are in no repository, though they may lie in this one's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CEILINGS, str(tmp_path_factory.getbasetemp()))
+        yield
 
 
 @pytest.fixture

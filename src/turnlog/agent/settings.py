@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.agent.permissions import Mode, Policy, Rule, parse_rule
+from turnlog.agent.repository import repository_of
 from turnlog.agent.tool import Fields
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
@@ -237,11 +238,9 @@ def read(path: Path) -> Content:
 
 def local_folder(root: Path) -> Path:
     """Where the local settings of a directory lie: in its repository's main checkout, if any."""
-    for folder in (root, *root.parents):
-        if (folder / ".git").exists():
-            found = _main_checkout(folder)
-            return root if found == Path.home() else found
-    return root
+    repository = repository_of(root)
+    found = _main_checkout(repository) if repository else root
+    return root if found == Path.home() else found
 
 
 def _main_checkout(folder: Path) -> Path:

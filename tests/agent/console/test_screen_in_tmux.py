@@ -92,7 +92,7 @@ def test_a_prompt_and_its_answer_stand_above_the_prompt(
             "❯",
             lines[-1],
         ]
-        assert lines[0].endswith(str(project))
+        assert lines[0].endswith(f"/{project.name}")
         assert lines[-1].startswith(f"  {STATUS} · 10% of 200k · $0.")
 
 

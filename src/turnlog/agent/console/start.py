@@ -1,6 +1,7 @@
 """The interactive chat, from its first character on the screen."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,13 +21,20 @@ def run(store: Store, make_options: "Callable[[], Options]", prompt: str | None)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("a chat needs a terminal", "turnlog chat -p PROMPT")
     cwd = Path.cwd().resolve()
-    sys.stdout.write(f"turnlog {__version__} · {cwd}\n")
+    sys.stdout.write(_head(cwd, os.get_terminal_size().columns))
     sys.stdout.flush()
     session = asyncio.run(_run(store, cwd, make_options, prompt))
     if session:
         with suppress(OSError):  # the terminal was closed
             sys.stdout.write(f"\nturnlog chat --resume {session}\n")
             sys.stdout.flush()
+
+
+def _head(cwd: Path, columns: int) -> str:
+    """The first line: of a long path, its end."""
+    start, place = f"turnlog {__version__} · ", str(cwd)
+    room = max(10, columns - len(start))
+    return f"{start}{place if len(place) <= room else '…' + place[1 - room :]}\n"
 
 
 async def _run(

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from turnlog.agent.custom.frontmatter import names_of, split_head
 from turnlog.agent.custom.markdown_text import PUNCTUATION, imports_of, without_comments
-from turnlog.agent.custom.places import markdown_files, read_text, repository_root
+from turnlog.agent.custom.places import markdown_files, read_text
+from turnlog.agent.repository import repository_of
 
 MANAGED = Path("/etc/claude-code")
 MOST_HOPS = 4
@@ -47,7 +48,7 @@ class MemoryFiles:
         self.cwd = cwd.resolve()
         self.home = home
         self.managed = managed
-        self._project = repository_root(self.cwd) or self.cwd
+        self._project = repository_of(self.cwd) or self.cwd
         self._seen: set[Path] = set()
 
     def at_start(self) -> list[Memory]:

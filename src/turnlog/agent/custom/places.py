@@ -5,12 +5,8 @@ A project's own folders lie in every directory from its repository's root to whe
 
 from pathlib import Path
 
+from turnlog.agent.repository import repository_of
 from turnlog.store.paths import Store
-
-
-def repository_root(cwd: Path) -> Path | None:
-    """The directory of the repository that a directory is in, if it is in one."""
-    return next((each for each in (cwd, *cwd.parents) if (each / ".git").exists()), None)
 
 
 def project_folders(cwd: Path, kind: str) -> list[Path]:
@@ -19,7 +15,7 @@ def project_folders(cwd: Path, kind: str) -> list[Path]:
     >>> [str(each) for each in project_folders(Path("/nowhere"), "agents")]
     ['/nowhere/.claude/agents']
     """
-    root = repository_root(cwd) or cwd
+    root = repository_of(cwd) or cwd
     way = [cwd, *cwd.parents]
     return [each / ".claude" / kind for each in reversed(way[: way.index(root) + 1])]
 

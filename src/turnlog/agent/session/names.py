@@ -4,6 +4,8 @@ import random
 import secrets
 from pathlib import Path
 
+from turnlog.agent.repository import repository_of
+
 MANNERS = (
     "brisk calm candid careful cheerful clever crisp curious daring deft eager earnest fair gentle "
     "glad hardy honest keen kind lively lucid merry mild neat nimble patient placid plucky polite "
@@ -34,15 +36,15 @@ def new_agent_id() -> str:
 
 def branch_of(folder: Path) -> str:
     """The git branch of a folder, read without git; HEAD where it is on none, "" without one."""
-    for place in (folder, *folder.parents):
-        head = _head_file(place / ".git")
-        if head is not None:
-            name = head.strip().removeprefix("ref: refs/heads/")
-            return "HEAD" if name == head.strip() else name
-    return ""
+    repository = repository_of(folder)
+    head = _head_of(repository / ".git") if repository else None
+    if head is None:
+        return ""
+    name = head.strip().removeprefix("ref: refs/heads/")
+    return "HEAD" if name == head.strip() else name
 
 
-def _head_file(git: Path) -> str | None:
+def _head_of(git: Path) -> str | None:
     """What HEAD holds; in a worktree, `.git` is a file that says where it lies."""
     try:
         if git.is_file():
