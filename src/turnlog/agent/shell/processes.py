@@ -107,9 +107,9 @@ async def end_process(process: asyncio.subprocess.Process) -> None:
             if not any(map(_runs, pids)):
                 break
             await asyncio.sleep(STEP)
-    finally:  # also where nobody waits any longer
+    finally:  # also where nobody waits any longer: what was killed is gone in a moment
         _signal(pids, signal.SIGKILL)
-    await process.wait()
+        await process.wait()
 
 
 def _signal(pids: Sequence[int], number: int) -> None:
