@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
+from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.session import Session
 from turnlog.conversation.tree import can_be_tip
 from turnlog.edit.plan import Fields, Plan, main_nodes, replaced_nodes
@@ -108,6 +108,8 @@ def straighten(session: Session, plan: Plan, choice: Choice) -> None:
     whole = session.branch_to(plan.tip)
     branch = [node for node in whole if node.index not in plan.dropped]
     moved = _unfold(branch, {node.uuid for node in whole})
+    if moved and branch[-1].uuid in moved:
+        _move_tip(session, plan, whole[-1], branch[-1])
     for node, stamp in rising(branch):
         is_moved = node.uuid in moved
         parent = before.uuid if before and (node.parent is not None or is_moved) else None
@@ -117,6 +119,13 @@ def straighten(session: Session, plan: Plan, choice: Choice) -> None:
             plan.rewrite(node, _unfolded(before.uuid if before else None))
         # Clients up to 2.0.76 lose what is before a progress line in the chain: it hangs beside it.
         before = node if can_be_tip(node) else before
+
+
+def _move_tip(session: Session, plan: Plan, was: ChainNode, now: ChainNode) -> None:
+    """Let notes of the tip name what stands at the end now."""
+    for node in session.nodes:
+        if isinstance(node, TipNode) and node.leaf == was.uuid:
+            plan.rewrite(node, lambda value: value | {"leafUuid": now.uuid})
 
 
 def _unfold(branch: list[ChainNode], present: set[str | None]) -> set[str]:
