@@ -15,7 +15,8 @@ from searched import AGENT, IDS, KEY, SECRET, fill, path_of
 from turnlog.errors import UsageError
 from turnlog.index import candidates
 from turnlog.index.database import Index, open_index
-from turnlog.index.search import Hit, Options, SessionHits, search, understand
+from turnlog.index.finding import Wanted, understand
+from turnlog.index.search import Hit, SessionHits, Shown, search
 from turnlog.index.selection import Selection
 from turnlog.index.sync import sync
 from turnlog.store.archive import Archive
@@ -165,18 +166,18 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]
         yield index.db
 
 
-EVERYTHING = Options(limit=0, turns=1000, hits=1000)
+EVERYTHING = Shown(turns=1000, hits=1000)
 
 
 def found(db: sqlite3.Connection, query: str, is_regex: bool = False) -> list[SessionHits]:
-    return list(search(db, understand(query, is_regex), Selection(), Options()))
+    return list(search(db, Wanted(understand(query, is_regex), Selection(), 10), Shown()))
 
 
 def selected(
     db: sqlite3.Connection, query: str, selection: Selection, is_regex: bool = False
 ) -> set[str]:
     asked = understand(query, is_regex)
-    return set(places(list(search(db, asked, selection, EVERYTHING))))
+    return set(places(list(search(db, Wanted(asked, selection, 0), EVERYTHING))))
 
 
 def places(sessions: list[SessionHits]) -> list[str]:
@@ -305,7 +306,7 @@ def test_secrets_are_masked_where_they_are_found(db: sqlite3.Connection) -> None
         assert "[password:" in hit.text
     assert KEY[:20] not in hits_of(found(db, "repository key"))[0].text
     asked = understand("warehouse")
-    [open_] = search(db, asked, Selection(), Options(reveal=True))
+    [open_] = search(db, Wanted(asked, Selection(), 10), Shown(reveal=True))
     assert SECRET in hits_of([open_])[0].text
 
 
@@ -382,7 +383,9 @@ def test_what_is_gone_but_archived_is_found(fresh: tuple[Store, Index], tmp_path
     archive_sessions(store, archive)
     path_of(store, "cart").unlink()
     sync(index, store, archive=archive)
-    shown = search(index.db, understand("shopping"), Selection(), Options(), archive.folder)
+    shown = search(
+        index.db, Wanted(understand("shopping"), Selection(), 10, archive.folder), Shown()
+    )
     assert places(list(shown)) == ["cart:1"]
 
 
@@ -442,6 +445,7 @@ def test_a_pattern_finds_what_reading_every_text_would_find(
     db: sqlite3.Connection, pattern: str
 ) -> None:
     asked = understand(pattern, is_regex=True)
-    fast = search(db, asked, Selection(), EVERYTHING)
-    slow = search(db, replace(asked, match=None, needle=None), Selection(), EVERYTHING)
+    fast = search(db, Wanted(asked, Selection(), 0), EVERYTHING)
+    unaided = replace(asked, match=None, needle=None)
+    slow = search(db, Wanted(unaided, Selection(), 0), EVERYTHING)
     assert places(list(fast)) == places(list(slow))

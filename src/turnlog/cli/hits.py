@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from turnlog.cli.output import age, dim, fit, plain
-from turnlog.index.search import Hit, SessionHits, TurnHits
+
+if TYPE_CHECKING:
+    from turnlog.index.search import Hit, SessionHits, TurnHits
 
 LABEL = 9
 """How many columns say what a hit is."""
@@ -17,7 +20,7 @@ Piece = tuple[str, bool]
 """A part of a text, and whether it is a hit."""
 
 
-def lines_of(found: SessionHits, columns: int, program: str = "turnlog") -> Iterator[str]:
+def lines_of(found: "SessionHits", columns: int, program: str = "turnlog") -> Iterator[str]:
     """A session with its hits, and the commands that show them."""
     yield _heading(found, columns)
     for turn in found.turns:
@@ -28,7 +31,7 @@ def lines_of(found: SessionHits, columns: int, program: str = "turnlog") -> Iter
         yield dim(f"  {found.more} more")
 
 
-def _heading(found: SessionHits, columns: int) -> str:
+def _heading(found: "SessionHits", columns: int) -> str:
     when = age(datetime.fromisoformat(found.last_active)) if found.last_active else ""
     before = f"{found.id[:8]}  {when:>4}  "
     project = plain(found.project) if columns >= 60 else ""
@@ -39,7 +42,7 @@ def _heading(found: SessionHits, columns: int) -> str:
     return f"{dim(before)}{click.style(title, bold=True)}{dim(after)}"
 
 
-def _turn(turn: TurnHits, columns: int) -> Iterator[str]:
+def _turn(turn: "TurnHits", columns: int) -> Iterator[str]:
     agent = f"(sub-agent {turn.id}) " if turn.is_subagent else ""
     is_asked = turn.hits[0].kind == "prompt"
     if is_asked:
@@ -54,12 +57,12 @@ def _turn(turn: TurnHits, columns: int) -> Iterator[str]:
         yield f"    {click.style(label, fg=colour)} {_snippet(hit, columns - LABEL - 5)}"
 
 
-def _label(hit: Hit) -> str:
+def _label(hit: "Hit") -> str:
     tool = plain(hit.tool)
     return {"input": tool, "result": f"→ {tool}"}.get(hit.kind, hit.kind) if tool else hit.kind
 
 
-def _snippet(hit: Hit, room: int) -> str:
+def _snippet(hit: "Hit", room: int) -> str:
     """The part of a hit's text that fits on a line, with its marks."""
     pieces = list(_pieces(hit))
     if hit.marks and sum(_cells(text) for text, _ in pieces) > room:
@@ -72,7 +75,7 @@ def _snippet(hit: Hit, room: int) -> str:
     return drawn + left
 
 
-def _pieces(hit: Hit) -> Iterator[Piece]:
+def _pieces(hit: "Hit") -> Iterator[Piece]:
     end = 0
     for start, stop in hit.marks:
         yield BLANK.sub(" ", hit.text[end:start]), False

@@ -4,18 +4,21 @@ import os
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from turnlog.index.ahead import Ahead, Ask
 from turnlog.index.changes import is_current, is_session_current
 from turnlog.index.database import Index, index_path, open_index
 from turnlog.store.paths import Store, archive_folder
 
 if TYPE_CHECKING:
     from turnlog.index.sync import Synced
+
+T = TypeVar("T")
 
 WORTH_A_BAR = 16 << 20
 """Fewer bytes are read before a bar could be looked at."""
@@ -28,11 +31,27 @@ AGE = 60
 @contextmanager
 def synced_index(store: Store) -> Generator[Index]:
     """The index of a store, as its files are now; what takes long shows a bar on stderr."""
+    with _opened(store) as index:
+        if not is_current(index.db, store, archive_folder()):
+            _bring_up_to_date(index, store)
+        yield index
+
+
+@contextmanager
+def asked_index(store: Store, ask: Ask[T]) -> Generator[Ahead[T]]:
+    """A question put to the index of a store as its files are now."""
+    with _opened(store) as index, closing(Ahead(index, ask)) as ahead:
+        if not is_current(index.db, store, archive_folder()):
+            ahead.close()
+            _bring_up_to_date(index, store)
+        yield ahead
+
+
+@contextmanager
+def _opened(store: Store) -> Generator[Index]:
     with open_index(index_path(store)) as index:
         if index.notice:
             click.echo(f"turnlog: {index.notice}", err=True)
-        if not is_current(index.db, store, archive_folder()):
-            _bring_up_to_date(index, store)
         yield index
 
 
@@ -51,9 +70,7 @@ def _bring_up_to_date(index: Index, store: Store) -> "Synced":
 
 def sync_index(store: Store) -> "tuple[Path, Synced]":
     """Bring the index of a store up to date; where it lies, and what was done."""
-    with open_index(index_path(store)) as index:
-        if index.notice:
-            click.echo(f"turnlog: {index.notice}", err=True)
+    with _opened(store) as index:
         return index.path, _bring_up_to_date(index, store)
 
 

@@ -17,7 +17,7 @@ def main() -> None:
 
         run_hook(sys.argv[3:])
     # What is loaded stays: to look through it for garbage takes a twentieth of a search.
-    gc.set_threshold(20_000)
+    gc.set_threshold(100_000)
     from turnlog.cli.root import run
 
     for stream in (sys.stdout, sys.stderr):

@@ -2,18 +2,22 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from turnlog.cli.arguments import Since, Until, json_option, reveal_option
 from turnlog.cli.hits import lines_of
-from turnlog.cli.indexing import synced_index
+from turnlog.cli.indexing import asked_index
 from turnlog.cli.output import dim, echo_json, width
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.search import Options, SessionHits, search, understand
+from turnlog.index.ahead import Ahead
+from turnlog.index.finding import Begun, Wanted, begin, understand
 from turnlog.index.selection import KINDS, ROLES, Selection
 from turnlog.store.paths import Store, archive_folder, folder_name
+
+if TYPE_CHECKING:
+    from turnlog.index.search import SessionHits
 
 ALL_TURNS = 1000
 """Of one session, which is asked for."""
@@ -52,16 +56,25 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
     store: Store = ctx.obj
     text = " ".join(query)
     asked = understand(text, given["is_regex"])
-    selection = _selection(store, given)
-    turns = ALL_TURNS if given["session"] else Options().turns
-    options = Options(given["limit"], turns=turns, reveal=given["reveal"])
-    with synced_index(store) as index:
-        found = search(index.db, asked, selection, options, archive_folder())
+    wanted = Wanted(asked, _selection(store, given), given["limit"], archive_folder())
+    with asked_index(store, lambda db: None if asked.pattern else begin(db, wanted)) as ahead:
+        found = _search(ahead, wanted, given)
         if given["as_json"]:
             echo_json(list(found))
         else:
             count = _print(found, "turnlog --samples" if _is_of_samples(ctx) else "turnlog")
             _remark(count, text, given)
+
+
+def _search(
+    ahead: Ahead[Begun | None], wanted: Wanted, given: dict[str, Any]
+) -> "Iterator[SessionHits]":
+    # What reads entries is loaded while SQLite ranks.
+    from turnlog.index.search import Shown, search
+
+    turns = ALL_TURNS if given["session"] else Shown().turns
+    db, begun = ahead.answer()
+    return search(db, wanted, Shown(turns, reveal=given["reveal"]), begun)
 
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:
@@ -110,7 +123,7 @@ def _is_of_samples(ctx: click.Context) -> bool:
     return ctx.parent is not None and bool(ctx.parent.params.get("samples"))
 
 
-def _print(found: Iterator[SessionHits], program: str) -> int:
+def _print(found: "Iterator[SessionHits]", program: str) -> int:
     """Print sessions as they are found; how many there were."""
     count = 0
     for count, each in enumerate(found, 1):

@@ -11,8 +11,8 @@ from enum import StrEnum
 from turnlog.format.blocks import ImageBlock, TextBlock, ToolResultBlock
 from turnlog.format.entries import User
 from turnlog.format.fields import given
+from turnlog.format.markup import command_text
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.store.catalog import command_text
 
 RESUMED_AFTER = timedelta(minutes=5)
 

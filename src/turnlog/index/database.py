@@ -93,9 +93,11 @@ def _opened(path: Path) -> Index:
     return Index(path, _created(path), notice)
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection to an index that is known to be sound."""
-    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+def connect(path: Path, is_shared: bool = False) -> sqlite3.Connection:
+    """A connection to an index that is known to be sound; a shared one is for several threads."""
+    db = sqlite3.connect(
+        path, timeout=PATIENCE, isolation_level=None, check_same_thread=not is_shared
+    )
     db.executescript(SETTINGS)
     return db
 

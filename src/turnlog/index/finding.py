@@ -1,16 +1,19 @@
-"""Which sessions have what is looked for, and where: candidates by session, best first."""
+"""Which sessions have the words that are looked for, and where."""
 
-import re
-from collections.abc import Iterable, Iterator
-from itertools import groupby, islice
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from json import dumps
+from pathlib import Path
+from time import time
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from turnlog.index.candidates import Candidate, in_file, ranked, score, tiers_of, unranked
+from turnlog.index.candidates import Candidate, ranked, score, tiers_of
 from turnlog.index.files import File, Files
-from turnlog.index.query import Query
-from turnlog.index.reading import Reader, texts_in
+from turnlog.index.query import Query, parse_query
+from turnlog.index.reading import Reader
 from turnlog.index.selection import Selection
 
 ENOUGH = 200
@@ -19,36 +22,56 @@ LITERAL_DEPTH = 2_000
 """How many candidates are looked at for signs that the index does not keep."""
 SPARE = 5
 """Sessions that are found beyond those asked for: some may have nothing but copies."""
-SCANNED = 50
-"""Of a file that is looked through, so many hits are found."""
 
 
-class Search(Struct, frozen=True):
+class Wanted(Struct, frozen=True):
     """What is looked for, and where."""
 
-    files: Files
-    reader: Reader
     query: Query
     selection: Selection
     limit: int
     """Of sessions; 0 for all."""
-    now: float
+    archive: Path | None = None
+    """The folder of an archive, for files that are gone."""
 
 
-def candidates_by_session(search: Search) -> Iterator[list[Candidate]]:
-    """The candidates of each session, best first; of a pattern, sessions active last first."""
-    return _looked_through(search) if search.query.pattern else _ranked(search)
+class Begun(NamedTuple):
+    """A ranking that SQLite has done the first part of."""
+
+    tiers: tuple[str, ...]
+    """What the index is asked, one after the other until there is enough."""
+    rows: Iterator[Candidate]
+    """Of the first one."""
 
 
-def _ranked(search: Search) -> Iterator[list[Candidate]]:
-    ranking = _Ranking(search)
-    for tier, match in enumerate(tiers_of(search.files.db, search.query.match or "")):
-        ranking.fill(tier, match)
-        if ranking.is_full:
-            break
+def understand(text: str, is_regex: bool = False) -> Query:
+    """What was typed, as a query; signs alone are looked for as they are."""
+    query = None if is_regex else parse_query(text)
+    if query and query.match:
+        return query
+    from turnlog.index.pattern import literal_query, parse_pattern
+
+    return parse_pattern(text) if is_regex else literal_query(text.strip())
+
+
+def begin(db: sqlite3.Connection, wanted: Wanted) -> Begun:
+    """Have SQLite rank the texts: most of the work that words take."""
+    tiers = tiers_of(db, wanted.query.match or "")
+    return Begun(tiers, ranked(db, tiers[0], wanted.selection))
+
+
+def rank(db: sqlite3.Connection, wanted: Wanted, begun: Begun) -> Iterator[list[Candidate]]:
+    """The candidates of each session that has the words, best first."""
+    files = Files(db)
+    with closing(Reader(wanted.archive)) as reader:
+        ranking = _Ranking(files, reader, wanted)
+        ranking.fill(0, begun.rows)
+        for tier, match in enumerate(begun.tiers[1:], 1):
+            if not ranking.is_full:
+                ranking.fill(tier, ranked(db, match, wanted.selection))
     groups: dict[str, list[Candidate]] = {}
     for row in _without_copies([row for *_, row in sorted(ranking.rows)]):
-        groups.setdefault(search.files[row.file].owner, []).append(row)
+        groups.setdefault(files[row.file].owner, []).append(row)
     yield from groups.values()
 
 
@@ -63,10 +86,12 @@ def _without_copies(rows: list[Candidate]) -> Iterator[Candidate]:
 class _Ranking:
     """Gathers candidates until there are enough of them, in enough sessions."""
 
-    def __init__(self, search: Search) -> None:
-        self.search = search
-        self.wanted = search.limit + SPARE if search.limit else float("inf")
-        self.literals = [_as_in_lines(text) for text in search.query.literals]
+    def __init__(self, files: Files, reader: Reader, wanted: Wanted) -> None:
+        self.files = files
+        self.reader = reader
+        self.enough = wanted.limit + SPARE if wanted.limit else float("inf")
+        self.literals = [_as_in_lines(text) for text in wanted.query.literals]
+        self.now = time()
         self.rows: list[tuple[int, int, float, int, Candidate]] = []
         self.sessions: set[str] = set()
         self.exact: set[str] = set()
@@ -75,15 +100,14 @@ class _Ranking:
 
     @property
     def is_full(self) -> bool:
-        return len(self.exact) >= self.wanted
+        return len(self.exact) >= self.enough
 
-    def fill(self, tier: int, match: str) -> None:
-        search = self.search
-        for count, row in enumerate(ranked(search.files.db, match, search.selection), 1):
+    def fill(self, tier: int, rows: Iterator[Candidate]) -> None:
+        for count, row in enumerate(rows, 1):
             self._add(tier, row)
             if count >= ENOUGH and self.is_full:
                 return
-            if count >= LITERAL_DEPTH and len(self.sessions) >= self.wanted:
+            if count >= LITERAL_DEPTH and len(self.sessions) >= self.enough:
                 return
 
     def _add(self, tier: int, row: Candidate) -> None:
@@ -91,47 +115,20 @@ class _Ranking:
             if (row.file, row.rank) in self.titles:
                 return
             self.titles.add((row.file, row.rank))
-        file = self.search.files[row.file]
+        file = self.files[row.file]
         held = self._literals_in(file, row)
         self.sessions.add(file.owner)
         if held == len(self.literals):
             self.exact.add(file.owner)
-        self.rows.append((-held, tier, -score(row, file, self.search.now), row.id, row))
+        self.rows.append((-held, tier, -score(row, file, self.now), row.id, row))
 
     def _literals_in(self, file: File, row: Candidate) -> int:
         if not self.literals:
             return 0
-        raw = self.search.reader.line(file, row.offset, row.size).lower()
+        raw = self.reader.line(file, row.offset, row.size).lower()
         return sum(literal in raw for literal in self.literals)
 
 
 def _as_in_lines(text: str) -> bytes:
     """A text in lower case as the client spells it in JSON."""
     return dumps(text.lower(), ensure_ascii=False)[1:-1].encode()
-
-
-def _looked_through(search: Search) -> Iterator[list[Candidate]]:
-    db, match = search.files.db, search.query.match
-    chosen: dict[int, list[Candidate]] = {}
-    for row in unranked(db, match, search.selection) if match else ():
-        chosen.setdefault(row.file, []).append(row)
-    for _, members in groupby(search.files.newest_first(), key=lambda file: file.owner):
-        found: list[Candidate] = []
-        for file in members:
-            rows = chosen.get(file.id, []) if match else in_file(db, file.id, search.selection)
-            found += islice(_matching(search, file, rows), SCANNED)
-        if found:
-            yield sorted(found, key=lambda row: -score(row, search.files[row.file], search.now))
-
-
-def _matching(search: Search, file: File, rows: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Those candidates of a file that the pattern matches."""
-    pattern, needle = search.query.pattern or re.compile(""), search.query.needle or b""
-    for row in rows:
-        raw = search.reader.line(file, row.offset, row.size)
-        if needle in raw and any(_occurs(pattern, text) for text in texts_in(raw, row.kind)):
-            yield row
-
-
-def _occurs(pattern: re.Pattern[str], text: str) -> bool:
-    return any(found.end() > found.start() for found in pattern.finditer(text))

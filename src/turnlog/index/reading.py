@@ -1,15 +1,11 @@
-"""Texts of hits, read again from the files that they are in."""
+"""Lines of hits, read again from the files that they are in."""
 
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnlog.errors import Damaged
-from turnlog.format.decode import decode_line
-from turnlog.format.jsonl import Line
 from turnlog.index.files import File
-from turnlog.index.texts import passages_of
-from turnlog.index.words import composed
 
 if TYPE_CHECKING:
     from turnlog.store.archive import ArchivedFile
@@ -60,10 +56,3 @@ class Reader:
                 self.close()
             self.opened[path] = os.open(path, os.O_RDONLY)
         return self.opened[path]
-
-
-def texts_in(raw: bytes, kind: str) -> list[str]:
-    """The texts of a kind in a line: usually one."""
-    entries = decode_line(Line(raw, 0, 0)).entries
-    passages = [passage for entry in entries for passage in passages_of(entry)]
-    return [composed(each.text) for each in passages if each.kind == kind and each.text.strip()]

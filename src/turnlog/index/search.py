@@ -4,19 +4,18 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
-from threading import Thread
-from time import time
+from itertools import islice
 
 from msgspec import Struct
 
 from turnlog.index.candidates import Candidate
 from turnlog.index.files import File, Files
-from turnlog.index.finding import Search, candidates_by_session
-from turnlog.index.query import Query, parse_query
-from turnlog.index.reading import Reader, texts_in
-from turnlog.index.selection import Selection
+from turnlog.index.finding import Begun, Wanted, begin, rank
+from turnlog.index.query import Query
+from turnlog.index.reading import Reader
+from turnlog.index.scanning import scan
 from turnlog.index.snippets import finder_of, snippet_of
+from turnlog.index.texts import texts_in
 from turnlog.secrets import mask
 
 READ = 7
@@ -64,79 +63,58 @@ class SessionHits(Struct):
     """At least so many further hits."""
 
 
-class Options(Struct, frozen=True):
-    """How much to show."""
+class Shown(Struct, frozen=True):
+    """How much is shown of a session."""
 
-    limit: int = 10
-    """Of sessions; 0 for all."""
     turns: int = 3
-    """Of a session."""
     hits: int = 2
     """Of a turn."""
     reveal: bool = False
     """Show secrets."""
 
 
-def understand(text: str, is_regex: bool = False) -> Query:
-    """What was typed, as a query; signs alone are looked for as they are."""
-    query = None if is_regex else parse_query(text)
-    if query and query.match:
-        return query
-    from turnlog.index.pattern import literal_query, parse_pattern
-
-    return parse_pattern(text) if is_regex else literal_query(text.strip())
-
-
 def search(
-    db: sqlite3.Connection,
-    query: Query,
-    selection: Selection,
-    options: Options,
-    archive: Path | None = None,
+    db: sqlite3.Connection, wanted: Wanted, shown: Shown, begun: Begun | None = None
 ) -> Iterator[SessionHits]:
-    """The sessions that have hits, best first; of a pattern those active last first."""
-    # The rules for secrets are compiled while SQLite ranks, which needs no interpreter.
-    Thread(target=mask, args=("",)).start()
-    with closing(Reader(archive)) as reader:
-        wanted = Search(Files(db), reader, query, selection, options.limit, time())
-        teller = _Teller(wanted, options)
-        shown = 0
-        for candidates in candidates_by_session(wanted):
-            found = teller.tell(candidates)
-            if found.turns:
-                shown += 1
-                yield found
-            if shown == options.limit != 0:
-                return
+    """The sessions that have hits, best first; of a pattern, those active last first."""
+    files = Files(db)
+    with closing(Reader(wanted.archive)) as reader:
+        if wanted.query.pattern:
+            found = scan(files, reader, wanted)
+        else:
+            found = rank(db, wanted, begun or begin(db, wanted))
+        teller = _Teller(files, reader, wanted.query, shown)
+        told = (hits for candidates in found if (hits := teller.tell(candidates)).turns)
+        yield from islice(told, wanted.limit or None)
 
 
 class _Teller:
     """Reads the texts of candidates; what several files have is told once."""
 
-    def __init__(self, wanted: Search, options: Options) -> None:
-        self.files = wanted.files
-        self.reader = wanted.reader
-        self.find = finder_of(wanted.query)
-        self.options = options
+    def __init__(self, files: Files, reader: Reader, query: Query, shown: Shown) -> None:
+        self.files = files
+        self.reader = reader
+        self.find = finder_of(query)
+        self.shown = shown
         self.told: set[tuple[object, ...]] = set()
 
     def tell(self, candidates: list[Candidate]) -> SessionHits:
         """What is to be shown of a session."""
         main = self.files.main(self.files[candidates[0].file])
         by_turn: dict[tuple[int, int | None], list[Candidate]] = {}
-        for each in candidates[: READ * self.options.turns * self.options.hits]:
+        for each in candidates[: READ * self.shown.turns * self.shown.hits]:
             prompt = None if each.kind == "title" else each.prompt
             by_turn.setdefault((each.file, prompt), []).append(each)
         turns: list[TurnHits] = []
         for (file, prompt), members in by_turn.items():
             hits = self._hits(self.files[file], members)
-            if hits and len(turns) < self.options.turns:
+            if hits and len(turns) < self.shown.turns:
                 turns.append(self._turn(self.files[file], prompt, hits))
         return SessionHits(
             id=main.name,
             path=main.path,
             project=main.project,
-            title=self._shown(main.title),
+            title=self._masked(main.title),
             last_active=_moment(main.ended),
             turns=turns,
             more=len(candidates) - sum(len(turn.hits) for turn in turns),
@@ -145,12 +123,12 @@ class _Teller:
     def _turn(self, file: File, prompt: int | None, hits: list[Hit]) -> TurnHits:
         text = None if hits[0].kind == "title" else self._prompt(file, prompt)
         name = self.files.short_name(file)
-        return TurnHits(name, bool(file.is_subagent), self._shown(text), hits)
+        return TurnHits(name, bool(file.is_subagent), self._masked(text), hits)
 
     def _hits(self, file: File, candidates: Sequence[Candidate]) -> list[Hit]:
         hits: list[Hit] = []
         for candidate in candidates:
-            if len(hits) < self.options.hits:
+            if len(hits) < self.shown.hits:
                 hits += self._hit(file, candidate)
         return hits
 
@@ -161,7 +139,7 @@ class _Teller:
             key = (candidate.kind, candidate.at or file.id, text)
             if key not in self.told:
                 self.told.add(key)
-                shown = snippet_of(text, self.find, self.options.reveal)
+                snippet = snippet_of(text, self.find, self.shown.reveal)
                 return [
                     Hit(
                         kind=candidate.kind,
@@ -169,8 +147,8 @@ class _Teller:
                         is_error=bool(candidate.is_error),
                         line=candidate.line,
                         time=_moment(candidate.at),
-                        text=shown.text,
-                        marks=shown.marks,
+                        text=snippet.text,
+                        marks=snippet.marks,
                     )
                 ]
         return []
@@ -186,8 +164,8 @@ class _Teller:
         raws = [self.reader.line(file, offset, size) for offset, size in places]
         return next((text[:PROMPT] for raw in raws for text in texts_in(raw, "prompt")), None)
 
-    def _shown(self, text: str | None) -> str | None:
-        return text if text is None or self.options.reveal else mask(text)
+    def _masked(self, text: str | None) -> str | None:
+        return text if text is None or self.shown.reveal else mask(text)
 
 
 def _moment(seconds: float | None) -> str | None:

@@ -5,9 +5,12 @@ from typing import NamedTuple
 
 from turnlog.conversation.prompts import PromptKind, prompt_kind, prompt_label
 from turnlog.format.blocks import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from turnlog.format.decode import decode_line
 from turnlog.format.entries import Assistant, Attachment, Entry, User
 from turnlog.format.fields import given, is_array, is_object
+from turnlog.format.jsonl import Line
 from turnlog.format.state import AiTitle, CustomTitle, Summary
+from turnlog.index.words import composed
 
 
 class Passage(NamedTuple):
@@ -20,6 +23,13 @@ class Passage(NamedTuple):
     """That a call is of; a result names only the call."""
     call_id: str = ""
     is_error: bool = False
+
+
+def texts_in(raw: bytes, kind: str) -> list[str]:
+    """The texts of a kind in a line: usually one."""
+    entries = decode_line(Line(raw, 0, 0)).entries
+    passages = [passage for entry in entries for passage in passages_of(entry)]
+    return [composed(each.text) for each in passages if each.kind == kind and each.text.strip()]
 
 
 def passages_of(entry: Entry) -> Iterator[Passage]:

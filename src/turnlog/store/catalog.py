@@ -15,6 +15,7 @@ from turnlog.format.decode import decode_line, read_entries
 from turnlog.format.entries import Assistant, ChainEntry, Entry, User
 from turnlog.format.fields import given
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
+from turnlog.format.markup import command_text
 from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.paths import Store, adjacent_subagents, nested_subagents, title_file
@@ -24,7 +25,6 @@ REACH = 1 << 16
 FAR_REACH = 1 << 20
 """How far to look for a first prompt: long injected context may come before it."""
 TITLE_LIMIT = 200
-COMMAND = re.compile(r"<command-name>([^<]*)</command-name>(?:.*<command-args>([^<]*))?", re.DOTALL)
 INJECTED = re.compile(r"\s*<(ide_\w+|system-reminder)>.*?</\1>", re.DOTALL)
 NOT_TYPED = ("<", "[Request interrupted", "Caveat: ")
 
@@ -86,12 +86,6 @@ def describe(session: SessionFile) -> Description:
     title = title or described.first_prompt or described.first_command or ""
     described.title = " ".join(title.split())[:TITLE_LIMIT] or None
     return described
-
-
-def command_text(text: str) -> str | None:
-    """A slash command as it was typed, where a line is the record of one."""
-    found = COMMAND.search(text)
-    return " ".join(part.strip() for part in found.groups() if part).strip() if found else None
 
 
 def count_subagents(session: SessionFile, adjacent: dict[str, int]) -> int:

@@ -16,10 +16,10 @@ from turnlog.agent.turn.gate import REJECTED
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.prompts import BASH_INPUT
 from turnlog.format.fields import is_array, is_object
+from turnlog.format.markup import command_text
 from turnlog.render.rows import Did
 from turnlog.render.text import Terminal
 from turnlog.render.tools import body_of, outcome_of, title_of
-from turnlog.store.catalog import command_text
 
 FEW = 4
 """Lines of what a call printed that are shown."""

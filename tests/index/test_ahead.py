@@ -1,0 +1,65 @@
+"""A question put ahead is answered as if it had been asked of the index as it is now."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from turnlog.errors import UsageError
+from turnlog.index.ahead import Ahead
+from turnlog.index.database import connect, open_index
+
+
+def count(db: sqlite3.Connection) -> int:
+    return db.execute("SELECT count(*) FROM about").fetchone()[0]
+
+
+def test_the_answer_comes_from_a_connection_of_its_own(tmp_path: Path) -> None:
+    with open_index(tmp_path / "index.db") as index:
+        with closing(Ahead(index, count)) as ahead:
+            db, answer = ahead.answer()
+        assert (answer, db is index.db) == (2, False)
+
+
+def test_rows_can_be_fetched_later(tmp_path: Path) -> None:
+    with open_index(tmp_path / "index.db") as index:
+        asked = "SELECT name FROM about ORDER BY name"
+        with closing(Ahead(index, lambda db: db.execute(asked))) as ahead:
+            assert [name for (name,) in ahead.answer()[1]] == ["next_doc", "version"]
+
+
+def test_what_was_written_meanwhile_is_in_the_answer(tmp_path: Path) -> None:
+    with open_index(tmp_path / "index.db") as index:
+        was_asked = Event()
+
+        def ask(db: sqlite3.Connection) -> int:
+            found = count(db)
+            was_asked.set()
+            return found
+
+        with closing(Ahead(index, ask)) as ahead, closing(connect(index.path)) as other:
+            was_asked.wait()
+            other.execute("INSERT INTO about VALUES ('more', 1)")
+            assert ahead.answer()[1] == 3
+
+
+def test_a_question_that_is_closed_stops_and_is_asked_anew(tmp_path: Path) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+    with open_index(tmp_path / "index.db") as index:
+        ahead = Ahead(index, lambda db: count(db) if db is index.db else db.execute(endless))
+        ahead.close()
+        assert ahead.answer() == (index.db, 2)
+
+
+def test_an_error_is_raised_where_the_answer_is_wanted(tmp_path: Path) -> None:
+    def refuse(db: sqlite3.Connection) -> None:
+        raise UsageError("no", "yes")
+
+    with (
+        open_index(tmp_path / "index.db") as index,
+        closing(Ahead(index, refuse)) as ahead,
+        pytest.raises(UsageError),
+    ):
+        ahead.answer()
