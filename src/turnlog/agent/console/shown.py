@@ -84,11 +84,9 @@ class Teller:
         detail = Detail(question.input)
         added = sum(line.startswith("+") for line in body)
         removed = sum(line.startswith("-") for line in body)
-        facts = (
-            f"+{added} -{removed}"
-            if style == "diff"
-            else str(question.input.get("description") or "")
-        )
+        described = str(question.input.get("description") or "")
+        described = "" if described == title_of(question.tool, detail) else described
+        facts = f"+{added} -{removed}" if style == "diff" else described
         did = self._did(question.tool, detail, facts, style, body)
         return Shown(list(Terminal(self._style, full=True).draw([did])))
 

@@ -79,9 +79,8 @@ def _note(waiting: Mapping[str, ServerConfig]) -> list[str]:
 
 def _question(name: str, config: ServerConfig) -> Question:
     starts = " ".join([config.command, *config.args]) if config.command else config.url or ""
-    reason = f"the project's .mcp.json names it: {starts}"
-    asked = {"description": starts}
-    return Question(name, f"MCP server {name}", asked, Verdict(Kind.ASK, reason))
+    verdict = Verdict(Kind.ASK, "the project's .mcp.json names it")
+    return Question(name, f"MCP server {name}", {"description": starts}, verdict)
 
 
 def _refused(source: Source) -> list[str]:
