@@ -4,8 +4,10 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import click
@@ -15,6 +17,8 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 ESCAPED = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
+AT_ONCE = 64
+"""Lines that are printed together."""
 STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
@@ -107,6 +111,13 @@ def local_time(moment: datetime | None) -> str:
 
 def dim(text: str) -> str:
     return click.style(text, dim=True)
+
+
+def echo_lines(lines: Iterable[str]) -> None:
+    """Print many lines as they come, some at a time."""
+    left = iter(lines)
+    while some := list(islice(left, AT_ONCE)):
+        click.echo("\n".join(some))
 
 
 def echo_json(value: Any) -> None:

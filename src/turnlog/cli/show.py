@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import branch_option, reveal_option, session_argument
-from turnlog.cli.output import harmless, plain, to_json
+from turnlog.cli.output import echo_lines, harmless, plain, to_json
 from turnlog.cli.sessions import leaf_of, open_named, place_of
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
@@ -65,8 +65,7 @@ def command(store: Store, session: str, form: str, pager: bool | None, **view: A
     if form == "text" and (pager or (pager is None and _is_terminal())):
         click.echo_via_pager(f"{line}\n" for line in lines)
     else:
-        for line in lines:
-            click.echo(line)
+        echo_lines(lines)
 
 
 def _text(session: Session, options: ViewOptions) -> Iterator[str]:

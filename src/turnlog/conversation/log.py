@@ -4,6 +4,7 @@ Reading goes on where it stopped: `refresh` reads what was appended, and gives w
 would give.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -95,10 +96,12 @@ class Log:
             yield objects[node.position] if node.position < len(objects) else {}
 
     def _lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
-        with self.path.open("rb") as file:
+        file = os.open(self.path, os.O_RDONLY)
+        try:
             for node in nodes:
-                file.seek(node.offset)
-                yield node, Line(file.read(node.size), node.offset, node.line)
+                yield node, Line(os.pread(file, node.size, node.offset), node.offset, node.line)
+        finally:
+            os.close(file)
 
     def node(self, uuid: str) -> ChainNode:
         """The node whose uuid this is, or begins with this."""
