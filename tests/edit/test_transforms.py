@@ -215,3 +215,21 @@ def test_straighten_puts_what_a_compaction_preserved_behind_its_summary(opened: 
     values = {v["uuid"]: v for v in map(json.loads, after.path.read_bytes().splitlines())}
     assert [values[nth(n)]["parentUuid"] for n in (2, 6)] == [nth(5), nth(2)]
     assert values[nth(4)]["compactMetadata"] == {"trigger": "manual"}
+
+
+def test_straighten_lets_a_note_of_the_tip_follow_what_was_put_behind_a_summary(
+    opened: Open,
+) -> None:
+    preserved = {"anchorUuid": nth(4), "uuids": [nth(2)], "allUuids": [nth(2)]}
+    before = opened(
+        session(
+            user("first"),
+            assistant(text("kept"), message_id="m1"),
+            *compaction("summary", compact_metadata={"preservedMessages": preserved}),
+            line("last-prompt", last_prompt="first", leaf_uuid=nth(4)),
+        )
+    )
+    after = applied(before, "straighten")
+    assert after.context() == before.context()
+    [note] = [json.loads(raw) for raw in after.path.read_bytes().splitlines() if b"leafUuid" in raw]
+    assert note["leafUuid"] == nth(2)
