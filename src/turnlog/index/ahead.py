@@ -9,7 +9,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import Generic, TypeVar
 
-from turnlog.index.database import Index, connect
+from turnlog.index.database import Index, connect_to_read
 
 STEPS = 1_000_000
 """SQLite's own, after which it notices that nobody waits any more."""
@@ -30,7 +30,7 @@ class Ahead(Generic[T]):
         self._ask = ask
         self._version = _version(index.db)
         self._is_closed = False
-        self._db = connect(index.path, is_shared=True)
+        self._db = connect_to_read(index.path)
         self._db.set_progress_handler(lambda: self._is_closed, STEPS)
         self._answers: list[T] = []
         self._thread = Thread(target=self._work, daemon=True)

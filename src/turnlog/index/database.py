@@ -20,6 +20,8 @@ PATIENCE = 30
 """Seconds to wait for another process that writes."""
 FTS_MEMORY = 32 << 20
 """Bytes of words that SQLite gathers before it writes them."""
+MAPPED = 1 << 30
+"""Bytes of the file that are read without a copy."""
 SETTINGS = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -93,12 +95,17 @@ def _opened(path: Path) -> Index:
     return Index(path, _created(path), notice)
 
 
-def connect(path: Path, is_shared: bool = False) -> sqlite3.Connection:
-    """A connection to an index that is known to be sound; a shared one is for several threads."""
-    db = sqlite3.connect(
-        path, timeout=PATIENCE, isolation_level=None, check_same_thread=not is_shared
-    )
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection to an index that is known to be sound."""
+    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
     db.executescript(SETTINGS)
+    return db
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that any thread may use, one at a time; it maps what it reads."""
+    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    db.executescript(f"PRAGMA query_only = ON; PRAGMA mmap_size = {MAPPED};")
     return db
 
 
