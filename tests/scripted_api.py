@@ -1,7 +1,7 @@
 """The Messages API over real HTTP on this machine, saying what a test wants it to say.
 
 A request with `stream` is answered by server-sent events, another one by JSON; both are made from
-the same reply. A reply may also fail in the ways that real ones do.
+the same reply. A reply may also fail in the ways that real ones do. Nothing else is found here.
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from turnlog.format.fields import is_object
 
 Fields = dict[str, Any]
+MODEL = "claude-opus-5-5"
 PIECE = 7
 """Characters of a text or an input that one event brings."""
 _numbers = count(1)
@@ -73,6 +74,9 @@ class _Handler(BaseHTTPRequestHandler):
         api = self.server
         assert isinstance(api, ScriptedApi)
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.path.partition("?")[0].endswith("/messages"):
+            self.send_error(404)
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         api.requests.append(Request(self.path, headers, body))
         number = len(api.requests)
@@ -83,6 +87,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(api, reply, number)
         else:
             self._send(reply, number)
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def do_HEAD(self) -> None:
+        self.send_error(404)
 
     def _send(self, reply: Reply, number: int) -> None:
         content = json.dumps(reply.body).encode()
@@ -114,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in reply.headers:
             self.send_header(name, value)
 
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Keep quiet."""
 
 
@@ -189,7 +199,7 @@ def called(*calls: tuple[str, str, Fields], text: str = "") -> Reply:
 
 def answered(*blocks: Fields, stop_reason: str = "end_turn", **usage: int) -> Reply:
     """An answer of any blocks; `usage` adds to its counts of tokens."""
-    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-opus-5-5"}
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL}
     counts = {"input_tokens": 1, "output_tokens": 1} | usage
     rest = {"stop_reason": stop_reason, "stop_sequence": None, "usage": counts}
     return Reply(head | {"content": list(blocks)} | rest)

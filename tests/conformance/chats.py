@@ -1,6 +1,6 @@
 """Does the real client go on with what `turnlog chat` wrote, with exactly the same messages?
 
-    sudo unshare --net python tests/conformance/chats.py CLIENT ...
+    sudo unshare --net env PYTHONPATH=tests python tests/conformance/chats.py CLIENT ...
 
 CLIENT is the command of an installed client, such as `node …/cli.js` or the path of its binary.
 `turnlog chat -p` writes a session for each case against a scripted API on loopback; each client
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from client import bring_up_loopback
 from resume import Messages, resume
 from resume import said as said_in
 
@@ -243,7 +244,7 @@ def verdict(client: list[str], session: Path) -> str:
 
 def main() -> int:
     """Write and compare, print a row for each."""
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
+    bring_up_loopback()
     clients = [shlex.split(each) for each in sys.argv[1:]]
     wanted = os.environ.get("CASES", "").split(";") if os.environ.get("CASES") else list(CASES)
     bad = 0

@@ -11,11 +11,11 @@ off in their own ways. Prints a row for each.
 import random
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from client import bring_up_loopback
 from resume import resume
 from resume import said as said_in
 
@@ -74,7 +74,7 @@ def kill_anywhere(clients: list[list[str]], home: Path, api: ScriptedApi, lines:
 
 def main() -> int:
     """Break off and resume, print a row for each."""
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
+    bring_up_loopback()
     clients = [shlex.split(each) for each in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as folder, scripted_api(said("never")) as api:
         api.choose = answer_to

@@ -1,6 +1,6 @@
 """Does the real client resume what turnlog makes of a session, and send what was promised?
 
-    sudo unshare --net python tests/conformance/edits.py CLIENT SESSION.jsonl ...
+    sudo unshare --net env PYTHONPATH=tests python tests/conformance/edits.py CLIENT FILE ...
 
 Each session is cloned, plainly and with each transform. A clone must have no fault that its source
 lacks, say what the transform promises of the source's own conversation, and reach the API so.
@@ -8,11 +8,9 @@ With `--straighten` every clone is made straight as well: what clients up to 2.1
 """
 
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -20,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from client import bring_up_loopback
 from resume import resume, said
 
 from turnlog.conversation.session import Session, open_session
@@ -175,8 +174,7 @@ def main() -> int:
     """Clone and resume sessions, print a row for each, and how many of each verdict."""
     arguments = [each for each in sys.argv[1:] if each != "--straighten"]
     client, paths = shlex.split(arguments[0]), map(Path, arguments[1:])
-    if os.geteuid() == 0:
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
+    bring_up_loopback()
     counts: Counter[tuple[str, str]] = Counter()
     for path in paths:
         for names in PROMISES:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SentSpan
-from played_api import Script
 
 from otlp_receiver import Received, attributes
+from plays import Script
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.span import Span
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from socket import socket
 
 import msgspec
+from client import environment_of
 from terminal import Terminal, terminal
 
 from otlp_receiver import Received, receiving
@@ -142,15 +143,11 @@ class Rig:
 
 def _environment(folder: Path, api: str) -> dict[str, str]:
     programs = Path(sys.executable).parent
-    return {
+    return environment_of(folder / "home", api) | {
         "PATH": f"{programs}:{os.environ['PATH']}",
-        "HOME": str(folder / "home"),
         "TMPDIR": str(folder),
         "CLAUDE_CONFIG_DIR": str(folder / "claude"),
         "TURNLOG_HOME": str(folder / "turnlog"),
-        "ANTHROPIC_BASE_URL": api,
-        "ANTHROPIC_API_KEY": "not-a-key",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
 
 

@@ -4,15 +4,14 @@
 
 Each CLIENT is the command of an installed client, such as `node …/cli.js` or the path of its
 binary. `turnlog hook install` puts the hook into the settings of a store of its own; the client
-talks to a played API on loopback, and the hook to a backend there. What the backend got is compared
-with what `turnlog trace --dry-run` makes of the same files, and with the scripts that were played.
-Prints a row for each case, and exits with 1 if a span is missing, is there twice, or differs.
+talks to a scripted API on loopback, and the hook to a backend there. What the backend got is
+compared with what `turnlog trace --dry-run` makes of the same files, and with the scripts that were
+played. Prints a row for each case, and exits with 1 if a span is missing, is there twice, or
+differs.
 """
 
-import os
 import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,10 +19,13 @@ from pathlib import Path
 from threading import Thread
 from uuid import uuid4
 
+from client import bring_up_loopback
 from hook_judge import AGENT, Play, faults
 from hook_rig import Rig
-from played_api import MODEL, playing, text, use
 from terminal import ESCAPE
+
+from plays import play, text, use
+from scripted_api import MODEL, said, scripted_api
 
 READ = use("Read", file_path="a.txt")
 ASK = {"description": "Look", "prompt": "PLAY:look at a.txt", "subagent_type": "general-purpose"}
@@ -62,9 +64,10 @@ PLAYS = {
         [MODEL, "Bash"],
     ),
 }
-SCRIPTS = {name: play.script for name, play in PLAYS.items()} | {
-    "look": [[READ], [text("It says alpha.")]]
+SCRIPTS = {f"PLAY:{name}": each.script for name, each in PLAYS.items()} | {
+    "PLAY:look": [[READ], [text("It says alpha.")]]
 }
+NOTHING = said("Nothing to play.")
 ALL = ("tools", "agent", "plain")
 
 
@@ -163,7 +166,8 @@ CASES: dict[str, tuple[Callable[[Rig], None], tuple[str, ...]]] = {
 
 def judge(client: list[str], name: str) -> list[str]:
     case, played = CASES[name]
-    with tempfile.TemporaryDirectory() as folder, playing(SCRIPTS) as api:
+    with tempfile.TemporaryDirectory() as folder, scripted_api(NOTHING) as api:
+        api.choose = play(SCRIPTS)
         rig = Rig(client, Path(folder), api.url)
         case(rig)
         return [*rig.complaints, *faults(rig.wanted(), rig.received, played, PLAYS)]
@@ -171,8 +175,7 @@ def judge(client: list[str], name: str) -> list[str]:
 
 def main() -> int:
     """Try every case with every client, and tell what is wrong."""
-    if os.geteuid() == 0:
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
+    bring_up_loopback()
     is_wrong = False
     for command in sys.argv[1:]:
         for name in CASES:

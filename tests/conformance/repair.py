@@ -8,7 +8,6 @@ fault, and exits with 1 if what was repaired says other things than what was nev
 """
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from client import bring_up_loopback
 from resume import Messages, resume, said
 
 from build import SESSION
@@ -75,8 +75,7 @@ def _blocks(messages: Messages) -> list[str]:
 def main() -> int:
     """Break, repair and resume sessions, print a row for each."""
     client, *names = sys.argv[1:]
-    if os.geteuid() == 0:
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
+    bring_up_loopback()
     faults = {name: fault for name, fault in PLANTED.items() if fault.kind not in HOPELESS}
     wrong = 0
     for name in names or faults:

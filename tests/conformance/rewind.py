@@ -1,28 +1,28 @@
 """Does the real client agree with turnlog about going back to before a prompt?
 
-    sudo unshare --net python tests/conformance/rewind.py CLIENT
+    sudo unshare --net env PYTHONPATH=tests python tests/conformance/rewind.py CLIENT
 
 CLIENT is the command of an installed client. A session that changes files is recorded by turnlog;
 the client brings its files back to each prompt (`--rewind-files`), and resumes the session after
 turnlog went back in its conversation. Prints a row for each, and exits with 1 if any differs.
 """
 
-import os
 import shlex
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from client import bring_up_loopback, environment_of, run_client
+from resume import resume, said
 
 from changed_files import Work
-from conformance.resume import resume, said
 from turnlog.agent.files.rewind import Scope, apply_rewind, plan_rewind
 from turnlog.conversation.session import open_session
 from turnlog.edit.journal import Journal
 from turnlog.store.paths import Store
 
+NOWHERE = "http://127.0.0.1:9"
+CHECKPOINTS = {"CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"}
 TURNS = (("a.txt", "one"), ("b.txt", "two"), ("a.txt", "three"))
 STATES: tuple[dict[str, str], ...] = (
     {"a.txt": "zero"},
@@ -49,25 +49,9 @@ def files_agree(client: list[str], turn: int) -> bool:
     """Whether the client brings files back to what they were."""
     with tempfile.TemporaryDirectory() as home:
         work, prompts = record(Path(home))
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": home,
-            "TMPDIR": home,
-            "ANTHROPIC_API_KEY": "not-a-key",
-            "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1",
-        }
+        environment = environment_of(Path(home), NOWHERE) | CHECKPOINTS
         arguments = ["-p", "--resume", work.path.stem, "--rewind-files", prompts[turn]]
-        subprocess.run(
-            [*client, *arguments],
-            cwd=work.root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
+        run_client([*client, *arguments], work.root, environment)
         return {path.name: path.read_text() for path in work.root.iterdir()} == STATES[turn]
 
 
@@ -89,8 +73,7 @@ def talk_agrees(client: list[str], turn: int) -> bool:
 def main() -> int:
     """Try each prompt, print a row for each."""
     client = shlex.split(sys.argv[1])
-    if os.geteuid() == 0:
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
+    bring_up_loopback()
     different = 0
     for what, agrees in (("files", files_agree), ("conversation", talk_agrees)):
         for turn in range(len(TURNS)):
