@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,20 @@ from msgspec.structs import replace
 
 from turnlog.agent.access import Access, Uses
 from turnlog.agent.events import Ended, Event, Recorded
-from turnlog.agent.hooks.hooks import Hooks, SessionFacts
+from turnlog.agent.hooks.facts import SessionFacts
+from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.loop import Loop
+from turnlog.agent.model.choice import Choice
 from turnlog.agent.model.streaming import Model
-from turnlog.agent.permissions.policy import Kind, Mode, Verdict
+from turnlog.agent.permissions.policy import Kind, Mode, Policy, Verdict
 from turnlog.agent.session.lines import Facts
 from turnlog.agent.session.recorder import Recorder
-from turnlog.agent.tool import Fields, Outcome, Tool, ToolError
-from turnlog.agent.turn.parts import Choice, Limits, Parts
+from turnlog.agent.tool import Outcome, Tool, ToolError
+from turnlog.agent.turn.parts import Limits, Parts
 from turnlog.agent.workspace import Workspace
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check import check_session
+from turnlog.format.fields import Fields
 from turnlog.store.paths import Store, sidecar_folder
 
 SESSION = "5e551011-0000-4000-8000-000000000000"
@@ -38,8 +42,16 @@ class AllowAll:
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         return Verdict(self.kinds.get(tool, Kind.ALLOW), f"a rule about {tool}")
 
-    def remember(self, rules: tuple[str, ...]) -> None:
-        self.remembered += rules
+    def standing(self, workspace: Workspace) -> Policy:
+        return Policy((), (), (), self.mode, workspace.cwd, (workspace.root,))
+
+    def remember(self, rules: tuple[str, ...], is_kept: bool = True) -> None:
+        self.remembered += rules if is_kept else [f"{rule} for now" for rule in rules]
+
+    def lent(self, mode: Mode | None, folder: Path | None) -> "AllowAll":
+        other = copy(self)
+        other.mode = mode or self.mode
+        return other
 
 
 def make_tool(name: str, run: Callable[..., Any], is_parallel: bool = False) -> Tool:

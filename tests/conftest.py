@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from data.files import session_files
+from turnlog.agent.chat.consent import SANDBOX
 from turnlog.agent.repository import CEILINGS
 from turnlog.store.paths import Store
 
@@ -26,9 +27,11 @@ settings.load_profile("turnlog")
 
 @pytest.fixture(scope="session", autouse=True)
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Folders of tests are in no repository, though they may lie in this one's."""
+    """Folders of tests are in no repository, though they may lie in this one's, and whoever runs
+    them may be root."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CEILINGS, str(tmp_path_factory.getbasetemp()))
+        patch.setenv(SANDBOX, "1")
         yield
 
 

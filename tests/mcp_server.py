@@ -1,4 +1,4 @@
-"""An MCP server to call: `python mcp_server.py`, or with `http` on a port that it prints."""
+"""An MCP server to call: `python mcp_server.py`, or with `http`, `sse` on a port that it prints."""
 
 import base64
 import os
@@ -19,6 +19,8 @@ from mcp.types import (
     ToolAnnotations,
 )
 
+import media
+
 server = MCPServer("shop")
 
 
@@ -31,7 +33,7 @@ def add(a: int, b: int) -> str:
 @server.tool()
 def picture() -> Image:
     """A picture."""
-    return Image(data=b"\x89PNG", format="png")
+    return Image(data=media.picture(2_400, 12), format="png")
 
 
 @server.tool()
@@ -78,11 +80,11 @@ def crash() -> str:
     os._exit(3)
 
 
-def serve_http(token: str) -> None:
+def serve_http(kind: str, token: str) -> None:
     """Serve on a free port, and only those who know the token."""
     import uvicorn
 
-    app = server.streamable_http_app()
+    app = server.sse_app() if kind == "sse" else server.streamable_http_app()
 
     async def guarded(scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         headers = dict(scope.get("headers", []))
@@ -98,7 +100,7 @@ def serve_http(token: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["http"]:
-        serve_http(sys.argv[2])
+    if sys.argv[1:]:
+        serve_http(sys.argv[1], sys.argv[2])
     else:
         server.run()

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from build import assistant, call, result, session
-from turnlog.agent.tool import Fields, Outcome, Tool, ToolError
+from turnlog.agent.tool import Outcome, Tool, ToolError
 from turnlog.agent.toolbox import TOOLS
 from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import Fields
 from turnlog.format.survey import survey_file
 
 

@@ -22,6 +22,11 @@ class TurnlogError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def line(self) -> str:
+        """The error on one line, with what to do about it."""
+        return f"{self.message} (try: {self.hint})" if self.hint else self.message
+
 
 class NotFound(TurnlogError):
     """No such session, project or line."""

@@ -11,11 +11,13 @@ from scripted_api import ScriptedApi, said, scripted_api
 from turnlog.agent.turn.parts import Parts
 from turnlog.store.paths import Store
 
+KEPT_OUT = ("ANTHROPIC_", "CLAUDE_CODE_", "CLAUDE_AUTOCOMPACT_", "DISABLE_")
+
 
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApi]:
     """The Messages API, which the environment names."""
-    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))]:
+    for name in [name for name in os.environ if name.startswith(KEPT_OUT)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "not-a-key")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from turnlog.agent.access import Reads, Runs, Writes
-from turnlog.agent.permissions import Kind, Mode, decide
+from turnlog.agent.permissions import Kind, Mode, Rule, decide, sound_rules
 from turnlog.agent.settings import Settings, load
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
@@ -46,12 +46,16 @@ def decided(settings: Settings, command: str, mode: Mode = Mode.DEFAULT) -> Kind
     return decide("Bash", [Runs(command)], settings.policy(mode, settings.root)).kind
 
 
+def given(*rules: str) -> list[Rule]:
+    return list(sound_rules(rules, Path("/"), "given"))
+
+
 def test_without_files_there_are_no_settings(places: Places) -> None:
     settings = places.load()
     assert (settings.model, settings.env, settings.hooks) == (None, {}, {})
     assert settings.mode() is Mode.DEFAULT
     assert settings.directories == (places.root,)
-    assert not settings.sandbox.enabled
+    assert not settings.sandbox.is_on
 
 
 def test_of_single_values_the_highest_counts(places: Places) -> None:
@@ -72,7 +76,7 @@ def test_lists_are_joined_and_a_denial_anywhere_counts(places: Places) -> None:
     assert decided(settings, "git fetch") is Kind.ASK
     assert decided(settings, "git push") is Kind.DENY
     assert decided(settings, "npm test") is Kind.ALLOW
-    policy = settings.policy(Mode.BYPASS, places.root, extra_allow=["Bash(npm publish)"])
+    policy = settings.policy(Mode.BYPASS, places.root, extra_allow=given("Bash(npm publish)"))
     assert decide("Bash", [Runs("npm publish")], policy).kind is Kind.DENY
 
 
@@ -99,7 +103,7 @@ def test_managed_rules_can_be_the_only_ones(places: Places) -> None:
     settings = places.load()
     assert decided(settings, "b") is Kind.ASK
     assert settings.directories == (places.root,)
-    policy = settings.policy(Mode.DEFAULT, places.root, (), ["Bash(b)"], ["Bash(a)"])
+    policy = settings.policy(Mode.DEFAULT, places.root, (), given("Bash(b)"), given("Bash(a)"))
     assert decide("Bash", [Runs("b")], policy).kind is Kind.ASK
     assert decide("Bash", [Runs("a")], policy).kind is Kind.DENY
 
@@ -186,9 +190,51 @@ def test_what_the_files_say_of_the_sandbox_is_taken_together(places: Places) -> 
     places.write("user", sandbox={"enabled": True, "filesystem": {"allowWrite": ["/a"]}})
     places.write("project", sandbox={"filesystem": {"allowWrite": ["b"]}, "network": {}})
     sandbox = places.load().sandbox
-    assert sandbox.enabled
-    assert sandbox.filesystem
-    assert sandbox.filesystem.allow_write == ["/a", str(places.root / "b")]
+    assert sandbox.is_on
+    assert sandbox.writable == ("/a", str(places.root / "b"))
+
+
+def test_paths_of_the_sandbox_are_relative_to_whose_file_it_is(places: Places) -> None:
+    places.write("user", sandbox={"filesystem": {"denyRead": ["keys", "~/.aws/**", "//etc/ssh/"]}})
+    places.write("project", sandbox={"credentials": {"files": [{"path": ".", "mode": "deny"}]}})
+    hidden = (places.store.root / "keys", Path.home() / ".aws", "/etc/ssh", places.root)
+    assert places.load().sandbox.hidden == tuple(map(str, hidden))
+
+
+@pytest.mark.parametrize(
+    ("network", "is_online", "filters"),
+    [
+        ({}, False, False),
+        ({"allowedDomains": ["*"]}, True, False),
+        ({"allowedDomains": ["example.com"]}, False, True),
+        ({"allowedDomains": ["*", "example.com"]}, True, False),
+        ({"allowedDomains": ["*"], "deniedDomains": ["example.com"]}, False, True),
+        ({"allowedDomains": ["*"], "httpProxyPort": 8080}, False, True),
+    ],
+)
+def test_the_network_is_open_only_where_nothing_is_kept_from_it(
+    places: Places, network: dict[str, Any], is_online: bool, filters: bool
+) -> None:
+    places.write("user", sandbox={"enabled": True, "network": network})
+    sandbox = places.load().sandbox
+    assert (sandbox.is_online, sandbox.filters_hosts) == (is_online, filters)
+
+
+def test_managed_settings_can_keep_others_from_widening_the_sandbox(places: Places) -> None:
+    own = {"network": {"allowedDomains": ["*"]}, "filesystem": {"allowRead": ["/data"]}}
+    places.write("user", sandbox={"bwrapPath": "/mine/bwrap", **own})
+    assert places.load().sandbox.is_online
+    assert places.load().sandbox.program == "bwrap"
+    places.write(
+        "managed",
+        sandbox={
+            "bwrapPath": "/opt/bwrap",
+            "network": {"allowManagedDomainsOnly": True},
+            "filesystem": {"allowManagedReadPathsOnly": True, "allowRead": ["/work"]},
+        },
+    )
+    sandbox = places.load().sandbox
+    assert (sandbox.is_online, sandbox.shown, sandbox.program) == (False, ("/work",), "/opt/bwrap")
 
 
 def test_unknown_keys_are_left_alone(places: Places) -> None:
@@ -213,10 +259,21 @@ def test_a_broken_file_is_named_with_the_place(content: str, told: str, places: 
         places.load()
 
 
-def test_a_broken_rule_is_named_with_its_file(places: Places) -> None:
-    places.write("project", permissions={"deny": ["Bash(rm"]})
-    with pytest.raises(UsageError, match=r"settings\.json: 'Bash\(rm' is not a permission rule"):
-        places.load().policy(Mode.DEFAULT, places.root)
+def test_a_rule_that_makes_no_sense_is_skipped_and_told(places: Places) -> None:
+    rules = {"allow": ["Bash()", "Edit"], "ask": ["read"], "deny": ["Bash(rm", "Bash(mv *)"]}
+    places.write("project", permissions=rules)
+    settings = places.load()
+    policy = settings.policy(Mode.DEFAULT, places.root, (), given("Bash("))
+    kept = [[rule.text for rule in each] for each in (policy.allow, policy.ask, policy.deny)]
+    assert kept == [["Edit"], [], ["Bash(mv *)"]]
+    path = places.root / ".claude" / "settings.json"
+    assert settings.problems == [
+        f"{path}: 'Bash()' is not a permission rule; it is skipped",
+        f"{path}: 'read' is not a permission rule; it is skipped,"
+        " so what it was to ask about is NOT asked about by it",
+        f"{path}: 'Bash(rm' is not a permission rule; it is skipped,"
+        " so what it was to deny is NOT denied by it",
+    ]
 
 
 def git(*arguments: str, cwd: Path) -> None:

@@ -3,16 +3,21 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chatting import chat, ended, make_parts, recorded, sound_session
 from scripted_api import Reply, ScriptedApi, answered, called, refused, said
+from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.events import Ended, Event, Noted
 from turnlog.agent.loop import Loop
-from turnlog.agent.tool import Fields
+from turnlog.agent.model.choice import Choice
 from turnlog.agent.turn.compaction import ASK
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.turn.parts import Limits, Parts
+from turnlog.agent.turn.room import Compacting, compacting
+from turnlog.format.fields import Fields
 from turnlog.store.paths import Store
 
 SUMMARY = answered({"type": "text", "text": "They greeted each other."})
@@ -20,7 +25,7 @@ SUMMARY = answered({"type": "text", "text": "They greeted each other."})
 
 def full(*blocks: Fields, stop_reason: str = "end_turn") -> Reply:
     """An answer after which there is no room for another."""
-    return answered(*blocks, stop_reason=stop_reason, input_tokens=190_000)
+    return answered(*blocks, stop_reason=stop_reason, input_tokens=990_000)
 
 
 def compact(parts: Parts, focus: str = "") -> list[Event]:
@@ -71,7 +76,7 @@ def test_a_full_conversation_is_compacted_before_the_next_prompt(
     api.replies[:] = [full({"type": "text", "text": "Hello."}), SUMMARY, said("On.")]
     events = chat(parts, "hello", "and now")
     assert first_texts(api, 2) == ["This session is being continued from a p", "and now"]
-    assert any(isinstance(event, Noted) and "190,001 tokens" in event.text for event in events)
+    assert any(isinstance(event, Noted) and "990,001 tokens" in event.text for event in events)
     assert ended(events).text == "On."
 
 
@@ -150,19 +155,15 @@ def test_hooks_hear_of_it_and_may_forbid_it(store: Store, project: Path, api: Sc
     assert "They greeted each other." in told["compact_summary"]
 
 
-@pytest.mark.parametrize(("model", "is_compacted"), [("claude-x", True), ("claude-x[1m]", False)])
-def test_a_long_context_is_longer(
-    parts: Parts, api: ScriptedApi, model: str, is_compacted: bool
+@pytest.mark.parametrize(("model", "is_marked"), [("claude-x", False), ("claude-x[1m]", True)])
+def test_the_mark_of_a_long_context_is_sent_as_a_header(
+    parts: Parts, api: ScriptedApi, model: str, is_marked: bool
 ) -> None:
-    from msgspec.structs import replace
-
-    parts.choice = replace(parts.choice, model=model)
-    api.replies[:] = [full({"type": "text", "text": "Hello."}), SUMMARY]
-    chat(parts, "hello", "and now")
-    assert (len(api.requests) == 3) == is_compacted
+    parts.choice = Choice(model)
+    chat(parts, "hello")
     assert api.requests[0].body["model"] == "claude-x"
     has_header = "context-1m" in api.requests[0].headers.get("anthropic-beta", "")
-    assert has_header != is_compacted
+    assert has_header == is_marked
 
 
 def test_calls_in_a_summary_are_not_run(parts: Parts, api: ScriptedApi) -> None:
@@ -171,3 +172,117 @@ def test_calls_in_a_summary_are_not_run(parts: Parts, api: ScriptedApi) -> None:
     events = compact(parts)
     assert [entry["type"] for entry in recorded(events)] == ["system", "user"]
     assert "hello" in recorded(events)[1]["message"]["content"]
+
+
+def grown(parts: Parts, api: ScriptedApi, tokens: int, **rule: Any) -> bool:
+    """Whether a conversation of so many tokens is compacted before the next prompt."""
+    parts.limits = Limits(compacting=Compacting(**rule))
+    api.replies[:] = [
+        answered({"type": "text", "text": "Hello."}, input_tokens=tokens),
+        SUMMARY,
+        said("On."),
+    ]
+    chat(parts, "hello", "and now")
+    return len(api.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "is_compacted"),
+    [
+        ("claude-opus-5-5", 960_000, False),
+        ("claude-opus-5-5", 970_000, True),
+        ("claude-sonnet-4-6", 160_000, False),
+        ("claude-sonnet-4-6", 170_000, True),
+        ("claude-sonnet-4-6[1m]", 170_000, False),
+        ("qwen3-coder", 170_000, True),
+    ],
+)
+def test_how_far_a_conversation_may_grow_is_up_to_its_model(
+    parts: Parts, api: ScriptedApi, model: str, tokens: int, is_compacted: bool
+) -> None:
+    parts.choice = Choice(model)
+    assert grown(parts, api, tokens) == is_compacted
+
+
+@pytest.mark.parametrize(
+    ("rule", "tokens", "is_compacted"),
+    [
+        ({"window": 300_000}, 260_000, False),
+        ({"window": 300_000}, 270_000, True),
+        ({"window": 300_000, "share": 0.5}, 160_000, True),
+        ({"share": 0.99}, 970_000, True),
+        ({"is_automatic": False}, 999_000, False),
+    ],
+)
+def test_how_far_a_conversation_may_grow_can_be_set(
+    parts: Parts, api: ScriptedApi, rule: Fields, tokens: int, is_compacted: bool
+) -> None:
+    assert grown(parts, api, tokens, **rule) == is_compacted
+
+
+def test_what_is_turned_off_is_not_done_even_if_it_is_too_long(
+    parts: Parts, api: ScriptedApi
+) -> None:
+    parts.limits = Limits(compacting=Compacting(is_automatic=False, is_possible=False))
+    api.replies[:] = [refused(400, "prompt is too long: 210000 tokens > 200000 maximum")]
+    events = chat(parts, "hello")
+    assert len(api.requests) == 1
+    assert ended(events).reason == "failed"
+    assert any(isinstance(event, Noted) and "turned off" in event.text for event in events)
+    assert recorded(compact(parts)) == []
+
+
+@pytest.mark.parametrize(
+    ("is_enabled", "window", "environment", "expected"),
+    [
+        (None, None, {}, Compacting()),
+        (False, None, {}, Compacting(is_automatic=False)),
+        (True, "auto", {"DISABLE_AUTO_COMPACT": "1"}, Compacting(is_automatic=False)),
+        (
+            None,
+            None,
+            {"DISABLE_COMPACT": "true"},
+            Compacting(is_automatic=False, is_possible=False),
+        ),
+        (None, 500_000, {}, Compacting(window=500_000)),
+        (None, 5, {}, Compacting(window=100_000)),
+        (
+            None,
+            500_000,
+            {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "2000000"},
+            Compacting(window=1_000_000),
+        ),
+        (None, None, {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "500k"}, Compacting(window=100_000)),
+        (None, None, {"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "80"}, Compacting(share=0.8)),
+        (None, None, {"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "180"}, Compacting()),
+        (None, None, {"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "half"}, Compacting()),
+    ],
+)
+def test_settings_and_variables_say_when_to_compact(
+    is_enabled: bool | None,
+    window: int | str | None,
+    environment: dict[str, str],
+    expected: Compacting,
+) -> None:
+    assert compacting(is_enabled, window, environment) == expected
+
+
+def test_what_is_not_used_of_a_window_is_told() -> None:
+    assert Compacting().reserve(1_000_000) == 33_000
+    assert Compacting(window=400_000).reserve(1_000_000) == 633_000
+    assert Compacting(is_automatic=False).reserve(1_000_000) == 0
+
+
+def test_a_chat_keeps_to_what_its_settings_say(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    store.settings.parent.mkdir(parents=True, exist_ok=True)
+    store.settings.write_text('{"autoCompactEnabled": false, "autoCompactWindow": 400000}')
+
+    async def limits() -> Limits:
+        opened = await open_chat(store, Options(cwd=project))
+        await opened.close()
+        return opened.parts.limits
+
+    expected = Compacting(is_automatic=False, window=400_000)
+    assert asyncio.run(limits()).compacting == expected

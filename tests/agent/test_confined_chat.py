@@ -57,4 +57,4 @@ def test_pages_of_this_machine_are_fetched_only_where_the_user_says_so(
     api.replies[:] = [fetch, said("Done.")]
     chat.environment["TURNLOG_PRIVATE_PAGES"] = "1"
     chat.run("-p", "go", *ANYTHING)
-    assert "answered 501" in result_in(api, 3)
+    assert "answered 404" in result_in(api, 3)

@@ -7,7 +7,6 @@ import pytest
 
 from turnlog.agent.chat.consent import Consent
 from turnlog.agent.chat.injection import run_injected
-from turnlog.agent.custom.built_in import BUILT_IN, BY_NAME
 from turnlog.agent.custom.commands import Command, load_commands, read_command
 from turnlog.agent.custom.expansion import Place, expand, rules_of
 from turnlog.agent.custom.skills import for_model, listing, skill_tool
@@ -192,10 +191,3 @@ def test_the_model_takes_up_a_skill(tmp_path: Path) -> None:
     assert outcome.content == "Base directory for this skill: /s/c\n\nFill a.pdf."
     with pytest.raises(ToolError, match="There are: pdf"):
         asyncio.run(call(skill="doc"))
-
-
-def test_names_of_built_in_commands_are_each_used_once() -> None:
-    names = [name for each in BUILT_IN for name in (each.name, *each.aliases)]
-    assert len(names) == len(set(names)) == len(BY_NAME)
-    asked = {"help", "clear", "compact", "context", "cost", "export", "model", "resume", "rewind"}
-    assert asked | {"exit"} <= set(BY_NAME)

@@ -8,7 +8,8 @@ import pytest
 
 from build import assistant, encode, session, text, user
 from turnlog.agent.hooks.answers import HookOutcome
-from turnlog.agent.hooks.hooks import Hooks, SessionFacts
+from turnlog.agent.hooks.facts import SessionFacts
+from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.lines import (
     attachment_lines,
     feedback_line,
@@ -16,8 +17,8 @@ from turnlog.agent.hooks.lines import (
     reminder,
     stop_summary_line,
 )
-from turnlog.agent.tool import Fields
 from turnlog.conversation.session import open_session
+from turnlog.format.fields import Fields
 from turnlog.format.survey import is_known_kind, survey_file
 
 

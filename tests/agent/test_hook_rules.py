@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from turnlog.agent.hooks.rules import rule_filter
-from turnlog.agent.tool import Fields
 from turnlog.agent.toolbox import TOOLS
 from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import Fields
 
 
 def bash(command: str) -> Fields:
@@ -27,6 +27,10 @@ def edit(path: str) -> Fields:
         ("Bash(git *)", bash("npm test"), False),
         ("Bash(rm *)", bash("echo $(rm -rf /)"), True),
         ("Bash(rm *)", bash("echo $(date)"), False),
+        ("Bash(git push *)", bash("echo $(date)"), True),
+        ("Bash(git push:*)", bash("echo `date`"), True),
+        ("Bash(git push *)", bash("$TOOL push"), True),
+        ("Bash(git push *)", bash("echo it costs $5"), False),
         ("Edit(*.ts)", edit("/shop/a.ts"), True),
         ("Edit(*.ts)", edit("/shop/a.py"), False),
         ("Bash", edit("/shop/a.py"), False),

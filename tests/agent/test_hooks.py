@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from turnlog.agent.hooks.answers import HookOutcome
-from turnlog.agent.hooks.hooks import Hooks, SessionFacts, matches
-from turnlog.agent.tool import Fields
+from turnlog.agent.hooks.facts import SessionFacts
+from turnlog.agent.hooks.grants import Grants
+from turnlog.agent.hooks.groups import matches
+from turnlog.agent.hooks.hooks import Hooks
+from turnlog.format.fields import Fields
 
 BASH: Fields = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "toolu_1"}
 
@@ -209,6 +212,24 @@ def test_a_permission_is_granted_or_refused_for_the_user(tmp_path: Path) -> None
     assert (refused.decision, refused.reason, refused.stop) == ("deny", "no", True)
 
 
+def test_a_permission_may_come_with_rules_and_a_mode(tmp_path: Path) -> None:
+    def add(place: str, content: str, behavior: str = "allow") -> Fields:
+        rule = {"toolName": "Bash", "ruleContent": content}
+        about = {"behavior": behavior, "destination": place}
+        return {"type": "addRules", "rules": [rule]} | about
+
+    updates = [
+        add("localSettings", "npm test"),
+        add("session", "ls"),
+        add("userSettings", "rm"),
+        add("session", "curl", "deny"),
+        {"type": "setMode", "mode": "acceptEdits", "destination": "session"},
+    ]
+    decision = {"behavior": "allow", "updatedPermissions": updates}
+    outcome = fire(tmp_path, "PermissionRequest", specific("PermissionRequest", decision=decision))
+    assert outcome.grants == Grants(("Bash(npm test)",), ("Bash(ls)",), "acceptEdits")
+
+
 def test_everything_can_be_stopped_with_a_reason_for_the_user(tmp_path: Path) -> None:
     answer = {"continue": False, "stopReason": "build failed", "systemMessage": "look"}
     outcome = fire(tmp_path, "PostToolUse", says(**answer))
@@ -216,6 +237,29 @@ def test_everything_can_be_stopped_with_a_reason_for_the_user(tmp_path: Path) ->
     assert outcome.system_message == "look"
     muted = fire(tmp_path, "PreCompact", says(**answer))
     assert (muted.stop, muted.system_message) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "is_sent"),
+    [
+        ("\x07", True),
+        ("\x1b]777;notify;shop;done ✓\x07", True),
+        ("\x1b]0;title\x1b\\\x1b]9;4;1;50\x07", True),
+        ("\x1b]52;c;aGk=\x07", False),
+        ("\x1b[2J", False),
+        ("\x1b]0;a\x1b[2J\x07", False),
+        ("\x07hello", False),
+    ],
+)
+def test_the_terminal_is_sent_only_what_cannot_harm_it(
+    tmp_path: Path, sequence: str, is_sent: bool
+) -> None:
+    (tmp_path / "answer").write_text(json.dumps({"terminalSequence": sequence}))
+    hooks = hooks_of(tmp_path, "Notification", "cat answer")
+    sent: list[str] = []
+    hooks.ring = sent.append
+    asyncio.run(hooks.fire("Notification", "permission_prompt", {}))
+    assert sent == ([sequence] if is_sent else [])
 
 
 def test_context_of_all_hooks_is_told(tmp_path: Path) -> None:
@@ -325,6 +369,58 @@ def test_a_hook_in_the_background_is_heard_at_the_next_prompt(tmp_path: Path) ->
     assert (first.context, second.context) == ([], ["tests pass"])
 
 
+def test_a_hook_in_the_background_is_heard_after_the_next_calls(tmp_path: Path) -> None:
+    async def two_events() -> tuple[HookOutcome, HookOutcome]:
+        answer = specific("PostToolUse", additionalContext="tests pass")
+        hooks = hooks_of(tmp_path, "PostToolUse", answer, **{"async": True})
+        await hooks.fire("PostToolUse", "Write", {})
+        await asyncio.gather(*hooks._background)
+        batch = await hooks.fire("PostToolBatch", None, {"tool_calls": []})
+        return batch, await hooks.fire("UserPromptSubmit", None, {"prompt": "go on"})
+
+    batch, prompt = asyncio.run(two_events())
+    assert (batch.context, prompt.context) == (["tests pass"], [])
+
+
+@pytest.mark.parametrize(("code", "expected"), [(2, ["broken"]), (1, []), (0, [])])
+def test_a_hook_in_the_background_may_wake_the_model(
+    tmp_path: Path, code: int, expected: list[str]
+) -> None:
+    woken: list[str] = []
+
+    async def run() -> HookOutcome:
+        hooks = hooks_of(tmp_path, "Stop", f"echo broken >&2; exit {code}", asyncRewake=True)
+        hooks.wake = lambda: woken.extend(hooks.news)
+        await hooks.fire("Stop", None, {})
+        await asyncio.gather(*hooks._background)
+        return await hooks.fire("UserPromptSubmit", None, {"prompt": "go on"})
+
+    told = asyncio.run(run()).context
+    assert [text.rpartition(": ")[2] for text in woken] == expected
+    assert told == woken
+
+
+def test_hooks_do_not_wake_the_model_for_ever(tmp_path: Path) -> None:
+    woken: list[int] = []
+
+    async def run() -> HookOutcome:
+        hooks = hooks_of(tmp_path, "Stop", "echo broken >&2; exit 2", asyncRewake=True)
+        hooks.wake = lambda: woken.append(len(hooks.news))
+        for _ in range(10):
+            await hooks.fire("Stop", None, {})
+            await asyncio.gather(*hooks._background)
+        return await hooks.fire("UserPromptSubmit", None, {"prompt": "go on"})
+
+    told = asyncio.run(run()).context
+    assert (len(woken), len(told)) == (8, 10)
+
+
+def test_where_nothing_can_be_woken_such_a_hook_is_waited_for(tmp_path: Path) -> None:
+    hooks = hooks_of(tmp_path, "Stop", "echo broken >&2; exit 2", asyncRewake=True)
+    hooks.facts.entrypoint = "sdk-cli"
+    assert asyncio.run(hooks.fire("Stop", None, {})).block
+
+
 def test_hooks_in_the_background_end_with_the_session(tmp_path: Path) -> None:
     async def close_midway() -> None:
         hooks = hooks_of(
@@ -337,6 +433,47 @@ def test_hooks_in_the_background_end_with_the_session(tmp_path: Path) -> None:
 
     asyncio.run(close_midway())
     wait_until_gone([int((tmp_path / "pid").read_text())])
+
+
+def test_a_hook_may_say_what_it_does_while_it_does_it(tmp_path: Path) -> None:
+    shown: list[str] = []
+    hooks = hooks_of(tmp_path, "Stop", "true", statusMessage="Linting")
+    hooks.show = shown.append
+    asyncio.run(hooks.fire("Stop", None, {}))
+    assert shown == ["Linting"]
+
+
+def test_a_shell_that_is_not_there_is_an_error_that_blocks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    outcome = fire(tmp_path, "Stop", "Write-Host hi", shell="powershell")
+    assert not outcome.block
+    assert "pwsh" in outcome.errors[0]
+
+
+class Broken:
+    """A conversation that has nothing to lend."""
+
+    async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:
+        raise RuntimeError("lost")
+
+    async def examine(self, question: str, model: str) -> str:
+        raise RuntimeError("lost")
+
+    async def call(self, server: str, tool: str, given: Fields) -> str:
+        raise RuntimeError("lost")
+
+
+@pytest.mark.parametrize("kind", ["prompt", "agent", "mcp_tool"])
+def test_whatever_becomes_of_a_hook_the_work_goes_on(tmp_path: Path, kind: str) -> None:
+    hooks = hooks_of(tmp_path, "PreToolUse", "", type=kind)
+    hooks.means = Broken()
+    outcome = asyncio.run(hooks.fire("PreToolUse", "Bash", BASH))
+    assert (outcome.block, outcome.errors) == (
+        False,
+        ["PreToolUse:Bash hook error: RuntimeError: lost"],
+    )
 
 
 def test_arguments_are_passed_without_a_shell(tmp_path: Path) -> None:
@@ -359,9 +496,14 @@ def test_a_rule_limits_a_hook_to_some_calls(tmp_path: Path) -> None:
     assert not asyncio.run(elsewhere.fire("Stop", None, {})).block
 
 
-def test_a_hook_that_is_no_command_is_told_not_left_out_in_silence(tmp_path: Path) -> None:
-    outcome = fire(tmp_path, "Stop", "", type="prompt", prompt="Is it done?")
-    assert outcome.errors == ["Stop hook of type prompt cannot be run here"]
+@pytest.mark.parametrize(
+    ("event", "kind"), [("SessionStart", "http"), ("PreCompact", "prompt"), ("Stop", "telegram")]
+)
+def test_a_hook_that_cannot_be_run_is_told_not_left_out_in_silence(
+    tmp_path: Path, event: str, kind: str
+) -> None:
+    outcome = fire(tmp_path, event, "", type=kind)
+    assert outcome.errors == [f"{event} hook error: a hook of type {kind} cannot be run at {event}"]
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from chatting import ECHO, chat, ended, make_parts, make_tool, recorded, rules_o
 from scripted_api import ScriptedApi, answered, called, refused, said
 from turnlog.agent.events import Called, Event, Printed, Recorded, Retrying, Streamed
 from turnlog.agent.loop import Loop
+from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.permissions.policy import Kind
-from turnlog.agent.session.lines import INTERRUPTED, INTERRUPTED_CALL, REJECTED_TEXT
-from turnlog.agent.tool import Fields, Outcome
-from turnlog.agent.turn.asking import Question, Reply
+from turnlog.agent.session.lines import REJECTED_TEXT, STOPPED, STOPPED_AT_CALL
+from turnlog.agent.tool import Outcome
 from turnlog.agent.turn.parts import Parts
+from turnlog.format.fields import Fields
 from turnlog.format.survey import survey_file
 from turnlog.store.paths import Store
 
@@ -274,7 +275,7 @@ def test_an_interrupted_answer_keeps_what_was_said(parts: Parts, api: ScriptedAp
     events = interrupted(parts, has_begun)
     assert ended(events).reason == "interrupted"
     session = sound_session(parts)
-    assert texts(session.context())[-2:] == [("user", INTERRUPTED), NO_RESPONSE]
+    assert texts(session.context())[-2:] == [("user", STOPPED), NO_RESPONSE]
     assert any(each.get("isAbortedMidStream") for each in recorded(events))
     chat(parts, "again")
     roles = [role for role, _ in texts(api.requests[-1].body["messages"])]
@@ -296,7 +297,7 @@ def test_an_interrupted_call_has_a_result_and_one_that_ended_keeps_its_own(
     assert [each.get("content") or each["text"] for each in results] == [
         REJECTED_TEXT,
         "quick",
-        INTERRUPTED_CALL,
+        STOPPED_AT_CALL,
     ]
 
 
@@ -312,7 +313,7 @@ def test_whoever_stops_listening_stops_the_work(parts: Parts, api: ScriptedApi) 
         await parts.model.close()
 
     asyncio.run(run())
-    assert texts(sound_session(parts).context())[-2:] == [("user", INTERRUPTED), NO_RESPONSE]
+    assert texts(sound_session(parts).context())[-2:] == [("user", STOPPED), NO_RESPONSE]
 
 
 def test_what_rules_deny_is_not_run(parts: Parts, api: ScriptedApi) -> None:
@@ -361,7 +362,7 @@ def test_a_refusal_without_a_word_ends_the_turn(parts: Parts, api: ScriptedApi) 
     assert [each.get("content") or each["text"] for each in told] == [
         REJECTED_TEXT,
         REJECTED_TEXT,
-        INTERRUPTED_CALL,
+        STOPPED_AT_CALL,
     ]
 
 

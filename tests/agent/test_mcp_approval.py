@@ -12,10 +12,11 @@ import pytest
 from scripted_api import ScriptedApi
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.servers.approval import Approved, ask_for, find_servers
-from turnlog.agent.servers.config import ServerConfig
+from turnlog.agent.permissions.asking import Question, Reply
+from turnlog.agent.servers.approval import Approved, ask_for, find_servers, with_given
+from turnlog.agent.servers.config import ServerConfig, given_servers
 from turnlog.agent.settings import Settings, load
-from turnlog.agent.turn.asking import Question, Reply
+from turnlog.errors import UsageError
 from turnlog.store.paths import Store
 
 SCRIPT = str(Path(__file__).parents[1] / "mcp_server.py")
@@ -84,6 +85,11 @@ def test_what_a_repository_brings_along_approves_nothing(places: Places) -> None
     assert names(places.found()) == ("b", "a")
     subprocess.run([*git, "add", "-f", str(places.local)], check=True)
     assert names(places.found()) == ("", "a b")
+
+
+def test_settings_that_are_given_for_a_session_approve(places: Places) -> None:
+    settings = load(places.store, places.root, given='{"enabledMcpjsonServers": ["a"]}')
+    assert names(find_servers(places.store, settings)) == ("a", "b")
 
 
 def test_the_users_own_servers_start_unasked(places: Places) -> None:
@@ -159,3 +165,33 @@ def test_only_approved_servers_run(places: Places, api: ScriptedApi) -> None:
             await chat.close()
 
     asyncio.run(run())
+
+
+def test_servers_of_the_command_line_start_first_and_without_approval(places: Places) -> None:
+    write(places.root / "more.json", mcpServers={"a": {"command": "mine"}, "odd": {"type": "odd"}})
+    given = given_servers(
+        ["more.json", '{"mcpServers": {"c": {"command": "c"}}}'], places.root, environment={}
+    )
+    found = with_given(places.found(), given)
+    assert names(found) == ("a c", "b")
+    assert found.configs["a"].command == "mine"
+    assert [problem.partition(":")[0] for problem in found.problems] == ["MCP server odd"]
+
+
+@pytest.mark.parametrize("text", ["none.json", "{bad", '{"x": {"command": "y"}}'])
+def test_what_names_no_servers_is_refused(places: Places, text: str) -> None:
+    with pytest.raises(UsageError, match="--mcp-config "):
+        given_servers([text], places.root, {})
+
+
+def test_others_can_be_left_out(places: Places, api: ScriptedApi) -> None:
+    write(places.local, enabledMcpjsonServers=["a", "b"])
+    shop = json.dumps({"mcpServers": {"shop": SHOP}})
+    options = Options(cwd=places.root, servers=(shop,), has_only_these_servers=True)
+
+    async def run() -> list[str]:
+        chat = await open_chat(places.store, options)
+        await chat.close()
+        return [state["name"] for state in chat.server_states if state["status"] == "connected"]
+
+    assert asyncio.run(run()) == ["shop"]

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from media import pdf, picture
 from turnlog.agent.chat.consent import Consent
 from turnlog.agent.chat.mentions import mention_blocks, mentioned_paths
 from turnlog.agent.permissions import Mode
 from turnlog.agent.settings import Settings
-from turnlog.agent.tool import Fields
 from turnlog.agent.workspace import Workspace
+from turnlog.edit.images import pixels_of
+from turnlog.format.fields import Fields
 
 
 @pytest.fixture
@@ -57,9 +59,23 @@ def test_a_forbidden_file_is_not_told(shop: Path) -> None:
 
 
 def test_an_image_goes_along_as_one(shop: Path) -> None:
-    png = bytes.fromhex(
-        "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
-        "0000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
-    )
-    (shop / "dot.png").write_bytes(png)
+    (shop / "dot.png").write_bytes(picture(1, 1))
     assert [block["type"] for block in blocks(shop, "@dot.png")] == ["text", "image"]
+
+
+def test_an_image_that_is_too_large_goes_along_smaller(shop: Path) -> None:
+    (shop / "wide.png").write_bytes(picture(4_000, 20))
+    _, block, note = blocks(shop, "@wide.png")
+    assert pixels_of(block["source"]["data"]) == (2_000, 10)
+    assert "4000 x 20 pixels" in note["text"]
+
+
+def test_a_short_pdf_goes_along_and_of_a_long_one_its_length_is_told(shop: Path) -> None:
+    (shop / "short.pdf").write_bytes(pdf(10))
+    (shop / "long.pdf").write_bytes(pdf(11))
+    (shop / "broken.pdf").write_bytes(b"%PDF-1.4")
+    assert [block["type"] for block in blocks(shop, "@short.pdf")] == ["text", "document"]
+    (block,) = blocks(shop, "@long.pdf")
+    assert "It has 11 pages" in block["text"]
+    (block,) = blocks(shop, "@broken.pdf")
+    assert "cannot be read" in block["text"]

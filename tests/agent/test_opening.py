@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -10,13 +11,19 @@ import pytest
 from scripted_api import ScriptedApi, called, said
 from turnlog.agent.access import Reads
 from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.consent import SANDBOX, Consent
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.events import Ended, Event
+from turnlog.agent.model.choice import choose
 from turnlog.agent.permissions import Kind, Mode
-from turnlog.agent.tool import Fields
+from turnlog.agent.turn.system_prompt import PLAN
 from turnlog.conversation.session import open_session
+from turnlog.edit.apply import require_idle
 from turnlog.edit.check import check_session
+from turnlog.errors import Conflict, UsageError
+from turnlog.format.fields import Fields
 from turnlog.format.survey import survey_file
+from turnlog.store.catalog import describe, live_sessions, locate_session
 from turnlog.store.paths import Store
 
 SERVER = """\
@@ -203,3 +210,202 @@ def test_what_is_kept_beside_the_session_may_be_read(
     put(kept, "all of it")
     verdict = chat.parts.rules.decide("Read", [Reads(kept)], chat.parts.workspace)
     assert verdict.kind is Kind.ALLOW
+
+
+def test_a_sub_agent_starts_with_the_skills_of_its_definition(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    folder = project / ".claude" / "skills"
+    put(folder / "style" / "SKILL.md", "---\ndescription: How\n---\nUse tabs. !`echo injected`\n")
+    hidden = "---\ndescription: X\ndisable-model-invocation: true\n---\nHidden.\n"
+    put(folder / "hidden" / "SKILL.md", hidden)
+    head = "name: dev\ndescription: Develops\nskills: style, hidden, none"
+    put(project / ".claude" / "agents" / "dev.md", f"---\n{head}\n---\nYou develop.\n")
+    task = {"description": "Do it", "prompt": "SUB", "subagent_type": "dev"}
+    api.replies[:] = [called(("t1", "Agent", task)), said("Sub."), said("Done.")]
+    send(store, Options(cwd=project, allow=("Bash(echo *)", "Agent")), "go")
+    assert [text.strip() for text in texts_of(api, 1)] == [
+        "SUB",
+        "<command-message>style</command-message>\n<command-name>style</command-name>\n"
+        "<skill-format>true</skill-format>",
+        f"Base directory for this skill: {folder / 'style'}\n\nUse tabs. injected",
+    ]
+
+
+def test_the_system_prompt_names_the_model_that_is_asked(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    async def run() -> None:
+        chat = await open_chat(store, Options(cwd=project, model="opus"))
+        for name in ("opus", "sonnet"):
+            chat.parts.choice = choose(name, {})
+            async for _ in chat.send("go"):
+                pass
+        await chat.close()
+
+    asyncio.run(run())
+    named = [request.body["system"][1]["text"] for request in api.requests]
+    assert named == ["You are the model claude-opus-5-5.", "You are the model claude-sonnet-5-5."]
+
+
+def test_the_model_is_told_that_only_a_plan_is_wanted(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    send(store, Options(cwd=project, mode=Mode.PLAN), "go")
+    assert PLAN in texts_of(api)[-1]
+
+
+def test_while_it_is_open_the_registry_says_so(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    async def run() -> None:
+        first = await open_chat(store, Options(cwd=project))
+        async for _ in first.send("go"):
+            pass
+        session = first.parts.recorder.path
+        (path,) = store.registry.iterdir()
+        held = json.loads(path.read_bytes())
+        assert (held["sessionId"], held["cwd"]) == (session.stem, str(project))
+        assert live_sessions(store) == {session.stem}
+        with pytest.raises(Conflict, match="is open in a running client"):
+            require_idle(store, session)
+        same = await open_chat(store, Options(cwd=project, resume=session))
+        assert same.notes == ["this session is open elsewhere, too: both would write to it"]
+        await same.close()
+        second = await open_chat(store, Options(cwd=project, start="clear"))
+        await first.close()
+        assert live_sessions(store) == {second.parts.recorder.path.stem}
+        await second.close()
+        assert list(store.registry.iterdir()) == []
+
+    asyncio.run(run())
+
+
+def start_dev(store: Store, project: Path, api: ScriptedApi, head: str, *calls: Fields) -> None:
+    """Let a sub-agent make calls, one after the other."""
+    own = f"name: dev\ndescription: Develops\n{head}"
+    put(project / ".claude" / "agents" / "dev.md", f"---\n{own}\n---\nYou develop.\n")
+    task = {"description": "Do it", "prompt": "SUB", "subagent_type": "dev"}
+    made = [called((f"s{place}", each["tool"], each["input"])) for place, each in enumerate(calls)]
+    api.replies[:] = [called(("t1", "Agent", task)), *made, said("Sub."), said("Done.")]
+    send(store, Options(cwd=project, allow=("Agent",)), "go")
+
+
+def test_a_sub_agent_keeps_a_memory_that_it_may_write_without_asking(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    folder = project / ".claude" / "agent-memory" / "dev"
+    put(folder / "MEMORY.md", "- the marker\n")
+    (folder / "out").symlink_to(project)
+    calls = [
+        {"tool": "Write", "input": {"file_path": str(path), "content": "x\n"}}
+        for path in (folder / "notes.md", project / "a.txt", folder / "out" / "b.txt")
+    ]
+    start_dev(store, project, api, "memory: project\ntools: Bash", *calls)
+    body = api.requests[1].body
+    assert [tool["name"] for tool in body["tools"]] == ["Bash", "Read", "Edit", "Write"]
+    told = "\n".join(block["text"] for block in body["system"])
+    assert f"the notes in {folder}" in told
+    assert "- the marker" in told
+    assert (folder / "notes.md").read_text() == "x\n"
+    assert not (project / "a.txt").exists()
+    assert not (project / "b.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("head", "settings"),
+    [
+        ("memory: odd", {}),
+        ("disallowedTools: Bash", {}),
+        ("memory: user", {"autoMemoryEnabled": False}),
+    ],
+)
+def test_without_a_memory_it_is_told_of_none(
+    store: Store, project: Path, api: ScriptedApi, head: str, settings: Fields
+) -> None:
+    put(store.settings, settings)
+    start_dev(store, project, api, head)
+    assert "memory that lasts" not in "\n".join(
+        block["text"] for block in api.requests[1].body["system"]
+    )
+    assert not (store.root / "agent-memory").exists()
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_a_sub_agent_has_servers_of_its_own_where_the_directory_is_trusted(
+    store: Store, project: Path, api: ScriptedApi, is_trusted: bool
+) -> None:
+    put(project / "greeter.py", SERVER)
+    state = {"projects": {str(project): {"hasTrustDialogAccepted": is_trusted}}}
+    put(store.root / ".claude.json", state)
+    head = f"mcpServers:\n  - known\n  - greeter:\n      command: {sys.executable}\n"
+    start_dev(store, project, api, f"{head}      args: [greeter.py]\ntools: Bash")
+    names = [[tool["name"] for tool in request.body["tools"]] for request in api.requests]
+    assert names[1] == ["Bash", *(["mcp__greeter__greet"] if is_trusted else [])]
+    assert "mcp__greeter__greet" not in names[0] + names[2]
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_a_sub_agent_may_do_more_only_where_the_directory_is_trusted(
+    store: Store, project: Path, api: ScriptedApi, is_trusted: bool
+) -> None:
+    state = {"projects": {str(project): {"hasTrustDialogAccepted": is_trusted}}}
+    put(store.root / ".claude.json", state)
+    call = {"tool": "Bash", "input": {"command": "touch made"}}
+    start_dev(store, project, api, "permissionMode: bypassPermissions", call)
+    assert (project / "made").exists() == is_trusted
+
+
+def test_further_settings_come_before_those_of_files(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    put(store.settings, {"model": "claude-x", "permissions": {"deny": ["Bash(a)"]}})
+    given = {"model": "claude-y", "permissions": {"deny": ["Bash(b)"]}}
+    put(project / "more.json", given)
+    for settings in ("more.json", json.dumps(given)):
+        chat, _ = send(store, Options(cwd=project, settings=settings), "go")
+        denied = chat.parts.rules.standing(chat.parts.workspace).deny
+        assert api.requests[-1].body["model"] == "claude-y"
+        assert [rule.text for rule in denied] == ["Bash(a)", "Bash(b)"]
+
+
+def test_a_session_gets_its_name_with_its_first_prompt(
+    store: Store, project: Path, api: ScriptedApi
+) -> None:
+    chat, _ = send(store, Options(cwd=project, name="mend the cart"))
+    assert not chat.parts.recorder.path.exists()
+    chat, _ = send(store, Options(cwd=project, name="mend the cart"), "go", "on")
+    written = chat.parts.recorder.path.read_text().splitlines()
+    assert [json.loads(line)["type"] for line in written[:2]] == ["custom-title", "agent-name"]
+    assert describe(locate_session(chat.parts.recorder.path)).title == "mend the cart"
+
+
+def test_rules_tell_where_they_come_from(store: Store, project: Path, api: ScriptedApi) -> None:
+    put(project / ".claude" / "commands" / "do.md", "---\nallowed-tools: Bash(make)\n---\nDo it.")
+    chat, _ = send(store, Options(cwd=project, allow=("Edit",), deny=("Bash(rm)",)), "/do")
+    rules, workspace = chat.parts.rules, chat.parts.workspace
+    assert isinstance(rules, Consent)
+    rules.remember(("Bash(ls)",))
+    rules.remember(("Bash(cat)",), is_kept=False)
+    standing, now = rules.standing(workspace), rules.policy(workspace)
+    assert [(rule.text, rule.source) for rule in (*standing.deny, *standing.allow[:-1])] == [
+        ("Bash(rm)", "the command line"),
+        ("Edit", "the command line"),
+        ("Bash(ls)", str(project / ".claude" / "settings.local.json")),
+        ("Bash(cat)", "an answer in this session"),
+    ]
+    assert [rule.text for rule in now.allow if rule not in standing.allow] == ["Bash(make)"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")
+def test_root_is_asked_unless_nothing_can_be_harmed(
+    store: Store, project: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SANDBOX)
+    with pytest.raises(UsageError, match="root may not"):
+        send(store, Options(cwd=project, mode=Mode.BYPASS))
+    put(
+        store.settings, {"permissions": {"defaultMode": "bypassPermissions"}, "env": {SANDBOX: "1"}}
+    )
+    with pytest.raises(UsageError, match="root may not"):
+        send(store, Options(cwd=project))

@@ -1,20 +1,24 @@
 """A chat for programs: what is printed for what happens."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from build import image
+from media import picture
 from scripted_api import ScriptedApi, answered, called, refused, said
 from turnlog.agent.chat.assembly import PRINTED, Options
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.print import Printer, Style, read_prompts
-from turnlog.agent.tool import Fields
 from turnlog.agent.turn.moments import Prompt
 from turnlog.agent.turn.parts import Limits
+from turnlog.edit.images import pixels_of
 from turnlog.errors import UsageError
+from turnlog.format.fields import Fields
 from turnlog.store.paths import Store
 
 
@@ -25,13 +29,14 @@ class Printed:
         self.store = store
         self.options = Options(cwd=project, entrypoint=PRINTED, model="opus")
         self.is_error = False
+        self.is_verbose = False
 
     def __call__(self, style: Style, *prompts: Prompt, pieces: bool = False) -> list[str]:
         written: list[str] = []
 
         async def run() -> None:
             chat = await open_chat(self.store, self.options)
-            printer = Printer(chat, style, written.append, pieces)
+            printer = Printer(chat, style, written.append, pieces, is_verbose=self.is_verbose)
             await printer.run(given(*prompts))
             await chat.close()
             self.is_error = printer.is_error
@@ -62,6 +67,28 @@ def kinds(messages: list[Fields]) -> list[str]:
 
 def test_text_is_the_answer_alone(printed: Printed, api: ScriptedApi) -> None:
     api.replies[:] = [called(("t1", "Bash", {"command": "ls"}), text="Let me look."), said("Done.")]
+    assert printed(Style.TEXT, "go") == ["Done."]
+
+
+@pytest.mark.parametrize(
+    ("variable", "source"),
+    [("ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"), ("ANTHROPIC_AUTH_TOKEN", "none")],
+)
+def test_programs_are_told_where_the_key_comes_from(
+    printed: Printed, monkeypatch: pytest.MonkeyPatch, variable: str, source: str
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "x")
+    assert printed.messages("go")[0]["apiKeySource"] == source
+
+
+def test_verbose_json_has_all_messages(printed: Printed, api: ScriptedApi) -> None:
+    api.replies[:] = [called(("t1", "Bash", {"command": "ls"}), text="Let me look."), said("Done.")]
+    printed.is_verbose = True
+    (line,) = printed(Style.JSON, "go")
+    told = ["system/init", "assistant", "assistant", "user", "assistant", "assistant"]
+    assert kinds(json.loads(line)) == [*told, "result/success"]
     assert printed(Style.TEXT, "go") == ["Done."]
 
 
@@ -117,9 +144,14 @@ def test_what_a_sub_agent_does_names_its_call(printed: Printed, api: ScriptedApi
 
 
 def test_a_retry_is_told(printed: Printed, api: ScriptedApi) -> None:
-    api.replies[:] = [refused(529, "busy"), said("Done.")]
-    (retry,) = [each for each in printed.messages("go") if each.get("subtype") == "api_retry"]
-    assert (retry["attempt"], retry["retry_delay_ms"]) == (1, 1)
+    api.replies[:] = [refused(529, "busy"), refused(500, "oh"), refused(429, "slow"), said("Done.")]
+    retries = [each for each in printed.messages("go") if each.get("subtype") == "api_retry"]
+    assert [(each["attempt"], each["error_status"], each["error"]) for each in retries] == [
+        (1, 529, "overloaded"),
+        (2, 500, "server_error"),
+        (3, 429, "rate_limit"),
+    ]
+    assert {(each["max_retries"], each["retry_delay_ms"]) for each in retries} == {(10, 1)}
 
 
 def test_a_compaction_is_told(printed: Printed, api: ScriptedApi) -> None:
@@ -188,6 +220,14 @@ def test_prompts_are_read_from_lines() -> None:
         for content in ("one", text)
     ]
     assert read(lines[0], "\n", '{"type":"control_request"}\n', lines[1]) == ["one", text]
+
+
+def test_images_of_programs_are_made_as_small_as_the_api_takes_them() -> None:
+    blocks = [image(base64.b64encode(raw).decode()) for raw in (picture(4_000, 20), b"rubbish")]
+    ([wide, broken],) = read(json.dumps({"type": "user", "message": {"content": blocks}}))
+    assert isinstance(wide, dict)
+    assert pixels_of(wide["source"]["data"]) == (2_000, 10)
+    assert broken == {"type": "text", "text": "[an image that cannot be shown]"}
 
 
 @pytest.mark.parametrize("line", ["{", '{"type":"user"}', '{"type":"user","message":{}}'])

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from chatting import FACTS, SESSION
-from turnlog.agent.session.lines import INTERRUPTED
+from turnlog.agent.session.lines import STOPPED
 from turnlog.agent.session.names import branch_of, new_agent_id, new_slug
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import go_on, reopen
-from turnlog.agent.tool import Fields, Outcome
+from turnlog.agent.tool import Outcome
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check import check_session
 from turnlog.errors import NotFound
+from turnlog.format.fields import Fields
 
 MESSAGE: Fields = {
     "id": "msg_1",
@@ -120,7 +121,7 @@ def test_an_answer_of_nothing_but_thinking_is_left_out(recorder: Recorder) -> No
     recorder.prompt("go", "default", "typed")
     recorder.block(MESSAGE, THOUGHT, 0, "req_1")
     recorder.settle()
-    recorder.interruption(INTERRUPTED)
+    recorder.interruption(STOPPED)
     roles = [message["role"] for message in opened(recorder).context()]
     assert roles == ["user", "assistant"]
 

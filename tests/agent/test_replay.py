@@ -6,6 +6,7 @@ import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from build import (
     thinking,
     user,
 )
-from turnlog.agent.replay.server import ReplayServer, serving
+from turnlog.agent.replay.server import ReplayServer
 from turnlog.agent.replay.tracks import OVER, tracks_of
 from turnlog.conversation.session import open_session
 
@@ -53,6 +54,18 @@ def said(words: Any) -> MessageParam:
 
 
 @contextmanager
+def serving(server: ReplayServer) -> Generator[ReplayServer]:
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    with server:
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
 def replaying(
     folder: Path, *lines: bytes, strict: bool = False
 ) -> Generator[tuple[Anthropic, list[str], ReplayServer]]:
@@ -60,7 +73,7 @@ def replaying(
     path.write_bytes(session(*lines))
     told: list[str] = []
     with (
-        serving(open_session(path), told.append, strict) as server,
+        serving(ReplayServer(open_session(path), told.append, strict=strict)) as server,
         Anthropic(base_url=server.url, api_key="none", max_retries=0) as client,
     ):
         yield client, told, server

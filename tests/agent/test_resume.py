@@ -12,11 +12,10 @@ from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.permissions import Mode
 from turnlog.agent.session.resume import SMALL, latest_in, reopen
-from turnlog.agent.tool import Fields
-from turnlog.agent.turn.parts import Limits
 from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_session
 from turnlog.errors import NotFound, UsageError
+from turnlog.format.fields import Fields
 from turnlog.store.paths import Store
 
 NAME = "5e551011-0000-4000-8000-000000000000"
@@ -56,14 +55,18 @@ def sent(api: ScriptedApi, prompt: str) -> list[Fields]:
 
 
 def test_any_session_goes_on_with_its_context(
-    session_file: Path, store: Store, project: Path, api: ScriptedApi
+    session_file: Path,
+    store: Store,
+    project: Path,
+    api: ScriptedApi,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("DISABLE_AUTO_COMPACT", "1")
     path = keep(store, project, session_file.read_bytes())
     before = path.read_bytes()
     try:
         expected = open_session(path).context()
-        roomy = Limits(window=10**9)
-        go_on(store, "And now?", cwd=project, resume=path, model="opus", limits=roomy)
+        go_on(store, "And now?", cwd=project, resume=path, model="opus")
     except NotFound:
         assert open_session(path).tree.active_leaf is None
         return

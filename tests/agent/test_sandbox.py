@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.sandbox import in_sandbox
-from turnlog.agent.settings import Sandbox, SandboxFiles, SandboxNetwork
+from turnlog.agent.sandbox.bubblewrap import in_sandbox, sandbox_notes
+from turnlog.agent.sandbox.confinement import Confinement
 from turnlog.errors import UsageError
 
-ON = Sandbox(enabled=True)
+ON = Confinement(is_on=True)
+HOSTS = Confinement(is_on=True, filters_hosts=True)
 needs_bwrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
 
 
@@ -22,22 +23,55 @@ def work(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
-def run(work: Path, command: str, options: Sandbox = ON) -> subprocess.CompletedProcess[str]:
+def run(work: Path, command: str, options: Confinement = ON) -> subprocess.CompletedProcess[str]:
     argv = in_sandbox(["sh", "-c", command], options, [work], work.parent / "temporary")
     return subprocess.run(argv, cwd=work, capture_output=True, text=True, check=False)
 
 
 def test_without_a_word_in_the_settings_a_command_is_left_as_it_is(work: Path) -> None:
-    assert in_sandbox(["ls"], Sandbox(), [work], work) == ["ls"]
+    assert in_sandbox(["ls"], Confinement(), [work], work) == ["ls"]
 
 
-def test_where_bubblewrap_is_missing_the_settings_say_what_happens(
+def test_where_bubblewrap_is_missing_commands_run_without_it_and_that_is_told(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(work))
     assert in_sandbox(["ls"], ON, [work], work) == ["ls"]
+    (note,) = sandbox_notes(ON)
+    assert "bwrap is missing: commands run without one" in note
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Confinement(is_on=True, filters_hosts=True),
+        Confinement(is_on=True, hidden=("/secret",)),
+        Confinement(is_on=True, unwritable=("/kept",)),
+        Confinement(is_on=True, variables=("TOKEN",)),
+    ],
+)
+def test_where_bubblewrap_is_missing_nothing_runs_that_it_was_to_guard_against(
+    work: Path, monkeypatch: pytest.MonkeyPatch, options: Confinement
+) -> None:
+    monkeypatch.setenv("PATH", str(work))
     with pytest.raises(UsageError, match="bwrap is missing"):
-        in_sandbox(["ls"], Sandbox(enabled=True, fail_if_unavailable=True), [work], work)
+        in_sandbox(["ls"], options, [work], work)
+    assert any("no command is run" in note for note in sandbox_notes(options))
+
+
+def test_a_sandbox_that_is_required_and_missing_is_an_error_from_the_start(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    required = Confinement(is_on=True, is_required=True)
+    monkeypatch.setenv("PATH", str(work))
+    for use in (lambda: sandbox_notes(required), lambda: in_sandbox(["ls"], required, [], work)):
+        with pytest.raises(UsageError, match="bwrap is missing"):
+            use()
+
+
+def test_hosts_that_cannot_be_told_apart_are_told_of() -> None:
+    assert any("reach no network" in note for note in sandbox_notes(HOSTS))
+    assert sandbox_notes(Confinement(filters_hosts=True)) == []
 
 
 @needs_bwrap
@@ -67,7 +101,7 @@ def test_what_git_runs_and_the_settings_stay_as_they_are(work: Path) -> None:
 @needs_bwrap
 def test_the_settings_name_further_places_to_write(work: Path) -> None:
     other = work.parent / "other"
-    options = Sandbox(enabled=True, filesystem=SandboxFiles([str(other), "/not/there"]))
+    options = Confinement(is_on=True, writable=(str(other), "/not/there"))
     assert run(work, f"echo x > {other}/new", options).returncode == 0
 
 
@@ -78,10 +112,9 @@ def test_the_network_is_out_of_reach_unless_all_of_it_is_allowed(work: Path) -> 
             f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
         )
         command = f'{shutil.which("python3")} -c "{program}"'
-        some = Sandbox(enabled=True, network=SandboxNetwork(["example.com"]))
-        allowed = Sandbox(enabled=True, network=SandboxNetwork(["*"]))
+        allowed = Confinement(is_on=True, is_online=True)
         assert run(work, command).returncode != 0
-        assert run(work, command, some).returncode != 0
+        assert run(work, command, HOSTS).returncode != 0
         assert run(work, command, allowed).returncode == 0
 
 
@@ -89,3 +122,50 @@ def test_the_network_is_out_of_reach_unless_all_of_it_is_allowed(work: Path) -> 
 def test_a_command_sees_no_other_process(work: Path) -> None:
     assert run(work, "echo $$").stdout.strip() in ("2", "3")
     assert int(run(work, "ls /proc | grep -c '^[0-9]'").stdout) < 8
+
+
+@needs_bwrap
+def test_what_is_hidden_cannot_be_read(work: Path) -> None:
+    other = work.parent / "other"
+    (other / "key").write_text("SECRET")
+    (work / ".env").write_text("SECRET")
+    (work / "link").symlink_to(other / "key")
+    options = Confinement(is_on=True, hidden=(str(other), str(work / ".env")))
+    done = run(work, f"cat .env link {other}/key; ls -a {other}; touch {other}/new", options)
+    assert "SECRET" not in done.stdout
+    assert "Read-only file system" in done.stderr
+    assert run(work, f"cat {work}/.env", options).stdout == ""
+    assert (work / ".env").read_text() == "SECRET"
+
+
+@needs_bwrap
+def test_of_what_is_hidden_some_can_be_shown_and_of_that_some_be_hidden(work: Path) -> None:
+    (work / "code").write_text("CODE")
+    (work / ".env").write_text("SECRET")
+    (work.parent / "other" / "key").write_text("SECRET")
+    hidden = (str(work.parent), str(work.parent / "**" / ".env"))
+    closed = Confinement(is_on=True, hidden=hidden)
+    assert run(work, f"cat {work}/code", closed).stdout == ""
+    opened = Confinement(is_on=True, hidden=hidden, shown=(str(work),))
+    command = f"cat {work}/code {work}/.env {work.parent}/other/key; echo new > {work}/new"
+    assert run(work, command, opened).stdout == "CODE"
+    assert (work / "new").read_text() == "new\n"
+    assert "Read-only file system" in run(work, f"echo x > {work}/.claude/x", opened).stderr
+
+
+@needs_bwrap
+@pytest.mark.parametrize("path", ["work/locked", "work/lock*", "work", ""])
+def test_what_is_locked_cannot_be_written(work: Path, path: str) -> None:
+    (work / "locked").mkdir()
+    options = Confinement(is_on=True, unwritable=(str(work.parent / path),))
+    assert "Read-only file system" in run(work, "echo x > locked/new", options).stderr
+    is_free = path.startswith("work/")
+    assert (run(work, "echo x > new", options).returncode == 0) == is_free
+
+
+@needs_bwrap
+def test_variables_can_be_taken_away(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "SECRET")
+    options = Confinement(is_on=True, variables=("SHOP_TOKEN",))
+    assert run(work, 'echo "[$SHOP_TOKEN]"').stdout == "[SECRET]\n"
+    assert run(work, 'echo "[$SHOP_TOKEN]"', options).stdout == "[]\n"

@@ -13,15 +13,17 @@ from scripted_api import Reply, ScriptedApi, answered, called, refused, said
 from turnlog.agent.custom.definitions import BUILT_IN, AgentDefinition
 from turnlog.agent.events import Called, Ended, Inside, Printed
 from turnlog.agent.loop import Loop
-from turnlog.agent.permissions import Kind
-from turnlog.agent.session.lines import INTERRUPTED_CALL
-from turnlog.agent.subagents import NAME, Agents
-from turnlog.agent.tool import Fields, Outcome
-from turnlog.agent.turn.asking import Question
-from turnlog.agent.turn.asking import Reply as Consented
+from turnlog.agent.permissions import Kind, Mode
+from turnlog.agent.permissions.asking import Question
+from turnlog.agent.permissions.asking import Reply as Consented
+from turnlog.agent.session.lines import STOPPED_AT_CALL
+from turnlog.agent.subagents.agents import NAME, Agents
+from turnlog.agent.subagents.means import rules_for
+from turnlog.agent.tool import Outcome
 from turnlog.agent.turn.parts import Parts
 from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_session
+from turnlog.format.fields import Fields
 from turnlog.format.survey import survey_file
 from turnlog.store.paths import Store, subagent_meta, subagents_folder
 
@@ -226,4 +228,71 @@ def test_interrupting_the_conversation_interrupts_it(parts: Parts, api: Scripted
     for path in (parts.recorder.path, *files_of(parts)):
         session = open_session(path)
         assert check_session(session) == []
-        assert session.context()[-2]["content"][-1]["text"] == INTERRUPTED_CALL
+        assert session.context()[-2]["content"][-1]["text"] == STOPPED_AT_CALL
+
+
+def test_its_mode_is_that_of_its_definition_unless_the_conversation_allows_more(
+    parts: Parts,
+) -> None:
+    def mode_in(conversation: Mode, named: str | None) -> Mode:
+        parts.rules.mode = conversation
+        definition = AgentDefinition("x", "X.", "You x.", permission_mode=named)
+        return rules_for(definition, parts.rules, None).mode
+
+    assert mode_in(Mode.DEFAULT, "acceptEdits") is Mode.ACCEPT_EDITS
+    assert mode_in(Mode.DEFAULT, "plan") is Mode.PLAN
+    assert mode_in(Mode.PLAN, "manual") is Mode.DEFAULT
+    assert mode_in(Mode.PLAN, None) is Mode.PLAN
+    assert mode_in(Mode.DEFAULT, "auto") is Mode.DEFAULT
+    assert mode_in(Mode.BYPASS, "plan") is Mode.BYPASS
+    assert mode_in(Mode.ACCEPT_EDITS, "default") is Mode.ACCEPT_EDITS
+
+
+def define(parts: Parts, **fields: Any) -> None:
+    """Let there be one kind of sub-agent."""
+    definition = AgentDefinition("own", "Own.", "You are.", **fields)
+    parts.tools[NAME] = Agents(parts.recorder.path, parts, {"own": definition}).tool()
+
+
+def test_one_that_does_not_ask_is_refused_what_would_be_asked_about(
+    parts: Parts, api: ScriptedApi
+) -> None:
+    async def ask(question: Question) -> Consented:
+        raise AssertionError
+
+    parts.ask = ask
+    rules_of(parts).kinds["Echo"] = Kind.ASK
+    define(parts, permission_mode="dontAsk")
+    work = [called(("s1", "Echo", {"text": "x"})), said("No.")]
+    script(api, go=[called(start("t1", "look", "own")), said("Done.")], look=work)
+    chat(parts, "go")
+    assert api.requests[2].body["messages"][-1]["content"][0]["is_error"] is True
+
+
+def test_one_that_comes_to_its_limit_is_told_to_have_been_stopped(
+    parts: Parts, api: ScriptedApi
+) -> None:
+    define(parts, max_turns=1)
+    work = [called(("s1", "Echo", {"text": "x"}), text="First this.")]
+    script(api, go=[called(start("t1", "look", "own")), said("Done.")], look=work)
+    chat(parts, "go")
+    (told,) = api.requests[-1].body["messages"][-1]["content"][0]["content"]
+    assert told["text"].startswith("First this.\n\nNOTE: it was stopped at its limit of 1 answers")
+
+
+def test_one_without_any_tool_that_it_names_is_not_started(parts: Parts, api: ScriptedApi) -> None:
+    define(parts, tools=("Nope",))
+    script(api, go=[called(start("t1", "look", "own")), said("Done.")])
+    chat(parts, "go")
+    told = api.requests[1].body["messages"][-1]["content"][0]
+    assert told["is_error"] is True
+    assert "The agent own would have no tools: it names Nope" in told["content"]
+
+
+def test_a_variable_names_the_model_of_all(
+    parts: Parts, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SUBAGENT_MODEL", "sonnet")
+    script(api, go=[called(start("t1", "look", "reader")), said("Done.")], look=[said("Seen.")])
+    chat(parts, "go")
+    assert api.requests[1].body["model"] == "claude-sonnet-5-5"

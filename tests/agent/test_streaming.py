@@ -1,4 +1,4 @@
-"""Answers piece by piece: what goes wrong, what may pass, and where the model runs."""
+"""Answers piece by piece: what goes wrong, and what may pass."""
 
 import asyncio
 import json
@@ -12,13 +12,13 @@ import pytest
 
 from scripted_api import ScriptedApi, answered, called, refused, said, stream_events
 from turnlog.agent.model.answer import Answer
-from turnlog.agent.model.streaming import Faltered, Model, _asked_wait, _client, is_too_long
-from turnlog.agent.tool import Fields
+from turnlog.agent.model.choice import Choice, choose, model_named
+from turnlog.agent.model.streaming import Faltered, Model, _asked_wait, is_too_long
 from turnlog.agent.turn.answering import LONGEST_WAIT, backoff
-from turnlog.agent.turn.models import choose, model_named
-from turnlog.agent.turn.parts import Choice, Parts
+from turnlog.agent.turn.parts import Parts
 from turnlog.agent.turn.request import build_request
 from turnlog.errors import ModelError
+from turnlog.format.fields import Fields
 
 REQUEST: Fields = {
     "model": "claude-opus-5-5",
@@ -158,28 +158,6 @@ def test_without_a_key_nothing_is_asked(api: ScriptedApi, monkeypatch: pytest.Mo
     with pytest.raises(ModelError, match="no key"):
         ask()
     assert api.requests == []
-
-
-@pytest.mark.parametrize(
-    ("variables", "kind"),
-    [
-        ({}, "AsyncAnthropic"),
-        ({"CLAUDE_CODE_USE_BEDROCK": "1"}, "AsyncAnthropicBedrock"),
-        (
-            {
-                "CLAUDE_CODE_USE_VERTEX": "1",
-                "ANTHROPIC_VERTEX_PROJECT_ID": "shop",
-                "CLOUD_ML_REGION": "europe-west1",
-            },
-            "AsyncAnthropicVertex",
-        ),
-    ],
-)
-def test_the_environment_says_where_the_model_runs(
-    api: ScriptedApi, variables: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_REGION", "eu-central-1")
-    assert type(_client(variables)).__name__ == kind
 
 
 def test_the_wait_that_is_asked_for_is_read() -> None:

@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from scripted_api import ScriptedApi, called, said, scripted_api
+from scripted_api import ScriptedApi, called, refused, said, scripted_api
 from turnlog.conversation.session import open_session
+from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
 
 NAME = "5e551011-0000-4000-8000-000000000000"
+NO_KEY = (
+    "API Error: no key for the Messages API (try: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN)"
+)
 
 
 @pytest.fixture
@@ -67,6 +71,33 @@ def prompts_of(api: ScriptedApi, number: int) -> list[str]:
     return [block["text"].strip() for block in blocks]
 
 
+def test_whoever_waits_at_a_terminal_is_told_that_the_api_is_asked_again(
+    shell: Shell, api: ScriptedApi
+) -> None:
+    api.replies[:] = [refused(529, "Overloaded"), said("Done.")]
+    ours, theirs = os.openpty()
+    try:
+        code = subprocess.run(
+            [sys.executable, "-m", "turnlog", "chat", "-p", "hello"],
+            cwd=shell.folder,
+            env=shell.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=theirs,
+            timeout=60,
+            check=False,
+        ).returncode
+        told = os.read(ours, 1000).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert (code, "trying again in 0 s (try 1 of 10)" in told) == (0, True)
+    api.replies[:] = [refused(529, "Overloaded"), said("Done.")]
+    assert shell.run("-p", "hello") == (0, "Done.\n", "")
+    api.replies[:] = [refused(529, "Overloaded"), said("Done.")]
+    assert "(try 1 of 10)" in shell.run("-p", "hello", "--verbose")[2]
+
+
 def test_a_prompt_is_answered_and_kept(shell: Shell, api: ScriptedApi) -> None:
     assert shell.run("-p", "hello", "--session-id", NAME) == (0, "Done.\n", "")
     assert shell.run("-p", "again", "--resume", NAME) == (0, "Done.\n", "")
@@ -74,7 +105,7 @@ def test_a_prompt_is_answered_and_kept(shell: Shell, api: ScriptedApi) -> None:
     assert prompts_of(api, 2) == ["hello", "again", "more"]
     assert len(open_session(shell.session).turns) == 3
     code, _, told = shell.run("-p", "x", "--session-id", NAME)
-    assert (code, "exists already" in told) == (2, True)
+    assert (code, f"exists already (try: --resume {NAME})" in told) == (2, True)
 
 
 def test_what_is_piped_in_is_part_of_the_prompt(shell: Shell, api: ScriptedApi) -> None:
@@ -108,6 +139,20 @@ def test_rules_and_limits_of_the_command_line_hold(shell: Shell, api: ScriptedAp
     assert shell.run("-p", "go", "--max-turns", "1")[:2] == (0, "Done.\n")
 
 
+def test_nothing_is_asked_by_the_clients_own_option(shell: Shell, api: ScriptedApi) -> None:
+    api.replies[:] = [called(("t1", "Bash", {"command": "touch made"})), said("Done.")]
+    mode = ("--permission-mode", "plan", "--dangerously-skip-permissions")
+    assert shell.run("-p", "go", *mode)[0] == 0
+    assert (shell.folder / "made").exists()
+
+
+def test_a_name_and_further_settings_can_be_given(shell: Shell, api: ScriptedApi) -> None:
+    given = ("-n", "mend the cart", "--settings", '{"model": "claude-y"}')
+    shell.run("-p", "go", "--session-id", NAME, *given)
+    assert api.requests[0].body["model"] == "claude-y"
+    assert describe(locate_session(shell.session)).title == "mend the cart"
+
+
 def test_the_system_prompt_can_be_given(shell: Shell, api: ScriptedApi) -> None:
     shell.run("-p", "go", "--system-prompt", "Be a poet.", "--append-system-prompt", "Rhyme.")
     system = [block["text"] for block in api.requests[0].body["system"]]
@@ -139,7 +184,10 @@ def test_ending_the_program_ends_the_turn_first(shell: Shell, api: ScriptedApi) 
         (["-p", "x", "--resume", "nope"], "no session matches 'nope'"),
         (["-p", "x", "--continue"], "no session was started in"),
         (["-p", "x", "--fork-session"], "--fork-session needs a session"),
-        (["-p", "x", "--session-id", "nope"], "'nope' is not a UUID"),
+        (["-p", "x", "--allowed-tools", "Bash(rm"], "'Bash(rm' is not a list of permission rules"),
+        (["-p", "x", "--settings", "no.json"], "no.json cannot be read: No such file"),
+        (["-p", "x", "--settings", "{no"], "--settings is not valid: JSON is malformed"),
+        (["-p", "x", "--session-id", "nope"], "'nope' is not a UUID (try: --session-id "),
     ],
 )
 def test_what_makes_no_sense_is_told(shell: Shell, arguments: list[str], told: str) -> None:
@@ -149,7 +197,18 @@ def test_what_makes_no_sense_is_told(shell: Shell, arguments: list[str], told: s
     assert len(err.splitlines()) == 1
 
 
+def test_a_rule_that_makes_no_sense_is_told_at_the_start(shell: Shell, store: Store) -> None:
+    store.root.mkdir(parents=True, exist_ok=True)
+    store.settings.write_text('{"permissions": {"deny": ["Bash(rm"]}}')
+    code, out, err = shell.run("-p", "go")
+    assert (code, out) == (0, "Done.\n")
+    assert err == (
+        f"turnlog: {store.settings}: 'Bash(rm' is not a permission rule; it is skipped,"
+        " so what it was to deny is NOT denied by it\n"
+    )
+
+
 def test_without_a_key_it_says_so(shell: Shell) -> None:
     del shell.environment["ANTHROPIC_API_KEY"]
     code, out, _ = shell.run("-p", "go")
-    assert (code, out) == (1, "API Error: no key for the Messages API\n")
+    assert (code, out) == (1, NO_KEY + "\n")

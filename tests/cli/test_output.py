@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from turnlog.cli.output import age, fit, size
+from turnlog.cli.output import fit, size
+from turnlog.format.timestamps import age
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 

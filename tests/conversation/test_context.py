@@ -506,6 +506,38 @@ PROMPTS: dict[str, tuple[tuple[bytes, ...], Told]] = {
         ),
         [["u", "q1"], ["a", "a1"], ["u", f"{CAVEAT}\n", f"{COMMAND}\n", OUTPUT]],
     ),
+    "nor does an interruption before them": (
+        (
+            user("q1"),
+            user([text("[Request interrupted by user]")]),
+            user(CAVEAT, is_meta=True),
+            user(COMMAND),
+            user(OUTPUT),
+        ),
+        [
+            [
+                "u",
+                "q1\n",
+                "[Request interrupted by user]\n",
+                f"{CAVEAT}\n",
+                f"{COMMAND}\n",
+                OUTPUT,
+            ]
+        ],
+    ),
+    "a call before them is left out": (
+        (user("q1"), use("c1"), user(CAVEAT, is_meta=True), user(COMMAND), user(OUTPUT)),
+        [["u", "q1\n", f"{CAVEAT}\n", f"{COMMAND}\n", OUTPUT]],
+    ),
+    "a call with nothing but output behind it is answered before that": (
+        (user("q1"), use("c1"), local(OUTPUT)),
+        [
+            ["u", "q1"],
+            ["a", "call c1"],
+            ["u", f"result c1 failed: {INTERRUPTED_CALL}", OUTPUT],
+            ["a", NO_RESPONSE],
+        ],
+    ),
     "without the caveat, a command is a prompt": (
         (user("q1"), assistant(text("a1")), user(COMMAND), user(OUTPUT)),
         [["u", "q1"], ["a", "a1"], ["u", f"{COMMAND}\n", OUTPUT], ["a", NO_RESPONSE]],

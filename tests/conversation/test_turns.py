@@ -12,7 +12,6 @@ from build import (
     line,
     nth,
     result,
-    session,
     system,
     text,
     thinking,
@@ -21,7 +20,6 @@ from build import (
 from conversation.conftest import Opened
 from turnlog.conversation.prompts import PromptKind, Round
 from turnlog.conversation.session import Session, open_session
-from turnlog.conversation.turns import last_complete
 
 CAVEAT = "<local-command-caveat>Ran by itself</local-command-caveat>"
 COMMAND = "<command-name>/cost</command-name>"
@@ -116,18 +114,6 @@ def test_an_error_in_the_place_of_an_answer_completes_no_turn(opened: Opened) ->
     assert [turn.is_complete for turn in opened(user("q1"), failed).turns] == [False]
 
 
-def test_the_last_complete_turn_ends_where_it_was_answered(opened: Opened) -> None:
-    answered = (user("q1"), assistant(text("a1")), attachment("date"))
-    whole = opened(*answered, user("q2"))
-    assert last_complete(whole.turns) == len(session(*answered))
-    assert last_complete(whole.turns[1:]) == 0
-
-
-def test_all_is_consumed_once_the_last_prompt_is_answered(opened: Opened) -> None:
-    whole = opened(user("q1"), assistant(text("a1")), user("q2"), assistant(text("a2")))
-    assert last_complete(whole.turns) == whole.path.stat().st_size
-
-
 def test_turns_are_those_of_the_active_branch_or_of_another(opened: Opened) -> None:
     whole = opened(user("q1"), assistant(text("a1")), user("old"), user("new", parent=nth(2)))
     assert lines_of(whole) == [[1, 2], [4]]
@@ -200,7 +186,6 @@ def test_a_log_of_flat_lines_without_ids_has_turns(tmp_path: Path) -> None:
         ("Read", "file data")
     ]
     assert (first.is_complete, second.is_complete) == (True, False)
-    assert last_complete(whole.turns) == len(b"".join(map(encode, FLAT)))
 
 
 def test_lines_of_unknown_types_are_in_the_turn_that_they_stand_in(opened: Opened) -> None:

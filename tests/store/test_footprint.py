@@ -9,14 +9,13 @@ import pytest
 from build import SESSION, assistant, session, text, user
 from folders import write
 from turnlog.store.footprint import (
-    BY_SESSION,
     Footprint,
     files_by_session,
     footprint_of,
     owners_in,
     session_folders,
 )
-from turnlog.store.paths import Store
+from turnlog.store.paths import BY_SESSION, Store
 
 OTHER = "0ther000-0000-4000-8000-000000000000"
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.store import parallel
-from turnlog.store.parallel import in_batches, map_files
+from turnlog.store.batches import in_batches
+from turnlog.store.parallel import map_files
 
 
 @pytest.fixture

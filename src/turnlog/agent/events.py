@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.tool import Fields, Outcome
+from turnlog.format.fields import Fields
 
 
 class Streamed(Struct, frozen=True):
@@ -34,20 +34,16 @@ class Printed(Struct, frozen=True):
     text: str
 
 
-class Answered(Struct, frozen=True):
-    """A call has ended."""
-
-    call_id: str
-    outcome: Outcome
-    seconds: float
-
-
 class Retrying(Struct, frozen=True):
     """The API did not answer; it is asked again."""
 
     attempt: int
+    attempts: int
+    """How often it is asked again, at most."""
     wait: float
     reason: str
+    status: int | None
+    """The status of its answer; None where there was none."""
 
 
 class Noted(Struct, frozen=True):
@@ -86,4 +82,4 @@ class Inside(Struct, frozen=True):
     event: Any
 
 
-Event = Streamed | Recorded | Called | Printed | Answered | Retrying | Noted | Ended | Inside
+Event = Streamed | Recorded | Called | Printed | Retrying | Noted | Ended | Inside

@@ -15,12 +15,13 @@ from turnlog.agent.model.streaming import is_too_long
 from turnlog.agent.session.lines import text_of
 from turnlog.agent.turn.answering import ask_model
 from turnlog.agent.turn.calls import run_calls, stop_here
-from turnlog.agent.turn.compaction import GO_ON, compact, compact_now, is_full
-from turnlog.agent.turn.moments import Prompt, is_kept_going, submit
+from turnlog.agent.turn.compaction import AUTO, GO_ON, compact, compact_now, is_full
+from turnlog.agent.turn.moments import Prompt, hear_failure, is_kept_going, submit
+from turnlog.agent.turn.notices import Arrival, absorb
 from turnlog.agent.turn.parts import Emit, Parts
 from turnlog.agent.turn.recording import not_written, record_end, record_failure, record_prompt
 from turnlog.agent.turn.request import build_request
-from turnlog.agent.turn.spending import Spending
+from turnlog.agent.turn.spending import SPENT, Spending
 from turnlog.errors import ModelError
 
 Work = Callable[[Emit], Coroutine[Any, Any, None]]
@@ -36,7 +37,7 @@ class Loop:
         self.parts = parts
         self.told: list[Prompt] = []
         """What the model is to be told with the next prompt."""
-        self.more: Callable[[], list[Prompt]] = list
+        self.more: Callable[[], list[Arrival]] = list
         """Gives what the user asked for while the model was at work."""
         self._task: asyncio.Task[None] | None = None
 
@@ -68,6 +69,7 @@ class Loop:
     async def _turn(self, prompt: Prompt, source: str, emit: Emit) -> None:
         """A turn, whatever comes of it, and its end."""
         spent = Spending()
+        SPENT.set(spent)
         emit = spent.counting(emit)
         self.parts.recorder.prompt_id = None
         reason, text = "failed", ""
@@ -79,7 +81,8 @@ class Loop:
                 stop_here(self.parts, emit)
             except ModelError as error:
                 text = record_failure(self.parts, error, emit)
-            record_end(self.parts, prompt, spent.seconds, emit)
+                await hear_failure(self.parts, error, text)
+            record_end(self.parts, prompt, source, spent.seconds, emit)
         except OSError as error:
             reason, text = "failed", not_written(self.parts, error, text)
         emit(spent.ended(reason, text))
@@ -94,11 +97,10 @@ class Loop:
         while True:
             answer = await self._answer(emit, spent)
             if answer.calls:
-                if await run_calls(self.parts, answer.calls, emit, spent):
-                    stop_here(self.parts, emit, was_call=True)
-                    return "interrupted", answer.text
-                for more in self.more():
-                    if why := await self._accept(more, "queued", emit, spent):
+                if ending := await run_calls(self.parts, answer.calls, emit, spent):
+                    return ending, answer.text
+                for arrived, how in [*absorb(self.parts), *self.more()]:
+                    if why := await self._accept(arrived, how, emit, spent):
                         emit(Noted(why, is_error=True))
             elif answer.stop_reason != "pause_turn":
                 if pushes == MOST_PUSHES or not await self._is_pushed(answer, pushes, emit):
@@ -110,8 +112,8 @@ class Loop:
     async def _accept(self, prompt: Prompt, source: str, emit: Emit, spent: Spending) -> str | None:
         """Record a prompt, unless a hook will not have it; then say why."""
         if is_full(self.parts):
-            await compact(self.parts, "auto", "", emit, spent)
-        why, context = await submit(self.parts, text_of(prompt), emit)
+            await compact(self.parts, AUTO, "", emit, spent)
+        why, context = await submit(self.parts, text_of(prompt), source, emit)
         if why:
             return why
         record_prompt(self.parts, prompt, source, [*self.told, *context], emit)
@@ -132,7 +134,7 @@ class Loop:
         return answer
 
     async def _make_room(self, emit: Emit, spent: Spending) -> bool:
-        done = await compact(self.parts, "auto", "", emit, spent)
+        done = await compact(self.parts, AUTO, "", emit, spent)
         if done:
             emit(Recorded(self.parts.recorder.meta(GO_ON)))
         return done

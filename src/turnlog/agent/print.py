@@ -4,21 +4,25 @@ Shapes are those of the client's own printed mode (documented; 2.1.325 observed)
 """
 
 import json
+import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
+from turnlog.agent.chat.incoming import incoming
 from turnlog.agent.chat.opening import Chat
 from turnlog.agent.events import Ended, Event, Inside, Recorded, Retrying, Streamed
+from turnlog.agent.files.images import block_of
 from turnlog.agent.session.lines import VERSION
-from turnlog.agent.tool import Fields
 from turnlog.agent.turn.moments import Prompt
 from turnlog.errors import UsageError
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.fields import Fields, is_array, is_object
 
 Write = Callable[[str], None]
+KEY = "ANTHROPIC_API_KEY"
+"""What is told where a key comes from it; a token is told as none (observed: 2.1.325)."""
 SUBTYPES = {
     "max_turns": "error_max_turns",
     "max_budget": "error_max_budget_usd",
@@ -38,26 +42,49 @@ class Style(StrEnum):
 class Printer:
     """Prints what happens."""
 
-    def __init__(self, chat: Chat, style: Style, write: Write, has_pieces: bool = False) -> None:
+    def __init__(
+        self,
+        chat: Chat,
+        style: Style,
+        write: Write,
+        has_pieces: bool = False,
+        note: Write = lambda text: None,
+        is_verbose: bool = False,
+    ) -> None:
         self._chat = chat
+        self._note = note
+        """Is told why an answer takes long, where what is printed does not say so."""
         self._style = style
         self._write = write
         self._has_pieces = has_pieces
         """Whether pieces of answers are printed as they come in."""
+        self._is_verbose = is_verbose
+        """Whether JSON is all messages, and not only the last result."""
+        self._messages: list[Fields] = []
+        """What is printed at the end."""
         self._cost = 0.0
+        self._has_told = False
+        """Whether a turn has come to something."""
         self._is_stopped = False
         self.is_error = False
 
     async def run(self, prompts: AsyncIterable[Prompt]) -> None:
-        """Run prompts one after the other."""
-        async for prompt in prompts:
-            if self._style is Style.STREAM:
-                self._print(init_message(self._chat))
-            async with aclosing(self._chat.send(prompt, "sdk")) as events:
-                async for event in events:
-                    self._tell(event)
-            if self._is_stopped:
-                break
+        """Run prompts one after the other, and what comes of things in the background."""
+        try:
+            async with aclosing(incoming(prompts, self._chat.parts)) as arrivals:
+                async for prompt, source in arrivals:
+                    await self._run(prompt, source)
+                    if self._is_stopped:
+                        break
+        finally:  # also where whoever started it does not wait for what runs in the background
+            if self._style is Style.JSON and self._has_told:
+                self._write(_encoded(self._messages if self._is_verbose else self._messages[-1]))
+
+    async def _run(self, prompt: Prompt, source: str) -> None:
+        self._print(init_message(self._chat))
+        async with aclosing(self._chat.send(prompt, source)) as events:
+            async for event in events:
+                self._tell(event)
 
     def stop(self) -> bool:
         """Let the turn end here, and no other begin; tell whether there is one."""
@@ -69,20 +96,31 @@ class Printer:
             self._cost += event.cost
             self.is_error = event.reason not in ("done", "refused")
             self._end(event)
-        elif self._style is Style.STREAM:
+        elif isinstance(event, Retrying) and self._style is not Style.STREAM:
+            wait = f"{event.wait:.0f} s (try {event.attempt} of {event.attempts})"
+            self._note(f"{event.reason}; trying again in {wait}")
+        elif self._style is Style.STREAM or self._is_verbose:
             for message in messages_of(event, None, self._has_pieces):
                 self._print(message)
 
     def _end(self, ended: Ended) -> None:
         result = result_message(self._chat, ended, self._cost)
         if self._style is Style.TEXT:
-            self._write("\n".join([result.get("result") or "", *result.get("errors", [])]).strip())
-        else:
-            self._print(result)
+            told = "\n".join([result.get("result") or "", *result.get("errors", [])]).strip()
+            self._write(f"\n{told}" if self._has_told else told)
+        self._has_told = True
+        self._print(result)
 
     def _print(self, message: Fields) -> None:
         held = {"session_id": self._chat.parts.recorder.facts.session_id, "uuid": str(uuid4())}
-        self._write(json.dumps(held | message, ensure_ascii=False, separators=(",", ":")))
+        if self._style is Style.STREAM:
+            self._write(_encoded(held | message))
+        elif self._style is Style.JSON:
+            self._messages.append(held | message)
+
+
+def _encoded(message: Fields | list[Fields]) -> str:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
 
 
 def init_message(chat: Chat) -> Fields:
@@ -97,7 +135,7 @@ def init_message(chat: Chat) -> Fields:
         "model": parts.choice.model,
         "permissionMode": parts.rules.mode.value,
         "slash_commands": ["compact", *chat.prompts.commands],
-        "apiKeySource": "ANTHROPIC_API_KEY",
+        "apiKeySource": KEY if os.environ.get(KEY) else "none",
         "claude_code_version": VERSION,
         "output_style": "default",
     }
@@ -117,11 +155,19 @@ def messages_of(event: Event, caller: str | None, has_pieces: bool) -> Iterator[
                 "type": "system",
                 "subtype": "api_retry",
                 "attempt": event.attempt,
+                "max_retries": event.attempts,
                 "retry_delay_ms": round(event.wait * 1000),
-                "error": event.reason,
+                "error_status": event.status,
+                "error": _category(event.status),
             }
         case _:
             pass
+
+
+def _category(status: int | None) -> str:
+    """What sort of error a status means, in the documented words."""
+    known = {429: "rate_limit", 529: "overloaded"}
+    return known.get(status or 0) or ("server_error" if status and status >= 500 else "unknown")
 
 
 def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
@@ -187,6 +233,16 @@ def _prompt_in(line: str) -> Prompt | None:
         return None
     message = value.get("message")
     content = message.get("content") if is_object(message) else None
-    if isinstance(content, str) or is_array(content):
+    if isinstance(content, str):
         return content
+    if is_array(content):
+        return [_fitted(block) for block in content]
     raise UsageError(f"a line of the input has no content: {line.strip()[:80]}")
+
+
+def _fitted(block: Any) -> Any:
+    """A block of a prompt; an image as the API takes it."""
+    source = block.get("source") if is_object(block) and block.get("type") == "image" else None
+    if not is_object(source) or source.get("type") != "base64":
+        return block
+    return block_of(str(source.get("data")), "[an image that cannot be shown]")

@@ -1,14 +1,17 @@
 """What a tool is: its name, what it takes, what it would touch, and the function that does it."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from msgspec import Struct
 
 from turnlog.agent.access import Access
 from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import Fields
 
-Fields = dict[str, Any]
+CALL_ID: ContextVar[str] = ContextVar("call_id", default="")
+"""The call that is being carried out; nothing for what the user runs."""
 Output = Callable[[str], None]
 """Is told what a call prints, while it runs."""
 

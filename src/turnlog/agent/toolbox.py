@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from turnlog.agent.tool import Fields, Tool
+from turnlog.agent.tool import Tool
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.tools.bash_output import BASH_OUTPUT
 from turnlog.agent.tools.edit import EDIT
@@ -15,6 +15,7 @@ from turnlog.agent.tools.todo_write import TODO_WRITE
 from turnlog.agent.tools.web_fetch import WEB_FETCH
 from turnlog.agent.tools.web_search import WEB_SEARCH
 from turnlog.agent.tools.write import WRITE
+from turnlog.format.fields import Fields
 
 Toolbox = dict[str, Tool]
 

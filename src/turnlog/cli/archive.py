@@ -10,7 +10,6 @@ import click
 from turnlog.cli.archive_hooks import archive_in_background, install, uninstall
 from turnlog.cli.arguments import json_option
 from turnlog.cli.output import (
-    age,
     counted,
     dim,
     echo_json,
@@ -21,6 +20,7 @@ from turnlog.cli.output import (
     width,
 )
 from turnlog.errors import NotFound
+from turnlog.format.timestamps import age
 from turnlog.store.archive import Archive, Manifest, open_archive
 from turnlog.store.archive_check import check_archive
 from turnlog.store.archive_run import Archived, archive_sessions, preview

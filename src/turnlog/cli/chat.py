@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import click
 
@@ -30,7 +30,8 @@ PRIVATE_PAGES = "TURNLOG_PRIVATE_PAGES"
 """The variable that lets WebFetch reach private networks; a project's settings cannot set it."""
 PATIENCE = 3.0
 """Seconds to wait for text from a pipe that may never bring any."""
-RULES = re.compile(r"(?:[^\s,(]|\([^)]*\))+")
+RULES = re.compile(r"(?:[^\s,()]|\([^)]*\))+")
+SEPARATORS = ", \t\n"
 
 
 @click.command("chat")
@@ -50,12 +51,18 @@ RULES = re.compile(r"(?:[^\s,(]|\([^)]*\))+")
 )
 @click.option("--fork-session", is_flag=True, help="Go on in a copy, and leave the session alone.")
 @click.option("--session-id", metavar="UUID", help="The id of the new session.")
+@click.option("-n", "--name", help="What the session is called.")
 @click.option("--model", help="A model's id, or opus, sonnet, haiku.")
 @click.option("--permission-mode", type=click.Choice(MODES), help="What runs without asking.")
+@click.option("--dangerously-skip-permissions", is_flag=True, help="The same as bypassPermissions.")
 @click.option("--allowed-tools", "--allowedTools", multiple=True, metavar="RULES")
 @click.option("--disallowed-tools", "--disallowedTools", multiple=True, metavar="RULES")
 @click.option("--max-turns", type=click.IntRange(1), help="Answers of the model, at most.")
-@click.option("--max-budget-usd", type=float, help="Dollars, at most.")
+@click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), help="Dollars, at most.")
+@click.option("--settings", metavar="FILE|JSON", help="Further settings, above those of files.")
+@click.option("--mcp-config", multiple=True, metavar="FILE|JSON", help="Further MCP servers.")
+@click.option("--strict-mcp-config", is_flag=True, help="No other MCP servers than those.")
+@click.option("--verbose", is_flag=True, help="With -p and json: all messages, not only the last.")
 @click.option("--add-dir", multiple=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--system-prompt", help="In the place of turnlog's own.")
 @click.option("--append-system-prompt", help="Behind turnlog's own.")
@@ -82,13 +89,17 @@ def _options(store: Store, given: dict[str, Any]) -> "Options":
     from turnlog.agent.turn.parts import Limits
 
     cwd = Path.cwd().resolve()
-    mode = given["permission_mode"]
+    mode = (
+        "bypassPermissions" if given["dangerously_skip_permissions"] else given["permission_mode"]
+    )
     return Options(
         cwd=cwd,
         entrypoint=PRINTED if given["is_printed"] else INTERACTIVE,
         resume=_session(store, cwd, given),
         is_fork=given["fork_session"],
         session_id=_session_id(given["session_id"]),
+        name=given["name"],
+        settings=given["settings"],
         model=given["model"],
         mode=Mode(mode) if mode else None,
         allow=_rules(given["allowed_tools"]),
@@ -96,6 +107,8 @@ def _options(store: Store, given: dict[str, Any]) -> "Options":
         directories=tuple(Path(each).resolve() for each in given["add_dir"]),
         system_prompt=given["system_prompt"],
         more_system_prompt=given["append_system_prompt"],
+        servers=given["mcp_config"],
+        has_only_these_servers=given["strict_mcp_config"],
         allows_private_pages=bool(os.environ.get(PRIVATE_PAGES)),
         limits=Limits(given["max_turns"], given["max_budget_usd"]),
     )
@@ -121,7 +134,7 @@ def _session_id(text: str | None) -> str | None:
     try:
         return str(UUID(text)) if text else None
     except ValueError as error:
-        raise UsageError(f"{text!r} is not a UUID") from error
+        raise UsageError(f"{text!r} is not a UUID", f"--session-id {uuid4()}") from error
 
 
 def _rules(texts: Sequence[str]) -> tuple[str, ...]:
@@ -130,6 +143,11 @@ def _rules(texts: Sequence[str]) -> tuple[str, ...]:
     >>> _rules(["Bash(git log:*) Read,Edit(src/**)"])
     ('Bash(git log:*)', 'Read', 'Edit(src/**)')
     """
+    for text in texts:
+        if RULES.sub("", text).strip(SEPARATORS):
+            raise UsageError(
+                f"{text!r} is not a list of permission rules", "Tool, or Tool(pattern)"
+            )
     return tuple(rule for text in texts for rule in RULES.findall(text))
 
 
@@ -145,7 +163,9 @@ async def _print(
     for note in chat.notes:
         click.echo(f"turnlog: {note}", err=True)
     style = Style(given["output_format"])
-    printer = Printer(chat, style, click.echo, given["include_partial_messages"])
+    has_pieces, is_verbose = given["include_partial_messages"], given["verbose"]
+    note = partial(_note_waiting, is_verbose)
+    printer = Printer(chat, style, click.echo, has_pieces, note, is_verbose)
     _stop_on_signals(printer)
     try:
         await printer.run(prompts)
@@ -154,6 +174,12 @@ async def _print(
     finally:
         await chat.close("prompt_input_exit")
     return printer.is_error
+
+
+def _note_waiting(is_verbose: bool, text: str) -> None:
+    """Tell whoever waits at a terminal what is waited for; a program's log stays as it was."""
+    if is_verbose or sys.stderr.isatty():
+        click.echo(f"turnlog: {text}", err=True)
 
 
 def _stop_on_signals(printer: "Printer") -> None:

@@ -5,7 +5,7 @@ import click
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
 from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
-from turnlog.conversation.drafts import Fields
+from turnlog.format.fields import Fields
 from turnlog.render.views import mask_all
 from turnlog.store.paths import Store
 

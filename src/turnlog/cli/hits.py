@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.output import age, dim, fit, plain
+from turnlog.cli.output import dim, fit, plain
+from turnlog.format.timestamps import age
 
 if TYPE_CHECKING:
     from turnlog.index.search import Hit, SessionHits, TurnHits

@@ -1,6 +1,5 @@
 """How things stand with the hooks: what was sent, what waits, and what failed."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,11 @@ from typing import Any
 import click
 
 from turnlog.cli.client_hooks import ClientHook
-from turnlog.cli.output import age, counted, dim, plain
+from turnlog.cli.output import counted, dim, plain
 from turnlog.errors import TurnlogError
-from turnlog.format.fields import is_object
-from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.timestamps import age, parse_timestamp
 from turnlog.store.paths import Store
+from turnlog.store.whole import read_object
 from turnlog.trace.hook import backend_of, typed
 from turnlog.trace.progress import Progress, all_progress
 from turnlog.trace.settings import Settings, load_settings, state_folder
@@ -74,15 +73,7 @@ def disabled_in(store: Store) -> list[Path]:
     """The settings that turn all hooks off, of those that hold here."""
     here = Path.cwd() / ".claude"
     files = [store.settings, here / "settings.json", here / "settings.local.json"]
-    return [path for path in files if _settings(path).get("disableAllHooks") is True]
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    try:
-        held = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return held if is_object(held) else {}
+    return [path for path in files if read_object(path).get("disableAllHooks") is True]
 
 
 def _target(commands: list[str]) -> str | None:

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import Since, json_option
-from turnlog.cli.output import age, dim, echo_json, fit, plain, size, width
+from turnlog.cli.output import dim, echo_json, fit, plain, size, width
 from turnlog.errors import NotFound
+from turnlog.format.timestamps import age
 from turnlog.store.catalog import (
     Description,
     SessionFile,

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -19,7 +19,6 @@ ESCAPED = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\u
 NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
 AT_ONCE = 64
 """Lines that are printed together."""
-STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
 def width() -> int:
@@ -92,16 +91,6 @@ def counted(number: int, noun: str) -> str:
     ('1 file', '2,000 files')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def age(moment: datetime, now: datetime | None = None) -> str:
-    """How long ago something was, short: `5m`, `3d`, `2w`."""
-    count = max(0, int(((now or datetime.now(UTC)) - moment).total_seconds()))
-    for limit, unit in STEPS:
-        if count < limit:
-            return f"{count}{unit}"
-        count //= limit
-    return f"{count}y"
 
 
 def local_time(moment: datetime | None) -> str:

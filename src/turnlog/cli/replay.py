@@ -6,9 +6,9 @@ from turnlog.agent.replay.tracks import Answer, Track, tracks_of
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
 from turnlog.cli.output import dim, echo_json, fit, plain, width
 from turnlog.cli.sessions import open_named
-from turnlog.conversation.drafts import Fields
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
+from turnlog.format.fields import Fields
 from turnlog.render.views import mask_all
 from turnlog.store.paths import Store
 

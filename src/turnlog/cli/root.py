@@ -136,8 +136,7 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def _report(error: TurnlogError) -> int:
-    hint = f" (try: {error.hint})" if error.hint else ""
-    click.echo(f"turnlog: {error.message}{hint}", err=True)
+    click.echo(f"turnlog: {error.line}", err=True)
     rows = error.candidates if isinstance(error, Ambiguous) else []
     rows = error.findings if isinstance(error, Unresumable) else rows
     for row in rows:

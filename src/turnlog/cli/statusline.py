@@ -10,14 +10,11 @@ from typing import Any
 import click
 
 from turnlog.cli.indexing import open_behind
+from turnlog.conversation.windows import window_of
 from turnlog.format.fields import is_object
 from turnlog.index.status import Status, status_of
 from turnlog.store.paths import Store
 
-WINDOW = 200_000
-LONG_WINDOW = 1_000_000
-LONG_MARK = "[1m]"
-"""Ends the name of a model with a long context."""
 FULL, FILLING = 0.8, 0.5
 
 
@@ -85,7 +82,7 @@ def _context(told: dict[str, Any], status: Status | None) -> str:
 def _window_of(told: dict[str, Any], status: Status) -> int:
     model = told.get("model")
     name = str(model.get("id")) if is_object(model) else status.model or ""
-    return LONG_WINDOW if LONG_MARK in name else WINDOW
+    return window_of(name)
 
 
 def _dollars(amount: float | None) -> str:

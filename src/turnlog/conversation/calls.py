@@ -8,6 +8,7 @@ from typing import Any
 
 from turnlog.conversation.log import Log
 from turnlog.conversation.nodes import AssistantNode, CallRef, Node, ResultRef, UserNode
+from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.blocks import ToolResultBlock, ToolUseBlock
 from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given, is_object
@@ -16,7 +17,7 @@ from turnlog.store.paths import tool_results
 
 PERSISTED = re.compile(r"saved to: (\S.*)")
 REFUSED = "The user doesn't want to proceed with this tool use"
-INTERRUPTED = ("[Request interrupted by user", "[Tool call interrupted")
+INTERRUPTED = (INTERRUPTION, "[Tool call interrupted")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from turnlog.conversation.branch import since_compaction
-from turnlog.conversation.drafts import NO_CONTENT, Draft, Fields, draft_messages, text_block
+from turnlog.conversation.drafts import NO_CONTENT, Draft, draft_messages, text_block
 from turnlog.conversation.log import Log
+from turnlog.format.blocks import THINKING
+from turnlog.format.fields import Fields
 
 HALVES = re.compile("[\ud800-\udfff]")
 USE, RESULT = "tool_use", "tool_result"
@@ -72,11 +74,11 @@ def complete_end(drafts: list[Draft]) -> list[Draft]:
     """Answer what the conversation ends with, if nothing does."""
     end = _end_of_talk(drafts)
     missing = _missing_end(drafts)
-    results = [_failed(call, INTERRUPTED_CALL) for call in missing.calls]
-    added = [Draft("user", results)] if results else []
-    if missing.is_open:
-        added.append(Draft("assistant", [text_block(NO_RESPONSE)]))
-    return drafts[:end] + added + drafts[end:]
+    answer = [Draft("assistant", [text_block(NO_RESPONSE)])] if missing.is_open else []
+    if not missing.calls:
+        return drafts[:end] + answer + drafts[end:]
+    results = Draft("user", [_failed(call, INTERRUPTED_CALL) for call in missing.calls])
+    return [*drafts[:end], results, *drafts[end:], *answer]
 
 
 class MissingEnd(NamedTuple):
@@ -103,7 +105,8 @@ def _missing_end(drafts: list[Draft]) -> MissingEnd:
     answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
     calls = [_id_of(block) for block in last.of_type(USE)] if last else []
     calls = [call for call in calls if call not in answered]
-    is_asked = drafts[end - 1].role == "user" and not drafts[end - 1].ends_turn
+    said = drafts[end - 1]
+    is_asked = said.role == "user" and not said.ends_turn and not said.is_command
     return MissingEnd(calls, bool(calls) or is_asked)
 
 
@@ -148,7 +151,7 @@ def _says_nothing(draft: Draft) -> bool:
     """Whether an answer is only thinking, or only white space."""
     if draft.role != "assistant" or not draft.blocks:
         return False
-    return draft.is_blank or draft.has_only("thinking", "redacted_thinking")
+    return draft.is_blank or draft.has_only(*THINKING)
 
 
 def _unfinished(drafts: list[Draft]) -> Draft | None:
@@ -156,15 +159,15 @@ def _unfinished(drafts: list[Draft]) -> Draft | None:
     for draft in reversed(drafts):
         if draft.role == "assistant":
             return draft
-        if not draft.is_aside and not draft.has_only(RESULT):
+        if not draft.is_note and not draft.has_only(RESULT):
             return None
     return None
 
 
 def _end_of_talk(drafts: list[Draft]) -> int:
-    """How many messages there are without the asides at the end."""
+    """How many messages there are without the notes at the end."""
     end = len(drafts)
-    while end and drafts[end - 1].is_aside:
+    while end and drafts[end - 1].is_note:
         end -= 1
     return end
 

@@ -13,12 +13,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.format.blocks import Iteration, TokenCounts, Usage
 from turnlog.format.fields import given
 from turnlog.format.timestamps import parse_timestamp
-
-SYNTHETIC = "<synthetic>"
-"""The model of messages that the client wrote itself."""
 
 FAST = {"claude-opus-5": 2, "claude-opus-4-8": 2, "claude-opus-4-7": 6, "claude-opus-4-6": 6}
 """What fast mode multiplies every token price by, caches included.
@@ -81,7 +79,7 @@ def cost_of(model: str | None, usage: Usage, when: str | None = None) -> float |
     known = [cost for cost in costs if cost is not None]
     if len(known) < len(costs):
         return None
-    known[0] *= FAST.get(_name_of(model), 1) if given(usage.speed) == "fast" else 1
+    known[0] *= FAST.get(model_name(model), 1) if given(usage.speed) == "fast" else 1
     place = US_ONLY if given(usage.inference_geo) == "us" else 1
     return sum(known) * place + searches(usage) * WEB_SEARCH
 
@@ -182,11 +180,11 @@ def _price_at(rows: Iterable[Price], prompt: int, day: str) -> Price | None:
 
 
 def _rows_of(model: str | None) -> list[Price]:
-    return _price_table().models.get(_name_of(model), [])
+    return _price_table().models.get(model_name(model), [])
 
 
 @cache
-def _name_of(model: str | None) -> str:
+def model_name(model: str | None) -> str:
     """The name under which the table has a model, if it has it."""
     plain = (model or "").lower()
     found = _CLAUDE_ID.fullmatch(plain)

@@ -9,9 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.conversation.nodes import SYNTHETIC
-from turnlog.format.fields import is_array, is_object
-
-Fields = dict[str, Any]
+from turnlog.format.fields import Fields, is_array, is_object
 
 CAVEAT = "<local-command-caveat>"
 COMMAND_STARTS = ("<command-name>", "<command-message>", "<local-command-std")
@@ -37,8 +35,10 @@ class Draft(Struct):
     id: str | None = None
     is_error: bool = False
     """An API error in the place of an answer, which the model is not shown."""
-    is_aside: bool = False
-    """A note of the client, or a command that it ran by itself."""
+    is_note: bool = False
+    """What a command of the client's own printed, in a line that is not the user's."""
+    is_command: bool = False
+    """A command that the client ran by itself."""
     may_end_turn: bool = False
     """A result that ends the turn, if anything follows it."""
     ends_turn: bool = False
@@ -64,7 +64,7 @@ def draft_messages(values: Iterable[Fields]) -> list[Draft]:
         draft = _draft(value)
         if draft is None:
             continue
-        draft.is_aside = draft.is_aside or _is_local_command(drafts, draft)
+        draft.is_command = _is_local_command(drafts, draft)
         begun = _begun(drafts, draft)
         if begun and begun.is_blank:
             begun.blocks = draft.blocks
@@ -95,7 +95,7 @@ def _draft(value: Fields) -> Draft | None:
         is_error = bool(value.get("isApiErrorMessage")) and message.get("model") == SYNTHETIC
         return Draft("assistant", _blocks(value), message.get("id"), is_error)
     if value.get("subtype") == "local_command":
-        return Draft("user", [text_block(value.get("content"))], is_aside=True)
+        return Draft("user", [text_block(value.get("content"))], is_note=True)
     return None
 
 
@@ -162,8 +162,12 @@ def _is_local_command(drafts: list[Draft], draft: Draft) -> bool:
     if draft.role != "user" or not draft.blocks:
         return False
     text = draft.blocks[0].get("text") or ""
-    follows = bool(drafts) and drafts[-1].is_aside and text.startswith(COMMAND_STARTS)
+    follows = text.startswith(COMMAND_STARTS) and bool(drafts) and _is_own(drafts[-1])
     return follows or text.startswith(CAVEAT)
+
+
+def _is_own(draft: Draft) -> bool:
+    return draft.is_note or draft.is_command
 
 
 def _begun(drafts: list[Draft], draft: Draft) -> Draft | None:

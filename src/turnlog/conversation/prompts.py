@@ -9,7 +9,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from turnlog.format.blocks import ImageBlock, TextBlock, ToolResultBlock
-from turnlog.format.entries import User
+from turnlog.format.entries import MessageEntry, User
 from turnlog.format.fields import given
 from turnlog.format.markup import command_text
 from turnlog.format.timestamps import parse_timestamp
@@ -62,10 +62,12 @@ LOCAL = frozenset({PromptKind.COMMAND, PromptKind.BASH_INPUT})
 IDE_TAG = re.compile(r"\s*<(ide_selection|ide_opened_file)>.*?</\1>\s*", re.DOTALL)
 BASH_INPUT = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 TOLD = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
+INTERRUPTION = "[Request interrupted by user"
+"""How lines start that say so."""
 SUMMARY_START = "This session is being continued from a previous conversation"
 BY_START = (
     ("<task-notification>", PromptKind.TASK_NOTIFICATION),
-    ("[Request interrupted by user", PromptKind.INTERRUPTION),
+    (INTERRUPTION, PromptKind.INTERRUPTION),
     ("<command-name>", PromptKind.COMMAND),
     ("<command-message>", PromptKind.COMMAND),
     ("<local-command-stdout>", PromptKind.COMMAND_OUTPUT),
@@ -93,7 +95,11 @@ def prompt_text(entry: User) -> str:
 
 def prompt_label(entry: User) -> str:
     """What a user line asks for, as a person would put it: a command as it was typed."""
-    text = prompt_text(entry)
+    return label_of(prompt_text(entry))
+
+
+def label_of(text: str) -> str:
+    """The same of a text."""
     if command := command_text(text):
         return command
     if shell := BASH_INPUT.search(text):
@@ -103,8 +109,8 @@ def prompt_label(entry: User) -> str:
     return text
 
 
-def full_text(entry: User) -> str:
-    """All text of a user line; its blocks on lines of their own."""
+def full_text(entry: MessageEntry) -> str:
+    """All text of a line; its blocks on lines of their own."""
     content = entry.content
     if isinstance(content, str):
         return content

@@ -7,7 +7,6 @@ from pathlib import Path
 from turnlog.conversation.branch import whole_branch
 from turnlog.conversation.calls import Call, Detail, Orphan, pair_calls, read_call
 from turnlog.conversation.context import context_at, messages_of
-from turnlog.conversation.drafts import Fields
 from turnlog.conversation.links import Links, links_of
 from turnlog.conversation.log import WHOLE, Extent, Log, is_sidechain
 from turnlog.conversation.messages import Message, join_messages
@@ -15,6 +14,7 @@ from turnlog.conversation.nodes import ChainNode, Node
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
 from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.conversation.turns import Turn, split_turns
+from turnlog.format.fields import Fields
 
 
 class Session(Log):

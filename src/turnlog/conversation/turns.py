@@ -56,13 +56,6 @@ def split_turns(
     return turns
 
 
-def last_complete(turns: Sequence[Turn]) -> int:
-    """The byte after the last complete turn: what comes before it need not be read again."""
-    complete = [turn for turn in turns if turn.is_complete]
-    nodes = complete[-1].nodes if complete else []
-    return max((node.offset + node.size for node in nodes), default=0)
-
-
 def _starts(branch: Sequence[ChainNode]) -> list[int]:
     """Where turns start: at prompts, and at commands that the model answered."""
     asks: list[int] = []

@@ -15,17 +15,15 @@ from turnlog.conversation.log import is_sidechain
 from turnlog.conversation.nodes import SYNTHETIC, AssistantNode, ChainNode, Node, UserNode
 from turnlog.edit.check_case import Case, Mark, SentImage, is_talk, mark_at, message_key
 from turnlog.edit.images import pixels_of
+from turnlog.format.blocks import THINKING
 from turnlog.format.decode import MARK, values_of
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.fields import Fields, is_array, is_object
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.paths import tool_results
 
 LARGE_RESULT = 400_000
 SURROGATE = re.compile(r"[\ud800-\udfff]")
-THINKING = ("thinking", "redacted_thinking")
-
-Fields = dict[str, Any]
 
 
 def read_facts(case: Case) -> None:

@@ -7,14 +7,14 @@ client reads whole.
 
 import uuid
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.nodes import AssistantNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.session import Session
 from turnlog.conversation.tree import TIP_TYPES, grow_tree
 from turnlog.conversation.turns import split_turns
-from turnlog.edit.plan import Fields, Plan, Rewrite, main_nodes
+from turnlog.edit.plan import Plan, Rewrite, main_nodes
 from turnlog.edit.summary import (
     boundary_entry,
     common_fields,
@@ -24,9 +24,9 @@ from turnlog.edit.summary import (
     tokens_at,
 )
 from turnlog.edit.transforms import Choice, rising, take_calls
-from turnlog.format.fields import given
+from turnlog.format.fields import Fields, given
 from turnlog.format.state import FileHistoryDelta, FileHistorySnapshot, Summary
-from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.timestamps import TICK, parse_timestamp
 
 KNOWN = TIP_TYPES | {"progress"}
 """Types of the chain that turnlog knows; entries of others stay where they are."""
@@ -34,7 +34,6 @@ PASSING = ("api-request", "queue-operation")
 """Kinds without a uuid that belong to the turns they stand among, and that no resume reads."""
 OWNED = ("summary", "file-history-snapshot", "file-history-delta")
 """Kinds without a uuid that name the entry they belong to."""
-TICK = timedelta(milliseconds=1)
 
 
 def compress(session: Session, plan: Plan, choice: Choice) -> None:

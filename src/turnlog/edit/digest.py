@@ -12,13 +12,12 @@ from turnlog.conversation.prompts import ASKING, TOLD, PromptKind, full_text, pr
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.edit.facts import both_ends, fact_of, first_part, result_of
-from turnlog.format.blocks import ImageBlock, TextBlock, ToolUseBlock
+from turnlog.format.blocks import THINKING, ImageBlock, TextBlock, ToolUseBlock
 from turnlog.format.entries import Assistant, Attachment, Entry, User
 from turnlog.format.fields import given, is_array, is_object
 from turnlog.format.timestamps import parse_timestamp
 
 QUEUED = "attachment/queued_command"
-THINKING = frozenset({"thinking", "redacted_thinking"})
 TOLD_KINDS = ASKING | {PromptKind.BASH_INPUT, PromptKind.INTERRUPTION}
 ANSWERED = "AskUserQuestion"
 """The tool whose result is what the user said."""

@@ -18,7 +18,7 @@ from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.format.state import Relocated
 from turnlog.store.footprint import files_below, owners_in
-from turnlog.store.paths import Store, folder_name, sidecar_folder
+from turnlog.store.paths import TOOL_RESULTS, Store, folder_name, sidecar_folder
 
 MEMORY = "memory"
 """The folder of a project for what the model is to remember."""
@@ -160,7 +160,7 @@ def _take(move: Move, files: list[Path], old: Path, new: Path) -> None:
 def _is_noted(path: Path) -> bool:
     """Whether a file has notes of the client, not an output or a memory."""
     is_log = path.name.endswith((".jsonl", ".meta.json"))
-    return is_log and path.parent.name not in (MEMORY, "tool-results")
+    return is_log and path.parent.name not in (MEMORY, TOOL_RESULTS)
 
 
 def _take_prompts(move: Move, mark: bytes = b"") -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -18,10 +17,9 @@ from turnlog.conversation.log import Log
 from turnlog.conversation.nodes import BoundaryNode, ChainNode, Node
 from turnlog.edit.effect import Tally
 from turnlog.format.decode import Piece, split_values
-from turnlog.format.fields import is_object
+from turnlog.format.fields import Fields, is_object
 from turnlog.format.jsonl import Line, read_lines
 
-Fields = dict[str, Any]
 Rewrite = Callable[[Fields], Fields]
 """Gives the new content of an entry; the same object where nothing changes."""
 

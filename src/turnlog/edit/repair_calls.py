@@ -8,17 +8,16 @@ from turnlog.conversation.context import INTERRUPTED_CALL, RESULT, USE
 from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.prompts import PromptKind
 from turnlog.edit.check_case import Case, Mark, message_key
-from turnlog.edit.plan import Fields, Plan
+from turnlog.edit.plan import Plan
 from turnlog.edit.repair_case import (
-    TICK,
     Repair,
     marked_nodes,
     new_uuid,
     set_fields,
     take_blocks,
 )
-from turnlog.format.fields import is_object
-from turnlog.format.timestamps import parse_timestamp, stamp_of
+from turnlog.format.fields import Fields, is_object
+from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 
 SHARED = (
     "isSidechain",

@@ -2,15 +2,13 @@
 
 import uuid
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from functools import partial
 
 from turnlog.conversation.nodes import ChainNode, Node
 from turnlog.edit.check_case import Case, Mark
-from turnlog.edit.plan import Fields, Plan
+from turnlog.edit.plan import Plan
 from turnlog.edit.transforms import blocks_of, with_blocks
-
-TICK = timedelta(milliseconds=1)
+from turnlog.format.fields import Fields
 
 Repair = Callable[[Case, list[Mark], Plan], None]
 """Adds to a plan what takes away the faults that were marked."""

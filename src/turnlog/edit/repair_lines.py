@@ -8,10 +8,10 @@ from typing import Any
 from turnlog.conversation.context import sound_text
 from turnlog.edit.check_case import Case, Mark
 from turnlog.edit.check_tree import UNREAD
-from turnlog.edit.plan import Fields, Plan
+from turnlog.edit.plan import Plan
 from turnlog.edit.repair_case import Repair
 from turnlog.format.decode import split_values
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.fields import Fields, is_array, is_object
 from turnlog.format.jsonl import read_lines
 
 _decoder = json.JSONDecoder(strict=False)

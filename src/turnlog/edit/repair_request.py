@@ -9,7 +9,7 @@ from typing import Any
 from turnlog.conversation.drafts import NO_CONTENT, text_block
 from turnlog.conversation.nodes import ChainNode, Node, UserNode
 from turnlog.edit.check_case import Case, Mark
-from turnlog.edit.check_lines import THINKING, image_data, is_blank, is_unsigned
+from turnlog.edit.check_lines import image_data, is_blank, is_unsigned
 from turnlog.edit.check_request import (
     BY_PROGRAM,
     IMAGE_BYTES,
@@ -19,10 +19,11 @@ from turnlog.edit.check_request import (
     SIDE_OF_MANY,
 )
 from turnlog.edit.images import pixels_of
-from turnlog.edit.plan import Fields, Plan
+from turnlog.edit.plan import Plan
 from turnlog.edit.repair_case import Repair, marked_nodes, set_fields, take_blocks
 from turnlog.edit.transforms import Choice, with_short_results
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.blocks import THINKING
+from turnlog.format.fields import Fields, is_array, is_object
 
 Unwanted = Callable[[Fields], bool]
 TooMuch = Callable[[int, str], bool]

@@ -9,11 +9,11 @@ from turnlog.conversation.nodes import BoundaryNode, ChainNode
 from turnlog.conversation.tree import can_be_tip, is_compaction
 from turnlog.edit.check_case import Case, Mark, is_talk
 from turnlog.edit.check_lines import flat_content
-from turnlog.edit.plan import Fields, Plan, main_nodes, without_preserved
-from turnlog.edit.repair_case import TICK, Repair, marked_nodes, new_uuid, set_fields
+from turnlog.edit.plan import Plan, main_nodes, without_preserved
+from turnlog.edit.repair_case import Repair, marked_nodes, new_uuid, set_fields
 from turnlog.edit.transforms import Choice, straighten
-from turnlog.format.fields import is_array, is_object
-from turnlog.format.timestamps import parse_timestamp, stamp_of
+from turnlog.format.fields import Fields, is_array, is_object
+from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 
 
 def drop_speechless(case: Case, marks: list[Mark], plan: Plan) -> None:

@@ -1,19 +1,18 @@
 """The entries that stand for older turns: a compaction's boundary, its summary, and a title."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+from turnlog.conversation.context import sound_text
 from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.prompts import ASKING, SUMMARY_START, PromptKind, full_text, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.edit.digest import EXTRACT, MATERIAL, Scale, tell_turns
 from turnlog.edit.facts import both_ends, one_line
-from turnlog.edit.plan import Fields
 from turnlog.edit.transforms import Choice
 from turnlog.format.entries import User
-from turnlog.format.fields import given
+from turnlog.format.fields import Fields, given
 from turnlog.format.state import Summary
 from turnlog.format.timestamps import stamp_of
 
@@ -25,7 +24,6 @@ TRANSCRIPT = (
     "\n\nIf you need specific details from before this point (like exact code snippets, error "
     "messages, or content you generated), read the full transcript at: {path}"
 )
-HALVES = re.compile("[\ud800-\udfff]")
 COMMON = (
     *("isSidechain", "userType", "entrypoint", "cwd", "sessionId", "session_id", "version"),
     *("gitBranch", "slug", "agentId"),
@@ -55,7 +53,7 @@ def summary_text(
     text = HEAD + f"{earlier}\n\n{told}".strip()
     if choice.transcript:
         text += TRANSCRIPT.format(path=choice.transcript)
-    return HALVES.sub("\ufffd", text)
+    return sound_text(text)
 
 
 def title_of(session: Session, leaf: int) -> str:

@@ -13,12 +13,12 @@ from typing import Any
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.session import Session
 from turnlog.conversation.tree import can_be_tip
-from turnlog.edit.plan import Fields, Plan, main_nodes, replaced_nodes
-from turnlog.format.fields import is_array, is_object
+from turnlog.edit.plan import Plan, main_nodes, replaced_nodes
+from turnlog.format.blocks import THINKING
+from turnlog.format.fields import Fields, is_array, is_object
 from turnlog.format.timestamps import parse_timestamp, stamp_of
 
 USE, RESULT = "tool_use", "tool_result"
-THINKING = frozenset({"thinking", "redacted_thinking"})
 UNUSED = ("progress", "api-request", "atis-latch", "tools-used", "queue-operation")
 """Kinds that a resume never reads (observed: 2.1.325)."""
 PREVIEW = 200

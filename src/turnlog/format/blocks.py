@@ -6,6 +6,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from turnlog.format.fields import Count, Flag, Items, Object, SnakeView, Text, given
 
+THINKING = frozenset({"thinking", "redacted_thinking"})
+"""Types of blocks that hold what the model thought."""
+
 
 class TextBlock(Struct, tag="text", kw_only=True):
     text: Text = UNSET

@@ -8,6 +8,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 T = TypeVar("T")
 
+Fields = dict[str, Any]
+"""A JSON object."""
 Text = str | None | UnsetType
 Flag = bool | None | UnsetType
 Count = int | None | UnsetType

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from turnlog.errors import Conflict
+from turnlog.format.beside import is_at, written_beside
 
 CHUNK = 1 << 16
 PRIVATE = 0o600
@@ -121,19 +122,13 @@ def replace_file(path: Path, chunks: Iterable[bytes], expected: FileState | None
 
     With `expected`, a file that changed since that state was taken is a `Conflict`.
     """
-    import tempfile
-
     path = path.resolve(strict=True)
     with _lock(path, os.O_RDWR) as old:
         _require_state(path, expected)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
-        try:
-            _fill(descriptor, chunks, stat.S_IMODE(os.fstat(old).st_mode))
+        with written_beside(path, PRIVATE) as (new, beside):
+            _fill(new, chunks, stat.S_IMODE(os.fstat(old).st_mode))
             _require_state(path, expected)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+            beside.replace(path)
         sync_folder(path.parent)
 
 
@@ -150,11 +145,10 @@ def swap_in(path: Path, ready: Path, expected: FileState) -> None:
 
 
 def _fill(descriptor: int, chunks: Iterable[bytes], mode: int) -> None:
-    with os.fdopen(descriptor, "wb", buffering=CHUNK) as file:
+    with os.fdopen(descriptor, "wb", buffering=CHUNK, closefd=False) as file:
         file.writelines(chunks)
-        file.flush()
-        os.fchmod(descriptor, mode)
-        os.fsync(descriptor)
+    os.fchmod(descriptor, mode)
+    os.fsync(descriptor)
 
 
 def _require_state(path: Path, expected: FileState | None) -> None:
@@ -169,18 +163,11 @@ def _lock(path: Path, flags: int) -> Generator[int]:
         descriptor = os.open(path, flags, PRIVATE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_at(path, descriptor):
+            if is_at(path, descriptor):
                 yield descriptor
                 return
         finally:
             os.close(descriptor)
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def _terminated(raw: bytes) -> bytes:

@@ -1,6 +1,10 @@
 """Timestamps of entries as moments in time."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+TICK = timedelta(milliseconds=1)
+"""The least by which timestamps differ."""
+STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
 def parse_timestamp(text: str | None) -> datetime | None:
@@ -23,3 +27,17 @@ def stamp_of(moment: datetime) -> str:
     '2026-11-15T06:26:00.000Z'
     """
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def age(moment: datetime, now: datetime | None = None) -> str:
+    """How long ago something was, short.
+
+    >>> age(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 3, tzinfo=UTC))
+    '3h'
+    """
+    count = max(0, int(((now or datetime.now(UTC)) - moment).total_seconds()))
+    for limit, unit in STEPS:
+        if count < limit:
+            return f"{count}{unit}"
+        count //= limit
+    return f"{count}y"

@@ -20,6 +20,7 @@ from turnlog.index.database import (
 )
 from turnlog.index.facts import Carry, Facts, read_facts
 from turnlog.index.write import Source, Writer
+from turnlog.store.batches import gathered, in_batches
 from turnlog.store.catalog import describe, locate_session
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _bytes_read(db: sqlite3.Connection) -> int:
 
 def _written(db: sqlite3.Connection, jobs: Iterable[Job], at_once: int) -> Iterator[int]:
     """Read and write; yields the bytes of each transaction."""
-    for parts in _gathered(chain.from_iterable(map(_parts, jobs)), at_once):
+    for parts in _gathered(jobs, at_once):
         yield _write(db, parts)
 
 
@@ -95,7 +96,7 @@ def _shared(index: Index, jobs: list[Job], at_once: int) -> Iterator[int]:
     """Have other processes read and write; yields the bytes of each batch of files."""
     from concurrent.futures import as_completed
 
-    from turnlog.store.parallel import CONTEXT, in_batches, open_pool
+    from turnlog.store.parallel import CONTEXT, open_pool
 
     batches = in_batches(jobs, lambda job: job.size, at_once)
     with (
@@ -121,10 +122,15 @@ class _Worker:
     def work(cls, batch: list[Job]) -> int:
         """Read files, and write what they tell when it is this process's turn."""
         done = 0
-        for parts in _gathered(chain.from_iterable(map(_parts, batch)), cls.at_once):
+        for parts in _gathered(batch, cls.at_once):
             with cls.turn:
                 done += _write(cls.db, parts)
         return done
+
+
+def _gathered(jobs: Iterable[Job], at_once: int) -> Iterator[list[Part]]:
+    """What files tell, in as many parts as one transaction takes in."""
+    return gathered(chain.from_iterable(map(_parts, jobs)), lambda part: part.size, at_once)
 
 
 def _parts(job: Job) -> Iterator[Part]:
@@ -156,18 +162,6 @@ def _title(source: Source) -> str | None:
         return None
     archived = source.archived
     return archived.title if archived else describe(locate_session(source.path)).title
-
-
-def _gathered(parts: Iterable[Part], at_once: int) -> Iterator[list[Part]]:
-    """Parts in as many as one transaction takes in."""
-    held: list[Part] = []
-    for part in parts:
-        held.append(part)
-        if sum(each.size for each in held) >= at_once:
-            yield held
-            held = []
-    if held:
-        yield held
 
 
 def _write(db: sqlite3.Connection, parts: list[Part]) -> int:

@@ -1,14 +1,12 @@
 """How each tool's call and result is shown: one table of functions."""
 
 from collections.abc import Callable
-from typing import Any
 
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.diffs import diff_of
 from turnlog.conversation.titles import call_title, todo_list
-from turnlog.format.fields import is_object
+from turnlog.format.fields import Fields, is_object
 
-Fields = dict[str, Any]
 BOXES = {"completed": "☑", "in_progress": "◐"}
 
 

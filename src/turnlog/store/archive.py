@@ -18,17 +18,15 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import Damaged, NotFound, Unavailable
-from turnlog.format.jsonl import PRIVATE, PROBE, Bookmark, FileState, Line
+from turnlog.format.jsonl import PRIVATE, PROBE, Bookmark, FileState, Line, sync_folder
 from turnlog.store.objects import (
-    UNFINISHED,
     Objects,
     Piece,
     hash_of,
     read_again,
-    sync_folder,
-    write_whole,
 )
 from turnlog.store.paths import archive_folder
+from turnlog.store.whole import UNFINISHED, write_whole
 
 FORMAT = 1
 """To be raised when an older turnlog could not read a manifest right."""

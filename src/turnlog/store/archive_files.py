@@ -14,10 +14,7 @@ from typing import NamedTuple
 from turnlog.format.decode import read_entries
 from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState
-from turnlog.store.paths import Store, is_session_name
-
-BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
-"""Folders of the store that have one folder for each session (2.1.325, and as documented)."""
+from turnlog.store.paths import BY_SESSION, Store, is_session_name
 
 
 class Found(NamedTuple):

@@ -6,19 +6,20 @@ before it is relied on.
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from turnlog.format.jsonl import FileState
+from turnlog.format.jsonl import FileState, sync_folder
 from turnlog.store.archive import Archive, ArchivedFile, Manifest
 from turnlog.store.archive_files import Files, Found, files_by_session
+from turnlog.store.batches import gathered
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.object_writer import PIECE, ObjectWriter, cut
-from turnlog.store.objects import Piece, hash_of, sync_folder
+from turnlog.store.objects import Piece, hash_of
 from turnlog.store.paths import Store
 
 SMALL = PIECE // 4
@@ -128,7 +129,7 @@ class _Run:
     def carry_out(self, progress: Progress) -> Archived:
         total = sum(job.size for job in self.jobs)
         read = 0
-        for jobs in _gathered(self.jobs):
+        for jobs in gathered(self.jobs, lambda job: job.size, AT_ONCE):
             copies: list[tuple[Job, dict[str, _Copied]]] = []
             for job in jobs:
                 copies.append((job, self._copies(job)))
@@ -247,15 +248,3 @@ def _describe(manifest: Manifest, old: Manifest | None) -> None:
 
 def _by_path(file: ArchivedFile) -> str:
     return file.path
-
-
-def _gathered(jobs: list[Job]) -> Iterator[list[Job]]:
-    """Sessions in as many as are finished at once."""
-    held: list[Job] = []
-    for job in jobs:
-        held.append(job)
-        if sum(each.size for each in held) >= AT_ONCE:
-            yield held
-            held = []
-    if held:
-        yield held

@@ -19,6 +19,7 @@ from turnlog.format.markup import command_text
 from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.paths import Store, adjacent_subagents, nested_subagents, title_file
+from turnlog.store.registry import start_of
 
 REACH = 1 << 16
 """How many bytes of head and tail are read; the client's picker reads as many (2.1.325)."""
@@ -60,10 +61,11 @@ class Description:
     started: datetime | None = None
 
 
-def list_sessions(store: Store) -> list[SessionFile]:
-    """Every session of the store that can be read, the one active last first."""
+def list_sessions(store: Store, cwd: str | None = None) -> list[SessionFile]:
+    """The sessions of the store, or of a working directory, the one active last first; those that
+    cannot be read are left out."""
     found: list[SessionFile] = []
-    for path in store.session_files():
+    for path in store.session_files(cwd):
         with suppress(OSError):  # another user's, or gone since it was listed
             found.append(locate_session(path))
     return sorted(found, key=lambda session: session.last_active, reverse=True)
@@ -132,10 +134,7 @@ def _is_running(pid: int, started: str | None) -> bool:
         return False
     except PermissionError:  # it runs, as another user
         pass
-    status = Path(f"/proc/{pid}/stat")
-    if started is None or not status.exists():
-        return True
-    return status.read_text().rpartition(")")[2].split()[19] == started
+    return started is None or start_of(pid) in (None, started)
 
 
 def _describe_head(described: Description, path: Path) -> Titles:

@@ -10,10 +10,8 @@ from pathlib import Path
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
-from turnlog.store.paths import Store, adjacent_subagents, folder_name, sidecar_folder
+from turnlog.store.paths import BY_SESSION, Store, adjacent_subagents, folder_name, sidecar_folder
 
-BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
-"""Folders of the store that have one folder for each session (2.1.325, and as documented)."""
 NICKNAME = re.compile(r"[\w-]+")
 
 

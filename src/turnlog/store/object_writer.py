@@ -5,7 +5,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import BoundedSemaphore
 from typing import BinaryIO
 
-from turnlog.store.objects import Objects, Piece, hash_of, sync_folder, write_whole
+from turnlog.format.jsonl import sync_folder
+from turnlog.store.objects import Objects, Piece, hash_of
+from turnlog.store.whole import write_whole
 
 PIECE = 1 << 20
 """The most bytes in a piece: to read a line, the whole piece that it is in is decompressed."""

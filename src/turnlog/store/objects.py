@@ -4,7 +4,6 @@
 not at all, and is never changed.
 """
 
-import errno
 import hashlib
 import os
 import re
@@ -14,11 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from turnlog.errors import Damaged, Unavailable
+from turnlog.errors import Damaged
 
 NAME = re.compile(r"[0-9a-f]{64}\.zst")
-UNFINISHED = ".new"
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Piece(NamedTuple):
@@ -69,32 +66,6 @@ class Objects:
 
 def hash_of(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears when all of it is on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    beside = path.with_name(f".{path.name}.{os.urandom(4).hex()}{UNFINISHED}")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        beside.replace(path)
-    except BaseException as error:
-        beside.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in NO_ROOM:
-            raise Unavailable(f"no room for {path}", "free some disk space") from error
-        raise
-
-
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @lru_cache(maxsize=4)

@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
+
+from turnlog.store.batches import in_batches
 
 T = TypeVar("T")
 
@@ -53,19 +55,3 @@ def _end_with_parent() -> None:
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)
-
-
-def in_batches(items: Iterable[T], size: Callable[[T], int], limit: int) -> list[list[T]]:
-    """Items in batches of at least a size, the last one apart.
-
-    The largest come first, so that no process is left with a large one at the end.
-    """
-    batches: list[list[T]] = []
-    filled = limit
-    for item in sorted(items, key=size, reverse=True):
-        if filled >= limit:
-            batches.append([])
-            filled = 0
-        batches[-1].append(item)
-        filled += size(item)
-    return batches

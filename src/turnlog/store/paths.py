@@ -8,6 +8,9 @@ from pathlib import Path
 
 NAME_LIMIT = 200
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+TOOL_RESULTS = "tool-results"
+BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
+"""Folders of the store that have one folder for each session (2.1.325, and as documented)."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +71,11 @@ class Store:
         """The folder that holds the sessions of a working directory."""
         return self.projects / folder_name(cwd)
 
-    def session_files(self) -> Iterator[Path]:
-        """Every session file; those of sub-agents are not sessions of their own."""
-        for project in _folders(self.projects):
-            with os.scandir(project) as found:
-                files = [
-                    each.path for each in found if is_session_name(each.name) and each.is_file()
-                ]
-            yield from map(Path, files)
+    def session_files(self, cwd: str | None = None) -> Iterator[Path]:
+        """Every session file, or those of a working directory; sub-agents are no sessions."""
+        folders = _folders(self.projects) if cwd is None else [str(self.project_of(cwd))]
+        for folder in folders:
+            yield from map(Path, _sessions_in(folder))
 
 
 def open_store(environment: Mapping[str, str] = os.environ) -> Store:
@@ -98,6 +98,11 @@ def journal_folder(environment: Mapping[str, str] = os.environ) -> Path:
 def trust_file(environment: Mapping[str, str] = os.environ) -> Path:
     """Which directories the user trusts, among turnlog's own data."""
     return _own_folder(environment) / "trusted.json"
+
+
+def imports_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """Which projects may import memory from outside, among turnlog's own data."""
+    return _own_folder(environment) / "imports.json"
 
 
 def _own_folder(environment: Mapping[str, str]) -> Path:
@@ -139,7 +144,7 @@ def title_file(session: Path) -> Path:
 
 def tool_results(session: Path) -> Path:
     """Outputs too large for the session file."""
-    return sidecar_folder(session) / "tool-results"
+    return sidecar_folder(session) / TOOL_RESULTS
 
 
 def subagents_folder(session: Path) -> Path:
@@ -173,6 +178,14 @@ def _folders(parent: Path) -> list[str]:
         with os.scandir(parent) as found:
             return sorted(each.path for each in found if each.is_dir())
     except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _sessions_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as found:
+            return [each.path for each in found if is_session_name(each.name) and each.is_file()]
+    except FileNotFoundError:
         return []
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound
+from turnlog.format.jsonl import sync_folder
 from turnlog.store.archive import Archive, ArchivedFile, Manifest
-from turnlog.store.objects import UNFINISHED, hash_of, sync_folder
+from turnlog.store.objects import hash_of
+from turnlog.store.whole import UNFINISHED
 
 
 class Restored(NamedTuple):

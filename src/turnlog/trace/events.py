@@ -3,7 +3,7 @@
 from typing import Any
 
 from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
-from turnlog.conversation.prompts import PromptKind
+from turnlog.conversation.prompts import PromptKind, full_text
 from turnlog.conversation.tree import is_compaction
 from turnlog.format.entries import Assistant, Attachment, Entry
 from turnlog.format.fields import given, is_array, is_object
@@ -13,7 +13,6 @@ from turnlog.format.system import (
     MicrocompactBoundary,
     StopHookSummary,
 )
-from turnlog.trace.said import text_of
 from turnlog.trace.span import Event
 from turnlog.trace.times import nanoseconds
 from turnlog.trace.work import Work
@@ -50,7 +49,7 @@ def error_of(work: Work) -> str | None:
     if not failed:
         return None
     entry = work.session.entry(failed[-1].nodes[-1])
-    return text_of(entry) if isinstance(entry, Assistant) else ""
+    return full_text(entry) if isinstance(entry, Assistant) else ""
 
 
 def is_interrupted(work: Work) -> bool:
@@ -127,7 +126,7 @@ def _failure(entry: Assistant) -> Told:
         "http.response.status_code": given(entry.api_error_status),
         "request_id": given(entry.request_id),
     }
-    return "exception", facts, {"exception.message": text_of(entry)}
+    return "exception", facts, {"exception.message": full_text(entry)}
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What was said in a message: as one text, and in the parts of the GenAI conventions."""
+"""What was said in a message, in the parts of the GenAI conventions."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,18 +6,10 @@ from typing import Any
 from turnlog.conversation.messages import Message
 from turnlog.conversation.session import Session
 from turnlog.format.blocks import Block, TextBlock, ThinkingBlock, ToolUseBlock
-from turnlog.format.entries import Assistant, MessageEntry
+from turnlog.format.entries import Assistant
 from turnlog.format.fields import given
 
 Part = dict[str, Any]
-
-
-def text_of(entry: MessageEntry) -> str:
-    """The text of a line; its blocks on lines of their own."""
-    content = entry.content
-    if isinstance(content, str):
-        return content
-    return "\n".join(given(block.text) or "" for block in content if isinstance(block, TextBlock))
 
 
 def text_of_parts(parts: list[Part]) -> str:

@@ -16,12 +16,12 @@ from turnlog.conversation.calls import Call
 from turnlog.conversation.cost import cost_of
 from turnlog.conversation.messages import Message
 from turnlog.conversation.nodes import ChainNode
-from turnlog.conversation.prompts import LOCAL, prompt_label
+from turnlog.conversation.prompts import LOCAL, full_text, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.format.entries import ChainEntry, User
 from turnlog.format.fields import given, is_object
 from turnlog.trace.events import error_of, events_of, is_interrupted
-from turnlog.trace.said import entries_of, has_text, parts_of, text_of, text_of_parts
+from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.span import Kind, Layout, Span, Trace
 from turnlog.trace.times import end_of, generation_starts, latest, nanoseconds, nearest_time
 from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, turns_of
@@ -270,7 +270,7 @@ def _asked(work: Work) -> dict[str, str] | None:
     entry = work.session.entry(work.prompt) if work.prompt else None
     if not work.prompt or not isinstance(entry, User):
         return None
-    text = prompt_label(entry) if work.prompt.prompt in LOCAL else text_of(entry)
+    text = prompt_label(entry) if work.prompt.prompt in LOCAL else full_text(entry)
     return {"role": "user", "content": text}
 
 

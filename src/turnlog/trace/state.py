@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.errors import Conflict
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.fields import is_array
+from turnlog.store.whole import read_object
 
 
 class State:
@@ -21,7 +22,7 @@ class State:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        held = _read(path)
+        held = read_object(path)
         self.sent = set(_ids(held, "sent"))
         self.refused = set(_ids(held, "refused"))
         """Spans that the target would refuse again."""
@@ -75,14 +76,6 @@ def write_json(path: Path, value: Any) -> None:
         file.flush()
         os.fsync(descriptor)
     Path(name).replace(path)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        held = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return held if is_object(held) else {}
 
 
 def _ids(held: dict[str, Any], name: str) -> list[str]:

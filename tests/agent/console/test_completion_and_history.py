@@ -1,31 +1,31 @@
 """What may be meant by what is typed, what was typed before, and what is pasted."""
 
 import asyncio
-import base64
 import json
 from pathlib import Path
 
+from media import picture
 from turnlog.agent.console.completion import files_in, offers
 from turnlog.agent.console.history import add_typed, typed_in
 from turnlog.agent.console.pastes import Pastes, image_path
+from turnlog.agent.console.slash import known
 from turnlog.agent.custom.commands import Command
+from turnlog.edit.images import pixels_of
 from turnlog.store.history import read_history
 from turnlog.store.paths import Store
 
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PNG = picture(2_200, 11)
 OWN = {"commit": Command("commit", "Commit it", "…", Path("x.md"), "project", hint="[what]")}
 
 
 def meant(text: str, *files: str) -> list[str]:
-    return [offer.text for offer in offers(text, OWN, files)]
+    return [offer.text for offer in offers(text, known(OWN), files)]
 
 
 def test_commands_are_offered_by_their_start_then_by_what_they_hold() -> None:
     assert meant("/co") == ["/commit", "/compact", "/context", "/cost", "/resume"]
     assert meant("/mm") == ["/commit"]
-    (offer,) = offers("/commit", OWN, [])
+    (offer,) = offers("/commit", known(OWN), [])
     assert (offer.shown, offer.note) == ("/commit [what]", "Commit it")
 
 
@@ -99,6 +99,7 @@ def test_a_pasted_image_goes_along_with_the_prompt(tmp_path: Path) -> None:
     assert text == {"type": "text", "text": "[Image #1] what is it?"}
     assert isinstance(block, dict)
     assert block["source"]["media_type"] == "image/png"
+    assert pixels_of(block["source"]["data"]) == (2_000, 10)
 
 
 def test_an_image_is_named_in_the_ways_of_terminals(tmp_path: Path) -> None:

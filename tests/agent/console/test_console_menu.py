@@ -8,8 +8,8 @@ from turnlog.agent.console.asking import ACCEPT, Asking
 from turnlog.agent.console.ink import cells, make_style
 from turnlog.agent.console.menu import Choices, Item, Menu
 from turnlog.agent.permissions import Verdict
+from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.permissions.policy import Kind
-from turnlog.agent.turn.asking import Question, Reply
 
 STYLE = make_style(is_coloured=False)
 ITEMS = [Item("one", 1, "first"), Item("two", 2), Item("three", 3)]

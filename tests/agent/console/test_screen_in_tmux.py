@@ -39,7 +39,7 @@ def start(
     ) -> Generator[Pane]:
         usual = [sys.executable, "-m", "turnlog", "chat", *options]
         with terminal(command or usual, project, columns, rows) as pane:
-            pane.see("% of 200k")
+            pane.see("% of 1M")
             yield pane
 
     return run
@@ -71,7 +71,7 @@ def test_a_prompt_and_its_answer_stand_above_the_prompt(
     api.replies[:] = [answered({"type": "text", "text": text}, input_tokens=20_000)]
     with start() as pane:
         pane.say("hello")
-        pane.see("That is it.", "10% of 200k")
+        pane.see("That is it.", "2% of 1M")
         screen = pane.wait(lambda screen: "esc to interrupt" not in screen)
         lines = screen.split("\n")
         assert lines[1:] == [
@@ -93,7 +93,7 @@ def test_a_prompt_and_its_answer_stand_above_the_prompt(
             lines[-1],
         ]
         assert lines[0].endswith(f"/{project.name}")
-        assert lines[-1].startswith(f"  {STATUS} · 10% of 200k · $0.")
+        assert lines[-1].startswith(f"  {STATUS} · 2% of 1M · $0.")
 
 
 def test_an_edit_is_asked_about_with_its_diff(
@@ -168,6 +168,40 @@ def test_escape_interrupts_and_keeps_what_was_said(
         entry["message"]["content"] for entry in entries(sessions(store)[0]) if "message" in entry
     ]
     assert [{"type": "text", "text": "[Request interrupted by user]"}] in texts
+
+
+def test_what_was_interrupted_is_told_with_the_last_that_it_printed(
+    start: Start, api: ScriptedApi
+) -> None:
+    command = "seq 5; sleep 60"
+    api.replies[:] = [called(("t1", "Bash", {"command": command})), said("Done.")]
+    last = "    …\n    3\n    4\n    5\n\n── interrupted"
+    with start("--allowed-tools", "Bash(seq:*),Bash(sleep:*)") as pane:
+        pane.say("count")
+        pane.see("    5", "esc to interrupt")
+        pane.keys("Escape")
+        pane.see(f"✗ Bash {command}  interrupted")
+        pane.see(last)
+        pane.say(f"!{command}")
+        pane.see(f"! {command}\n\n○ Bash", "    5")
+        pane.keys("Escape")
+        pane.see(f"! {command}\n{last}")
+        pane.say("/permissions")
+        pane.see("mode   asks before changes", "allow  Bash(seq:*)", "the command line")
+
+
+def test_a_command_of_the_user_takes_the_place_of_one_of_turnlogs_own(
+    start: Start, api: ScriptedApi, store: Store
+) -> None:
+    commands = store.root / "commands"
+    commands.mkdir()
+    (commands / "compact.md").write_text("---\ndescription: My own\n---\nSay COMPACT.")
+    with start() as pane:
+        pane.type("/comp")
+        pane.see("/compact  My own")
+        pane.keys("Enter")
+        pane.see("❯ /compact\n\nDone.")
+    assert "Say COMPACT." in json.dumps(api.requests[0].body["messages"])
 
 
 def test_what_is_typed_meanwhile_is_queued_and_seen_with_the_next_step(
@@ -256,9 +290,10 @@ def test_going_back_brings_back_files_and_the_prompt(
         pane.say("/rewind")
         pane.see("Go back to before which prompt?", "❯ write it", "  hi")
         pane.keys("Enter")
-        pane.see("Go back with what?", "new.txt is removed", "❯ 1. Conversation and files")
+        pane.see("Go back with what?\nto before: write it\n  new.txt is removed\n❯ 1. Conversation")
         pane.keys("Enter")
-        pane.wait(lambda screen: "went back" in screen and screen.split("\n")[-2] == "❯ write it")
+        pane.wait(lambda screen: screen.split("\n")[-2] == "❯ write it")
+        pane.see("── went back:", "1 file\n   removed;")
         assert not (project / "new.txt").exists()
         pane.keys("C-c")
         pane.say("/rewind")
@@ -304,7 +339,7 @@ def test_a_resized_terminal_shows_everything_once(start: Start, api: ScriptedApi
             "a prompt that is rather long, so that a narrow terminal has to break it somewhere"
         )
         pane.see("Start.", "word word", "esc to interrupt")
-        for columns, end in ((40, "of 200k"), (100, "claude-opus-5-5"), (36, "of 200k")):
+        for columns, end in ((40, "of 1M"), (100, "claude-opus-5-5"), (36, "of 1M")):
             pane.resize(columns, 30)
             pane.wait(lambda screen, end=end: "Answering" in screen and screen.endswith(end))
         pane.keys("Escape")
@@ -328,24 +363,39 @@ def test_what_commands_print_never_reaches_the_terminal_raw(
         assert "pwned" not in pane.run("display-message", "-p", "#{pane_title}")
 
 
-def test_a_shell_command_of_the_user_is_told_with_the_next_prompt(
+def test_the_model_is_told_of_a_shell_command_of_the_user_and_answers(
     start: Start, api: ScriptedApi, store: Store
 ) -> None:
     with start() as pane:
         pane.say("!echo from the shell")
-        pane.see("! echo from the shell\n    from the shell")
-        assert api.requests == []
-        pane.say("what was that?")
-        pane.see("Done.")
+        pane.see("! echo from the shell\n    from the shell", "Done.")
     told = [block["text"].strip() for block in api.requests[0].body["messages"][0]["content"]]
     assert told == [
         "<bash-input>echo from the shell</bash-input>",
         "<bash-stdout>from the shell</bash-stdout><bash-stderr></bash-stderr>",
-        "what was that?",
     ]
     entries(sessions(store)[0])
     typed = [json.loads(line)["display"] for line in store.history.read_text().splitlines()]
-    assert typed == ["!echo from the shell", "what was that?"]
+    assert typed == ["!echo from the shell"]
+
+
+def test_the_end_of_a_command_in_the_background_starts_a_turn(
+    start: Start, api: ScriptedApi, store: Store, project: Path
+) -> None:
+    wait = {"command": "until [ -e go ]; do sleep 0.05; done", "description": "Wait for go"}
+    api.replies[:] = [called(("t1", "Bash", wait | {"run_in_background": True})), said("Started.")]
+    api.replies += [said("I heard of it.")]
+    with start("--permission-mode", "bypassPermissions") as pane:
+        pane.say("start it")
+        pane.see("Started.")
+        pane.wait(lambda screen: "esc to interrupt" not in screen)
+        (project / "go").touch()
+        pane.see('── Background command "Wait for go" completed', "I heard of it.")
+    notice = entries(sessions(store)[0])
+    assert [each["operation"] for each in notice if each["type"] == "queue-operation"] == [
+        "enqueue",
+        "dequeue",
+    ]
 
 
 def test_prompts_of_several_lines_pastes_and_completions(
@@ -445,7 +495,7 @@ def test_what_the_api_refuses_is_one_clear_line(start: Start, api: ScriptedApi) 
     api.replies[:] = [refused(401, "invalid x-api-key"), said("Better.")]
     with start() as pane:
         pane.say("hello")
-        pane.see("── API Error: ", "invalid x-api-key")
+        pane.see("── API Error: ", "invalid x-api-key", "set ANTHROPIC_API_KEY")
         pane.say("again")
         pane.see("Better.")
 

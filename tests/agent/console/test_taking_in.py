@@ -1,23 +1,26 @@
 """What the loop and the recorder take in from the screen."""
 
 import asyncio
+import json
 
 from chatting import sound_session
 from scripted_api import ScriptedApi, called, said
+from turnlog.agent.console.doing import shell_prompt
 from turnlog.agent.events import Event, Noted
 from turnlog.agent.loop import Loop
-from turnlog.agent.turn.moments import Prompt
+from turnlog.agent.tool import Outcome
+from turnlog.agent.turn.moments import SHELL, Prompt
 from turnlog.agent.turn.parts import Parts
 
 
-def run(parts: Parts, prompt: str, *meanwhile: Prompt) -> list[Event]:
+def run(parts: Parts, prompt: Prompt, *meanwhile: Prompt, source: str = "typed") -> list[Event]:
     """Run a prompt, while which others are typed."""
 
     async def all_of_it() -> list[Event]:
         loop = Loop(parts)
         waiting = list(meanwhile)
-        loop.more = lambda: [waiting.pop(0)] if waiting else []
-        events = [event async for event in loop.run(prompt)]
+        loop.more = lambda: [(waiting.pop(0), "queued")] if waiting else []
+        events = [event async for event in loop.run(prompt, source)]
         await parts.model.close()
         return events
 
@@ -49,12 +52,20 @@ def test_what_a_hook_does_not_let_through_is_told_and_the_turn_goes_on(
 def test_a_shell_command_of_the_user_is_part_of_the_conversation(
     parts: Parts, api: ScriptedApi
 ) -> None:
-    parts.recorder.shell("ls", "a.txt")
-    run(parts, "what is it?")
+    hook = {"hooks": [{"type": "command", "command": "echo no >&2; exit 2"}]}
+    parts.hooks._groups = {"UserPromptSubmit": [hook]}
+    run(parts, shell_prompt("ls", Outcome("a.txt", {"stdout": "a.txt"})), source=SHELL)
     told = [block["text"].strip() for block in api.requests[0].body["messages"][0]["content"]]
     assert told == [
         "<bash-input>ls</bash-input>",
         "<bash-stdout>a.txt</bash-stdout><bash-stderr></bash-stderr>",
-        "what is it?",
     ]
     sound_session(parts)
+    last = json.loads(parts.recorder.path.read_text().splitlines()[-1])
+    assert (last["type"], last["lastPrompt"]) == ("last-prompt", "! ls")
+
+
+def test_what_a_failed_command_printed_is_an_error() -> None:
+    failed = Outcome("Exit code 1\nno", "Error: Exit code 1\nno", is_error=True)
+    told = shell_prompt("false", failed)[1]["text"]
+    assert told == "<bash-stdout></bash-stdout><bash-stderr>Exit code 1\nno</bash-stderr>"

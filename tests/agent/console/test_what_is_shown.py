@@ -6,15 +6,16 @@ from typing import Any
 from build import assistant, session, text, user
 from turnlog.agent.console.face import Shown
 from turnlog.agent.console.ink import make_style
-from turnlog.agent.console.listings import Amount, context_rows
+from turnlog.agent.console.listings import Amount, context_rows, permission_rows
 from turnlog.agent.console.picker import session_items, sessions_in
 from turnlog.agent.console.preview import preview
 from turnlog.agent.console.shown import Teller
 from turnlog.agent.console.talk import last_turns
-from turnlog.agent.permissions import Verdict
+from turnlog.agent.permissions import Mode, Policy, Verdict, parse_rule
+from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.policy import Kind
-from turnlog.agent.session.lines import INTERRUPTED, REJECTED_TEXT
-from turnlog.agent.turn.asking import Question
+from turnlog.agent.session.lines import REJECTED_TEXT, STOPPED
+from turnlog.agent.turn.gate import REJECTED
 from turnlog.store.paths import Store
 
 Fields = dict[str, Any]
@@ -85,6 +86,14 @@ def test_a_call_shows_a_few_lines_of_what_it_printed() -> None:
     ]
 
 
+def test_a_command_in_the_background_is_told_by_its_name() -> None:
+    started = result("Command running in background with ID: b1.", {"backgroundTaskId": "b1"})
+    assert call(use("Bash", command="make"), started) == [
+        "● Bash make  in the background",
+        "    as b1; /tasks shows it",
+    ]
+
+
 def test_what_a_command_prints_cannot_control_the_terminal() -> None:
     style = make_style(is_coloured=False)
     told = Teller(style, ROOT)
@@ -120,9 +129,30 @@ def test_an_error_is_marked_and_told() -> None:
     assert call(use("Read", file_path="/work/a"), failed) == ["✗ Read a", "    no such file"]
 
 
+REFUSED = result(REJECTED_TEXT, is_error=True, toolDenialKind=REJECTED)
+
+
 def test_a_call_that_was_not_run_says_no_more() -> None:
-    refused = result(REJECTED_TEXT, is_error=True, toolDenialKind="user-rejected")
-    assert call(use("Bash", command="ls"), refused) == ["✗ Bash ls  not run"]
+    assert call(use("Bash", command="ls"), REFUSED) == ["✗ Bash ls  not run"]
+
+
+def test_a_call_that_was_begun_is_told_as_interrupted() -> None:
+    told = teller()
+    told.tell(use("Bash", command="make"))
+    told.begin("t1")
+    assert lines(told.tell(REFUSED, 3.2)) == ["✗ Bash make  interrupted  3.2s"]
+    told.tell(use("Bash", command="make"))
+    told.question(asked("Bash", command="make"))
+    assert lines(told.tell(REFUSED)) == ["  ✗ interrupted"]
+
+
+def test_of_a_call_of_before_it_is_not_known_how_far_it_came() -> None:
+    told = Teller(bare, ROOT, is_past=True)
+    told.tell(use("Bash", command="make"))
+    assert lines(told.tell(REFUSED)) == ["✗ Bash make  refused or interrupted"]
+    told.tell(use("Bash", command="make"))
+    feedback = result("No, the user said:\nuse\nninja", is_error=True, toolDenialKind=REJECTED)
+    assert lines(told.tell(feedback)) == ["✗ Bash make  refused: use ninja"]
 
 
 def asked(tool: str, **given: Any) -> Question:
@@ -179,7 +209,7 @@ def test_other_calls_show_all_that_they_are_given() -> None:
 
 
 def test_notes_and_errors() -> None:
-    assert call(said([{"type": "text", "text": INTERRUPTED}])) == ["── interrupted"]
+    assert call(said([{"type": "text", "text": STOPPED}])) == ["── interrupted"]
     failure = {"type": "assistant", "message": {"content": [{"type": "text", "text": "API Error"}]}}
     assert call(failure | {"isApiErrorMessage": True}) == ["── API Error"]
     boundary = {"type": "system", "subtype": "compact_boundary"}
@@ -212,7 +242,7 @@ def test_there_may_be_no_sessions(store: Store, tmp_path: Path) -> None:
 
 def test_the_context_is_a_bar_of_its_parts() -> None:
     amounts = [Amount("system", 20_000, "a"), Amount("memory", 0, "b"), Amount("talk", 60_000, "c")]
-    head, bar, *rows = context_rows(amounts, 200_000, bare, 42)
+    head, bar, *rows = context_rows(amounts, 200_000, 33_000, bare, 42)
     assert head == "80k of 200k tokens"
     assert bar == "█" * 16 + "░" * 17 + "▒" * 7
     assert [" ".join(row.split()) for row in rows] == [
@@ -225,5 +255,19 @@ def test_the_context_is_a_bar_of_its_parts() -> None:
 
 def test_a_context_may_be_fuller_than_it_should() -> None:
     amounts = [Amount("talk", 250_000, "a")]
-    head, bar, *rows = context_rows(amounts, 200_000, bare, 42)
+    head, bar, *rows = context_rows(amounts, 200_000, 33_000, bare, 42)
     assert (head, bar, len(rows)) == ("250k of 200k tokens", "█" * 40, 1)
+
+
+def test_permissions_are_told_with_where_they_come_from() -> None:
+    home, root = Path.home(), Path("/work")
+    denied = parse_rule("Read(.env)", root, "/work/.claude/settings.json")
+    asked_about = parse_rule("Bash(git push:*)", home, f"{home}/.claude/settings.json")
+    allowed = parse_rule("Edit", root, "the command line")
+    policy = Policy((denied,), (asked_about,), (allowed,), Mode.ACCEPT_EDITS, root, (root,))
+    assert permission_rows(policy, bare, 80) == [
+        "mode   accepts edits     acceptEdits",
+        "deny   Read(.env)        ./.claude/settings.json",
+        "ask    Bash(git push:*)  ~/.claude/settings.json",
+        "allow  Edit              the command line",
+    ]

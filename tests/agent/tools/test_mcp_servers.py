@@ -5,7 +5,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tool_calls import Calls
 from turnlog.agent.servers.config import ServerConfig, Servers, read_servers
 from turnlog.agent.servers.connections import Connections
 from turnlog.agent.tool import ToolError
+from turnlog.edit.images import pixels_of
 
 SCRIPT = str(Path(__file__).parents[2] / "mcp_server.py")
 SHOP = ServerConfig(command=sys.executable, args=[SCRIPT])
@@ -67,12 +69,12 @@ def test_what_is_wrong_with_a_server_concerns_no_other(tmp_path: Path) -> None:
         "good": {"command": "x"},
         "unset": {"command": "${NOWHERE}"},
         "empty": {},
-        "old": {"type": "sse", "url": "https://x"},
+        "odd": {"type": "carrier", "url": "https://x"},
         "wrong": {"command": 1},
     }
     found = read(tmp_path, listed)
     assert list(found.configs) == ["good"]
-    for name, why in {"unset": "NOWHERE", "empty": "url", "old": "sse", "wrong": "str"}.items():
+    for name, why in {"unset": "NOWHERE", "empty": "url", "odd": "carrier", "wrong": "str"}.items():
         [problem] = [line for line in found.problems if f"server {name}:" in line]
         assert why in problem
 
@@ -90,8 +92,9 @@ def test_tools_of_a_server_are_called(calls: Calls) -> None:
         added = await calls.start("mcp__shop__add", a=2, b=3)
         assert added.content == added.data == [{"type": "text", "text": "5"}]
         pictured = await calls.start("mcp__shop__picture")
-        source = {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}
-        assert pictured.content == [{"type": "image", "source": source}]
+        assert isinstance(pictured.content, list)
+        (block,) = pictured.content
+        assert pixels_of(block["source"]["data"]) == (2_000, 10)
         given = await calls.start("mcp__shop__resources")
         assert [block["text"] for block in given.data] == [
             "[resource shop://list]\napples",
@@ -187,25 +190,26 @@ def test_a_call_that_is_cancelled_leaves_the_server_in_use(calls: Calls) -> None
     assert with_servers(calls, {"shop": SHOP}, use) == []
 
 
-@pytest.fixture
-def http_port() -> Iterator[int]:
+@contextmanager
+def served(kind: str) -> Generator[int]:
     """The port of a server over HTTP, whose token is `open`."""
-    argv = [sys.executable, SCRIPT, "http", "open"]
+    argv = [sys.executable, SCRIPT, kind, "open"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as server:
         assert server.stdout
         yield int(server.stdout.readline())
         server.terminate()
 
 
-def test_tools_are_called_over_http(calls: Calls, http_port: int) -> None:
-    url = f"http://127.0.0.1:{http_port}/mcp"
-    configs = {
-        "web": ServerConfig(type="http", url=url, headers={"Authorization": "Bearer open"}),
-        "closed": ServerConfig(type="http", url=url),
-    }
-
+@pytest.mark.parametrize(("kind", "path"), [("http", "mcp"), ("sse", "sse")])
+def test_tools_are_called_over_http(calls: Calls, kind: str, path: str) -> None:
     async def use() -> None:
         assert (await calls.start("mcp__web__add", a=20, b=22)).data[0]["text"] == "42"
 
-    problems = with_servers(calls, configs, use)
+    with served(kind) as port:
+        url = f"http://127.0.0.1:{port}/{path}"
+        configs = {
+            "web": ServerConfig(type=kind, url=url, headers={"Authorization": "Bearer open"}),
+            "closed": ServerConfig(type=kind, url=url),
+        }
+        problems = with_servers(calls, configs, use)
     assert [line.split(":")[0] for line in problems] == ["MCP server closed did not start"]

@@ -1,4 +1,4 @@
-"""Read: text, images, PDF files and notebooks."""
+"""Read: text and notebooks."""
 
 import base64
 import json
@@ -99,37 +99,6 @@ def test_an_input_that_does_not_fit_is_refused(calls: Calls) -> None:
     assert "bogus" in calls.refusal("Read", file_path="a", bogus=1)
 
 
-def test_an_image_becomes_a_block_by_its_content_not_its_name(calls: Calls) -> None:
-    calls.file("dot.jpg", PIXEL)
-    outcome = calls.run("Read", file_path="dot.jpg")
-    data = base64.b64encode(PIXEL).decode()
-    source = {"type": "base64", "media_type": "image/png", "data": data}
-    assert outcome.content == [{"type": "image", "source": source}]
-    size = {"originalWidth": 1, "originalHeight": 1, "displayWidth": 1, "displayHeight": 1}
-    assert outcome.data["file"]["dimensions"] == size
-
-
-def test_an_image_that_the_api_would_refuse_is_refused(calls: Calls) -> None:
-    calls.file("big.png", PIXEL + bytes(5 << 20))
-    calls.file("wide.png", PIXEL[:16] + (9_000).to_bytes(4, "big") + PIXEL[20:])
-    calls.file("text.png", "not an image")
-    assert "too large" in calls.refusal("Read", file_path="big.png")
-    assert "9000 x 1 pixels" in calls.refusal("Read", file_path="wide.png")
-    assert "no PNG" in calls.refusal("Read", file_path="text.png")
-
-
-def test_a_pdf_becomes_a_document(calls: Calls) -> None:
-    calls.file("a.pdf", b"%PDF-1.4\n%%EOF\n")
-    calls.file("b.pdf", b"text")
-    outcome = calls.run("Read", file_path="a.pdf")
-    data = base64.b64encode(b"%PDF-1.4\n%%EOF\n").decode()
-    source = {"type": "base64", "media_type": "application/pdf", "data": data}
-    assert outcome.content == [{"type": "document", "source": source}]
-    assert outcome.data["type"] == "pdf"
-    assert "not a PDF" in calls.refusal("Read", file_path="b.pdf")
-    assert "1-5" in calls.refusal("Read", file_path="a.pdf", pages="first")
-
-
 def notebook(**output: Any) -> str:
     cells: list[dict[str, Any]] = [
         {"cell_type": "markdown", "id": "m1", "source": ["# Title\n", "text"]},
@@ -156,6 +125,12 @@ def test_an_image_in_a_notebook_is_shown(calls: Calls) -> None:
     assert [block["type"] for block in blocks] == ["text", "image"]
 
 
+def test_of_an_image_in_a_notebook_that_does_not_decode_that_is_told(calls: Calls) -> None:
+    calls.file("n.ipynb", notebook(output_type="display_data", data={"image/png": "aGk="}))
+    [block] = calls.blocks("Read", file_path="n.ipynb")
+    assert "cannot be shown" in block["text"]
+
+
 def test_an_error_in_a_notebook_is_told(calls: Calls) -> None:
     error = {"ename": "E", "evalue": "no", "traceback": ["line 1", "line 2"]}
     calls.file("n.ipynb", notebook(output_type="error", **error))
@@ -167,18 +142,3 @@ def test_an_error_in_a_notebook_is_told(calls: Calls) -> None:
 def test_what_is_no_notebook_is_refused(calls: Calls, content: str) -> None:
     calls.file("n.ipynb", content)
     assert "no notebook" in calls.refusal("Read", file_path="n.ipynb")
-
-
-def test_pages_of_a_pdf_are_drawn(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a program in the place of pdftoppm, which may not be installed."""
-    calls.file("a.pdf", b"%PDF-1.4\n%%EOF\n")
-    monkeypatch.setenv("PATH", str(calls.root))
-    assert "not installed" in calls.refusal("Read", file_path="a.pdf", pages="2")
-    program = calls.file("pdftoppm", '#!/bin/sh\necho one > page-2.jpg; echo "$@" > page-3.jpg\n')
-    program.chmod(0o755)
-    outcome = calls.run("Read", file_path="a.pdf", pages="2-3")
-    assert isinstance(outcome.content, list)
-    drawn = [base64.b64decode(block["source"]["data"]) for block in outcome.content]
-    assert drawn == [b"one\n", f"-jpeg -r 100 -f 2 -l 3 {calls.root}/a.pdf page\n".encode()]
-    assert outcome.data["file"]["count"] == 2
-    assert "At most 20" in calls.refusal("Read", file_path="a.pdf", pages="1-50")

@@ -7,27 +7,35 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnlog.agent.chat.consent import Consent
+from turnlog.agent.chat.trust import may_import
 from turnlog.agent.custom.memory import Memory, MemoryFiles
 from turnlog.agent.files.file_history import FileHistory
+from turnlog.agent.hooks.addresses import Allowed
 from turnlog.agent.hooks.env import fresh_env_file
-from turnlog.agent.hooks.hooks import Hooks, SessionFacts
+from turnlog.agent.hooks.facts import SessionFacts
+from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.rules import rule_filter
+from turnlog.agent.model.choice import choose
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions import Mode, is_readable
-from turnlog.agent.sandbox import in_sandbox
+from turnlog.agent.sandbox.bubblewrap import in_sandbox
 from turnlog.agent.session.lines import Facts
 from turnlog.agent.session.names import branch_of, new_slug
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import Resumed, go_on
 from turnlog.agent.settings import Settings
-from turnlog.agent.tool import Fields, Tool
+from turnlog.agent.subagents.hook_means import HookMeans
+from turnlog.agent.tool import Tool
 from turnlog.agent.turn.answering import ask_aside
-from turnlog.agent.turn.models import choose
-from turnlog.agent.turn.parts import LONG_MARK, RUNNING, Limits, Parts
+from turnlog.agent.turn.parts import RUNNING, Limits, Parts
+from turnlog.agent.turn.room import compacting
 from turnlog.agent.turn.system_prompt import ROLE, memory_prompt, surroundings
 from turnlog.agent.workspace import Workspace
+from turnlog.conversation.windows import LONG_MARK
+from turnlog.format.fields import Fields
 from turnlog.store.paths import Store, sidecar_folder
 
 INTERACTIVE, PRINTED = "cli", "sdk-cli"
@@ -45,6 +53,10 @@ class Options(Struct, frozen=True, kw_only=True):
     is_fork: bool = False
     """Whether a resumed session is left alone, and a copy of it gone on with."""
     session_id: str | None = None
+    name: str | None = None
+    """What the session is called from its next prompt on."""
+    settings: str | None = None
+    """Further settings: a file, or JSON."""
     model: str | None = None
     mode: Mode | None = None
     allow: tuple[str, ...] = ()
@@ -52,6 +64,9 @@ class Options(Struct, frozen=True, kw_only=True):
     directories: tuple[Path, ...] = ()
     system_prompt: str | None = None
     more_system_prompt: str | None = None
+    servers: tuple[str, ...] = ()
+    """Further MCP servers: files that name them, or JSON."""
+    has_only_these_servers: bool = False
     allows_private_pages: bool = False
     """Whether pages of private networks, and of this machine, may be fetched."""
     limits: Limits = Limits()
@@ -75,24 +90,26 @@ def assemble(
     workspace.may_read = lambda place: is_readable(place, consent.policy(workspace))
     told = SessionFacts(path.stem, path, cwd, cwd, mode.value, entrypoint=options.entrypoint)
     told.env_file = fresh_env_file(store, path.stem)
-    files = MemoryFiles(cwd, store.root)
-    memory = memory_prompt(_approved(files.at_start()))
+    files = MemoryFiles(cwd, store.root, is_approved=may_import(store, cwd))
     tools: dict[str, Tool] = {}
+    hooks = Hooks(settings.hooks, told, rule_filter(tools, workspace), _allowed(settings))
+    memory = _remembered(files.at_start(), hooks)
     parts = Parts(
         choice=choice,
         model=Model(),
         recorder=recorder,
         tools=tools,
         workspace=workspace,
-        hooks=Hooks(settings.hooks, told, rule_filter(tools, workspace)),
+        hooks=hooks,
         rules=consent,
         ask=None,
-        system=_system(options, [surroundings(cwd, choice.model, places), *memory]),
+        system=_system(options, [surroundings(cwd, places), *memory]),
         memory=memory,
-        recall=lambda place: memory_prompt(_approved(files.for_file(place))),
-        limits=options.limits,
+        recall=lambda place: _remembered(files.for_file(place), hooks),
+        limits=_limits(options, settings),
         backups=history,
     )
+    parts.hooks.means = HookMeans(parts)
     workspace.ask = partial(_ask_aside, parts)
     return parts
 
@@ -104,8 +121,29 @@ def _recorder(options: Options, path: Path, resumed: Resumed) -> Recorder:
     return recorder
 
 
-def _approved(memories: list[Memory]) -> list[Memory]:
-    return [memory for memory in memories if not memory.needs_approval]
+def _limits(options: Options, settings: Settings) -> Limits:
+    when = compacting(settings.compacts_itself, settings.compact_window, os.environ)
+    return replace(options.limits, compacting=when)
+
+
+def _allowed(settings: Settings) -> Allowed:
+    return Allowed(settings.hook_urls, settings.hook_variables)
+
+
+def _remembered(memories: list[Memory], hooks: Hooks) -> list[str]:
+    """What memory files tell the model, but for those not agreed to; hooks hear of each."""
+    approved = [memory for memory in memories if not memory.needs_approval]
+    for memory in approved:
+        hooks.announce("InstructionsLoaded", memory.loaded.reason, _about(memory))
+    return memory_prompt(approved)
+
+
+def _about(memory: Memory) -> Fields:
+    why = memory.loaded
+    about = {"file_path": memory.path, "memory_type": memory.kind, "load_reason": why.reason}
+    about |= {"trigger_file_path": why.trigger, "parent_file_path": why.parent}
+    told = {name: str(value) for name, value in about.items() if value is not None}
+    return told | ({"globs": list(why.globs)} if why.globs else {})
 
 
 def _confined(settings: Settings, workspace: Workspace, argv: Sequence[str]) -> Sequence[str]:

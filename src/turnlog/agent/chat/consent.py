@@ -1,15 +1,33 @@
 """What the settings, the command line and the user's answers let a session do."""
 
+import os
 from collections.abc import Sequence
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
-from turnlog.agent.access import Access
-from turnlog.agent.permissions import Mode, Policy, Verdict, decide
+from turnlog.agent.access import Access, Reads, Writes
+from turnlog.agent.permissions import Kind, Mode, Policy, Rule, Verdict, decide, sound_rules
 from turnlog.agent.permissions.paths import escaped
 from turnlog.agent.permissions.saving import save_rules
 from turnlog.agent.settings import Settings
 from turnlog.agent.workspace import Workspace
+from turnlog.errors import UsageError
+
+COMMAND_LINE = "the command line"
+ANSWER = "an answer in this session"
+COMMAND = "the command that is carried out"
+OWN = "turnlog: what is kept beside the session"
+
+SANDBOX = "IS_SANDBOX"
+"""The variable by which the user says that nothing on this machine can be harmed."""
+
+
+def require_user(mode: Mode) -> None:
+    """Refuse to do all unasked as root, as the client does (2.1.325 observed)."""
+    if mode is Mode.BYPASS and os.geteuid() == 0 and not os.environ.get(SANDBOX):
+        hint = f"another user, or in a container {SANDBOX}=1"
+        raise UsageError(f"root may not use the mode {mode.value}", hint)
 
 
 class Consent:
@@ -22,27 +40,58 @@ class Consent:
         self.for_turn: tuple[str, ...] = ()
         """Rules of the command that is being carried out."""
         self._settings = settings
-        self._allow = tuple(allow)
-        self._deny = tuple(deny)
+        self._allow = self._rules(allow, COMMAND_LINE)
+        self._deny = self._rules(deny, COMMAND_LINE)
+        self._folder: Path | None = None
         self._policy = lru_cache(maxsize=8)(self._make_policy)
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         """The verdict about a call."""
-        return decide(tool, accesses, self.policy(workspace))
+        verdict = decide(tool, accesses, self.policy(workspace))
+        if verdict.kind is Kind.ASK and accesses and all(map(self._is_own, accesses)):
+            return Verdict(Kind.ALLOW, "the files of its memory are its own")
+        return verdict
 
     def policy(self, workspace: Workspace) -> Policy:
         """By what calls are decided now."""
+        return self._policy_with(workspace, self._rules(self.for_turn, COMMAND))
+
+    def standing(self, workspace: Workspace) -> Policy:
+        """By what calls are decided when no command is being carried out."""
+        return self._policy_with(workspace, [])
+
+    def _policy_with(self, workspace: Workspace, passing: list[Rule]) -> Policy:
         # What was too long for the model is kept beside the session: it may be read from there.
-        kept = f"Read(/{escaped(workspace.folder)}/**)"
-        places, allow = tuple(workspace.directories), (*self._allow, *self.for_turn, kept)
+        kept = self._rules([f"Read(/{escaped(workspace.folder)}/**)"], OWN)
+        places, allow = tuple(workspace.directories), (*self._allow, *passing, *kept)
         return self._policy(self.mode, workspace.cwd, places, allow)
 
-    def remember(self, rules: tuple[str, ...]) -> None:
-        """Allow calls from now on, in this session and in those to come."""
-        self._allow += rules
-        save_rules(self._settings.local_file, rules)
+    def _rules(self, texts: Sequence[str], source: str) -> list[Rule]:
+        return list(sound_rules(texts, self._settings.root, source))
+
+    def remember(self, rules: tuple[str, ...], is_kept: bool = True) -> None:
+        """Allow calls from now on, in this session, and in those to come if that is to be kept."""
+        file = self._settings.local_file
+        self._allow += self._rules(rules, str(file) if is_kept else ANSWER)
+        if is_kept:
+            save_rules(file, rules)
+
+    def lent(self, mode: Mode | None, folder: Path | None) -> "Consent":
+        """The same for a sub-agent: in another mode, unless that is forbidden, or with a folder
+        whose files are its own. What the user allows here or there counts for both."""
+        other = copy(self)
+        if mode and not (mode is Mode.BYPASS and self._settings.is_bypass_disabled):
+            other.mode = mode
+        other._folder = folder
+        return other
+
+    def _is_own(self, access: Access) -> bool:
+        """Whether a file lies in the sub-agent's own folder, wherever links lead."""
+        if not self._folder or not isinstance(access, Reads | Writes):
+            return False
+        return access.path.resolve().is_relative_to(self._folder.resolve())
 
     def _make_policy(
-        self, mode: Mode, cwd: Path, places: tuple[Path, ...], allow: tuple[str, ...]
+        self, mode: Mode, cwd: Path, places: tuple[Path, ...], allow: tuple[Rule, ...]
     ) -> Policy:
         return self._settings.policy(mode, cwd, places, allow, self._deny)

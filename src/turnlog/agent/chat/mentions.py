@@ -1,20 +1,25 @@
 """Files that a prompt mentions with an at sign: their content goes along with it."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from turnlog.agent.access import Reads
 from turnlog.agent.custom.markdown_text import PUNCTUATION
+from turnlog.agent.files.pdf import count_pages
 from turnlog.agent.permissions import Kind
-from turnlog.agent.tool import Fields, ToolError
+from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.read import READ
 from turnlog.agent.turn.parts import Rules
 from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import Fields
 
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|((?:\\ |[^\s\\])+))')
 MOST_NAMES = 1_000
 """Names of a mentioned directory that are told."""
+SHORT_PDF = 10
+"""Pages of a PDF that go along; of a longer one the model reads what it needs."""
 
 
 def mentioned_paths(text: str, cwd: Path) -> list[Path]:
@@ -46,13 +51,21 @@ async def _told(path: Path, workspace: Workspace) -> list[Fields]:
         names = sorted(each.name + "/" * each.is_dir() for each in path.iterdir())
         return [_reminder(f"What is in {path}:", "\n".join(names[:MOST_NAMES]))]
     try:
-        given = READ.read({"file_path": str(path)})
-        content = (await READ.run(given, workspace, lambda text: None)).content
-    except ToolError as error:
+        content = await _content(path, workspace)
+    except (OSError, ToolError) as error:
         content = str(error)
     if isinstance(content, str):
         return [_reminder(f"What {path} holds, as Read tells it:", content)]
     return [_reminder(f"{path} follows.", ""), *content]
+
+
+async def _content(path: Path, workspace: Workspace) -> str | list[Fields]:
+    if path.suffix.lower() == ".pdf":
+        pages = await asyncio.to_thread(count_pages, path)
+        if pages > SHORT_PDF:
+            return f"It has {pages} pages: read those that you need, by their numbers."
+    given = READ.read({"file_path": str(path)})
+    return (await READ.run(given, workspace, lambda text: None)).content
 
 
 def _reminder(head: str, text: str) -> Fields:

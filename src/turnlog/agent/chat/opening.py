@@ -4,31 +4,48 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+import msgspec
+
 from turnlog.agent import settings as settings_files
 from turnlog.agent.chat.assembly import Options, assemble
+from turnlog.agent.chat.consent import require_user
 from turnlog.agent.chat.prompts import Prompts
-from turnlog.agent.chat.trust import require_trust
+from turnlog.agent.chat.trust import ask_for_imports, is_trusted, require_trust
 from turnlog.agent.custom.commands import load_commands
-from turnlog.agent.custom.definitions import load_agents
+from turnlog.agent.custom.definitions import AgentDefinition, load_agents
 from turnlog.agent.custom.skills import for_model, listing
 from turnlog.agent.events import Event
+from turnlog.agent.hooks.watching import wants_watch, watch
 from turnlog.agent.loop import Loop
-from turnlog.agent.servers.approval import ask_for, find_servers
+from turnlog.agent.permissions.asking import Ask
+from turnlog.agent.sandbox.bubblewrap import sandbox_notes
+from turnlog.agent.servers.approval import Approved, ask_for, find_servers, with_given
+from turnlog.agent.servers.config import given_servers
 from turnlog.agent.servers.connections import Connections
+from turnlog.agent.session.lines import VERSION
 from turnlog.agent.session.resume import Resumed, fork, reopen
-from turnlog.agent.subagents import Agents
-from turnlog.agent.tool import Fields, Tool, ToolError
+from turnlog.agent.session.title import name_session
+from turnlog.agent.settings import Settings
+from turnlog.agent.subagents.agents import Agents
+from turnlog.agent.subagents.means import WIDER
+from turnlog.agent.tool import Tool, ToolError
 from turnlog.agent.toolbox import toolbox
-from turnlog.agent.turn.asking import Ask
+from turnlog.agent.turn.after_calls import take_variables
 from turnlog.agent.turn.moments import Prompt, end_session, start_session
+from turnlog.agent.turn.notices import NOTICE
 from turnlog.agent.turn.parts import Parts
 from turnlog.agent.turn.spending import Spending
 from turnlog.errors import UsageError
+from turnlog.format.fields import Fields
+from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
+from turnlog.store.registry import claim, release
 
+ELSEWHERE = "this session is open elsewhere, too: both would write to it"
 SKILLS = "The skills that you may take up with the Skill tool:\n"
 
 
@@ -36,6 +53,7 @@ SKILLS = "The skills that you may take up with the Skill tool:\n"
 class Chat:
     """An open chat."""
 
+    store: Store
     loop: Loop
     prompts: Prompts
     servers: Connections
@@ -43,6 +61,8 @@ class Chat:
     """The MCP servers, and whether each runs."""
     notes: list[str]
     """What the user should know before it starts."""
+    name: str | None = None
+    """What the session is to be called, from its next prompt on."""
 
     @property
     def parts(self) -> Parts:
@@ -58,11 +78,20 @@ class Chat:
             yield Spending().ended("blocked", str(error))
 
     async def _start(self, prompt: Prompt, source: str) -> AsyncGenerator[Event]:
-        if isinstance(prompt, str):
-            if prompt.split()[:1] == ["/compact"]:
+        self._take_name()
+        if isinstance(prompt, str) and source != NOTICE:
+            if prompt.split()[:1] == ["/compact"] and not self.prompts.find(prompt):
                 return self.loop.compact(prompt.partition("/compact")[2].strip())
             prompt = await self.prompts.read(prompt)
+        else:
+            self.prompts.begin_turn()
         return self.loop.run(prompt, source)
+
+    def _take_name(self) -> None:
+        """Name the session if that is still to be done."""
+        name, self.name = self.name, None
+        if name:
+            name_session(self.parts.recorder, name)
 
     async def close(self, reason: str = "other") -> None:
         """End it: hooks are told, servers and commands in the background stopped."""
@@ -70,6 +99,7 @@ class Chat:
         await self.parts.workspace.shells.close()
         await self.servers.close()
         await self.parts.model.close()
+        release(self.store, self.parts.recorder.facts.session_id)
 
 
 async def open_chat(
@@ -82,24 +112,61 @@ async def open_chat(
     """
     if approve:
         await require_trust(store, options.cwd, approve)
-    settings = settings_files.load(store, options.cwd)
-    os.environ.update(settings.env)
+        await ask_for_imports(store, options.cwd, approve)
+    settings = settings_files.load(store, options.cwd, given=options.settings)
     path, resumed = _session_of(store, options)
+    require_user(settings.mode(options.mode or resumed.mode))
+    os.environ.update(settings.env)
+    notes = sandbox_notes(settings.sandbox)
+    notes += [ELSEWHERE] if path.stem in live_sessions(store) else []
     parts = assemble(store, options, settings, path, resumed)
     parts.ask = ask
     parts.model.prepare()
-    found = await ask_for(find_servers(store, settings), settings, approve)
+    found = await ask_for(_servers_of(store, options, settings), settings, approve)
     loop = Loop(parts)
     prompts = Prompts(loop, load_commands(store, options.cwd))
-    chat = Chat(loop, prompts, Connections(), [], found.problems)
+    chat = Chat(
+        store, loop, prompts, Connections(), [], [*notes, *settings.problems, *found.problems]
+    )
+    chat.name = options.name
     await chat.servers.start(found.configs, options.cwd)
     chat.notes += chat.servers.problems
-    chat.server_states = [_state(name, chat.notes) for name in found.configs]
-    chat.server_states += [{"name": name, "status": "pending"} for name in found.waiting]
-    agents = Agents(path, parts, load_agents(store, options.cwd))
+    chat.server_states = _states(found, chat.servers.failed)
+    home = store.root if settings.keeps_memory else None
+    agents = Agents(path, parts, _agents(store, options.cwd), prompts.preload, home)
     parts.tools |= toolbox(agents.tool(), *_skills(chat), *chat.servers.tools)
-    chat.loop.told += await start_session(parts, "resume" if options.resume else options.start)
+    claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
+    chat.loop.told += await start_session(parts, _source(options), chat.notes.append)
+    if wants_watch(parts.hooks):
+        files = settings_files.files_of(store, options.cwd)
+        parts.hooks.keep(watch(parts.hooks, files, partial(take_variables, parts)))
     return chat
+
+
+def _source(options: Options) -> str:
+    """How the session starts, as hooks are told."""
+    if not options.resume:
+        return options.start
+    return "fork" if options.is_fork else "resume"
+
+
+def _agents(store: Store, cwd: Path) -> dict[str, AgentDefinition]:
+    """The agents that there are; those of a directory that is not trusted have no hooks, start no
+    servers and may do no more than others, even where nobody can be asked about it."""
+    found = load_agents(store, cwd)
+    if is_trusted(store, cwd):
+        return found
+    return {
+        name: each
+        if each.path is None or each.path.is_relative_to(store.root)
+        else _without_means(each)
+        for name, each in found.items()
+    }
+
+
+def _without_means(agent: AgentDefinition) -> AgentDefinition:
+    mode = None if agent.permission_mode in WIDER else agent.permission_mode
+    return msgspec.structs.replace(agent, hooks={}, servers={}, permission_mode=mode)
 
 
 def _session_of(store: Store, options: Options) -> tuple[Path, Resumed]:
@@ -117,6 +184,13 @@ def _session_of(store: Store, options: Options) -> tuple[Path, Resumed]:
     return path, Resumed()
 
 
+def _servers_of(store: Store, options: Options, settings: Settings) -> Approved:
+    """The MCP servers of the chat."""
+    given = given_servers(options.servers, options.cwd, os.environ)
+    own = options.has_only_these_servers
+    return with_given(Approved({}, {}, []) if own else find_servers(store, settings), given)
+
+
 def _skills(chat: Chat) -> list[Tool]:
     """The tool that takes up skills, if there are any; the model is told which."""
     tool = chat.prompts.tool()
@@ -126,6 +200,8 @@ def _skills(chat: Chat) -> list[Tool]:
     return [tool]
 
 
-def _state(server: str, problems: list[str]) -> Fields:
-    has_failed = any(each.startswith(f"MCP server {server} ") for each in problems)
-    return {"name": server, "status": "failed" if has_failed else "connected"}
+def _states(found: Approved, failed: set[str]) -> list[Fields]:
+    """Each server, and whether it runs, as the client tells it."""
+    states = {name: "failed" if name in failed else "connected" for name in found.configs}
+    states |= dict.fromkeys(found.waiting, "pending")
+    return [{"name": name, "status": status} for name, status in states.items()]

@@ -11,9 +11,9 @@ from turnlog.agent.custom.commands import Command
 from turnlog.agent.custom.expansion import Place, expand, rules_of
 from turnlog.agent.custom.skills import for_model, skill_text, skill_tool
 from turnlog.agent.loop import Loop
-from turnlog.agent.tool import Tool
-from turnlog.agent.turn.models import choose
-from turnlog.agent.turn.moments import Prompt
+from turnlog.agent.model.choice import choose
+from turnlog.agent.tool import Tool, ToolError
+from turnlog.agent.turn.moments import Prompt, expand_command
 
 TYPED = re.compile(r"/([\w.:-]+)(?:\s+(.*))?", re.DOTALL)
 RECORDED = (
@@ -41,14 +41,16 @@ class Prompts:
     async def read(self, text: str) -> Prompt:
         """What the loop is to be given; the text of a command follows as what the model is told.
 
-        A shell command in it that may not run, or fails, is a `ToolError`.
+        A command that hooks block, or a shell command in it that may not run or fails, is a
+        `ToolError`.
         """
-        self._begin_turn()
+        self.begin_turn()
         found = self.find(text)
         if not found:
             await self._tell_files(text)
             return text
         command, arguments = found
+        await self._hear(command, arguments, text)
         body = await self.take_up(command, arguments)
         if command.model:
             self._lend(command.model)
@@ -58,11 +60,38 @@ class Prompts:
 
     async def take_up(self, command: Command, arguments: str) -> str:
         """The text of a command, whose rules hold from here to the end of the turn."""
+        place = self._place()
+        self._loop.parts.rules.for_turn += rules_of(command, place)
+        self._loop.parts.hooks.add(command.hooks)
+        return await expand(command, arguments, place)
+
+    async def _hear(self, command: Command, arguments: str, text: str) -> None:
+        """Let hooks have their say about a command that the user typed."""
+        about = {
+            "command_name": command.name,
+            "command_args": arguments,
+            "command_source": f"{command.origin.partition(':')[0]}Settings",
+            "prompt": text,
+        }
+        why, told = await expand_command(self._loop.parts, about)
+        if why:
+            raise ToolError(why)
+        self._loop.told += told
+
+    def _place(self) -> Place:
         parts = self._loop.parts
         run = partial(run_injected, workspace=parts.workspace, rules=parts.rules)
-        place = Place(parts.recorder.facts.session_id, parts.workspace.root, run)
-        parts.rules.for_turn += rules_of(command, place)
-        return await expand(command, arguments, place)
+        return Place(parts.recorder.facts.session_id, parts.workspace.root, run)
+
+    async def preload(self, name: str) -> Prompt | None:
+        """A skill as a sub-agent is given it at its start; None if the model may not have it."""
+        command = for_model(self.commands).get(name)
+        if command is None:
+            return None
+        body = await expand(command, "", self._place())
+        head = f"<command-message>{name}</command-message>\n<command-name>{name}</command-name>"
+        texts = (f"{head}\n<skill-format>true</skill-format>", skill_text(command, body))
+        return [{"type": "text", "text": text} for text in texts]
 
     def tool(self) -> Tool | None:
         """The tool by which the model takes up commands itself, if there are any for it."""
@@ -76,7 +105,7 @@ class Prompts:
         if blocks:
             self._loop.told.append(blocks)
 
-    def _begin_turn(self) -> None:
+    def begin_turn(self) -> None:
         """What a command brought ends with its turn."""
         parts = self._loop.parts
         parts.rules.for_turn = ()

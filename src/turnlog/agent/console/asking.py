@@ -1,9 +1,10 @@
 """The question whether a call may run, in the place of the prompt; the call itself is above it."""
 
-from turnlog.agent.chat.trust import TRUST
+from turnlog.agent.chat.trust import IMPORTS, TRUST
 from turnlog.agent.console.ink import Style, cells, cut, one_line
 from turnlog.agent.console.menu import Choices, Item
-from turnlog.agent.turn.asking import Question, Reply
+from turnlog.agent.console.preview import EDITS
+from turnlog.agent.permissions.asking import Question, Reply
 
 ASKED = {
     "Bash": "Run this command?",
@@ -15,9 +16,9 @@ ASKED = {
     "WebSearch": "Search the web for this?",
     "Agent": "Start this sub-agent?",
     TRUST: "Do you trust the files in this folder?",
+    IMPORTS: "May this project's memory files import these?",
 }
 REFUSAL = "No"
-EDITS = ("Edit", "Write", "NotebookEdit")
 FOOT = "enter to choose · esc to refuse and stop"
 
 

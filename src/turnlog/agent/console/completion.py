@@ -2,22 +2,30 @@
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
-
-from turnlog.agent.custom.built_in import BUILT_IN, BuiltIn
-
-if TYPE_CHECKING:
-    from turnlog.agent.custom.commands import Command
 
 COMMAND = re.compile(r"/(\S*)$")
 FILE = re.compile(r'(?<!\S)@("?)([^"\n]*|\S*)$')
 MOST = 50
 MOST_FILES = 50_000
+
+
+class Known(Struct, frozen=True):
+    """A command that can be typed."""
+
+    name: str
+    usage: str
+    """What it takes; in angle brackets if it does nothing without that."""
+    help: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        return f"/{self.name} {self.usage}".rstrip()
 
 
 class Offer(Struct, frozen=True):
@@ -29,9 +37,11 @@ class Offer(Struct, frozen=True):
     """How many characters that is."""
     shown: str
     note: str = ""
+    is_begun: bool = False
+    """Whether it is a command that does nothing by itself."""
 
 
-def offers(before: str, commands: "Mapping[str, Command]", files: Sequence[str]) -> list[Offer]:
+def offers(before: str, commands: Sequence[Known], files: Sequence[str]) -> list[Offer]:
     """What may be meant, by the text before the cursor."""
     if found := COMMAND.fullmatch(before):
         return command_offers(found[1], commands)
@@ -41,27 +51,30 @@ def offers(before: str, commands: "Mapping[str, Command]", files: Sequence[str])
     return []
 
 
-def command_offers(typed: str, commands: "Mapping[str, Command]") -> list[Offer]:
-    """Commands whose name starts with what is typed, then those that hold it."""
-    own = {each.name: (each.usage, each.help) for each in BUILT_IN}
-    given = {
-        name: (each.hint, each.description) for name, each in commands.items() if each.for_user
-    }
-    known = given | own
-    aliases = {alias: each.name for each in BUILT_IN for alias in each.aliases}
-    starts = [name for name in known if name.startswith(typed)]
-    starts += [aliases[alias] for alias in aliases if typed and alias.startswith(typed)]
-    holds = [name for name in known if typed and typed in name]
-    names = list(dict.fromkeys([*starts, *holds]))[:MOST]
-    return [
-        Offer(f"/{name}", len(typed) + 1, f"/{name} {known[name][0]}".rstrip(), known[name][1])
-        for name in names
-    ]
+def command_offers(typed: str, commands: Sequence[Known]) -> list[Offer]:
+    """Commands by any name that is what is typed, then that starts with it, then that holds it."""
+    ranked = [(rank, each) for each in commands if (rank := _command_rank(each, typed)) is not None]
+    ranked.sort(key=lambda pair: pair[0])
+    return [_command_offer(each, typed) for _, each in ranked[:MOST]]
 
 
-def needs_arguments(command: BuiltIn | None) -> bool:
-    """Whether a command of the client's own does nothing by itself."""
-    return bool(command and command.usage.startswith("<"))
+def _command_offer(command: Known, typed: str) -> Offer:
+    """A command by its name, unless all of another one is typed."""
+    name = typed if typed in command.aliases else command.name
+    is_begun = command.usage.startswith("<")
+    return Offer(f"/{name}", len(typed) + 1, command.shown, command.help, is_begun)
+
+
+def _command_rank(command: Known, typed: str) -> int | None:
+    """How far a command is from what is typed; None if it cannot be meant."""
+    names = (command.name, *command.aliases) if typed else (command.name,)
+    if typed in names:
+        return 0
+    if command.name.startswith(typed):
+        return 1
+    if any(name.startswith(typed) for name in names):
+        return 2
+    return 3 if typed in command.name else None
 
 
 def matching(names: Sequence[str], typed: str) -> list[str]:

@@ -1,16 +1,19 @@
 """What becomes of what is typed: a shell command, a command of turnlog's own, or a prompt."""
 
+import asyncio
+
 from turnlog.agent.chat.prompts import TYPED
 from turnlog.agent.console.face import Waiting
 from turnlog.agent.console.slash import COMMANDS
 from turnlog.agent.console.talk import Talk
-from turnlog.agent.custom.built_in import BY_NAME
 from turnlog.agent.events import Called, Printed
 from turnlog.agent.tool import Outcome
 from turnlog.agent.tools.bash import BASH
-from turnlog.format.fields import is_object
+from turnlog.agent.turn.moments import SHELL
+from turnlog.format.fields import Fields, is_object
 
-SHELL = "shell"
+CALL = "shell"
+"""Stands for the id of a call."""
 
 
 async def do(talk: Talk, waiting: Waiting) -> None:
@@ -19,7 +22,6 @@ async def do(talk: Talk, waiting: Waiting) -> None:
     if waiting.is_queued:
         talk.note_queue("dequeue")
     if text.startswith("!"):
-        talk.telling.prompt(text)
         await _run_shell(talk, text[1:].strip())
     elif (found := TYPED.fullmatch(text)) and not talk.chat.prompts.find(text):
         talk.telling.prompt(text)
@@ -32,30 +34,42 @@ async def do(talk: Talk, waiting: Waiting) -> None:
 
 
 async def _run_command(talk: Talk, name: str, arguments: str) -> None:
-    command = BY_NAME.get(name)
+    command = COMMANDS.get(name)
     if command is None:
         talk.telling.note(f"there is no command /{name}; /help shows all", is_error=True)
         return
-    await COMMANDS[command.name](talk, arguments)
+    await command.run(talk, arguments)
 
 
 async def _run_shell(talk: Talk, command: str) -> None:
-    """Run a command of the user's, which the model is told with the next prompt."""
+    """Run a command of the user's; the model is told of it, and answers."""
     if not command:
         return
+    talk.telling.prompt(f"!{command}")
     talk.telling.start()
-    talk.telling.tell(Called(SHELL, "Bash", {"command": command}))
+    talk.telling.tell(Called(CALL, "Bash", {"command": command}))
     try:
         outcome = await BASH.run(
             BASH.read({"command": command}),
             talk.chat.parts.workspace,
-            lambda text: talk.telling.tell(Printed(SHELL, text)),
+            lambda text: talk.telling.tell(Printed(CALL, text)),
         )
+    except asyncio.CancelledError:
+        talk.telling.stopped(CALL)
+        raise
     finally:
         talk.telling.finish()
+    talk.telling.printed(_printed(outcome))
+    await talk.send(shell_prompt(command, outcome), SHELL)
+
+
+def shell_prompt(command: str, outcome: Outcome) -> list[Fields]:
+    """A command that the user ran, and what it printed; all of that is an error if it failed."""
     printed = _printed(outcome)
-    talk.chat.parts.recorder.shell(command, printed)
-    talk.telling.printed(printed)
+    stdout, stderr = ("", printed) if outcome.is_error else (printed, "")
+    told = f"<bash-stdout>{stdout}</bash-stdout><bash-stderr>{stderr}</bash-stderr>"
+    texts = (f"<bash-input>{command}</bash-input>", told)
+    return [{"type": "text", "text": text} for text in texts]
 
 
 def _printed(outcome: Outcome) -> str:

@@ -62,6 +62,14 @@ class Face(Protocol):
         """Something has changed."""
         ...
 
+    def wake(self) -> None:
+        """There is something to do."""
+        ...
+
+    def ring(self, sequence: str) -> None:
+        """Send the terminal a title, a notification or a bell."""
+        ...
+
     def leave(self) -> None:
         """End."""
         ...

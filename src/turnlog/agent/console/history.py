@@ -5,7 +5,8 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from turnlog.agent.console.pastes import NAMED, Fields
+from turnlog.agent.console.pastes import NAMED
+from turnlog.format.fields import Fields
 from turnlog.store.paths import Store
 
 MOST = 300

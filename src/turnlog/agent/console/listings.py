@@ -3,27 +3,35 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent import settings as settings_files
-from turnlog.agent.console.ink import Style, cells, cut, one_line
-from turnlog.agent.console.status import dollars, short
+from turnlog.agent.chat.trust import may_import
+from turnlog.agent.console.completion import Known
+from turnlog.agent.console.ink import Style, cells, cut, fold, one_line
+from turnlog.agent.console.status import BY_TOKEN, MODES, dollars, short
 from turnlog.agent.console.talk import Talk
-from turnlog.agent.custom.built_in import BUILT_IN
 from turnlog.agent.custom.definitions import load_agents
 from turnlog.agent.custom.memory import MemoryFiles
-from turnlog.agent.tool import Fields
+from turnlog.agent.hooks.events import EVENTS
+from turnlog.agent.hooks.groups import shown
+from turnlog.agent.permissions.policy import Policy
 from turnlog.agent.toolbox import definitions
-from turnlog.agent.turn.compaction import RESERVE
 from turnlog.agent.turn.parts import Parts
 from turnlog.agent.turn.spending import context_tokens
 from turnlog.conversation.context import messages_of
 from turnlog.conversation.session import open_session
+from turnlog.format.fields import Fields
 from turnlog.render.costs import CostView, session_cost
 
-BY_TOKEN = 4
 BAR = 50
+FIGURE = 10
+"""Cells of a figure in a table."""
+MOST_ROWS = 2
+"""Rows that are filled with what is said of one thing."""
+KIND = 7
+"""Cells of what a permission rule does."""
 KEYS = (
     ("esc", "interrupt the model"),
     ("esc esc", "clear the prompt, or go back to before one"),
@@ -46,24 +54,21 @@ class Amount(Struct, frozen=True):
     mark: str = "█"
 
 
-async def show_help(talk: Talk, arguments: str) -> None:
-    """Show all commands and keys."""
-    own = [(f"/{each.name} {each.usage}".strip(), each.help) for each in BUILT_IN]
-    known = {each.name: each for each in talk.chat.prompts.commands.values() if each.for_user}
-    given = [(f"/{name} {each.hint}".strip(), each.description) for name, each in known.items()]
-    style, columns = talk.face.style, talk.face.columns
-    rows = [*_table(own, style, columns)]
-    rows += ["", *_table(given, style, columns)] if given else []
-    talk.show_lines([*rows, "", *_table(KEYS, style, columns)])
+def show_tables(talk: Talk, commands: Sequence[Sequence[Known]]) -> None:
+    """Show commands by group, and keys."""
+    groups = [[(each.shown, each.help) for each in group] for group in commands]
+    wide = max(cells(name) for group in groups for name, _ in group)
+    tables = [_table(group, talk, wide) for group in (*groups, KEYS) if group]
+    talk.show_lines([line for table in tables for line in (*table, "")][:-1])
 
 
 async def show_context(talk: Talk, arguments: str) -> None:
     """Show what fills the context."""
     parts = talk.chat.parts
-    window = parts.limits.window or parts.choice.window
-    head = f"{parts.choice.model}"
-    rows = context_rows(amounts_in(parts), window, talk.face.style, talk.face.columns)
-    talk.show_lines([head, *rows])
+    window = parts.choice.window
+    reserve = parts.limits.compacting.reserve(window)
+    rows = context_rows(amounts_in(parts), window, reserve, talk.face.style, talk.face.columns - 2)
+    talk.show_lines([parts.choice.model, *rows])
 
 
 def amounts_in(parts: Parts) -> list[Amount]:
@@ -81,10 +86,11 @@ def amounts_in(parts: Parts) -> list[Amount]:
     ]
 
 
-def context_rows(amounts: Sequence[Amount], window: int, style: Style, columns: int) -> list[str]:
+def context_rows(
+    amounts: Sequence[Amount], window: int, reserve: int, style: Style, columns: int
+) -> list[str]:
     """A bar of what fills the context, and what each part of it is."""
     used = sum(each.tokens for each in amounts)
-    reserve = min(RESERVE, window // 4)
     free = max(0, window - used - reserve)
     parts = [
         *amounts,
@@ -120,41 +126,61 @@ async def show_cost(talk: Talk, arguments: str) -> None:
         talk.telling.note("nothing was asked yet")
         return
     view = await asyncio.to_thread(lambda: session_cost(open_session(path)))
-    talk.show_lines(cost_rows(view, talk.face.style))
+    talk.show_lines(cost_rows(view, talk.face.style, talk.face.columns - 2))
 
 
-def cost_rows(view: CostView, style: Style) -> list[str]:
+def cost_rows(view: CostView, style: Style, columns: int) -> list[str]:
     """What each model took."""
-    rows = [style(f"{'':28}{'input':>10}{'output':>10}{'cached':>10}{'cost':>10}", "dim")]
+    wide = max(12, min(28, columns - 4 * FIGURE))
+    heads = "".join(f"{name:>{FIGURE}}" for name in ("input", "output", "cached", "cost"))
+    rows = [style(f"{'':{wide}}{heads}", "dim")]
     for each in view.models:
         name = f"{'└ ' if each.by_subagents else ''}{one_line(each.model)}"
         usage = each.usage
         sent = usage.input_tokens + usage.cache_creation_input_tokens
         counts = (sent, usage.output_tokens, usage.cache_read_input_tokens)
-        figures = "".join(f"{short(count):>10}" for count in counts)
+        figures = "".join(f"{short(count):>{FIGURE}}" for count in counts)
         cost = "?" if each.cost_usd is None else dollars(each.cost_usd)
-        rows.append(f"{cut(name, 27):28}{figures}{cost:>10}")
-    return [*rows, style(f"{'total':58}{dollars(view.cost_usd):>10}", "bold")]
+        rows.append(f"{cut(name, wide - 1):{wide}}{figures}{cost:>{FIGURE}}")
+    total = f"{'total':{wide + 3 * FIGURE}}{dollars(view.cost_usd):>{FIGURE}}"
+    return [*rows, style(total, "bold")]
 
 
 async def show_permissions(talk: Talk, arguments: str) -> None:
-    """Show what may be done without asking, and what not at all."""
-    loaded = settings_files.load(talk.store, talk.options.cwd)
-    rows: list[str] = []
-    for source in loaded.sources:
-        said = source.permissions
-        kinds = (("allow", said.allow), ("ask", said.ask), ("deny", said.deny))
-        rules = [f"  {kind:6}{one_line(rule)}" for kind, all_of in kinds for rule in all_of or []]
-        rows += [talk.face.style(str(source.path), "dim"), *rules] if rules else []
-    talk.show_lines(rows or ["no rules are set"])
+    """Show the mode, and what rules deny, ask about and allow, in the order in which they count."""
+    parts = talk.chat.parts
+    policy = parts.rules.standing(parts.workspace)
+    talk.show_lines(permission_rows(policy, talk.face.style, talk.face.columns), KIND)
+
+
+def permission_rows(policy: Policy, style: Style, columns: int) -> list[str]:
+    """The mode and the rules, each with where it comes from."""
+    kinds = (("deny", policy.deny), ("ask", policy.ask), ("allow", policy.allow))
+    listed = [("mode", MODES[policy.mode], policy.mode.value)]
+    for kind, rules in kinds:
+        listed += [(kind, one_line(rule.text), _place(rule.source, policy.root)) for rule in rules]
+    wide = max(length for _, told, _ in listed if (length := cells(told)) <= columns // 2)
+    return [
+        f"{kind:{KIND}}{told}{' ' * (wide - cells(told))}  {style(place, 'dim')}"
+        for kind, told, place in listed
+    ]
+
+
+def _place(path: str, root: Path) -> str:
+    """A file by its shortest name."""
+    for folder, short_name in ((root, "."), (Path.home(), "~")):
+        if path.startswith(f"{folder}/"):
+            return f"{short_name}{path.removeprefix(str(folder))}"
+    return path
 
 
 async def show_memory(talk: Talk, arguments: str) -> None:
     """Show the memory files that are loaded."""
-    found = MemoryFiles(talk.options.cwd, talk.store.root).at_start()
+    is_approved = may_import(talk.store, talk.options.cwd)
+    found = MemoryFiles(talk.options.cwd, talk.store.root, is_approved=is_approved).at_start()
     rows = [
         (
-            str(each.path),
+            _place(str(each.path), talk.options.cwd),
             f"{each.kind}{', left out: it is not of this project' if each.needs_approval else ''}",
         )
         for each in found
@@ -176,13 +202,12 @@ async def show_skills(talk: Talk, arguments: str) -> None:
 
 async def show_hooks(talk: Talk, arguments: str) -> None:
     """Show the hooks that are set."""
-    hooks = settings_files.load(talk.store, talk.options.cwd).hooks
     rows: list[tuple[str, str]] = []
-    for event, groups in hooks.items():
-        for group in groups:
+    for event in EVENTS:
+        for group in talk.chat.parts.hooks.groups(event):
             name = f"{event} {group.get('matcher') or ''}".strip()
             listed: list[Fields] = group.get("hooks") or []
-            rows += [(name, str(hook.get("command") or hook.get("type"))) for hook in listed]
+            rows += [(name, shown(hook)) for hook in listed]
     _show(talk, rows, "no hooks are set")
 
 
@@ -199,7 +224,11 @@ async def show_servers(talk: Talk, arguments: str) -> None:
 async def show_tasks(talk: Talk, arguments: str) -> None:
     """Show what runs in the background."""
     jobs = talk.chat.parts.workspace.shells.jobs.values()
-    _show(talk, [(f"{job.name} {job.status}", job.command) for job in jobs], "nothing")
+    _show(
+        talk,
+        [(f"{job.name} {job.status}", job.command) for job in jobs],
+        "nothing runs in the background",
+    )
 
 
 def _tools_of(server: str, names: Sequence[str]) -> list[str]:
@@ -208,20 +237,28 @@ def _tools_of(server: str, names: Sequence[str]) -> list[str]:
 
 
 def _show(talk: Talk, rows: Sequence[tuple[str, str]], nothing: str) -> None:
-    talk.show_lines(_table(rows, talk.face.style, talk.face.columns) if rows else [nothing])
+    talk.show_lines(_table(rows, talk) if rows else [nothing])
 
 
-def _table(rows: Sequence[tuple[str, str]], style: Style, columns: int) -> list[str]:
-    """Names, and beside each what is to be said of it."""
-    wide = min(max(cells(name) for name, _ in rows) + 2, max(20, columns // 2))
+def _table(rows: Sequence[tuple[str, str]], talk: Talk, wide: int = 0) -> list[str]:
+    """Names, and beside each what is to be said of it; `wide` is how wide names are elsewhere."""
+    style, columns = talk.face.style, talk.face.columns
+    longest = max(wide, *(cells(name) for name, _ in rows)) + 2
+    wide = min(longest, max(20, columns // 2))
     lines: list[str] = []
     for name, note in rows:
         shown = cut(one_line(name), wide - 2)
-        told = cut(one_line(note), columns - wide - 3)
-        lines.append(
-            f"  {style(shown, 'text')}{' ' * (wide - cells(shown))}{style(told, 'dim')}".rstrip()
-        )
+        head = f"{style(shown, 'text')}{' ' * (wide - cells(shown))}"
+        for told in _few_rows(one_line(note), columns - wide - 3):
+            lines.append(f"{head}{style(told, 'dim')}")
+            head = " " * wide
     return lines
+
+
+def _few_rows(text: str, room: int) -> list[str]:
+    rows = fold(text, room).split("\n")
+    *first, last = rows[:MOST_ROWS]
+    return [*first, cut(" ".join([last, *rows[MOST_ROWS:]]), room)]
 
 
 def _tokens(text: str) -> int:

@@ -8,9 +8,8 @@ from typing import Any
 from turnlog.agent.console.ink import Style, cut, harmless, one_line
 from turnlog.agent.console.status import span
 from turnlog.agent.events import Called, Ended, Event, Inside, Printed, Recorded, Retrying, Streamed
-from turnlog.agent.tool import Fields
 from turnlog.conversation.titles import call_title
-from turnlog.format.fields import is_array
+from turnlog.format.fields import Fields, is_array
 from turnlog.render.tools import BOXES
 
 TAIL = 3
@@ -29,6 +28,8 @@ class Job:
     title: str
     started: float = field(default_factory=monotonic)
     tail: deque[str] = field(default_factory=lambda: deque([""], maxlen=TAIL + 1))
+    is_cut: bool = False
+    """Whether it printed more than that."""
     calls: int = 0
     """Of the sub-agent that it started."""
     is_shown: bool = False
@@ -42,6 +43,7 @@ class Job:
         """Take in what it printed."""
         first, *rest = harmless(text).split("\n")
         self.tail[-1] += first
+        self.is_cut = self.is_cut or len(self.tail) + len(rest) > TAIL + 1
         self.tail.extend(rest)
 
 
@@ -74,6 +76,12 @@ class Live:
                 self.label = WAITING
             case _:
                 pass
+
+    def last_lines(self, call_id: str) -> list[str]:
+        """The last that a call printed, as long as it runs."""
+        job = self.jobs.get(call_id)
+        lines = [line for line in job.tail if line.strip()] if job else []
+        return ["…", *lines] if job and job.is_cut else lines
 
     def ended(self, call_id: str) -> float | None:
         """A call has ended; gives how long it took, if that is worth saying."""

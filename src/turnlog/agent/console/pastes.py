@@ -1,22 +1,21 @@
 """What is pasted into a prompt: long texts and images stand in it by a name, and go with it."""
 
-import base64
 import hashlib
 import re
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from turnlog.format.fields import Fields
 from turnlog.store.paths import Store
 
 if TYPE_CHECKING:
     from turnlog.agent.turn.moments import Prompt
 
-Fields = dict[str, Any]
 
 NAMED = re.compile(r"\[(?:Pasted text|Image) #(\d+)(?: \+\d+ lines)?\]")
 LONG_LINES = 10
@@ -101,19 +100,19 @@ def image_path(text: str) -> Path | None:
 
 def _image_in(path: Path) -> Fields | None:
     """An image as a block; None for one that the model could not be shown."""
-    from turnlog.agent.files.media import read_image
+    from turnlog.agent.files.images import fit
     from turnlog.agent.tool import ToolError
 
     try:
-        (block,) = read_image(path).content
+        return fit(path.read_bytes(), str(path)).block
     except (OSError, ToolError):
         return None
-    return block if isinstance(block, dict) else None
 
 
 def clipboard_image() -> Fields | None:
     """The image in the clipboard, where there is one and a program that gives it."""
-    from turnlog.agent.files.media import image_block
+    from turnlog.agent.files.images import fit
+    from turnlog.agent.tool import ToolError
 
     for command in CLIPBOARDS:
         if shutil.which(command[0]):
@@ -125,10 +124,9 @@ def clipboard_image() -> Fields | None:
                     timeout=PATIENCE,
                     check=False,
                 )
-            except (OSError, subprocess.TimeoutExpired):
+                return fit(done.stdout, "the clipboard").block
+            except (OSError, subprocess.TimeoutExpired, ToolError):
                 continue
-            if done.stdout.startswith(b"\x89PNG"):
-                return image_block(base64.b64encode(done.stdout).decode(), "image/png")
     return None
 
 

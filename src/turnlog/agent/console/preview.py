@@ -5,10 +5,12 @@ from pathlib import Path
 
 from turnlog.agent.files.patch import patch_of
 from turnlog.agent.files.textfile import decode
-from turnlog.agent.tool import Fields
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.diffs import diff_of
+from turnlog.format.fields import Fields
 
+EDITS = ("Edit", "Write", "NotebookEdit")
+"""Tools that change files."""
 LARGEST = 4 << 20
 """Bytes of a file that are compared with what it would become."""
 

@@ -14,8 +14,7 @@ from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from turnlog.agent.console.completion import Offer, needs_arguments
-from turnlog.agent.custom.built_in import BY_NAME
+from turnlog.agent.console.completion import Offer
 
 NEW_LINE = (Keys.Escape, Keys.ControlM)
 ALWAYS = Always()
@@ -81,6 +80,14 @@ class Typed(History):
         """It is stored with what else the client keeps of it, when it is sent."""
 
 
+class Offered(Completion):
+    """Something that may be meant, in the list of such."""
+
+    def __init__(self, offer: Offer) -> None:
+        super().__init__(offer.text, -offer.length, display=offer.shown, display_meta=offer.note)
+        self.is_begun = offer.is_begun
+
+
 class Offers(Completer):
     """Completions from what may be meant."""
 
@@ -90,10 +97,7 @@ class Offers(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        for offer in self._offers(document.text_before_cursor):
-            yield Completion(
-                offer.text, -offer.length, display=offer.shown, display_meta=offer.note
-            )
+        yield from map(Offered, self._offers(document.text_before_cursor))
 
 
 def make_buffer(load: Callable[[], Iterable[str]], offers: Callable[[str], list[Offer]]) -> Buffer:
@@ -168,11 +172,14 @@ def _take_offer(buffer: Buffer) -> bool:
         return False
     is_chosen = state.current_completion is not None
     is_command = buffer.text.startswith("/") and " " not in buffer.text
-    if is_command and not is_chosen and buffer.text[1:] not in BY_NAME:
+    if is_command and not is_chosen:
         buffer.go_to_completion(0)
+    taken = state.current_completion
     buffer.complete_state = None
     if is_command:
-        return needs_arguments(BY_NAME.get(buffer.text[1:]))
+        is_begun = isinstance(taken, Offered) and taken.is_begun
+        buffer.insert_text(" " if is_begun else "")
+        return is_begun
     if is_chosen and not buffer.text.endswith(("/", " ")):
         buffer.insert_text(" ")
     return is_chosen

@@ -1,11 +1,10 @@
 """Going back to before a prompt: which one, what with it, and what that would do to files."""
 
 import asyncio
-from datetime import UTC, datetime
 from pathlib import Path
 
+from turnlog.agent.console.ink import cut, one_line
 from turnlog.agent.console.menu import Choices, Item, Menu
-from turnlog.agent.console.picker import age
 from turnlog.agent.console.talk import Talk
 from turnlog.agent.files.rewind import (
     FileBack,
@@ -19,10 +18,13 @@ from turnlog.agent.files.rewind import (
 )
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.journal import Journal
-from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.timestamps import age, parse_timestamp
 from turnlog.store.paths import journal_folder
 
 UNDO = "undo"
+STAY = "enter to go on · esc to stay"
+NAMED = 60
+"""Cells of a prompt by which it is named."""
 SHOWN = 8
 """Files that are named."""
 
@@ -45,9 +47,7 @@ def point_menu(points: list[Point], has_undo: bool) -> Menu:
     """The prompts to go back to before, the last first."""
     undo = [Item("Undo the last time of going back", UNDO)] if has_undo else []
     items = [Item(point.text, point.uuid, _when(point)) for point in reversed(points)]
-    return Menu(
-        ["Go back to before which prompt?"], [*undo, *items], "enter to go on · esc to stay"
-    )
+    return Menu(["Go back to before which prompt?"], [*undo, *items], STAY)
 
 
 def scope_menu(plan: RewindPlan, root: Path) -> Choices:
@@ -61,8 +61,9 @@ def scope_menu(plan: RewindPlan, root: Path) -> Choices:
     if files:
         both = Item("Conversation and files", Scope.BOTH)
         items = [both, *items, Item("Files", Scope.FILES, "the conversation goes on")]
-    head = ["Go back with what?", *told]
-    return Choices(head + (["no file has changed since"] if not files and not lost else []), items)
+    head = ["Go back with what?", f"to before: {cut(one_line(plan.point.text), NAMED)}", *told]
+    head += ["no file has changed since"] if not files and not lost else []
+    return Choices(head, items, STAY)
 
 
 def _told(file: FileBack, root: Path) -> str:
@@ -88,16 +89,23 @@ async def _go_back(talk: Talk, session: Session, prompt: str) -> None:
     if scope is not Scope.FILES:
         talk.go_on()
         talk.face.type_in(plan.point.text)
-    count = sum(not file.is_lost for file in plan.files) if scope is not Scope.CONVERSATION else 0
-    files = f", {count} file{'' if count == 1 else 's'} brought back" if count else ""
-    where = "" if scope is Scope.FILES else " the conversation is where it was before that prompt"
-    talk.telling.note(f"went back:{where}{files}; /rewind can undo it".replace(":,", ":"))
+    done = [] if scope is Scope.FILES else ["the conversation is where it was before that prompt"]
+    done += [] if scope is Scope.CONVERSATION else _counted(plan)
+    talk.telling.note(f"went back: {', '.join(done)}; /rewind can undo it")
+
+
+def _counted(plan: RewindPlan) -> list[str]:
+    """How many files were brought back, and how many removed."""
+    files = [file for file in plan.files if not file.is_lost]
+    back = sum(file.copy is not None for file in files)
+    counts = ((back, "brought back"), (len(files) - back, "removed"))
+    return [f"{count} file{'' if count == 1 else 's'} {what}" for count, what in counts if count]
 
 
 def _conflict_menu(plan: RewindPlan, root: Path) -> Choices:
     names = [f"  {_told(file, root)}" for file in plan.conflicts[:SHOWN]]
     items = [Item("No, leave everything as it is", False), Item("Yes, overwrite them", True)]  # noqa: FBT003
-    return Choices(["Overwrite what someone else has changed?", *names], items)
+    return Choices(["Overwrite what someone else has changed?", *names], items, STAY)
 
 
 def _undo(talk: Talk, session: Session) -> None:
@@ -114,4 +122,4 @@ def _journal() -> Journal:
 
 def _when(point: Point) -> str:
     moment = parse_timestamp(point.time)
-    return age(moment, datetime.now(UTC)) if moment else ""
+    return f"{age(moment)} ago" if moment else ""

@@ -110,7 +110,7 @@ class Screen:
             self.waiting.insert(0, Waiting(prompt))
         while True:
             listing = asyncio.create_task(self._list_files())
-            await self._wait()
+            await self._wait(self.talk)
             listing.cancel()
             self._doing = asyncio.create_task(self._do(self.talk, do))
             await asyncio.wait({self._doing})
@@ -122,25 +122,24 @@ class Screen:
     async def _list_files(self) -> None:
         self._files = await files_in(self._cwd)
 
-    async def _wait(self) -> None:
+    async def _wait(self, talk: "Talk") -> None:
         """Wait until there is something to do."""
-        while not self.waiting:
+        while not self.waiting and not talk.has_news:
             self._arrived.clear()
             await self._arrived.wait()
 
     async def _do(self, talk: "Talk", do: "Callable[[Talk, Waiting], Any]") -> None:
         from turnlog.agent.tool import ToolError
 
-        waiting = self.waiting.pop(0)
-        if not waiting.is_queued:
+        waiting = self.waiting.pop(0) if self.waiting else None
+        if waiting and not waiting.is_queued:
             self._keep(talk, waiting.text)
         try:
-            await do(talk, waiting)
+            await (do(talk, waiting) if waiting else talk.tell_news())
         except asyncio.CancelledError:
             talk.telling.note("interrupted")
         except TurnlogError as error:
-            hint = f" ({error.hint})" if error.hint else ""
-            talk.telling.note(f"{error.message}{hint}", is_error=True)
+            talk.telling.note(error.line, is_error=True)
         except (OSError, ToolError) as error:
             talk.telling.note(str(error), is_error=True)
 
@@ -193,6 +192,13 @@ class Screen:
     def redraw(self) -> None:
         self._view.app.invalidate()
 
+    def wake(self) -> None:
+        self._arrived.set()
+
+    def ring(self, sequence: str) -> None:
+        self._view.app.output.write_raw(sequence)
+        self._view.app.output.flush()
+
     def leave(self) -> None:
         if self._view.app.is_running and not self._view.app.is_done:
             self._view.app.exit()
@@ -212,7 +218,7 @@ class Screen:
         if is_queued and self.talk:
             self.talk.note_queue("enqueue", text)
             self._keep(self.talk, text)
-        self._arrived.set()
+        self.wake()
 
     def _keep(self, talk: "Talk", text: str) -> None:
         """Add to the history of prompts."""
@@ -270,7 +276,11 @@ class Screen:
         self._last_key = asyncio.get_running_loop().time()
 
     def _offers(self, before: str) -> list[Offer]:
-        return offers(before, self.talk.chat.prompts.commands if self.talk else {}, self._files)
+        """What may be meant; asked in a thread, where it may take a while to load."""
+        from turnlog.agent.console.slash import known
+
+        commands = known(self.talk.chat.prompts.commands if self.talk else {})
+        return offers(before, commands, self._files)
 
     # What is redrawn.
 

@@ -7,15 +7,15 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.agent.console.face import Shown
-from turnlog.agent.console.ink import Style, harmless
-from turnlog.agent.console.preview import preview
-from turnlog.agent.session.lines import REJECTED_TEXT, SYNTHETIC, text_of
-from turnlog.agent.tool import Fields
-from turnlog.agent.turn.asking import Question
+from turnlog.agent.console.ink import Style, harmless, one_line
+from turnlog.agent.console.preview import EDITS, preview
+from turnlog.agent.permissions.asking import Question
+from turnlog.agent.session.lines import REJECTED_TEXT, text_of
 from turnlog.agent.turn.gate import REJECTED
 from turnlog.conversation.calls import Detail
-from turnlog.conversation.prompts import BASH_INPUT
-from turnlog.format.fields import is_array, is_object
+from turnlog.conversation.nodes import SYNTHETIC
+from turnlog.conversation.prompts import BASH_INPUT, INTERRUPTION, label_of
+from turnlog.format.fields import Fields, is_array, is_object
 from turnlog.format.markup import command_text
 from turnlog.render.rows import Did
 from turnlog.render.text import Terminal
@@ -25,8 +25,7 @@ FEW = 4
 """Lines of what a call printed that are shown."""
 SILENT = ("Read", "Glob", "Grep", "TodoWrite", "Agent", "Skill")
 """Tools whose output is for the model alone."""
-EDITS = ("Edit", "Write", "NotebookEdit")
-INTERRUPTION = "[Request interrupted by user"
+NOTICE = "<task-notification>"
 PRINTED = ("<bash-stdout>", "<bash-stderr>")
 SAID = "the user said:\n"
 
@@ -41,8 +40,11 @@ class Use(Struct, frozen=True):
 class Teller:
     """Tells lines of a session; remembers the calls that results belong to."""
 
-    def __init__(self, style: Style, root: Path) -> None:
+    def __init__(self, style: Style, root: Path, is_past: bool = False) -> None:
         self._style = style
+        self._is_past = is_past
+        """Whether only the lines are known, and not what calls were begun."""
+        self._begun: set[str] = set()
         self._terminal = Terminal(style, full=False)
         self._root = root
         self._uses: dict[str, Use] = {}
@@ -99,6 +101,10 @@ class Teller:
         lines = [f"    {self._style(line, 'output')}" for line in text.strip("\n").split("\n")]
         return Shown(lines, is_attached=True)
 
+    def begin(self, call_id: str) -> None:
+        """A call is about to run."""
+        self._begun.add(call_id)
+
     def was_shown(self, call_id: str) -> bool:
         """Whether the user was shown a call before it ran."""
         return call_id in self._asked
@@ -138,6 +144,8 @@ class Teller:
             return self.note("interrupted")
         if text.startswith(PRINTED):
             return self.printed(_untagged(text))
+        if text.startswith(NOTICE):
+            return self.note(label_of(text))
         if shell := BASH_INPUT.search(text):
             return self.prompt(shell[1], "!")
         return self.prompt(command_text(text) or text)
@@ -147,31 +155,42 @@ class Teller:
         use = self._uses.pop(call_id, Use("?", {}))
         text = harmless(_untagged(text_of(block.get("content") or "")))
         is_asked = call_id in self._asked
-        if is_asked and entry.get("toolDenialKind") == REJECTED:
-            return self._refused(text)
+        stop = self._stop(call_id, text) if entry.get("toolDenialKind") == REJECTED else ""
+        if is_asked and stop:
+            mark, told = self._style("✗", "error"), self._style(stop, "dim")
+            return Shown([f"  {mark} {told}"], is_attached=True)
         detail = Detail(
             use.input, text, entry.get("toolUseResult"), denial=entry.get("toolDenialKind")
         )
         is_error = bool(block.get("is_error"))
-        did = self._outcome(use.name, detail, is_error, seconds)
+        did = self._outcome(use.name, detail, is_error, stop, seconds)
         lines = list(self._terminal.draw([did]))[int(is_asked) :]
         if is_asked and use.name in EDITS and not is_error:
             return None
         is_tight = len(lines) == 1
         return Shown(lines, is_tight=is_tight, is_attached=is_asked) if lines else None
 
-    def _refused(self, text: str) -> Shown:
+    def _stop(self, call_id: str, text: str) -> str:
+        """How a call came to nothing that the user did not let run, or not run on."""
         said = text.partition(SAID)[2] if not text.startswith(REJECTED_TEXT) else ""
-        told = f"refused: {said}" if said else "refused"
-        return Shown(
-            [f"  {self._style('✗', 'error')} {self._style(told, 'dim')}"], is_attached=True
-        )
+        if said:
+            return f"refused: {one_line(said)}"
+        if self._is_past:
+            return "refused or interrupted"
+        if call_id in self._begun:
+            return "interrupted"
+        return "refused" if call_id in self._asked else "not run"
 
-    def _outcome(self, name: str, detail: Detail, is_error: bool, seconds: float | None) -> Did:
+    def _outcome(
+        self, name: str, detail: Detail, is_error: bool, stop: str, seconds: float | None
+    ) -> Did:
         style, body = body_of(name, detail)
         outcome = outcome_of(name, detail)
-        if detail.denial == REJECTED:
-            outcome, body = "not run", []
+        task = _object(detail.structured).get("backgroundTaskId")
+        if stop:
+            outcome, body = stop, []
+        elif task:  # the text is for the model
+            body = [] if self._is_past else [f"as {task}; /tasks shows it"]
         is_open = style == "text" and not is_error
         if is_open:
             body = [] if name in SILENT else list(_few(body))

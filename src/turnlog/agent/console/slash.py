@@ -1,31 +1,81 @@
-"""Commands of turnlog's own: one table from names to functions."""
+"""Commands of turnlog's own, in one table, and what else can be typed behind a slash."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import Struct
+
 from turnlog.agent.console import listings
+from turnlog.agent.console.completion import Known
 from turnlog.agent.console.menu import Choices, Item, Menu
 from turnlog.agent.console.picker import session_items, sessions_in
 from turnlog.agent.console.rewinding import rewind
 from turnlog.agent.console.talk import Talk
-from turnlog.agent.turn.models import NEWEST, choose, model_named
+from turnlog.agent.custom.commands import Command
+from turnlog.agent.model.choice import NEWEST, choose, model_named
+from turnlog.agent.session.title import name_session
 from turnlog.conversation.session import open_session
-from turnlog.edit.plan import encoded
-from turnlog.edit.title import clean_title
 from turnlog.errors import UsageError
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
-from turnlog.store.catalog import live_sessions
 from turnlog.store.find import find_session
-from turnlog.store.paths import title_file
 
 Run = Callable[[Talk, str], Awaitable[None]]
 BATCH = 20
 """Sessions that are described at once."""
+
+
+class Own(Struct, frozen=True):
+    """A command of turnlog's own."""
+
+    name: str
+    usage: str
+    """What it takes."""
+    help: str
+    run: Run
+    aliases: tuple[str, ...] = ()
+
+
+async def show_help(talk: Talk, arguments: str) -> None:
+    """Show all commands and keys."""
+    given = talk.chat.prompts.commands
+    listings.show_tables(talk, [known_own(given), known_given(given)])
+
+
+def known(given: Mapping[str, Command]) -> list[Known]:
+    """All commands that can be typed."""
+    return [*known_given(given), *known_own(given)]
+
+
+def known_given(given: Mapping[str, Command]) -> list[Known]:
+    """The commands of files, each once: the short name of one in a folder is another name of it."""
+    names: dict[str, list[str]] = {}
+    for name, command in given.items():
+        if command.for_user:
+            names.setdefault(command.name, []).append(name)
+    return [
+        Known(name, given[name].hint, given[name].description, tuple({*typed} - {name}))
+        for name, typed in names.items()
+    ]
+
+
+def known_own(given: Mapping[str, Command]) -> list[Known]:
+    """turnlog's own commands, without names that a file has: those count (2.1.325 observed)."""
+    taken = {name for name, command in given.items() if command.for_user}
+    return [
+        Known(
+            each.name,
+            each.usage,
+            each.help,
+            tuple(name for name in each.aliases if name not in taken),
+        )
+        for each in OWN
+        if each.name not in taken
+    ]
 
 
 async def clear(talk: Talk, arguments: str) -> None:
@@ -46,10 +96,6 @@ async def resume(talk: Talk, arguments: str) -> None:
     path = find_session(talk.store, arguments).path if arguments else await _pick(talk)
     if path is None or path == talk.chat.parts.recorder.path:
         return
-    if path.stem in live_sessions(talk.store):
-        talk.telling.note(
-            "this session is open elsewhere, too: both would write to it", is_error=True
-        )
     await talk.switch("resume", resume=path)
 
 
@@ -93,7 +139,11 @@ async def model(talk: Talk, arguments: str) -> None:
     if not named:
         known = {name: model_named(name, os.environ) for name in NEWEST}
         items = [Item(name, name, model) for name, model in known.items()]
-        menu = Choices(["Which model?", f"now {parts.choice.model}"], items, "or /model ID")
+        menu = Choices(
+            ["Which model?", f"now {parts.choice.model}"],
+            items,
+            "enter to choose · esc to keep it · or type /model ID",
+        )
         named = await talk.face.choose(menu)
     if named:
         parts.choice = choose(named, os.environ)
@@ -102,24 +152,24 @@ async def model(talk: Talk, arguments: str) -> None:
 
 async def rename(talk: Talk, arguments: str) -> None:
     """Give the session a name, in its lines and in the file beside it, as the client does."""
-    recorder = talk.chat.parts.recorder
-    title = clean_title(arguments)
-    about = {"sessionId": recorder.facts.session_id}
-    recorder.aside({"type": "custom-title", "customTitle": title} | about)
-    recorder.aside({"type": "agent-name", "agentName": title} | about)
-    saved = title_file(recorder.path)
-    saved.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    saved.write_bytes(encoded({"customTitle": title}))
+    if not arguments:
+        raise UsageError("the session needs a name to be called by", "/rename NAME")
+    title = name_session(talk.chat.parts.recorder, arguments)
     talk.telling.note(f"the session is called {title}")
 
 
 async def add_folder(talk: Talk, arguments: str) -> None:
     """Work in a further directory too."""
     path = talk.chat.parts.workspace.path_of(arguments).resolve()
-    if not arguments or not path.is_dir():
-        raise UsageError(f"{arguments or 'nothing'} is not a directory")
+    if not arguments:
+        raise UsageError("a directory is to be named", "/add-dir FOLDER")
+    if not path.is_dir():
+        raise UsageError(f"{arguments} is not a directory", "/add-dir FOLDER")
     talk.chat.parts.workspace.directories.append(path)
     talk.telling.note(f"{path} may be worked in, too")
+    source = "slash_command"
+    about = {"directory": str(path), "source": source}
+    talk.chat.parts.hooks.announce("DirectoryAdded", source, about)
 
 
 async def leave(talk: Talk, arguments: str) -> None:
@@ -127,24 +177,37 @@ async def leave(talk: Talk, arguments: str) -> None:
     talk.face.leave()
 
 
-COMMANDS: dict[str, Run] = {
-    "help": listings.show_help,
-    "clear": clear,
-    "compact": compact,
-    "context": listings.show_context,
-    "cost": listings.show_cost,
-    "export": export,
-    "model": model,
-    "rename": rename,
-    "resume": resume,
-    "rewind": rewind,
-    "permissions": listings.show_permissions,
-    "add-dir": add_folder,
-    "memory": listings.show_memory,
-    "agents": listings.show_agents,
-    "skills": listings.show_skills,
-    "hooks": listings.show_hooks,
-    "mcp": listings.show_servers,
-    "tasks": listings.show_tasks,
-    "exit": leave,
-}
+OWN = (
+    Own("help", "", "Show all commands", show_help),
+    Own("clear", "", "Start a new conversation; this one stays", clear, ("reset", "new")),
+    Own("compact", "[focus]", "Put a summary in the place of the conversation so far", compact),
+    Own("context", "", "Show what fills the context", listings.show_context),
+    Own("cost", "", "Show what the session took", listings.show_cost, ("usage",)),
+    Own("export", "[file]", "Write the conversation to a file", export),
+    Own("model", "[name]", "Show or change the model", model),
+    Own("rename", "<name>", "Give the session a name", rename),
+    Own("resume", "[session]", "Go on with another session", resume, ("continue",)),
+    Own(
+        "rewind",
+        "",
+        "Go back to before a prompt: talk, files or both",
+        rewind,
+        ("checkpoint", "undo"),
+    ),
+    Own(
+        "permissions",
+        "",
+        "Show what is allowed, asked about and denied",
+        listings.show_permissions,
+        ("allowed-tools",),
+    ),
+    Own("add-dir", "<folder>", "Work in a further directory too", add_folder),
+    Own("memory", "", "Show the memory files that are loaded", listings.show_memory),
+    Own("agents", "", "Show the agents that can be started", listings.show_agents),
+    Own("skills", "", "Show the skills that there are", listings.show_skills),
+    Own("hooks", "", "Show the hooks that are set", listings.show_hooks),
+    Own("mcp", "", "Show the MCP servers and their tools", listings.show_servers),
+    Own("tasks", "", "Show what runs in the background", listings.show_tasks, ("bashes",)),
+    Own("exit", "", "Leave", leave, ("quit",)),
+)
+COMMANDS = {name: each for each in OWN for name in (each.name, *each.aliases)}

@@ -8,8 +8,8 @@ from msgspec import Struct
 from turnlog.agent.console.ink import Style, cells, cut
 from turnlog.agent.events import Ended, Event, Inside, Streamed
 from turnlog.agent.permissions import Mode
-from turnlog.agent.tool import Fields
 from turnlog.agent.turn.spending import COUNTED, price_of
+from turnlog.format.fields import Fields
 
 FRAMES = "·✢✳✶✻✽✻✶✳✢"
 GAP = " · "

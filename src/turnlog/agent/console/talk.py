@@ -16,14 +16,16 @@ from turnlog.agent.console.status import Facts
 from turnlog.agent.console.telling import Telling
 from turnlog.agent.files.rewind import Rewound
 from turnlog.agent.permissions import Mode
-from turnlog.agent.session.lines import text_of
+from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.session.resume import go_on, reopen
-from turnlog.agent.tool import Fields
-from turnlog.agent.turn.asking import Question, Reply
 from turnlog.agent.turn.moments import Prompt
+from turnlog.agent.turn.notices import NOTICE, Arrival, listen, next_notice
 from turnlog.agent.turn.spending import context_tokens
+from turnlog.conversation.prompts import ASKING, LOCAL, prompt_kind
 from turnlog.conversation.session import open_session
-from turnlog.format.fields import is_array
+from turnlog.format.entries import User
+from turnlog.format.fields import Fields
+from turnlog.format.fit import fit
 from turnlog.render.costs import session_cost
 from turnlog.store.paths import Store
 
@@ -62,8 +64,8 @@ class Talk:
     async def switch(self, reason: str, **changes: Any) -> None:
         """Go on with another session, or with a new one."""
         parts = self.chat.parts
-        plain: Fields = {"resume": None, "is_fork": False, "session_id": None, "start": reason}
-        kept = {"mode": parts.rules.mode, "model": parts.choice.model}
+        plain: Fields = {"resume": None, "is_fork": False, "session_id": None, "name": None}
+        kept = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
         wanted = replace(self.options, **plain | kept | changes)
         # The other one is opened first: if it cannot be, this one goes on.
         chat = await self._open(wanted)
@@ -79,6 +81,9 @@ class Talk:
     def _begin(self, chat: Chat) -> None:
         self.chat = chat
         self.chat.loop.more = self._absorb
+        listen(self.chat.parts, self.face.wake)
+        self.chat.parts.hooks.show = self.telling.working
+        self.chat.parts.hooks.ring = self.face.ring
         for note in self.chat.notes:
             self.telling.note(note, is_error=True)
         self.telling.past(last_turns(self.chat.parts.recorder.chain))
@@ -112,9 +117,21 @@ class Talk:
             self.is_at_work = False
             self.telling.finish()
 
-    def show_lines(self, lines: list[str]) -> None:
-        """Show what the user asked to see."""
-        self.face.show(Shown(lines, indent=2))
+    @property
+    def has_news(self) -> bool:
+        """Whether something in the background has ended that the model was not told of."""
+        parts = self.chat.parts
+        return bool(parts.workspace.shells.ended or parts.hooks.news)
+
+    async def tell_news(self) -> None:
+        """Let the model do what follows from something in the background."""
+        notice = next_notice(self.chat.parts)
+        if notice:
+            await self.send(notice, NOTICE)
+
+    def show_lines(self, lines: list[str], indent: int = 2) -> None:
+        """Show what the user asked to see; `indent` is where the rest of a long line stands."""
+        self.face.show(Shown([f"  {line}".rstrip() for line in lines], 2 + indent))
 
     def stop(self) -> None:
         """Stop the turn."""
@@ -140,18 +157,17 @@ class Talk:
     def facts(self) -> Facts:
         """What the status line tells."""
         parts = self.chat.parts
-        window = parts.limits.window or parts.choice.window
-        tokens = context_tokens(parts.recorder.chain)
+        tokens, window = context_tokens(parts.recorder.chain), parts.choice.window
         return Facts(parts.choice.model, parts.rules.mode, tokens, window, self.telling.meter.cost)
 
-    def _absorb(self) -> list[Prompt]:
+    def _absorb(self) -> list[Arrival]:
         """Prompts that were typed meanwhile, for the model to see before its next step."""
-        taken: list[Prompt] = []
+        taken: list[Arrival] = []
         while self.face.waiting and _is_plain(self.face.waiting[0]):
             waiting = self.face.waiting.pop(0)
             if waiting.is_queued:
                 self.note_queue("remove", waiting.text)
-            taken.append(self.face.pastes.prompt(waiting.text))
+            taken.append((self.face.pastes.prompt(waiting.text), "queued"))
         return taken
 
     async def _approve(self, question: Question) -> Reply:
@@ -181,12 +197,7 @@ def last_turns(chain: list[Fields], count: int = LAST_TURNS) -> list[Fields]:
 
 
 def _is_prompt(entry: Fields) -> bool:
-    if entry.get("type") != "user" or entry.get("isMeta"):
-        return False
-    content = entry["message"]["content"]
-    has_results = is_array(content) and any(each.get("type") == "tool_result" for each in content)
-    text = "" if has_results else text_of(content)
-    return bool(text) and not text.startswith(("[Request interrupted", "<bash-stdout>"))
+    return entry.get("type") == "user" and prompt_kind(fit(User, entry, [])) in ASKING | LOCAL
 
 
 def _is_plain(waiting: Waiting) -> bool:

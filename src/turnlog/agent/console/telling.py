@@ -3,18 +3,23 @@
 from pathlib import Path
 
 from turnlog.agent.console.face import Face, Shown
+from turnlog.agent.console.ink import one_line
 from turnlog.agent.console.live import Live, todo_rows
 from turnlog.agent.console.markdown import Answer
 from turnlog.agent.console.shown import Teller
 from turnlog.agent.console.status import Meter, dollars, short, span, spinner
 from turnlog.agent.events import Called, Ended, Event, Noted, Recorded, Retrying, Streamed
 from turnlog.agent.session.lines import text_of
-from turnlog.agent.tool import Fields
-from turnlog.format.fields import is_array
+from turnlog.agent.turn.gate import REJECTED
+from turnlog.agent.turn.notices import NOTICE
+from turnlog.conversation.prompts import INTERRUPTION
+from turnlog.format.fields import Fields, is_array
 
 WORTH_TELLING = 10.0
 """Seconds of a turn after which it is told what it took."""
 HINT = "esc to interrupt"
+UNSEEN = ("queued", NOTICE)
+"""Sources of prompts that were not shown when they were typed."""
 LIMITS = {
     "refused": "the model does not want to answer this",
     "max_turns": "stopped: as many answers as the limit allows",
@@ -28,6 +33,7 @@ class Telling:
     def __init__(self, face: Face, root: Path) -> None:
         self._face = face
         self._teller = Teller(face.style, root)
+        self._past = Teller(face.style, root, is_past=True)
         self._live = Live(str(root))
         self._answer = Answer()
         self._has_failed = False
@@ -47,6 +53,11 @@ class Telling:
         line = spinner(self._live.label, self.meter, HINT, columns - 1)
         return [*rows, *([""] if rows else []), self._face.style(line, "ok")]
 
+    def working(self, text: str) -> None:
+        """Tell what is being done, until something else is."""
+        self._live.label = one_line(text)
+        self._face.redraw()
+
     def note(self, text: str, is_error: bool = False) -> None:
         """Tell the user something."""
         self._face.show(self._teller.note(text, is_error))
@@ -62,10 +73,14 @@ class Telling:
         if text.strip():
             self._face.show(self._teller.printed(text))
 
+    def stopped(self, call_id: str) -> None:
+        """Tell the last that a running call printed, of which nothing else will be told."""
+        self.printed("\n".join(self._live.last_lines(call_id)))
+
     def past(self, entries: list[Fields]) -> None:
         """Tell what was before."""
         for entry in entries:
-            self._face.show(self._teller.tell(entry))
+            self._face.show(self._past.tell(entry))
 
     def start(self) -> None:
         """A turn starts."""
@@ -85,8 +100,9 @@ class Telling:
         self.meter.take(event)
         self._live.take(event)
         match event:
-            case Called() if self._teller.was_shown(event.call_id):
-                self._live.jobs[event.call_id].is_shown = True
+            case Called():
+                self._teller.begin(event.call_id)
+                self._live.jobs[event.call_id].is_shown = self._teller.was_shown(event.call_id)
             case Streamed():
                 self._stream(event.event)
             case Recorded():
@@ -127,14 +143,17 @@ class Telling:
     def _recorded_user(self, entry: Fields, content: object) -> None:
         first: Fields = content[0] if is_array(content) and content else {}
         if first.get("type") == "tool_result":
-            name = self._teller.name(first["tool_use_id"])
-            seconds = self._live.ended(first["tool_use_id"])
+            call_id = first["tool_use_id"]
+            name, last = self._teller.name(call_id), self._live.last_lines(call_id)
+            seconds = self._live.ended(call_id)
             if name == "TodoWrite" and not first.get("is_error"):
                 data: Fields = entry.get("toolUseResult") or {}
                 self._live.todos = data.get("newTodos") or []
                 return
             self._face.show(self._teller.tell(entry, seconds))
-        elif entry.get("promptSource") == "queued" or _is_stop(first):
+            if entry.get("toolDenialKind") == REJECTED:  # the line has nothing of what it printed
+                self.printed("\n".join(last))
+        elif entry.get("promptSource") in UNSEEN or _is_stop(first):
             self._face.show(self._teller.tell(entry))
 
     def _ended(self, ended: Ended) -> None:
@@ -154,4 +173,4 @@ class Telling:
 
 
 def _is_stop(block: Fields) -> bool:
-    return str(block.get("text", "")).startswith("[Request interrupted")
+    return str(block.get("text", "")).startswith(INTERRUPTION)

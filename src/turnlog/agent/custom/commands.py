@@ -8,13 +8,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.custom.frontmatter import is_set, names_of, split_head, text_of
+from turnlog.agent.custom.frontmatter import is_set, model_of, names_of, split_head, text_of
 from turnlog.agent.custom.places import markdown_files, project_folders, read_text, user_folder
-from turnlog.agent.tool import Fields
+from turnlog.agent.hooks.groups import groups_of
+from turnlog.format.fields import Fields
 from turnlog.store.paths import Store
 
 SKILL = "SKILL.md"
-INHERIT = "inherit"
 
 
 class Command(Struct, frozen=True):
@@ -38,6 +38,8 @@ class Command(Struct, frozen=True):
     """Whether the user may type it."""
     for_model: bool = True
     """Whether the model may call it."""
+    hooks: dict[str, list[Fields]] = {}
+    """Hooks that run from when it is first taken up to the end of the session."""
 
 
 def load_commands(store: Store, cwd: Path) -> dict[str, Command]:
@@ -59,7 +61,6 @@ def read_command(path: Path, name: str, origin: str) -> Command | None:
     if text is None:
         return None
     fields, body = split_head(text)
-    model = text_of(fields.get("model"))
     return Command(
         name=name,
         description=_description(fields, body),
@@ -69,10 +70,11 @@ def read_command(path: Path, name: str, origin: str) -> Command | None:
         hint=text_of(fields.get("argument-hint")),
         arguments=tuple(names_of(fields.get("arguments")) or ()),
         allowed_tools=tuple(names_of(fields.get("allowed-tools")) or ()),
-        model=model if model and model != INHERIT else None,
+        model=model_of(fields.get("model")),
         is_skill=path.name == SKILL,
         for_user="user-invocable" not in fields or is_set(fields["user-invocable"]),
         for_model=not is_set(fields.get("disable-model-invocation")),
+        hooks=groups_of(fields.get("hooks"), name),
     )
 
 

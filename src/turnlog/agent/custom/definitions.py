@@ -1,14 +1,16 @@
 """Agents that a call may start: the built-in ones, and those that Markdown files define."""
 
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.custom.frontmatter import names_of, number_of, split_head, text_of
+from turnlog.agent.custom.frontmatter import model_of, names_of, number_of, split_head, text_of
 from turnlog.agent.custom.places import markdown_files, project_folders, read_text, user_folder
+from turnlog.agent.hooks.groups import groups_of
+from turnlog.format.fields import Fields, is_array, is_object
 from turnlog.store.paths import Store
 
-INHERIT = "inherit"
 CALLS = ("Task", "Agent")
 """The tool that starts agents has had two names."""
 
@@ -33,12 +35,23 @@ class AgentDefinition(Struct, frozen=True):
     """None for one that is built in."""
     loads_memory: bool = True
     """Whether it is shown the memory files."""
+    hooks: dict[str, list[Fields]] = {}
+    """Hooks that run while it does."""
+
+    memory: str | None = None
+    """Whose memory it keeps from task to task: user, project or local."""
+    servers: Fields = {}
+    """MCP servers of its own, as a file lists them."""
 
     def may_use(self, tool: str) -> bool:
         """Whether a tool is among those that it may use."""
-        if any(_names(entry, tool) for entry in self.disallowed_tools):
+        if self.is_refused(tool):
             return False
         return self.tools is None or any(_names(entry, tool) for entry in self.tools)
+
+    def is_refused(self, tool: str) -> bool:
+        """Whether a tool is among those that it may not use."""
+        return any(_names(entry, tool) for entry in self.disallowed_tools)
 
 
 BUILT_IN = (
@@ -85,19 +98,34 @@ def read_agent(path: Path) -> AgentDefinition | None:
     if not name or not description or name.startswith("-") or ":" in name:
         return None
     tools = names_of(fields.get("tools"))
-    model = text_of(fields.get("model"))
     return AgentDefinition(
         name=name,
         description=description,
         prompt=body.strip(),
         tools=None if tools is None else tuple(tools),
         disallowed_tools=tuple(names_of(fields.get("disallowedTools")) or ()),
-        model=model if model and model != INHERIT else None,
+        model=model_of(fields.get("model")),
         permission_mode=text_of(fields.get("permissionMode")) or None,
         max_turns=number_of(fields.get("maxTurns")),
         skills=tuple(names_of(fields.get("skills")) or ()),
         path=path,
+        hooks=_hooks(fields),
+        memory=text_of(fields.get("memory")) or None,
+        servers=_servers(fields.get("mcpServers")),
     )
+
+
+def _servers(listed: Any) -> Fields:
+    """The servers that a list defines; those that it only names are there already."""
+    entries = listed if is_array(listed) else [listed]
+    return {name: each for entry in entries if is_object(entry) for name, each in entry.items()}
+
+
+def _hooks(fields: Fields) -> dict[str, list[Fields]]:
+    """Its hooks: what it calls the end of its turn is for others that of a sub-agent."""
+    found = groups_of(fields.get("hooks"))
+    ends = [*found.pop("Stop", []), *found.pop("SubagentStop", [])]
+    return found | ({"SubagentStop": ends} if ends else {})
 
 
 def _names(entry: str, tool: str) -> bool:

@@ -7,11 +7,11 @@ texts, or lists and mappings of texts.
 import re
 from typing import Any
 
-from turnlog.agent.tool import Fields
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.fields import Fields, is_array, is_object
 
 HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 FIELD = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*:", re.MULTILINE)
+INHERIT = "inherit"
 OUTSIDE_BRACKETS = re.compile(r"(?:\([^()]*\)|[^\s,()])+")
 
 
@@ -60,6 +60,12 @@ def number_of(value: Any) -> int | None:
     """A field that is a number, if it is one."""
     text = text_of(value)
     return int(text) if text.isdecimal() else None
+
+
+def model_of(value: Any) -> str | None:
+    """The model that a field names; None where it is that of the conversation."""
+    text = text_of(value)
+    return text if text and text != INHERIT else None
 
 
 def _fields(head: str) -> Fields:

@@ -29,6 +29,21 @@ class MemoryKind(StrEnum):
     LOCAL = "Local"
 
 
+class Loaded(Struct, frozen=True):
+    """Why a memory file is told, in the client's words."""
+
+    reason: str = "session_start"
+    trigger: Path | None = None
+    """The file that was read or changed."""
+    globs: tuple[str, ...] = ()
+    """The patterns that the file is one of."""
+    parent: Path | None = None
+    """The memory file that imports it."""
+
+
+AT_START = Loaded()
+
+
 class Memory(Struct, frozen=True):
     """A memory file, as the model is shown it."""
 
@@ -38,16 +53,21 @@ class Memory(Struct, frozen=True):
     needs_approval: bool = False
     """Whether a file of the project imports it from outside: not to be shown before the user has
     agreed, as anyone who can change the project could have written that."""
+    loaded: Loaded = AT_START
 
 
 class MemoryFiles:
     """The memory files of a conversation, each told once."""
 
-    def __init__(self, cwd: Path, home: Path, managed: Path = MANAGED) -> None:
-        """`home` is the client's configuration directory."""
+    def __init__(
+        self, cwd: Path, home: Path, managed: Path = MANAGED, is_approved: bool = False
+    ) -> None:
+        """`home` is the client's configuration directory; `is_approved` whether the user agreed to
+        what the project imports from outside."""
         self.cwd = cwd.resolve()
         self.home = home
         self.managed = managed
+        self._is_approved = is_approved
         self._project = repository_of(self.cwd) or self.cwd
         self._seen: set[Path] = set()
 
@@ -68,24 +88,24 @@ class MemoryFiles:
         if path.is_relative_to(self.cwd):
             below = [each for each in path.parents if each.is_relative_to(self.cwd)]
             for folder in reversed(below[:-1]):
-                found += self._in_folder(folder)
+                found += self._in_folder(folder, Loaded("nested_traversal", path))
         found += self._rules_for(path, self.home / "rules", MemoryKind.USER, self.cwd)
         for folder in reversed(path.parents):
             rules = folder / ".claude" / "rules"
             found += self._rules_for(path, rules, MemoryKind.PROJECT, folder)
         return found
 
-    def _in_folder(self, folder: Path) -> Iterator[Memory]:
-        yield from self._read(folder / "CLAUDE.md", MemoryKind.PROJECT)
-        yield from self._read(folder / ".claude" / "CLAUDE.md", MemoryKind.PROJECT)
-        yield from self._rules(folder / ".claude" / "rules", MemoryKind.PROJECT)
-        yield from self._read(folder / "CLAUDE.local.md", MemoryKind.LOCAL)
+    def _in_folder(self, folder: Path, why: Loaded = AT_START) -> Iterator[Memory]:
+        yield from self._read(folder / "CLAUDE.md", MemoryKind.PROJECT, why)
+        yield from self._read(folder / ".claude" / "CLAUDE.md", MemoryKind.PROJECT, why)
+        yield from self._rules(folder / ".claude" / "rules", MemoryKind.PROJECT, why)
+        yield from self._read(folder / "CLAUDE.local.md", MemoryKind.LOCAL, why)
 
-    def _rules(self, folder: Path, kind: MemoryKind) -> Iterator[Memory]:
+    def _rules(self, folder: Path, kind: MemoryKind, why: Loaded = AT_START) -> Iterator[Memory]:
         """The rules of a folder that are not limited to certain files."""
         for path in markdown_files(folder):
             if _patterns_of(path) is None:
-                yield from self._read(path, kind)
+                yield from self._read(path, kind, why)
 
     def _rules_for(
         self, target: Path, folder: Path, kind: MemoryKind, root: Path
@@ -94,9 +114,12 @@ class MemoryFiles:
         for path in markdown_files(folder):
             patterns = _patterns_of(path)
             if patterns and _fits(target, patterns, root):
-                yield from self._read(path, kind)
+                why = Loaded("path_glob_match", target, tuple(patterns))
+                yield from self._read(path, kind, why)
 
-    def _read(self, path: Path, kind: MemoryKind, hops: int = 0) -> Iterator[Memory]:
+    def _read(
+        self, path: Path, kind: MemoryKind, why: Loaded = AT_START, hops: int = 0
+    ) -> Iterator[Memory]:
         """A file, after what it imports."""
         real = path.resolve()
         raw = read_text(path) if path.is_file() and real not in self._seen else None
@@ -107,13 +130,14 @@ class MemoryFiles:
         text = without_comments(body).strip()
         if hops < MOST_HOPS:
             for named in imports_of(body):
-                yield from self._read(_import_path(named, path), kind, hops + 1)
+                by_import = Loaded("include", why.trigger, parent=path)
+                yield from self._read(_import_path(named, path), kind, by_import, hops + 1)
         if text:
-            yield Memory(path, kind, text, bool(hops) and self._is_outside(real, kind))
+            yield Memory(path, kind, text, bool(hops) and self._is_outside(real, kind), why)
 
     def _is_outside(self, path: Path, kind: MemoryKind) -> bool:
         is_shared = kind in (MemoryKind.PROJECT, MemoryKind.LOCAL)
-        return is_shared and not path.is_relative_to(self._project)
+        return is_shared and not self._is_approved and not path.is_relative_to(self._project)
 
 
 def _patterns_of(path: Path) -> list[str] | None:

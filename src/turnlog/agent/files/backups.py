@@ -11,9 +11,8 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from turnlog.agent.tool import Fields
 from turnlog.format.decode import values_of
-from turnlog.format.fields import is_object
+from turnlog.format.fields import Fields, is_object
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
 from turnlog.store.paths import Store
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from turnlog.agent.files.named import refusals, remember, require_file, require_seen
 from turnlog.agent.files.patch import patch_of
-from turnlog.agent.files.textfile import SAMPLE, TextFile, decode, is_binary, write_whole
-from turnlog.agent.shell.output import told_size
+from turnlog.agent.files.textfile import SAMPLE, TextFile, decode, is_binary, replace_content
+from turnlog.agent.session.kept import told_size
 from turnlog.agent.tool import ToolError
 from turnlog.agent.workspace import Workspace
 
@@ -62,5 +62,5 @@ def write_text(path: Path, text: str, kept: TextFile, workspace: Workspace) -> N
     with refusals("write", path):
         workspace.before_change(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, payload)
+        replace_content(path, payload)
         remember(path, workspace)

@@ -21,7 +21,7 @@ from turnlog.agent.files.backups import (
     last_version,
     tracking_name,
 )
-from turnlog.agent.tool import Fields
+from turnlog.format.fields import Fields
 from turnlog.format.jsonl import FileState
 from turnlog.format.timestamps import stamp_of
 from turnlog.store.paths import Store

@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from turnlog.agent.files.media import image_block
+from turnlog.agent.files.images import block_of
 from turnlog.agent.files.textfile import decode
-from turnlog.agent.tool import Fields, Outcome, ToolError
-from turnlog.format.fields import is_array, is_object
+from turnlog.agent.tool import Outcome, ToolError
+from turnlog.format.fields import Fields, is_array, is_object
 
 LONGEST = 10_000
 """Characters of one output that are shown."""
+UNSHOWN = "[an image that cannot be shown]"
 
 
 def read_notebook(path: Path) -> Outcome:
@@ -83,8 +84,7 @@ def _blocks(cell: Fields) -> list[Fields]:
         if "text" in output:
             blocks.append(_text_block(f"<output>\n{output['text'].rstrip()}\n</output>"))
         if "image" in output:
-            image = output["image"]
-            blocks.append(image_block(image["image_data"], image["media_type"]))
+            blocks.append(block_of(output["image"]["image_data"], UNSHOWN))
     return blocks
 
 

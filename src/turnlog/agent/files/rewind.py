@@ -6,7 +6,7 @@ file; what files were is kept in the journal. So going back can itself be undone
 
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from uuid import uuid4
@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from turnlog.agent.files.backups import Backup, Snapshot, backup_folder, file_of, snapshots_in
 from turnlog.agent.files.left import is_changed_outside, is_same, last_changes
-from turnlog.agent.tool import Fields
 from turnlog.conversation.nodes import ChainNode, UserNode
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_label
 from turnlog.conversation.session import Session
@@ -25,11 +24,11 @@ from turnlog.edit.plan import encoded
 from turnlog.edit.summary import common_fields
 from turnlog.errors import Conflict, NotFound, UsageError
 from turnlog.format.entries import User
+from turnlog.format.fields import Fields
 from turnlog.format.jsonl import FileState, append_lines
-from turnlog.format.timestamps import parse_timestamp, stamp_of
+from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 from turnlog.store.paths import Store
 
-TICK = timedelta(milliseconds=1)
 NOWHERE = "00000000-0000-0000-0000-000000000000"
 """What the client writes where it notes that a branch was left (observed: 2.1.325)."""
 

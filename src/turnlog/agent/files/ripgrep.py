@@ -49,7 +49,9 @@ async def pieces(
         if await process.wait() > 1 and not told:
             raise ToolError((await complaints).decode("utf-8", "replace").strip())
     finally:
-        complaints.cancel()
         with suppress(ProcessLookupError):
             process.kill()
+        while await process.stdout.read(CHUNK):  # the wait ends only when its pipes are empty
+            pass
+        await complaints
         await process.wait()

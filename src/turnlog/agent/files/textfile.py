@@ -5,9 +5,10 @@ import errno
 import os
 import stat
 from pathlib import Path
-from secrets import token_hex
 
 from msgspec import Struct
+
+from turnlog.format.beside import written_beside
 
 SAMPLE = 1 << 16
 MARKS = {
@@ -70,7 +71,7 @@ def decode(raw: bytes) -> TextFile:
     return TextFile(text, coding)
 
 
-def write_whole(path: Path, payload: bytes) -> None:
+def replace_content(path: Path, payload: bytes) -> None:
     """Put new content in a file's place at once, with the mode of the old one.
 
     Where the folder or the mount does not let a file be replaced, it is written in place.
@@ -85,18 +86,11 @@ def write_whole(path: Path, payload: bytes) -> None:
 
 
 def _replace(target: Path, payload: bytes) -> None:
-    beside = target.with_name(f".{target.name[:100]}.{token_hex(4)}.tmp")
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    descriptor = os.open(beside, flags, 0o666 if mode is None else 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    with written_beside(target, 0o666 if mode is None else 0o600) as (descriptor, beside):
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(payload)
-            file.flush()
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
+        if mode is not None:
+            os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
         beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

@@ -3,6 +3,7 @@
 Pure: a run goes in, an outcome comes out.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -10,9 +11,9 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from turnlog.agent.hooks.events import EVENTS
+from turnlog.agent.hooks.grants import NOTHING, Grants, read_grants
 from turnlog.agent.hooks.runs import HookRun
-from turnlog.agent.tool import Fields
-from turnlog.format.fields import CamelView, given
+from turnlog.format.fields import CamelView, Fields, given
 
 Decision = Literal["allow", "deny", "ask"]
 STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
@@ -28,6 +29,10 @@ DECISIONS: dict[str, Decision] = {
 """What a hook may say of a call. Nothing can be put off here, so the user is asked."""
 
 
+SIGNALS = re.compile(r"(?:\x1b\](?:0|1|2|9|99|777);[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\)|\x07)*")
+"""Sequences that a hook may have the terminal sent (as documented)."""
+
+
 class HookOutcome(Struct, frozen=True):
     """What the hooks of one event say together."""
 
@@ -38,6 +43,8 @@ class HookOutcome(Struct, frozen=True):
     """Texts that the model is to be told."""
     decision: Decision | None = None
     updated_input: Fields | None = None
+    grants: Grants = NOTHING
+    """What is allowed from now on, besides the call that is asked about."""
     updated_output: Any = UNSET
     """What takes the place of a call's result, as its tool would give it."""
     stop: bool = False
@@ -45,6 +52,12 @@ class HookOutcome(Struct, frozen=True):
     stop_reason: str = ""
     system_message: str | None = None
     """What the user is to be told."""
+    signal: str = ""
+    """What the terminal is to be sent: titles, notifications, a bell, and nothing else."""
+    title: str = ""
+    """What the session is to be called."""
+    watched: list[str] | None = None
+    """Files that hooks want to hear the changes of, in the place of those before."""
     errors: list[str] = []
     """Hooks that failed without blocking anything; the user is told."""
     runs: list[HookRun] = []
@@ -53,6 +66,7 @@ class HookOutcome(Struct, frozen=True):
 class _PermissionAnswer(CamelView):
     behavior: Literal["allow", "deny"] | UnsetType = UNSET
     updated_input: dict[str, Any] | None | UnsetType = UNSET
+    updated_permissions: list[dict[str, Any]] | None | UnsetType = UNSET
     message: str | None | UnsetType = UNSET
     interrupt: bool | None | UnsetType = UNSET
 
@@ -65,7 +79,10 @@ class _Specific(CamelView):
     permission_decision_reason: str | None | UnsetType = UNSET
     updated_input: dict[str, Any] | None | UnsetType = UNSET
     updated_tool_output: Any = UNSET
+    updated_mcp_tool_output: Any = field(default=UNSET, name="updatedMCPToolOutput")
     additional_context: str | None | UnsetType = UNSET
+    watch_paths: list[str] | None | UnsetType = UNSET
+    session_title: str | None | UnsetType = UNSET
     decision: _PermissionAnswer | None | UnsetType = UNSET
 
 
@@ -76,6 +93,7 @@ class _Answer(CamelView):
     stop_reason: str | None | UnsetType = UNSET
     suppress_output: bool | None | UnsetType = UNSET
     system_message: str | None | UnsetType = UNSET
+    terminal_sequence: str | None | UnsetType = UNSET
     decision: Literal["approve", "block"] | None | UnsetType = UNSET
     reason: str | None | UnsetType = UNSET
     hook_specific_output: _Specific | None | UnsetType = UNSET
@@ -86,6 +104,8 @@ def read_answer(run: HookRun) -> HookOutcome:
     if run.exit_code is None:
         told = f"{run.name} hook took longer than {run.timeout:g} s, so it counts for nothing: "
         return HookOutcome(errors=[told + run.command], runs=[run])
+    if run.exit_code and run.kind != "command":
+        return HookOutcome(errors=[_failure(run, run.stderr)], runs=[run])
     answer, problem = _parse(run)
     if run.exit_code == 2:
         return _blocked(run, answer or _Answer())
@@ -116,13 +136,22 @@ def merge_outcomes(outcomes: Sequence[HookOutcome]) -> HookOutcome:
         context=[text for each in outcomes for text in each.context],
         decision=decision,
         updated_input=inputs[-1] if inputs else None,
+        grants=next((each.grants for each in counted if each.grants != NOTHING), NOTHING),
         updated_output=outputs[-1] if outputs else UNSET,
         stop=any(each.stop for each in outcomes),
         stop_reason=_joined(each.stop_reason for each in outcomes),
         system_message="\n".join(messages) or None,
+        signal="".join(each.signal for each in outcomes),
+        title=next((each.title for each in outcomes if each.title), ""),
+        watched=_all_watched(outcomes),
         errors=[error for each in outcomes for error in each.errors],
         runs=[run for each in outcomes for run in each.runs],
     )
+
+
+def _all_watched(outcomes: Sequence[HookOutcome]) -> list[str] | None:
+    named = [each.watched for each in outcomes if each.watched is not None]
+    return [path for paths in named for path in paths] if named else None
 
 
 def _parse(run: HookRun) -> tuple[_Answer | None, str]:
@@ -164,10 +193,13 @@ def _outcome(run: HookRun, answer: _Answer) -> HookOutcome:
         block=rules.can_block and answer.decision == "block",
         reason=given(answer.reason) or "",
         context=[context] if context else [],
-        updated_output=specific.updated_tool_output,
+        updated_output=_first_given(specific.updated_tool_output, specific.updated_mcp_tool_output),
         stop=stops,
         stop_reason=(given(answer.stop_reason) or "") if stops else "",
         system_message=None if rules.is_mute else given(answer.system_message),
+        signal=_harmless(given(answer.terminal_sequence) or ""),
+        title=(given(specific.session_title) or "").strip(),
+        watched=given(specific.watch_paths),
         runs=[run],
     )
     if run.event == "PreToolUse":
@@ -175,6 +207,14 @@ def _outcome(run: HookRun, answer: _Answer) -> HookOutcome:
     if run.event == "PermissionRequest":
         return _about_permission(outcome, given(specific.decision))
     return outcome
+
+
+def _harmless(sequence: str) -> str:
+    return sequence if SIGNALS.fullmatch(sequence) else ""
+
+
+def _first_given(*values: Any) -> Any:
+    return next((value for value in values if value is not UNSET), UNSET)
 
 
 def _about_call(outcome: HookOutcome, answer: _Answer, specific: _Specific) -> HookOutcome:
@@ -200,12 +240,14 @@ def _about_permission(outcome: HookOutcome, answer: _PermissionAnswer | None) ->
         decision=behavior,
         reason=(given(answer.message) or "") if denied else "",
         updated_input=None if denied else given(answer.updated_input),
+        grants=NOTHING if denied else read_grants(given(answer.updated_permissions) or []),
         stop=outcome.stop or (denied and bool(given(answer.interrupt))),
     )
 
 
 def _failure(run: HookRun, why: str) -> str:
-    code = "" if run.exit_code in (0, 2) else f" (exit code {run.exit_code})"
+    has_code = run.kind == "command" and run.exit_code not in (0, 2)
+    code = f" (exit code {run.exit_code})" if has_code else ""
     return f"{run.name} hook error{code}: {why or run.command}"
 
 

@@ -1,9 +1,9 @@
-"""Variables that hooks at the start of a session leave for the commands to come."""
+"""Variables that hooks leave for the commands to come."""
 
 import os
 from pathlib import Path
 
-from turnlog.agent.hooks.runs import HookCommand, run_hook
+from turnlog.agent.hooks.commands import HookCommand, run_command
 from turnlog.store.paths import Store
 
 READ = 'set -a; . "$0" >&2; env -0'
@@ -25,7 +25,7 @@ async def left_variables(path: Path) -> dict[str, str]:
         return {}
     argv = ("/bin/sh", "-c", READ, str(path))
     command = HookCommand(argv, str(path), path.parent, dict(os.environ), b"", PATIENCE)
-    run = await run_hook("SessionStart", "SessionStart", command)
+    run = await run_command("SessionStart", "SessionStart", command)
     pairs = [pair.partition("=") for pair in run.stdout.split("\0") if "=" in pair]
     found = {name: value for name, _, value in pairs if name not in OWN}
     is_new = {name for name, value in found.items() if os.environ.get(name) != value}

@@ -4,11 +4,17 @@ from msgspec import Struct
 
 LONGEST_WAIT = 600.0
 """Seconds that a hook may take where neither it nor its event says otherwise."""
+NEAR = frozenset({"command", "mcp_tool"})
+PLAIN = NEAR | {"http"}
+ALL = PLAIN | {"prompt", "agent"}
+"""The kinds of hooks; the last two ask a model, so there must be a conversation."""
 
 
 class HookEvent(Struct, frozen=True):
     """What holds for all hooks of one event."""
 
+    kinds: frozenset[str] = PLAIN
+    """What a hook may be."""
     can_block: bool = False
     """Whether exit code 2 and `decision: block` count: what was about to happen does not, or, where
     it has happened, the model is told why it should not have."""
@@ -20,23 +26,42 @@ class HookEvent(Struct, frozen=True):
     """Whether it concerns a call, so that a hook may be limited to calls by a rule."""
     is_mute: bool = False
     """Whether `continue` and `systemMessage` are left alone."""
+    leaves_variables: bool = False
+    """Whether a hook may leave variables for the commands to come."""
+    tells_late: bool = False
+    """Whether the model is told here what hooks in the background had to say."""
     timeout: float = LONGEST_WAIT
 
 
 EVENTS = {
-    "PreToolUse": HookEvent(can_block=True, has_mode=True, is_tool=True),
-    "PermissionRequest": HookEvent(has_mode=True, is_tool=True),
-    "PostToolUse": HookEvent(can_block=True, has_mode=True, is_tool=True),
-    "PostToolUseFailure": HookEvent(can_block=True, has_mode=True, is_tool=True),
+    "SessionStart": HookEvent(NEAR, plain_text_is_context=True, leaves_variables=True),
+    "InstructionsLoaded": HookEvent(is_mute=True),
     "UserPromptSubmit": HookEvent(
-        can_block=True, plain_text_is_context=True, has_mode=True, timeout=30.0
+        ALL,
+        can_block=True,
+        plain_text_is_context=True,
+        has_mode=True,
+        tells_late=True,
+        timeout=30.0,
     ),
-    "SessionStart": HookEvent(plain_text_is_context=True),
-    "SessionEnd": HookEvent(is_mute=True, timeout=1.5),
-    "Stop": HookEvent(can_block=True, has_mode=True),
+    "UserPromptExpansion": HookEvent(
+        ALL, can_block=True, plain_text_is_context=True, has_mode=True
+    ),
+    "PreToolUse": HookEvent(ALL, can_block=True, has_mode=True, is_tool=True),
+    "PermissionRequest": HookEvent(ALL, has_mode=True, is_tool=True),
+    "CwdChanged": HookEvent(leaves_variables=True),
+    "DirectoryAdded": HookEvent(),
+    "FileChanged": HookEvent(leaves_variables=True),
+    "ConfigChange": HookEvent(can_block=True, is_mute=True),
+    "PostToolUse": HookEvent(ALL, can_block=True, has_mode=True, is_tool=True),
+    "PostToolUseFailure": HookEvent(ALL, can_block=True, has_mode=True, is_tool=True),
+    "PostToolBatch": HookEvent(ALL, can_block=True, has_mode=True, tells_late=True),
+    "Notification": HookEvent(is_mute=True),
     "SubagentStart": HookEvent(),
-    "SubagentStop": HookEvent(can_block=True, has_mode=True),
+    "SubagentStop": HookEvent(ALL, can_block=True, has_mode=True),
+    "Stop": HookEvent(ALL, can_block=True, has_mode=True),
+    "StopFailure": HookEvent(is_mute=True),
     "PreCompact": HookEvent(can_block=True, is_mute=True),
     "PostCompact": HookEvent(is_mute=True),
-    "Notification": HookEvent(is_mute=True),
+    "SessionEnd": HookEvent(is_mute=True, timeout=1.5),
 }

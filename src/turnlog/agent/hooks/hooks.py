@@ -1,90 +1,147 @@
-"""Hooks: commands of the user that run at certain moments, and may say what is to happen then.
+"""Hooks: what the user wants done at certain moments, and what may say what is to happen then.
 
 All hooks that match run at once, each only once; what they answer counts together.
 """
 
 import asyncio
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator
+from copy import copy
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from turnlog.agent.hooks.addresses import ANYTHING, Allowed, post
 from turnlog.agent.hooks.answers import HookOutcome, merge_outcomes, read_answer
+from turnlog.agent.hooks.commands import command_of, run_command
 from turnlog.agent.hooks.events import EVENTS
-from turnlog.agent.hooks.runs import HookCommand, run_hook
-from turnlog.agent.shell.output import fit_text
-from turnlog.agent.tool import Fields
-from turnlog.format.fields import is_array, is_object
+from turnlog.agent.hooks.facts import SessionFacts
+from turnlog.agent.hooks.groups import (
+    Applies,
+    Groups,
+    HandlerKey,
+    key_of,
+    matches,
+    objects_in,
+    shown,
+)
+from turnlog.agent.hooks.judgements import Means, judge
+from turnlog.agent.hooks.lines import news_text
+from turnlog.agent.hooks.runs import Failed, Firing, HookRun, Reply, timed
+from turnlog.agent.hooks.server_tools import filled
+from turnlog.agent.session.kept import fit_text
+from turnlog.format.fields import Fields
 from turnlog.store.paths import sidecar_folder
 
-EXACT = re.compile(r"[\w\- ,|]*", re.ASCII)
-"""A matcher of nothing but these is a list of names; any other is a pattern."""
 LONGEST_TEXT = 10_000
 """Characters of a hook's text that the model is told; a longer one is kept in a file."""
+TIMEOUTS = {"prompt": 30.0, "agent": 60.0}
+"""Seconds for hooks that ask a model, whatever their event."""
 MOST_AT_END = 60.0
 """Seconds that hooks at the end of a session may ask for."""
 END_BUDGET = "CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS"
-PROJECT = "CLAUDE_PROJECT_DIR"
-
-Groups = Mapping[str, Iterable[Fields]]
-"""As the settings have them: for each event, objects with a `matcher` and `hooks`."""
-Applies = Callable[[str, Fields], bool]
-"""Whether a rule, as permissions have them, matches a call: its `tool_name` and `tool_input`."""
-
-
-@dataclass
-class SessionFacts:
-    """What each hook is told of the session; whoever runs the session keeps it up to date."""
-
-    session_id: str
-    transcript: Path
-    project: Path
-    """The directory that the session was started in."""
-    cwd: Path
-    permission_mode: str = "default"
-    prompt_id: str | None = None
-    entrypoint: str = "cli"
-    env_file: Path | None = None
-    """Where a hook at the start may leave variables for the commands to come."""
+INTERACTIVE = "cli"
+MOST_WAKES = 8
+"""How often in a row hooks wake the model, as often as they keep it from stopping."""
 
 
 class Hooks:
-    """The hooks of a session."""
+    """The hooks of a conversation."""
 
     def __init__(
-        self, groups: Groups, facts: SessionFacts, applies: Applies = lambda rule, call: True
+        self,
+        groups: Groups,
+        facts: SessionFacts,
+        applies: Applies = lambda rule, call: True,
+        allowed: Allowed = ANYTHING,
     ) -> None:
         self.facts = facts
-        self._groups = groups
+        self.means: Means | None = None
+        """What hooks work with that ask a model, or call a server's tool."""
+        self.news: list[str] = []
+        """What the model should hear of hooks in the background at once, even if it rests."""
+        self.wake: Callable[[], None] = lambda: None
+        """Is told that there is news."""
+        self.wakes = 0
+        """How often that was so since the user last asked for something."""
+        self.show: Callable[[str], None] = lambda text: None
+        """Is told what a hook wants the user to see while it runs."""
+        self.ring: Callable[[str], None] = lambda sequence: None
+        """Is told what a hook wants the terminal to be sent."""
+        self.watched: list[Path] = []
+        """Files that hooks want to hear the changes of, besides those that matchers name."""
+        self._groups = {event: list(each) for event, each in groups.items()}
         self._applies = applies
+        self._allowed = allowed
         self._background: set[asyncio.Task[None]] = set()
         self._late: list[str] = []
-        """What hooks in the background had to say, until the next prompt."""
+        """What hooks in the background had to say, until the model is told."""
+        self._used: set[HandlerKey] = set()
+        """Hooks that were to run once, and have."""
+
+    def groups(self, event: str) -> list[Fields]:
+        """The groups of hooks of an event."""
+        return self._groups.get(event, [])
+
+    def add(self, groups: Groups) -> None:
+        """Have more hooks from now on, besides those that are there already."""
+        for event, more in groups.items():
+            held = self._groups.get(event, [])
+            self._groups[event] = [*held, *(each for each in more if each not in held)]
+
+    def within(self, means: Means, more: Groups) -> "Hooks":
+        """The hooks of a conversation inside this one, which has some of its own."""
+        inner = copy(self)
+        inner.means, inner._groups = means, dict(self._groups)
+        inner.news, inner._late = [], []
+        inner.add(more)
+        return inner
+
+    def of_calls(self) -> "Hooks":
+        """The hooks for calls of a model that is asked by a hook: none of them asks a model again,
+        which could go on for ever."""
+        inner = copy(self)
+        inner.news, inner._late = [], []
+        inner._groups = {
+            event: [_without_models(group) for group in groups]
+            for event, groups in self._groups.items()
+            if event in EVENTS and EVENTS[event].is_tool
+        }
+        return inner
 
     async def fire(self, event: str, matched: str | None, fields: Fields) -> HookOutcome:
         """Run the hooks of an event; `matched` is what their matchers look at."""
         name = f"{event}:{matched}" if matched else event
-        outcomes: list[HookOutcome] = []
-        waiting: list[HookCommand] = []
+        told = self.facts.told(event, fields)
+        waiting: list[Firing] = []
         for handler in self._chosen(event, matched, fields):
-            if handler.get("type", "command") != "command":
-                told = f"{name} hook of type {handler.get('type')} cannot be run here"
-                outcomes.append(HookOutcome(errors=[told]))
-                continue
-            command = self._command(event, handler, fields)
-            if handler.get("async") or handler.get("asyncRewake"):
-                self._start(event, name, command)
+            firing = Firing(event, name, handler, told, self._timeout(event, handler))
+            if self._is_aside(firing):
+                self.keep(self._run_aside(firing))
             else:
-                waiting.append(command)
-        runs = await asyncio.gather(*(run_hook(event, name, each) for each in waiting))
-        outcomes += [read_answer(run) for run in runs]
-        if event == "UserPromptSubmit":
-            outcomes.append(HookOutcome(context=self._late))
-            self._late = []
-        return self._capped(merge_outcomes(outcomes))
+                waiting.append(firing)
+        runs = await asyncio.gather(*map(self._run, waiting))
+        outcomes = [self._heard(run) for run in runs]
+        if EVENTS[event].tells_late:
+            outcomes.append(HookOutcome(context=[*self._late, *self.news]))
+            self._late, self.news = [], []
+        outcome = merge_outcomes(outcomes)
+        if outcome.watched is not None:
+            self.watched = [Path(each) for each in outcome.watched]
+        return self._capped(outcome)
+
+    def announce(self, event: str, matched: str, fields: Fields) -> None:
+        """Run the hooks of an event that nothing waits for; what they would tell the user the model
+        hears later."""
+        if self._groups.get(event):
+            self.keep(self._announce(event, matched, fields))
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something go on in the background, at most to the end of the session."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def close(self) -> None:
         """End the hooks that still run in the background."""
@@ -94,15 +151,18 @@ class Hooks:
 
     def _chosen(self, event: str, matched: str | None, fields: Fields) -> Iterator[Fields]:
         """The hooks that match, each once though several settings may name it."""
-        seen: set[bytes] = set()
+        seen: set[HandlerKey] = set()
         for group in self._groups.get(event, ()):
             if not matches(group.get("matcher"), matched):
                 continue
-            for handler in _objects(group.get("hooks")):
-                same = msgspec.json.encode([handler.get(n) for n in ("command", "args", "if")])
-                if same not in seen and self._is_meant(event, handler, fields):
-                    seen.add(same)
-                    yield handler
+            for handler in objects_in(group.get("hooks")):
+                same = key_of(group, handler)
+                if same in seen | self._used or not self._is_meant(event, handler, fields):
+                    continue
+                seen.add(same)
+                if handler.get("once") and "skill" in group:
+                    self._used.add(same)
+                yield handler
 
     def _is_meant(self, event: str, handler: Fields, fields: Fields) -> bool:
         rule = handler.get("if")
@@ -110,64 +170,70 @@ class Hooks:
             return True
         return EVENTS[event].is_tool and self._applies(rule, fields)
 
-    def _start(self, event: str, name: str, command: HookCommand) -> None:
-        task = asyncio.create_task(self._run_aside(event, name, command))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+    def _is_aside(self, firing: Firing) -> bool:
+        """Whether nothing waits for a hook; one that is to wake the model is waited for where
+        nothing can be woken (observed: 2.1.325)."""
+        wakes = firing.handler.get("asyncRewake") and self.facts.entrypoint == INTERACTIVE
+        return firing.kind == "command" and bool(wakes or firing.handler.get("async"))
 
-    async def _run_aside(self, event: str, name: str, command: HookCommand) -> None:
-        outcome = read_answer(await run_hook(event, name, command))
+    async def _run(self, firing: Firing) -> HookRun:
+        if message := firing.text("statusMessage"):
+            self.show(message)
+        if firing.kind == "command":
+            command = command_of(firing, self.facts)
+            return await run_command(firing.event, firing.name, command)
+        return await timed(firing, shown(firing.handler), self._reply(firing))
+
+    async def _reply(self, firing: Firing) -> Reply:
+        """What a hook says that is no command."""
+        if firing.kind not in EVENTS[firing.event].kinds:
+            raise Failed(f"a hook of type {firing.kind} cannot be run at {firing.event}")
+        if firing.kind == "http":
+            return await post(firing, self._allowed)
+        return await (self._call(firing) if firing.kind == "mcp_tool" else self._judge(firing))
+
+    async def _call(self, firing: Firing) -> Reply:
+        if self.means is None:
+            raise Failed(f"MCP server {firing.text('server')} is not connected")
+        given: Fields = filled(firing.handler.get("input") or {}, firing.told)
+        return Reply(await self.means.call(firing.text("server"), firing.text("tool"), given))
+
+    async def _judge(self, firing: Firing) -> Reply:
+        if self.means is None:
+            raise Failed("there is no model to ask")
+        return await judge(firing, self.means)
+
+    def _heard(self, run: HookRun) -> HookOutcome:
+        outcome = read_answer(run)
+        if outcome.signal:
+            self.ring(outcome.signal)
+        return outcome
+
+    async def _announce(self, event: str, matched: str, fields: Fields) -> None:
+        outcome = await self.fire(event, matched, fields)
+        self._late += filter(None, [outcome.system_message])
+
+    async def _run_aside(self, firing: Firing) -> None:
+        run = await self._run(firing)
+        outcome = self._heard(run)
         self._late += [*outcome.context, *filter(None, [outcome.system_message])]
+        if run.exit_code == 2 and firing.handler.get("asyncRewake"):
+            self._wake(news_text(run))
 
-    def _command(self, event: str, handler: Fields, fields: Fields) -> HookCommand:
-        text = str(handler.get("command") or "")
-        arguments = handler.get("args")
-        argv = ("/bin/sh", "-c", text)
-        if is_array(arguments):
-            argv = tuple(self._placed(str(each)) for each in (text, *arguments))
-        return HookCommand(
-            argv=argv,
-            shown=text,
-            cwd=self.facts.cwd,
-            environment=self._environment(event),
-            stdin=msgspec.json.encode(self._input(event, fields)) + b"\n",
-            timeout=self._timeout(event, handler),
-        )
-
-    def _placed(self, text: str) -> str:
-        """Without a shell, nothing else would put the project's path in its place."""
-        return text.replace(f"${{{PROJECT}}}", str(self.facts.project))
-
-    def _input(self, event: str, fields: Fields) -> Fields:
-        """What a hook reads."""
-        facts = self.facts
-        common: Fields = {
-            "session_id": facts.session_id,
-            "transcript_path": str(facts.transcript),
-            "cwd": str(facts.cwd),
-        }
-        if facts.prompt_id:
-            common["prompt_id"] = facts.prompt_id
-        if EVENTS[event].has_mode:
-            common["permission_mode"] = facts.permission_mode
-        return common | {"hook_event_name": event} | fields
-
-    def _environment(self, event: str) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-        added = {
-            PROJECT: str(self.facts.project),
-            "CLAUDE_CODE_SESSION_ID": self.facts.session_id,
-            "CLAUDE_CODE_ENTRYPOINT": self.facts.entrypoint,
-            "CLAUDECODE": "1",
-        }
-        if event == "SessionStart" and self.facts.env_file:
-            self.facts.env_file.parent.mkdir(parents=True, exist_ok=True)
-            added["CLAUDE_ENV_FILE"] = str(self.facts.env_file)
-        return kept | added
+    def _wake(self, text: str) -> None:
+        """Let the model hear something at once, but not for ever: its answer may be what a hook
+        complains of next."""
+        if self.wakes == MOST_WAKES:
+            self._late.append(text)
+            return
+        self.wakes += 1
+        self.news.append(text)
+        self.wake()
 
     def _timeout(self, event: str, handler: Fields) -> float:
-        """A hook's own time, else its event's; at the end of a session no more than a minute."""
-        usual = EVENTS[event].timeout
+        """A hook's own time, else that of its kind or event; at the end of a session no more than a
+        minute."""
+        usual = TIMEOUTS.get(str(handler.get("type")), EVENTS[event].timeout)
         if event == "SessionEnd" and os.environ.get(END_BUDGET, "").isdigit():
             usual = int(os.environ[END_BUDGET]) / 1000
         asked = handler.get("timeout")
@@ -181,21 +247,6 @@ class Hooks:
         return msgspec.structs.replace(outcome, context=context)
 
 
-def matches(matcher: object, value: str | None) -> bool:
-    """Whether a matcher fits a value: a list of names, or a pattern that is found anywhere in it.
-
-    >>> matches("Edit|Write", "Write"), matches("Edit", "NotebookEdit"), matches("^Note", "Notes")
-    (True, False, True)
-    """
-    if not isinstance(matcher, str) or matcher in ("", "*") or value is None:
-        return True
-    if EXACT.fullmatch(matcher):
-        return value in [name.strip() for name in re.split(r"[|,]", matcher)]
-    try:
-        return re.search(matcher, value) is not None
-    except re.error:
-        return False
-
-
-def _objects(value: object) -> list[Fields]:
-    return [each for each in value if is_object(each)] if is_array(value) else []
+def _without_models(group: Fields) -> Fields:
+    handlers = [each for each in objects_in(group.get("hooks")) if each.get("type") not in TIMEOUTS]
+    return group | {"hooks": handlers}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from turnlog.agent.hooks.answers import HookOutcome, read_answer
 from turnlog.agent.hooks.runs import HookRun
-from turnlog.agent.tool import Fields
+from turnlog.format.fields import Fields
 
 
 def progress_line(run: HookRun, call_id: str) -> Fields:
@@ -48,9 +48,7 @@ def feedback_line(outcome: HookOutcome, event: str = "Stop") -> Fields:
 
 def stop_summary_line(outcome: HookOutcome, call_id: str) -> Fields:
     """The Stop hooks that ran."""
-    infos = [
-        {"command": run.command, "durationMs": round(run.seconds * 1000)} for run in outcome.runs
-    ]
+    infos = [_info(run) for run in outcome.runs]
     return {
         "type": "system",
         "subtype": "stop_hook_summary",
@@ -66,10 +64,27 @@ def stop_summary_line(outcome: HookOutcome, call_id: str) -> Fields:
     }
 
 
+def stopped_text(outcome: HookOutcome, name: str) -> str:
+    """That a hook ended the turn, as the model is told."""
+    why = outcome.stop_reason or outcome.reason
+    return f"<system-reminder>\n{name} hook stopped continuation: {why}\n</system-reminder>"
+
+
+def news_text(run: HookRun) -> str:
+    """What a hook in the background complains of, as the model is told."""
+    why = run.stderr.strip() or run.stdout.strip()
+    return f'{run.name} hook blocking error from command: "{run.command}": {why}'
+
+
 def reminder(texts: Iterable[str], name: str) -> str:
     """What hooks told the model, as it is told: not as words of the user."""
     told = "\n".join(texts)
     return f"<system-reminder>\n{name} hook additional context: {told}\n</system-reminder>"
+
+
+def _info(run: HookRun) -> Fields:
+    prompt = {"promptText": run.command} if run.kind == "prompt" else {}
+    return {"command": run.command, **prompt, "durationMs": round(run.seconds * 1000)}
 
 
 def _is_told(run: HookRun) -> bool:
@@ -79,7 +94,7 @@ def _is_told(run: HookRun) -> bool:
 
 def _told_of(run: HookRun) -> Fields:
     took = {"command": run.command, "durationMs": round(run.seconds * 1000)}
-    printed = {"stdout": run.stdout, "stderr": run.stderr, "exitCode": run.exit_code}
+    printed = {"stdout": run.stdout, "stderr": run.stderr, "exitCode": run.status or run.exit_code}
     if run.timeout is not None:
         late = {"timedOut": True, "timeoutMs": round(run.timeout * 1000)}
         return {"type": "hook_cancelled"} | took | late

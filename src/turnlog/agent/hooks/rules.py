@@ -1,12 +1,18 @@
 """Whether a hook that is limited by a rule is meant for a call."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
-from turnlog.agent.hooks.hooks import Applies
-from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
-from turnlog.agent.tool import Fields, Tool, ToolError
+from turnlog.agent.access import Access, Runs
+from turnlog.agent.hooks.groups import Applies
+from turnlog.agent.permissions import Kind, Mode, Policy, Rule, decide, parse_rule
+from turnlog.agent.tool import Tool, ToolError
 from turnlog.agent.workspace import Workspace
 from turnlog.errors import UsageError
+from turnlog.format.fields import Fields
+
+UNKNOWN = re.compile(r"`|\$[({A-Za-z_]")
+"""What stands in a command for something that only the shell knows."""
 
 
 def rule_filter(tools: Mapping[str, Tool], workspace: Workspace) -> Applies:
@@ -21,9 +27,20 @@ def rule_filter(tools: Mapping[str, Tool], workspace: Workspace) -> Applies:
             touched = tool.touches(tool.read(call["tool_input"]), workspace)
         except (UsageError, ToolError):
             return True
+        if _may_become(rule, touched):
+            return True
         places = (workspace.root, *workspace.directories)
         # A rule that forbids looks into all parts of a command; nothing else stops it here.
         policy = Policy((rule,), (), (), Mode.BYPASS, workspace.cwd, places)
         return decide(tool.name, touched, policy).kind is not Kind.ALLOW
 
     return applies
+
+
+def _may_become(rule: Rule, touched: Sequence[Access]) -> bool:
+    """Whether a command is put together only when it runs, and the rule is about more of it than
+    its name (as documented)."""
+    words = (rule.about or "").removesuffix("*").rstrip(" :").split()
+    commands = [access.command for access in touched if isinstance(access, Runs)]
+    is_long = rule.tool == "Bash" and len(words) > 1
+    return is_long and any(UNKNOWN.search(each) for each in commands)

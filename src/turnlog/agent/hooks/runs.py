@@ -1,29 +1,37 @@
-"""Runs the command of a hook, and ends it with all that it started if it takes too long."""
+"""A hook that is to run, and what came of it, whatever kind of hook it is."""
 
 import asyncio
-import tempfile
 import time
-from pathlib import Path
-from typing import IO
+from collections.abc import Awaitable
 
 from msgspec import Struct
 
-from turnlog.agent.shell.processes import end_process
+from turnlog.format.fields import Fields
 
 MOST_OUTPUT = 1 << 20
-"""Bytes that are read of what a hook prints."""
+"""Bytes that are read of what a hook says."""
 
 
-class HookCommand(Struct, frozen=True):
-    """What is to be run, and how."""
+class Firing(Struct, frozen=True):
+    """A hook that is to run."""
 
-    argv: tuple[str, ...]
-    shown: str
+    event: str
+    name: str
+    """The event, and what it is about: `PreToolUse:Bash`."""
+    handler: Fields
     """As the settings have it."""
-    cwd: Path
-    environment: dict[str, str]
-    stdin: bytes
+    told: Fields
+    """What it is told, as JSON."""
     timeout: float
+
+    @property
+    def kind(self) -> str:
+        """command, http, mcp_tool, prompt or agent."""
+        return str(self.handler.get("type", "command"))
+
+    def text(self, field: str) -> str:
+        """A field of the hook that is meant as text."""
+        return str(self.handler.get(field) or "")
 
 
 class HookRun(Struct, frozen=True):
@@ -33,6 +41,7 @@ class HookRun(Struct, frozen=True):
     name: str
     """The event, and what it was about: `PreToolUse:Bash`."""
     command: str
+    """What the session names it by: the command, the address, the prompt."""
     exit_code: int | None
     """None for one that was late; 127 for one that could not be started."""
     stdout: str
@@ -40,54 +49,40 @@ class HookRun(Struct, frozen=True):
     seconds: float
     timeout: float | None = None
     """The seconds it was given, if they were not enough."""
+    status: int | None = None
+    """Of an address, what it answered with: the session has it as the exit code (observed)."""
+    kind: str = "command"
 
 
-async def run_hook(event: str, name: str, command: HookCommand) -> HookRun:
-    """Run a command to its end; one that is cancelled or late is killed with its children.
+class Reply(Struct, frozen=True):
+    """What a hook says that is no command."""
 
-    What it reads and prints are files, not pipes: so neither a hook that does not read, nor a
-    process that it leaves behind, can hold anything up.
-    """
+    text: str
+    """As a command would print it."""
+    status: int | None = None
+
+
+class Failed(Exception):
+    """A hook that came to nothing, which stops nothing: its text is why."""
+
+    def __init__(self, why: str, reply: Reply | None = None) -> None:
+        super().__init__(why)
+        self.reply = reply or Reply("")
+
+
+async def timed(firing: Firing, shown: str, work: Awaitable[Reply]) -> HookRun:
+    """Wait for what a hook says that is no command, as long as it may take."""
     started = time.monotonic()
-    with _file() as given, _file() as out, _file() as err:
-        given.write(command.stdin)
-        given.seek(0)
-        code, problem = await _run(command, given, out, err)
-        seconds = time.monotonic() - started
-        printed, told = _read(out), _read(err) or problem
-    late = command.timeout if code is None else None
-    return HookRun(event, name, command.shown, code, printed, told, seconds, late)
-
-
-def _file() -> IO[bytes]:
-    return tempfile.TemporaryFile()
-
-
-async def _run(
-    command: HookCommand, given: IO[bytes], out: IO[bytes], err: IO[bytes]
-) -> tuple[int | None, str]:
-    """The exit code, or none where it was late; and why it could not be started."""
+    code, why, late = 0, "", None
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command.argv,
-            stdin=given,
-            stdout=out,
-            stderr=err,
-            cwd=command.cwd,
-            env=command.environment,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return 127, f"{command.argv[0]}: {error.strerror or error}"
-    try:
-        return await asyncio.wait_for(process.wait(), command.timeout), ""
+        async with asyncio.timeout(firing.timeout):
+            reply = await work
     except TimeoutError:
-        return None, ""
-    finally:
-        if process.returncode is None:
-            await asyncio.shield(end_process(process))
-
-
-def _read(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read(MOST_OUTPUT).decode("utf-8", "replace")
+        code, late, reply = None, firing.timeout, Reply("")
+    except Failed as error:
+        code, why, reply = 1, str(error), error.reply
+    except Exception as error:  # whatever becomes of a hook, the work goes on
+        code, why, reply = 1, f"{type(error).__name__}: {error}", Reply("")
+    seconds = time.monotonic() - started
+    about = (firing.event, firing.name, shown, code, reply.text, why, seconds)
+    return HookRun(*about, late, reply.status, firing.kind)

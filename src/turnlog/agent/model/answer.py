@@ -4,8 +4,7 @@ import json
 from time import monotonic
 from typing import Any
 
-from turnlog.agent.tool import Fields
-from turnlog.format.fields import is_object
+from turnlog.format.fields import Fields, is_object
 
 ADDED = {
     "text_delta": "text",

@@ -15,22 +15,22 @@ from threading import Thread
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from turnlog.agent.model.providers import provider_of
 from turnlog.agent.model.summary import KEYS, refused
-from turnlog.agent.tool import Fields
 from turnlog.errors import ModelError
+from turnlog.format.fields import Fields
 
 if TYPE_CHECKING:
-    from anthropic import APIError, AsyncAnthropic
-    from anthropic.lib.bedrock import AsyncAnthropicBedrock
-    from anthropic.lib.vertex import AsyncAnthropicVertex
+    from anthropic import APIError, AsyncStream
+    from anthropic.types import RawMessageStreamEvent
 
-    Client = AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicVertex
+    from turnlog.agent.model.providers import Client
 
 HINTS = {
-    400: "another model with --model MODEL",
+    400: "another model: --model NAME, or /model NAME",
     401: KEYS,
     403: KEYS,
-    404: "another model with --model MODEL",
+    404: "another model: --model NAME, or /model NAME",
     413: "/compact",
 }
 STATUS = {
@@ -71,6 +71,7 @@ class Model:
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
+        self._provider = provider_of(environment)
         self._client: Client | None = None
 
     def prepare(self) -> None:
@@ -80,20 +81,27 @@ class Model:
     @asynccontextmanager
     async def ask(self, request: Fields) -> AsyncGenerator[Stream]:
         """Send a request; gives its answer as a stream of the API's own events."""
-        from anthropic import AnthropicError, APIError
+        from anthropic import APIError
 
-        self._client = self._client or _client(self._environment)
         try:
-            opened = await self._client.messages.create(**request, stream=True)
-            async with opened as stream:
+            async with await self._begin(request) as stream:
                 yield Stream(stream.response.headers.get("request-id"), _events(stream))
         except APIError as error:
             raise _failed(error, request["model"]) from error
-        except AnthropicError as error:
-            raise ModelError(str(error), KEYS) from error
         except (json.JSONDecodeError, _Lost, *_transport_errors()) as error:
             told = f"the answer broke off: {error or type(error).__name__}"
             raise Faltered(ModelError(told, "again in a while")) from error
+
+    async def _begin(self, request: Fields) -> "AsyncStream[RawMessageStreamEvent]":
+        from anthropic import APIError
+
+        try:
+            self._client = self._client or self._provider.open(self._environment)
+            return await self._client.messages.create(**request, stream=True)
+        except (APIError, ModelError, json.JSONDecodeError, *_transport_errors()):
+            raise
+        except Exception as error:  # of whatever kind the libraries of a service raise
+            raise self._provider.unusable(error) from error
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -123,26 +131,6 @@ async def _events(stream: Any) -> AsyncGenerator[Fields]:
             break
     if not is_whole:
         raise _Lost("the connection was closed")
-
-
-def _client(environment: Mapping[str, str]) -> "Client":
-    """The client for where the model runs: the API itself, or one that the environment names."""
-    from anthropic import AsyncAnthropic
-
-    if environment.get("CLAUDE_CODE_USE_BEDROCK"):
-        from anthropic.lib.bedrock import AsyncAnthropicBedrock
-
-        return AsyncAnthropicBedrock(max_retries=0)
-    if environment.get("CLAUDE_CODE_USE_VERTEX"):
-        from anthropic.lib.vertex import AsyncAnthropicVertex
-
-        project = environment.get("ANTHROPIC_VERTEX_PROJECT_ID", "")
-        region = environment.get("CLOUD_ML_REGION", "")
-        return AsyncAnthropicVertex(project_id=project, region=region, max_retries=0)
-    client = AsyncAnthropic(max_retries=0)
-    if not (client.api_key or client.auth_token or client.credentials):
-        raise ModelError("no key for the Messages API", KEYS)
-    return client
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:

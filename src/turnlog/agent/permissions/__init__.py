@@ -2,7 +2,7 @@
 
 from turnlog.agent.permissions.files import is_readable
 from turnlog.agent.permissions.policy import Kind, Mode, Policy, Verdict
-from turnlog.agent.permissions.rules import Rule, parse_rule
+from turnlog.agent.permissions.rules import Rule, parse_rule, sound_rules
 from turnlog.agent.permissions.verdict import decide
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "decide",
     "is_readable",
     "parse_rule",
+    "sound_rules",
 ]

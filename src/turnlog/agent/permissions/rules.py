@@ -1,6 +1,8 @@
 """Rules: which calls they are about. Which rule counts is decided elsewhere."""
 
 import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,7 +13,7 @@ from msgspec import Struct
 from turnlog.agent.permissions.wildcards import HOLE, fits, pattern_of
 from turnlog.errors import UsageError
 
-WRITTEN = re.compile(r"(?P<tool>[^\s()]+)(?:\((?P<about>.*)\))?", re.S)
+WRITTEN = re.compile(r"(?P<tool>(?:[A-Z*]|mcp__)[^\s()]*)(?:\((?P<about>.*\S.*)\))?", re.S)
 SAME = {"Task": "Agent"}
 """Tools that had another name."""
 COMMANDS = "Bash"
@@ -58,11 +60,18 @@ def parse_rule(text: str, base: Path, source: str) -> Rule:
     found = WRITTEN.fullmatch(text.strip())
     if not found:
         raise UsageError(f"{source}: {text!r} is not a permission rule", "Tool, or Tool(pattern)")
-    about = (found["about"] or "").strip()
+    about = (found["about"] or "*").strip()
     tool = SAME.get(found["tool"], found["tool"])
-    wide = about in ("", "*") or (tool == COMMANDS and about == ":*")
+    wide = about == "*" or (tool == COMMANDS and about == ":*")
     patterns = pattern_of(about) if tool == COMMANDS and not wide else ()
     return Rule(tool, None if wide else about, base, text.strip(), source, patterns)
+
+
+def sound_rules(texts: Iterable[str], base: Path, source: str) -> Iterator[Rule]:
+    """Those of several rules that make sense."""
+    for text in texts:
+        with suppress(UsageError):
+            yield parse_rule(text, base, source)
 
 
 def names_tool(rule: Rule, tool: str, *, allows: bool = False) -> bool:

@@ -8,7 +8,7 @@ from turnlog.errors import UsageError
 from turnlog.format.fields import is_array, is_object
 from turnlog.format.jsonl import FileState, replace_file
 from turnlog.format.jsontext import put_last
-from turnlog.store.objects import write_whole
+from turnlog.store.whole import write_whole
 
 EMPTY = "{\n}\n"
 

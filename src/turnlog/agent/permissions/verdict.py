@@ -1,6 +1,6 @@
 """Whether a call may run: deny before ask before allow, whichever rule is the more specific."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from turnlog.agent.access import Access, Fetches, Reads, Runs, Uses, Writes
 from turnlog.agent.permissions.commands import judge_command
@@ -22,18 +22,17 @@ from turnlog.agent.permissions.rules import (
     names_tool,
 )
 
-FREE = frozenset(
-    """
-    Agent AskUserQuestion BashOutput EnterPlanMode EnterWorktree KillBash KillShell Task TaskCreate
-    TaskGet TaskList TaskOutput TaskStop TaskUpdate TodoRead TodoWrite ToolSearch
-    """.split()
-)
+FREE = frozenset({"Agent", "BashOutput", "KillShell", "StructuredOutput", "Task", "TodoWrite"})
 """Tools that change nothing by themselves."""
+
+Matches = Callable[[Rule], bool]
+"""Whether a rule for a tool is about what is to be done with it."""
 
 
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     """Decide about a call from all that it would touch."""
-    findings = [*_about_tool(tool, policy)]
+    general = _forbidden(tool, policy, _is_general)
+    findings = [general] if general else []
     for access in accesses or (Uses(),):
         findings += _judge(tool, access, policy)
     if policy.mode is Mode.BYPASS:
@@ -41,20 +40,9 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     return strictest(findings)
 
 
-def _about_tool(tool: str, policy: Policy) -> list[Finding]:
-    """What rules say of all uses of a tool."""
-    if rule := _naming(policy.deny, tool):
-        return [Finding(Kind.DENY, f"{rule.text} denies it", is_firm=True)]
-    if rule := _naming(policy.ask, tool):
-        return [Finding(Kind.ASK, f"{rule.text} asks for it", is_firm=True)]
-    return []
-
-
-def _naming(rules: tuple[Rule, ...], tool: str, *, allows: bool = False) -> Rule | None:
-    return next(
-        (rule for rule in rules if rule.about is None and names_tool(rule, tool, allows=allows)),
-        None,
-    )
+def _is_general(rule: Rule) -> bool:
+    """Whether a rule is about all uses of its tool."""
+    return rule.about is None
 
 
 def _judge(tool: str, access: Access, policy: Policy) -> list[Finding]:
@@ -75,42 +63,56 @@ def _unless_named(finding: Finding, tool: str, policy: Policy) -> Finding:
     """What was decided about a file, unless only a rule was lacking and the tool has one."""
     if finding.kind is not Kind.ASK or finding.is_firm or finding.is_guarded:
         return finding
-    rule = _naming(policy.allow, tool, allows=True)
-    return Finding(Kind.ALLOW, f"{rule.text} allows it") if rule else finding
+    return _allowed(tool, policy, _is_general) or finding
 
 
 def _judge_address(tool: str, url: str, policy: Policy) -> Finding:
-    def about(rules: tuple[Rule, ...], *, allows: bool = False) -> Rule | None:
-        named = (rule for rule in rules if names_tool(rule, tool, allows=allows))
-        return next((rule for rule in named if matches_address(rule, url)), None)
+    def matches(rule: Rule) -> bool:
+        return matches_address(rule, url)
 
-    if rule := about(policy.deny):
-        return Finding(Kind.DENY, f"{rule.text} denies it", is_firm=True)
-    if rule := about(policy.ask):
-        return Finding(Kind.ASK, f"{rule.text} asks for it", is_firm=True)
+    if found := _forbidden(tool, policy, matches):
+        return found
     host = host_of(url)
     if host is None:
         is_ruled = any(names_tool(rule, tool) for rule in policy.deny)
         return Finding(Kind.ASK, f"the host of {url!r} is unclear", is_firm=is_ruled)
-    if rule := about(policy.allow, allows=True):
-        return Finding(Kind.ALLOW, f"{rule.text} allows it")
+    if found := _allowed(tool, policy, matches):
+        return found
     return Finding(Kind.ASK, f"no rule allows {host}", remember=(f"{tool}(domain:{host})",))
 
 
 def _judge_use(tool: str, what: str | None, policy: Policy) -> Finding:
-    def about(rules: tuple[Rule, ...], *, allows: bool = False) -> Rule | None:
-        named = (rule for rule in rules if names_tool(rule, tool, allows=allows))
-        return next((rule for rule in named if matches_use(rule, what)), None)
+    def matches(rule: Rule) -> bool:
+        return matches_use(rule, what)
 
-    if rule := about(policy.deny):
-        return Finding(Kind.DENY, f"{rule.text} denies it", is_firm=True)
-    if rule := about(policy.ask):
-        return Finding(Kind.ASK, f"{rule.text} asks for it", is_firm=True)
+    if found := _forbidden(tool, policy, matches):
+        return found
     if tool in FREE:
         return ALLOWED
     # In plan mode a server's tool asks each time: what it changes cannot be told.
     may_change = policy.mode is Mode.PLAN and tool.startswith("mcp__")
-    if not may_change and (rule := about(policy.allow, allows=True)):
-        return Finding(Kind.ALLOW, f"{rule.text} allows it")
+    if not may_change and (found := _allowed(tool, policy, matches)):
+        return found
     named = f"{tool}({what})" if what else tool
     return Finding(Kind.ASK, f"no rule allows {named}", remember=() if may_change else (named,))
+
+
+def _forbidden(tool: str, policy: Policy, matches: Matches) -> Finding | None:
+    """What the rules say that deny a use, or ask about it."""
+    if rule := _about(policy.deny, tool, matches):
+        return Finding(Kind.DENY, f"{rule.text} denies it", is_firm=True)
+    if rule := _about(policy.ask, tool, matches):
+        return Finding(Kind.ASK, f"{rule.text} asks for it", is_firm=True)
+    return None
+
+
+def _allowed(tool: str, policy: Policy, matches: Matches) -> Finding | None:
+    rule = _about(policy.allow, tool, matches, allows=True)
+    return Finding(Kind.ALLOW, f"{rule.text} allows it") if rule else None
+
+
+def _about(
+    rules: tuple[Rule, ...], tool: str, matches: Matches, *, allows: bool = False
+) -> Rule | None:
+    named = (rule for rule in rules if names_tool(rule, tool, allows=allows))
+    return next((rule for rule in named if matches(rule)), None)

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
-Fields = dict[str, Any]
+from turnlog.format.fields import Fields
+
 PIECE = 40
 """Characters that one event brings."""
 

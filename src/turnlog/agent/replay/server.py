@@ -1,11 +1,9 @@
 """Serves a recorded session as a Messages API on this machine, to test agents without a model."""
 
 import json
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
-from typing import Any
+from threading import Lock
 
 from turnlog.agent.replay.events import encode_event, stream_events
 from turnlog.agent.replay.tracks import (
@@ -18,9 +16,8 @@ from turnlog.agent.replay.tracks import (
     tracks_of,
 )
 from turnlog.conversation.session import Session
-from turnlog.format.fields import is_object
+from turnlog.format.fields import Fields, is_object
 
-Fields = dict[str, Any]
 HOST = "127.0.0.1"
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 LARGEST = 1 << 28
@@ -158,16 +155,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Keep quiet."""
-
-
-@contextmanager
-def serving(session: Session, tell: Tell, strict: bool = False) -> Generator[ReplayServer]:
-    """The API, running as long as it is looked at."""
-    with ReplayServer(session, tell, strict=strict) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from msgspec import Struct
 
@@ -18,9 +17,8 @@ from turnlog.conversation.context import messages_of
 from turnlog.conversation.messages import Message, join_messages
 from turnlog.conversation.nodes import AssistantNode
 from turnlog.conversation.session import Session
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.fields import Fields, is_array, is_object
 
-Fields = dict[str, Any]
 MAIN = "main"
 REMINDER = "<system-reminder>"
 OVER = "Nothing more is recorded of this conversation."

@@ -14,10 +14,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.permissions import Kind, Verdict
+from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.saving import change_settings, with_name
-from turnlog.agent.servers.config import ServerConfig, read_own_servers, read_servers
+from turnlog.agent.servers.config import ServerConfig, Servers, read_own_servers, read_servers
 from turnlog.agent.settings import LOCAL, Content, Settings, Source
-from turnlog.agent.turn.asking import Ask, Question
 from turnlog.store.paths import Store
 
 ENABLED, DISABLED = "enabledMcpjsonServers", "disabledMcpjsonServers"
@@ -52,6 +52,12 @@ def find_servers(
         waiting,
         [*local.problems, *project.problems, *everywhere.problems],
     )
+
+
+def with_given(found: Approved, given: Servers) -> Approved:
+    """The same with the servers of the command line, which count first and need no approval."""
+    waiting = {name: each for name, each in found.waiting.items() if name not in given.configs}
+    return Approved(found.configs | given.configs, waiting, [*found.problems, *given.problems])
 
 
 async def ask_for(found: Approved, settings: Settings, approve: Ask | None) -> Approved:
@@ -103,7 +109,7 @@ def _approves(said: Content, name: str) -> bool:
 
 def _counts(source: Source, store: Store) -> bool:
     """Whether a settings file may approve: it is the system's, or of the user alone."""
-    if source.is_managed or source.path == store.settings:
+    if source.is_managed or source.is_given or source.path == store.settings:
         return True
     return source.path.name == LOCAL.name and not _is_tracked(source.path)
 

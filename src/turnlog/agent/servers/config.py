@@ -6,16 +6,20 @@ projects, or for one.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from turnlog.errors import UsageError
 from turnlog.format.fields import is_array, is_object
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+
+TYPES = ("stdio", "http", "streamable-http", "sse")
 
 
 class ServerConfig(Struct, frozen=True):
@@ -48,6 +52,34 @@ def read_servers(path: Path, environment: Mapping[str, str]) -> Servers:
     if not is_object(listed) or not is_object(listed.get("mcpServers")):
         return Servers({}, [f"{path} names no servers: it has no mcpServers"])
     return _servers(listed, environment)
+
+
+def given_servers(texts: Sequence[str], root: Path, environment: Mapping[str, str]) -> Servers:
+    """The servers of the command line, each text of which is a file or JSON itself."""
+    found = Servers({}, [])
+    for text in texts:
+        listed = _given(text, root)
+        if not is_object(listed) or not is_object(listed.get("mcpServers")):
+            raise UsageError(f"--mcp-config {text} names no servers: it has no mcpServers")
+        servers = _servers(listed, environment)
+        found.configs.update(servers.configs)
+        found.problems.extend(servers.problems)
+    return found
+
+
+def _given(text: str, root: Path) -> Any:
+    try:
+        is_json = text.lstrip().startswith("{")
+        return json.loads(text if is_json else (root / Path(text).expanduser()).read_bytes())
+    except OSError as error:
+        raise UsageError(f"--mcp-config {text}: {error.strerror}", "a file, or JSON") from error
+    except ValueError as error:
+        raise UsageError(f"--mcp-config {text} is not JSON: {error}", "a file, or JSON") from error
+
+
+def listed_servers(named: Mapping[str, Any], environment: Mapping[str, str]) -> Servers:
+    """The servers of a list in another file."""
+    return _servers({"mcpServers": dict(named)}, environment)
 
 
 def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> tuple[Servers, ...]:
@@ -83,8 +115,8 @@ def _servers(listed: dict[str, Any], environment: Mapping[str, str]) -> Servers:
 def _config(fields: Any, environment: Mapping[str, str]) -> ServerConfig:
     config = msgspec.convert(expand(fields, environment), ServerConfig)
     wanted = config.type or ("stdio" if config.command else "http")
-    if wanted not in ("stdio", "http", "streamable-http"):
-        raise msgspec.ValidationError(f"type {wanted} is not supported: stdio or http")
+    if wanted not in TYPES:
+        raise msgspec.ValidationError(f"type {wanted} is not supported: {', '.join(TYPES)}")
     if not (config.command if wanted == "stdio" else config.url):
         missing = "command" if wanted == "stdio" else "url"
         raise msgspec.ValidationError(f"it has no {missing}")

@@ -18,8 +18,9 @@ import turnlog
 from turnlog.agent.access import Access, Uses
 from turnlog.agent.servers.config import ServerConfig
 from turnlog.agent.servers.results import outcome_of
-from turnlog.agent.tool import Fields, Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import Fields
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 """How long a server has to start and to tell its tools."""
+LONGEST_SILENCE = 86_400.0
+"""Seconds that a server over SSE may say nothing."""
 PAGES = 100
 EMPTY: Fields = {"type": "object", "properties": {}}
 LONGEST_NAME = 128
@@ -40,6 +43,8 @@ class Connections:
     tools: list[Tool] = field(default_factory=list[Tool])
     problems: list[str] = field(default_factory=list[str])
     """What kept servers from starting: a line for each."""
+    failed: set[str] = field(default_factory=set[str])
+    """The servers that did not start."""
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -68,10 +73,14 @@ class Connections:
                     self.tools += await ready
             except TimeoutError:
                 task.cancel()
-                self.problems.append(f"MCP server {name} was not ready within {seconds:g} s")
+                self._fail(name, f"was not ready within {seconds:g} s")
             except Exception as error:  # whatever a server does, the others go on
                 why = _last_line(complaints) or str(error) or type(error).__name__
-                self.problems.append(f"MCP server {name} did not start: {why}")
+                self._fail(name, f"did not start: {why}")
+
+    def _fail(self, name: str, why: str) -> None:
+        self.failed.add(name)
+        self.problems.append(f"MCP server {name} {why}")
 
 
 @dataclass
@@ -101,6 +110,7 @@ async def _serve(server: _Server, ready: asyncio.Future[list[Tool]], stop: async
 async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
     from httpx2 import AsyncClient, Timeout
     from mcp import Client, StdioServerParameters, stdio_client
+    from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
     from mcp.types import Implementation
 
@@ -113,6 +123,8 @@ async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
             cwd=server.root,
         )
         transport = stdio_client(parameters, server.complaints)
+    elif config.type == "sse":
+        transport = sse_client(config.url or "", config.headers, SECONDS, LONGEST_SILENCE)
     else:
         timeout = Timeout(SECONDS, read=None)
         http = await stack.enter_async_context(AsyncClient(headers=config.headers, timeout=timeout))
@@ -140,7 +152,7 @@ def _tool(server: str, client: "Client", tool: "ServerTool") -> Tool:
             result = await client.call_tool(tool.name, given)
         except MCPError as error:
             raise ToolError(f"MCP server {server}: {error}") from error
-        return outcome_of(result, workspace.folder)
+        return await asyncio.to_thread(outcome_of, result, workspace.folder)
 
     return Tool(
         tool_name(server, tool.name),

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnlog.agent.files.media import IMAGE_LIMIT, KINDS, image_block
-from turnlog.agent.shell.output import fit_blocks
-from turnlog.agent.tool import Fields, Outcome
+from turnlog.agent.files.images import block_of
+from turnlog.agent.session.kept import fit_blocks
+from turnlog.agent.tool import Outcome
+from turnlog.format.fields import Fields
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock, EmbeddedResource
@@ -31,7 +32,7 @@ def _block(part: "ContentBlock") -> Fields:
         case TextContent():
             return _text(part.text)
         case ImageContent():
-            return _image(part.data, part.mime_type)
+            return block_of(part.data, "[image: cannot be shown]")
         case AudioContent():
             return _text(f"[audio, {part.mime_type}: cannot be shown]")
         case EmbeddedResource():
@@ -46,13 +47,7 @@ def _resource(part: "EmbeddedResource") -> Fields:
     held = part.resource
     if isinstance(held, TextResourceContents):
         return _text(f"[resource {held.uri}]\n{held.text}")
-    return _image(held.blob, held.mime_type or "", f"[resource {held.uri}, {held.mime_type}]")
-
-
-def _image(data: str, kind: str, instead: str = "[image: cannot be shown]") -> Fields:
-    """An image as a block, where the API takes it."""
-    shown = kind in KINDS.values() and len(data) <= IMAGE_LIMIT
-    return image_block(data, kind) if shown else _text(instead)
+    return block_of(held.blob, f"[resource {held.uri}, {held.mime_type}]")
 
 
 def _text(text: str) -> Fields:

@@ -9,14 +9,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.tool import Fields, Outcome
+from turnlog.agent.tool import Outcome
+from turnlog.conversation.nodes import SYNTHETIC
+from turnlog.conversation.prompts import INTERRUPTION
+from turnlog.format.fields import Fields
 
 VERSION = "2.1.325"
 """The client whose format is written here; readers, turnlog too, tell by it what to expect of a
 file. All clients from 1.0.60 on resume files that name it (observed)."""
-SYNTHETIC = "<synthetic>"
-INTERRUPTED = "[Request interrupted by user]"
-INTERRUPTED_CALL = "[Request interrupted by user for tool use]"
+STOPPED = f"{INTERRUPTION}]"
+STOPPED_AT_CALL = f"{INTERRUPTION} for tool use]"
 REJECTED_TEXT = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was "
     "a file edit, the new_string was NOT written to the file). STOP what you are doing and wait "
@@ -71,12 +73,22 @@ def prompt(content: str | list[Fields], prompt_id: str, mode: str, source: str) 
     }
 
 
-def task(prompt: str | list[Fields], prompt_id: str) -> Fields:
-    """What a sub-agent is asked to do."""
+def notice(text: str, prompt_id: str, mode: str) -> Fields:
+    """What the model is told of something in the background, as 2.1.325 writes it."""
+    return prompt(text, prompt_id, mode, "system") | {
+        "origin": {"kind": "task-notification", "producer": "session-task"},
+        "turnOrigin": "task_notification",
+        "queueSkipAttachments": True,
+    }
+
+
+def plain(content: str | list[Fields], prompt_id: str) -> Fields:
+    """A user line of which nothing says where it comes from: what a sub-agent is asked to do, what
+    the user ran in a shell."""
     return {
         "promptId": prompt_id,
         "type": "user",
-        "message": {"role": "user", "content": prompt},
+        "message": {"role": "user", "content": content},
     }
 
 
@@ -224,9 +236,10 @@ def title(text: str, leaf: str) -> Fields:
 
 
 def last_prompt(text: str, leaf: str, session_id: str) -> Fields:
-    """Where the conversation goes on."""
+    """Where the conversation goes on, and what was asked last, if that is known."""
     shown = text if len(text) <= 200 else text[:200] + "…"
-    return {"type": "last-prompt", "lastPrompt": shown, "leafUuid": leaf, "sessionId": session_id}
+    asked = {"lastPrompt": shown} if shown else {}
+    return {"type": "last-prompt", **asked, "leafUuid": leaf, "sessionId": session_id}
 
 
 def queue(operation: str, content: str | None, session_id: str, time: str) -> Fields:

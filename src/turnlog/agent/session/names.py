@@ -1,7 +1,8 @@
-"""Names for sessions and sub-agents, and the branch that a folder is on."""
+"""Names for sessions, sub-agents and outputs, and the branch that a folder is on."""
 
 import random
 import secrets
+import string
 from pathlib import Path
 
 from turnlog.agent.repository import repository_of
@@ -22,6 +23,7 @@ SURNAMES = (
     "lamarr liskov lovelace mcclintock meitner mendel noether pascal perlman ramanujan ritchie "
     "shannon sutherland thompson torvalds turing wilkes wing wirth yonath"
 ).split()
+LETTERS = string.ascii_lowercase + string.digits
 
 
 def new_slug() -> str:
@@ -32,6 +34,11 @@ def new_slug() -> str:
 def new_agent_id() -> str:
     """An id for a sub-agent, as clients since 2.1.101 make them."""
     return "a" + secrets.token_hex(8)
+
+
+def new_output_name() -> str:
+    """A name for a kept output or a command in the background, as the client makes them."""
+    return "b" + "".join(secrets.choice(LETTERS) for _ in range(8))
 
 
 def branch_of(folder: Path) -> str:

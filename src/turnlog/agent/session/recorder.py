@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from turnlog.agent.session import lines
 from turnlog.agent.session.lines import Facts
-from turnlog.agent.tool import Fields, Outcome
+from turnlog.agent.tool import Outcome
 from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingEnd
 from turnlog.edit.plan import encoded
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.blocks import THINKING
+from turnlog.format.fields import Fields, is_array, is_object
 from turnlog.format.jsonl import append_lines
-from turnlog.format.timestamps import stamp_of
+from turnlog.format.timestamps import TICK, stamp_of
 
-TICK = timedelta(milliseconds=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -38,6 +38,9 @@ class Recorder:
         self.missing: MissingEnd | None = None
         """What a session lacks that is gone on with; it is written with the next prompt."""
         self.prompt_id: str | None = None
+        self.next_prompt_id: str | None = None
+        """What the next prompt is known by, where hooks have been told it."""
+        self._asked = ""
         self._callers: dict[str, str] = {}
         self._before_message: tuple[int, str | None] | None = None
         self._message_id: str | None = None
@@ -61,21 +64,24 @@ class Recorder:
     def prompt(self, content: str | list[Fields], mode: str, source: str, uuid: str = "") -> Fields:
         """What the user asks."""
         self._complete()
-        self.prompt_id = str(uuid4())
-        return self._add(lines.prompt(content, self.prompt_id, mode, source), uuid)
+        return self._add(lines.prompt(content, self._begin(), mode, source), uuid)
 
-    def shell(self, command: str, printed: str) -> None:
-        """A command that the user ran, and what it printed."""
+    def shell(self, texts: list[str], uuid: str = "") -> list[Fields]:
+        """A command that the user ran, and what it printed: a line each."""
         self._complete()
         self.prompt_id = str(uuid4())
-        self._add(lines.task(f"<bash-input>{command}</bash-input>", self.prompt_id))
-        told = f"<bash-stdout>{printed}</bash-stdout><bash-stderr></bash-stderr>"
-        self._add(lines.task(told, self.prompt_id))
+        own = [lines.plain(text, self.prompt_id) for text in texts]
+        return [self._add(each, "" if place else uuid) for place, each in enumerate(own)]
+
+    def notice(self, text: str, mode: str) -> Fields:
+        """Something in the background has ended."""
+        self._complete()
+        return self._add(lines.notice(text, self._begin(), mode))
 
     def task(self, content: str | list[Fields]) -> Fields:
         """What a sub-agent is asked to do."""
         self.prompt_id = str(uuid4())
-        return self._add(lines.task(content, self.prompt_id))
+        return self._add(lines.plain(content, self.prompt_id))
 
     def meta(self, content: str | list[Fields]) -> Fields:
         """What the model is told and the user did not say."""
@@ -169,9 +175,10 @@ class Recorder:
         return self.aside(lines.queue(operation, content, self.facts.session_id, time))
 
     def tip(self, prompt: str) -> None:
-        """Note where the conversation goes on."""
+        """Note where the conversation goes on; nothing is given if nobody asked for the turn."""
+        self._asked = prompt or self._asked
         if self.leaf:
-            self.aside(lines.last_prompt(prompt, self.leaf, self.facts.session_id))
+            self.aside(lines.last_prompt(self._asked, self.leaf, self.facts.session_id))
 
     def aside(self, entry: Fields) -> Fields:
         """A line that is no part of the conversation, as it is."""
@@ -187,6 +194,12 @@ class Recorder:
         self.chain.append(entry)
         self.leaf = entry["uuid"]
         return entry
+
+    def _begin(self) -> str:
+        """A prompt begins; gives its id."""
+        self.prompt_id = self.next_prompt_id or str(uuid4())
+        self.next_prompt_id = None
+        return self.prompt_id
 
     def _complete(self) -> None:
         """Give a session that broke off the end that clients give it when they resume it."""
@@ -218,5 +231,4 @@ class Recorder:
 
 
 def _is_thinking(entry: Fields) -> bool:
-    kinds = [block.get("type") for block in entry["message"]["content"]]
-    return all(kind in ("thinking", "redacted_thinking") for kind in kinds)
+    return all(block.get("type") in THINKING for block in entry["message"]["content"])

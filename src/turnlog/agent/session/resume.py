@@ -10,19 +10,17 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.agent.permissions import Mode
-from turnlog.agent.session.lines import SYNTHETIC
 from turnlog.agent.session.recorder import Recorder
-from turnlog.agent.tool import Fields
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.context import MissingEnd, missing_end
 from turnlog.conversation.log import Extent, Log
-from turnlog.conversation.nodes import BoundaryNode, ChainNode
+from turnlog.conversation.nodes import SYNTHETIC, BoundaryNode, ChainNode
 from turnlog.conversation.session import open_session
 from turnlog.conversation.tree import Tree, is_compaction
 from turnlog.edit.plan import encoded
 from turnlog.errors import NotFound
 from turnlog.format.decode import values_of
-from turnlog.format.fields import is_object
+from turnlog.format.fields import Fields, is_object
 from turnlog.format.jsonl import append_lines, read_lines_backwards
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.catalog import list_sessions
@@ -91,11 +89,10 @@ def fork(path: Path, copy: Path) -> None:
 
 def latest_in(store: Store, cwd: Path) -> Path:
     """The session of a directory that was active last."""
-    folder = store.project_of(str(cwd))
-    for session in list_sessions(store):
-        if session.path.parent == folder:
-            return session.path
-    raise NotFound(f"no session was started in {cwd}", "turnlog ls")
+    found = list_sessions(store, str(cwd))
+    if not found:
+        raise NotFound(f"no session was started in {cwd}", "turnlog ls")
+    return found[0].path
 
 
 def _log_of(path: Path) -> Log:

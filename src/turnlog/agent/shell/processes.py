@@ -93,6 +93,11 @@ async def launch(wanted: Launch, sandbox: Sandbox) -> Running:
     return Running(process, wanted.printed, left_in)
 
 
+def told_code(code: int | None) -> int:
+    """An exit code as a shell tells it: of a signal, 128 and its number."""
+    return 128 - code if code is not None and code < 0 else code or 0
+
+
 async def end(running: Running) -> None:
     """Stop a command and its children: asked first, then made to."""
     await end_process(running.process)

@@ -1,6 +1,7 @@
 """Commands in the background: started by one call, looked at and stopped by others."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -15,7 +16,11 @@ class Job:
     command: str
     running: Running
     tail: Tail
-    watch: asyncio.Task[None]
+    title: str
+    """What it does, in a few words."""
+    call_id: str
+    """The call that started it."""
+    watch: asyncio.Task[None] = field(init=False)
     is_killed: bool = False
 
     @property
@@ -33,13 +38,28 @@ class Shells:
     """The commands in the background, by name."""
 
     jobs: dict[str, Job] = field(default_factory=dict[str, Job])
+    ended: list[Job] = field(default_factory=list[Job])
+    """Those that ended by themselves, and of which the model was not told yet."""
+    on_end: Callable[[Job], None] = lambda job: None
+    """Is told of each that ends by itself."""
 
-    def add(self, name: str, command: str, running: Running) -> Job:
+    @property
+    def running(self) -> list[Job]:
+        """Those that have not ended."""
+        return [job for job in self.jobs.values() if not job.watch.done()]
+
+    def add(self, name: str, command: str, running: Running, title: str, call_id: str) -> Job:
         """Let a command that was started go on by itself."""
-        watch = asyncio.create_task(_guard(running))
-        job = Job(name, command, running, Tail(running.printed), watch)
+        job = Job(name, command, running, Tail(running.printed), title, call_id)
+        job.watch = asyncio.create_task(self._watch(job))
         self.jobs[name] = job
         return job
+
+    async def _watch(self, job: Job) -> None:
+        await _guard(job.running)
+        if not job.is_killed:
+            self.ended.append(job)
+            self.on_end(job)
 
     async def kill(self, job: Job) -> None:
         """Stop a command, unless it has ended."""

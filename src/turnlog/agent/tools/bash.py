@@ -8,10 +8,20 @@ from msgspec import Meta
 
 from turnlog.agent.access import Runs
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.shell.output import EXTRACT, extract, new_name, results_folder
-from turnlog.agent.shell.processes import Flood, Launch, Running, end, follow, launch
-from turnlog.agent.tool import Fields, Outcome, Output, Tool, ToolError
+from turnlog.agent.session.kept import EXTRACT, extract, results_folder
+from turnlog.agent.session.names import new_output_name
+from turnlog.agent.shell.processes import (
+    Flood,
+    Launch,
+    Running,
+    end,
+    follow,
+    launch,
+    told_code,
+)
+from turnlog.agent.tool import CALL_ID, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import Fields
 
 TIMEOUT = 120_000
 LONGEST = 600_000
@@ -23,9 +33,9 @@ Run a command in bash. The directory is kept from one call to the next, variable
 the command prints comes back, both streams together; more than {LIMIT:,} characters are kept in a \
 file of which you get the start and the end. The command has no input, so it must not ask for any. \
 It is stopped after timeout milliseconds ({TIMEOUT:,} unless given, at most {LONGEST:,}). With \
-run_in_background it goes on by itself: see what it printed with BashOutput, stop it with \
-KillShell. Quote paths with spaces. To read, change or find files use Read, Edit, Glob and Grep \
-instead."""
+run_in_background it goes on by itself, and you are told when it ends: see what it printed with \
+BashOutput, stop it with KillShell. Quote paths with spaces. To read, change or find files use \
+Read, Edit, Glob and Grep instead."""
 
 
 class BashInput(Input, frozen=True):
@@ -44,13 +54,14 @@ def touches(given: BashInput, workspace: Workspace) -> list[Runs]:
 
 
 async def run(given: BashInput, workspace: Workspace, output: Output) -> Outcome:
-    name = new_name()
+    name = new_output_name()
     running = await _start(given.command, name, workspace)
     if given.run_in_background:
-        workspace.shells.add(name, given.command, running)
+        title = given.description or given.command
+        workspace.shells.add(name, given.command, running, title, CALL_ID.get())
         text = (
             f"Command running in background with ID: {name}. Output is being written to: "
-            f"{running.printed}. See what is new with BashOutput."
+            f"{running.printed}. You are told when it ends; see what is new with BashOutput."
         )
         return Outcome(text, _described("") | {"backgroundTaskId": name})
     limit = min(given.timeout or TIMEOUT, LONGEST) / 1000
@@ -129,18 +140,13 @@ def _described(stdout: str) -> Fields:
 def _outcome(running: Running, text: str, data: Fields, notes: list[str]) -> Outcome:
     failed = running.code != 0
     if failed:
-        notes.insert(0, f"Exit code {_told(running.code)}")
+        notes.insert(0, f"Exit code {told_code(running.code)}")
     if text.startswith("<persisted-output>"):  # must stay at the start, where readers look for it
         parts = [text, *notes]
     else:
         parts = [*notes, text] if failed else [text, *notes]
     whole = "\n".join(part for part in parts if part)
     return Outcome(whole, f"Error: {whole}" if failed else data, is_error=failed)
-
-
-def _told(code: int | None) -> int:
-    """An exit code as a shell tells it: of a signal, 128 and its number."""
-    return 128 - code if code is not None and code < 0 else code or 0
 
 
 BASH = Tool("Bash", DESCRIPTION, schema_of(BashInput), reader_of(BashInput), touches, run)

@@ -9,8 +9,9 @@ from turnlog.agent.access import Writes
 from turnlog.agent.files.changes import change_text, load_text
 from turnlog.agent.files.named import require_file
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Fields, Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import Fields
 
 DESCRIPTION = """\
 Replace a piece of a file. old_string must be exactly as in the file, with its indentation, but \

@@ -12,7 +12,7 @@ from msgspec import Meta, field
 from turnlog.agent.access import Reads
 from turnlog.agent.files.ripgrep import pieces
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.shell.output import fit_text
+from turnlog.agent.session.kept import fit_text
 from turnlog.agent.tool import Outcome, Output, Tool, ToolError
 from turnlog.agent.tools.glob import newest
 from turnlog.agent.workspace import Workspace

@@ -12,8 +12,9 @@ from turnlog.agent.files.named import require_file
 from turnlog.agent.files.notebooks import cells_of, indent_of, name_of, parse
 from turnlog.agent.files.textfile import TextFile
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Fields, Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import Fields
 
 DESCRIPTION = """\
 Change a cell of a Jupyter notebook (.ipynb): replace its source, insert a new cell behind it (at \

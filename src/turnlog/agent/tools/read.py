@@ -10,9 +10,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from turnlog.agent.access import Reads
-from turnlog.agent.files.media import read_image, read_pdf
+from turnlog.agent.files.images import read_image
 from turnlog.agent.files.named import refusals, remember, require_file
 from turnlog.agent.files.notebooks import read_notebook
+from turnlog.agent.files.pdf import read_pdf
 from turnlog.agent.files.textfile import SAMPLE, coding_of, is_binary
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.tool import Outcome, Output, Tool, ToolError
@@ -27,9 +28,9 @@ MOST = 100_000
 DESCRIPTION = f"""\
 Read a file of this machine. Text comes with line numbers, in the form of `cat -n`; up to \
 {LINES:,} lines from the start unless offset and limit say otherwise, and lines are cut after \
-{WIDEST:,} characters. Images (PNG, JPEG, GIF, WebP) and PDF files are shown to you as they are, \
-notebooks (.ipynb) as cells with their outputs. For a directory use Glob or `ls`. A file has to be \
-read before it can be changed with Edit or Write."""
+{WIDEST:,} characters. Images (PNG, JPEG, GIF, WebP), large ones in a smaller size, and PDF files \
+are shown to you, notebooks (.ipynb) as cells with their outputs. For a directory use Glob or \
+`ls`. A file has to be read before it can be changed with Edit or Write."""
 
 
 class ReadInput(Input, frozen=True):
@@ -41,7 +42,8 @@ class ReadInput(Input, frozen=True):
     ] = None
     limit: Annotated[int | None, Meta(description="How many lines to read; for long files")] = None
     pages: Annotated[
-        str | None, Meta(description='Pages of a PDF, such as "3" or "1-5"; all without it')
+        str | None,
+        Meta(description='Pages of a PDF, such as "3" or "1-5", at most 20; all without it'),
     ] = None
 
 
@@ -65,12 +67,12 @@ async def run(given: ReadInput, workspace: Workspace, output: Output) -> Outcome
     with refusals("read", path):
         state = FileState.of(path)
         read = READERS.get(path.suffix.lower(), _read_text)
-        outcome = await asyncio.to_thread(read, path, given)
+        outcome = await asyncio.to_thread(read, path, given, workspace.folder)
         remember(path, workspace, state)
     return outcome
 
 
-def _read_text(path: Path, given: ReadInput) -> Outcome:
+def _read_text(path: Path, given: ReadInput, folder: Path) -> Outcome:
     with path.open("rb") as file:
         head = file.read(SAMPLE)
     if is_binary(head):
@@ -135,16 +137,16 @@ def _described(path: Path, part: Part, start: int) -> dict[str, object]:
     return {"type": "text", "file": file}
 
 
-READERS: dict[str, Callable[[Path, ReadInput], Outcome]] = {
-    ".ipynb": lambda path, given: read_notebook(path),
-    ".pdf": lambda path, given: read_pdf(path, given.pages),
-    ".png": lambda path, given: read_image(path),
-    ".jpg": lambda path, given: read_image(path),
-    ".jpeg": lambda path, given: read_image(path),
-    ".gif": lambda path, given: read_image(path),
-    ".webp": lambda path, given: read_image(path),
+READERS: dict[str, Callable[[Path, ReadInput, Path], Outcome]] = {
+    ".ipynb": lambda path, given, folder: read_notebook(path),
+    ".pdf": lambda path, given, folder: read_pdf(path, given.pages, folder),
+    ".png": lambda path, given, folder: read_image(path),
+    ".jpg": lambda path, given, folder: read_image(path),
+    ".jpeg": lambda path, given, folder: read_image(path),
+    ".gif": lambda path, given, folder: read_image(path),
+    ".webp": lambda path, given, folder: read_image(path),
 }
-"""By how a file's name ends; all others are text."""
+"""By how a file's name ends; all others are text. The folder is the session's."""
 
 READ = Tool(
     "Read",

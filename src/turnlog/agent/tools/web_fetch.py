@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from turnlog.agent.access import Fetches
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.shell.output import fit_text
+from turnlog.agent.session.kept import fit_text
 from turnlog.agent.tool import Outcome, Output, Tool, ToolError
 from turnlog.agent.web.pages import Page, Unfetched
 from turnlog.agent.workspace import Workspace

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from turnlog.agent.events import Recorded, Retrying, Streamed
 from turnlog.agent.model.answer import Answer
 from turnlog.agent.model.streaming import Faltered
-from turnlog.agent.tool import Fields
 from turnlog.agent.turn.parts import Emit, Parts
 from turnlog.errors import ModelError
+from turnlog.format.fields import Fields
 
 SHORTEST_WAIT = 0.5
 LONGEST_WAIT = 32.0
@@ -54,7 +54,7 @@ async def _ask_until_answered(
             wait = backoff(attempt) if error.wait is None else error.wait
             attempts = parts.limits.retries
             emit(Recorded(parts.recorder.api_error(_told(error), wait, attempt, attempts)))
-            emit(Retrying(attempt, wait, error.message))
+            emit(Retrying(attempt, attempts, wait, error.message, error.status))
             await asyncio.sleep(wait)
 
 

@@ -7,24 +7,28 @@ order of the calls, each as soon as those before it are; a call that was not run
 import asyncio
 from collections.abc import Iterator
 from time import monotonic
+from typing import Literal
 
 from msgspec import UNSET, Struct
 
 from turnlog.agent.access import Reads, Writes
-from turnlog.agent.events import Answered, Called, Noted, Printed, Recorded
+from turnlog.agent.events import Called, Printed, Recorded
 from turnlog.agent.hooks.answers import HookOutcome
-from turnlog.agent.hooks.lines import progress_line, reminder
+from turnlog.agent.hooks.lines import reminder
 from turnlog.agent.session.lines import (
-    INTERRUPTED,
-    INTERRUPTED_CALL,
     REJECTED_DATA,
     REJECTED_TEXT,
+    STOPPED,
+    STOPPED_AT_CALL,
     text_of,
 )
-from turnlog.agent.tool import Fields, Outcome, ToolError
-from turnlog.agent.turn.gate import REJECTED, Admitted, Invalid, Refused, admit
+from turnlog.agent.tool import CALL_ID, Outcome, ToolError
+from turnlog.agent.turn.after_calls import BATCH, after_batch, after_call, after_move
+from turnlog.agent.turn.gate import REJECTED, Admitted, Invalid, Refused, admit, plain_input
+from turnlog.agent.turn.noting import note_hooks, note_stop
 from turnlog.agent.turn.parts import RUNNING, Emit, Parts, Running
 from turnlog.agent.turn.spending import Spending
+from turnlog.format.fields import Fields
 
 FEEDBACK = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was "
@@ -46,10 +50,15 @@ class Done(Struct):
     kind: str | None = None
     """How it was refused."""
     ends_turn: bool = False
+    """Whether the user wants the turn to end."""
+    stop: tuple[str, HookOutcome] | None = None
+    """The hooks that want the turn to end, by their name, with what they say."""
 
 
-async def run_calls(parts: Parts, calls: list[Fields], emit: Emit, spent: Spending) -> bool:
-    """Carry out calls; tell whether the user, or a hook, wants the turn to end with them."""
+async def run_calls(
+    parts: Parts, calls: list[Fields], emit: Emit, spent: Spending
+) -> Literal["interrupted", "done"] | None:
+    """Carry out calls; gives how the turn ends with them if the user, or a hook, wants it to."""
     batch = _Batch(parts, calls, emit, spent)
     try:
         await batch.run()
@@ -57,7 +66,14 @@ async def run_calls(parts: Parts, calls: list[Fields], emit: Emit, spent: Spendi
         batch.record_rest()
     for text in batch.context:
         emit(Recorded(parts.recorder.meta(text)))
-    return batch.ends_turn
+    if batch.ends_turn:
+        stop_here(parts, emit, was_call=True)
+        return "interrupted"
+    said = None if batch.stop else await after_batch(parts, batch.outcomes, emit)
+    stop = batch.stop or (said and (BATCH, said))
+    if stop:
+        note_stop(parts, stop[1], stop[0], emit)
+    return "done" if stop else None
 
 
 def stop_here(parts: Parts, emit: Emit, was_call: bool = False) -> None:
@@ -72,7 +88,7 @@ def stop_here(parts: Parts, emit: Emit, was_call: bool = False) -> None:
     for call in waiting:
         emit(Recorded(recorder.result(call, NOT_RUN, toolDenialKind=REJECTED)))
     is_call = was_call or waiting or recorder.ends_in_result
-    emit(Recorded(recorder.interruption(INTERRUPTED_CALL if is_call else INTERRUPTED)))
+    emit(Recorded(recorder.interruption(STOPPED_AT_CALL if is_call else STOPPED)))
 
 
 class _Batch:
@@ -91,8 +107,16 @@ class _Batch:
         return any(done.ends_turn for done in self._done.values())
 
     @property
+    def stop(self) -> tuple[str, HookOutcome] | None:
+        return next((done.stop for done in self._done.values() if done.stop), None)
+
+    @property
     def context(self) -> list[str]:
         return [text for done in self._done.values() for text in done.context]
+
+    @property
+    def outcomes(self) -> list[tuple[Fields, Outcome]]:
+        return [(call, self._done[call["id"]].outcome) for call in self._calls]
 
     async def run(self) -> None:
         for group in self._groups():
@@ -102,7 +126,7 @@ class _Batch:
                         tasks.create_task(self._carry_out(call))
             except BaseExceptionGroup as several:
                 raise several.exceptions[0] from None
-            if self.ends_turn:
+            if self.ends_turn or self.stop:
                 break
 
     def record_rest(self) -> None:
@@ -123,15 +147,14 @@ class _Batch:
             yield group
 
     async def _carry_out(self, call: Fields) -> None:
-        started = monotonic()
-        RUNNING.set(Running(call["id"], self._emit, self._spent))
+        CALL_ID.set(call["id"])
+        RUNNING.set(Running(self._emit, self._spent))
         done = await _run(self._parts, call, self._emit)
         self._done[call["id"]] = done
         for ready in self._calls[self._recorded :]:
             if ready["id"] not in self._done:
                 break
             self._record(ready, self._done[ready["id"]])
-        self._emit(Answered(call["id"], done.outcome, monotonic() - started))
 
     def _record(self, call: Fields, done: Done) -> None:
         recorder = self._parts.recorder
@@ -149,7 +172,9 @@ async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
     try:
         admitted = await admit(parts, call)
     except Refused as refused:
-        return _refusal(refused)
+        if refused.said:
+            note_hooks(parts, refused.said, call["id"], emit)
+        return _refusal(refused, f"PreToolUse:{call['name']}")
     except Invalid as error:
         text = f"<tool_use_error>{error}</tool_use_error>"
         return Done(Outcome(text, str(error), is_error=True))
@@ -162,12 +187,16 @@ async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
         outcome = _failed(str(error))
     except Exception as error:  # whatever a tool does, the model is told and the loop goes on
         outcome = _failed(f"{type(error).__name__}: {error}")
+    await after_move(parts, call["id"], emit)
     return await _after(parts, call, admitted, outcome, monotonic() - started, emit)
 
 
-def _refusal(refused: Refused) -> Done:
+def _refusal(refused: Refused, name: str) -> Done:
     if refused.kind != REJECTED:
-        return Done(_failed(refused.text), kind=refused.kind, ends_turn=refused.ends_turn)
+        stop = (name, refused.said) if refused.said and refused.said.stop else None
+        return Done(
+            _failed(refused.text), kind=refused.kind, ends_turn=refused.ends_turn, stop=stop
+        )
     told = FEEDBACK.format(text=refused.text) if refused.text else REJECTED_TEXT
     outcome = Outcome(told, REJECTED_DATA, is_error=True)
     return Done(outcome, kind=REJECTED, ends_turn=refused.ends_turn)
@@ -177,22 +206,17 @@ async def _after(
     parts: Parts, call: Fields, admitted: Admitted, outcome: Outcome, seconds: float, emit: Emit
 ) -> Done:
     """Let hooks have their say about what came of a call."""
-    event = "PostToolUseFailure" if outcome.is_error else "PostToolUse"
-    about: Fields = {"tool_name": call["name"], "tool_input": admitted.input}
-    about |= {"tool_use_id": call["id"], "duration_ms": round(seconds * 1000)}
-    about |= parts.about_agent
-    if outcome.is_error:
-        about |= {"error": text_of(outcome.content), "is_interrupt": False}
-    else:
-        about |= {"tool_response": outcome.data}
-    said = await parts.hooks.fire(event, call["name"], about)
+    given = plain_input(admitted.input, parts)
+    event, said = await after_call(parts, call, given, outcome, seconds)
+    name = f"{event}:{call['name']}"
     for each in (admitted.said, said):
         note_hooks(parts, each, call["id"], emit)
     if said.updated_output is not UNSET:
         outcome = Outcome(text_of(said.updated_output), said.updated_output)
     told = [*admitted.said.context, *said.context, *([said.reason] if said.block else [])]
-    context = [reminder([text], f"{event}:{call['name']}") for text in told]
-    return Done(outcome, context + _recalled(parts, admitted), ends_turn=said.stop)
+    context = [reminder([text], name) for text in told]
+    stop = (name, said) if said.stop else None
+    return Done(outcome, context + _recalled(parts, admitted), stop=stop)
 
 
 def _recalled(parts: Parts, admitted: Admitted) -> list[str]:
@@ -201,15 +225,6 @@ def _recalled(parts: Parts, admitted: Admitted) -> list[str]:
     paths = [each.path for each in touched if isinstance(each, Reads | Writes)]
     told = [text for path in paths for text in parts.recall(path)]
     return [f"<system-reminder>\n{text}\n</system-reminder>" for text in told]
-
-
-def note_hooks(parts: Parts, said: HookOutcome, call_id: str, emit: Emit) -> None:
-    """Leave a line for each hook that ran, and tell the user what is for the user."""
-    for run in said.runs:
-        line = progress_line(run, call_id)
-        parts.recorder.progress(line["data"], call_id, call_id)
-    for text in [*said.errors, *filter(None, [said.system_message, said.stop_reason])]:
-        emit(Noted(text, is_error=text in said.errors))
 
 
 def _failed(text: str) -> Outcome:

@@ -7,6 +7,7 @@ import asyncio
 
 from turnlog.agent.events import Noted, Recorded
 from turnlog.agent.model.streaming import is_too_long
+from turnlog.agent.model.summary import CONTENTS
 from turnlog.agent.session.lines import meta
 from turnlog.agent.turn.answering import ask_aside
 from turnlog.agent.turn.moments import start_session
@@ -17,33 +18,30 @@ from turnlog.conversation.context import messages_of
 from turnlog.errors import ModelError
 from turnlog.store.catalog import describe, locate_session
 
-RESERVE = 33_000
-"""Tokens that are kept free: for an answer, and for the summary when it is time for one."""
 LEAST = 2_000
 """Characters that extracts of a conversation may have however short it is."""
-ASK = """\
+ASK = f"""\
 Write the summary that is to take the place of this whole conversation. The work goes on after it, \
-and nothing but your summary will be known of what came before. Say, under short headings:
-1. What the user asked for and wants in the end, with every constraint and preference that still \
-counts; quote the user where the wording matters.
-2. What was decided and why, and what was found out.
-3. Which files were read, written or changed, and how; names, commands, paths and values as they \
-are.
-4. Which errors came up and how they were dealt with, and what the user corrected.
-5. What is done, what is left to do, and what was being done last.
+and nothing but your summary will be known of what came before. {CONTENTS}
 Call no tools. Answer with the summary alone."""
+AUTO, MANUAL = "auto", "manual"
 FOCUS = "\n\nThe user adds: {focus}"
 GO_ON = "Go on with the work where it was, without asking about it and without repeating it."
 
 
 def is_full(parts: Parts) -> bool:
     """Whether the next answer may not find room."""
-    window = parts.limits.window or parts.choice.window
-    return context_tokens(parts.recorder.chain) > window - min(RESERVE, window // 4)
+    when = parts.limits.compacting
+    tokens = context_tokens(parts.recorder.chain)
+    return when.is_automatic and tokens > when.limit(parts.choice.window)
 
 
 async def compact(parts: Parts, trigger: str, focus: str, emit: Emit, spent: Spending) -> bool:
-    """Compact the conversation, unless a hook will not have it; tell whether it was done."""
+    """Compact the conversation, unless a setting or a hook forbids it; tell whether it was done."""
+    when = parts.limits.compacting
+    if not (when.is_automatic if trigger == AUTO else when.is_possible):
+        emit(Noted("Not compacted: that is turned off"))
+        return False
     fields = {"trigger": trigger, "custom_instructions": focus}
     said = await parts.hooks.fire("PreCompact", trigger, fields)
     if said.block or not parts.recorder.chain:
@@ -55,8 +53,11 @@ async def compact(parts: Parts, trigger: str, focus: str, emit: Emit, spent: Spe
     for entry in parts.recorder.compaction(text, title, trigger, tokens):
         emit(Recorded(entry))
     emit(Noted(f"Compacted {tokens:,} tokens into a summary; /rewind brings them back"))
-    await parts.hooks.fire("PostCompact", trigger, {"trigger": trigger, "compact_summary": text})
-    for told in await start_session(parts, "compact"):
+    fields = {"trigger": trigger, "compact_summary": text}
+    said = await parts.hooks.fire("PostCompact", trigger, fields)
+    for error in said.errors:
+        emit(Noted(error, is_error=True))
+    for told in await start_session(parts, "compact", lambda told: emit(Noted(told))):
         emit(Recorded(parts.recorder.meta(told)))
     return True
 
@@ -65,12 +66,12 @@ async def compact_now(parts: Parts, focus: str, emit: Emit) -> None:
     """Compact the conversation because the user asks for it; tell how that went."""
     spent = Spending()
     try:
-        done = await compact(parts, "manual", focus, emit, spent)
+        done = await compact(parts, MANUAL, focus, emit, spent)
         reason, text = ("done" if done else "blocked"), ""
     except asyncio.CancelledError:
         reason, text = "interrupted", ""
     except ModelError as error:
-        reason, text = "failed", f"API Error: {error.message}"
+        reason, text = "failed", f"API Error: {error.line}"
     emit(spent.ended(reason, text))
 
 

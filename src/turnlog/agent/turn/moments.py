@@ -1,29 +1,53 @@
 """What hooks have to say at the start and the end of sessions and turns, and what becomes of it."""
 
+from collections.abc import Callable
 from uuid import uuid4
 
 from turnlog.agent.events import Recorded
 from turnlog.agent.hooks.answers import HookOutcome
-from turnlog.agent.hooks.env import left_variables
 from turnlog.agent.hooks.lines import (
     attachment_lines,
     feedback_line,
     reminder,
     stop_summary_line,
 )
-from turnlog.agent.tool import Fields
-from turnlog.agent.turn.calls import note_hooks
+from turnlog.agent.session.title import name_session
+from turnlog.agent.turn.after_calls import take_variables
+from turnlog.agent.turn.noting import note_hooks
 from turnlog.agent.turn.parts import Emit, Parts
+from turnlog.errors import ModelError
+from turnlog.format.fields import Fields
 
 Prompt = str | list[Fields]
+SHELL = "shell"
+"""The source of a prompt that is a command the user ran, and what it printed."""
+NAMEABLE = ("startup", "resume", "fork")
+"""How a session starts that a hook may name."""
+FAILURES = {
+    400: "invalid_request",
+    401: "authentication_failed",
+    402: "billing_error",
+    403: "authentication_failed",
+    404: "model_not_found",
+    413: "invalid_request",
+    429: "rate_limit",
+    529: "overloaded",
+}
+"""What hooks are told of errors of the API, by their status."""
 
 
-async def start_session(parts: Parts, source: str) -> list[str]:
-    """A session starts (startup, resume, clear, compact); gives what the model is to be told."""
+async def start_session(
+    parts: Parts, source: str, tell: Callable[[str], None] = lambda text: None
+) -> list[str]:
+    """A session starts (startup, resume, clear, compact, fork); gives what the model is to be told,
+    and tells what the user should know."""
     fields = {"source": source, "model": parts.choice.model}
     said = await parts.hooks.fire("SessionStart", source, fields)
-    if parts.hooks.facts.env_file:
-        parts.workspace.environment |= await left_variables(parts.hooks.facts.env_file)
+    await take_variables(parts)
+    if source in NAMEABLE:
+        parts.hooks.facts.title = said.title
+    for text in [*said.errors, *filter(None, [said.system_message])]:
+        tell(text)
     return _told(said, "SessionStart")
 
 
@@ -33,23 +57,45 @@ async def end_session(parts: Parts, reason: str) -> None:
     await parts.hooks.close()
 
 
-async def submit(parts: Parts, text: str, emit: Emit) -> tuple[str | None, list[str]]:
-    """A prompt is about to be sent: why it may not be, and what the model is to be told with it."""
+async def submit(parts: Parts, text: str, source: str, emit: Emit) -> tuple[str | None, list[str]]:
+    """A prompt is about to be sent: why it may not be, and what the model is to be told with it.
+
+    Of a command that the user ran hooks are not told, as in the client (2.1.325 observed).
+    """
+    if source == SHELL:
+        return None, []
     if parts.agent_type:
         said = await parts.hooks.fire("SubagentStart", parts.agent_type, parts.about_agent)
         return None, _told(said, "SubagentStart")
+    _announce(parts)
     said = await parts.hooks.fire("UserPromptSubmit", None, {"prompt": text})
     if said.block or said.stop:
+        parts.recorder.next_prompt_id = None
         return said.reason or said.stop_reason or "a hook did not let the prompt through", []
     note_hooks(parts, said, str(uuid4()), emit)
+    if title := said.title or parts.hooks.facts.title:
+        name_session(parts.recorder, title)
+        parts.hooks.facts.title = ""
     return None, _told(said, "UserPromptSubmit")
+
+
+async def expand_command(parts: Parts, about: Fields) -> tuple[str | None, list[str]]:
+    """A command that the user typed becomes a prompt: why it may not, and what the model is to be
+    told with it."""
+    _announce(parts)
+    fields = {"expansion_type": "slash_command"} | about
+    said = await parts.hooks.fire("UserPromptExpansion", about["command_name"], fields)
+    if said.block or said.stop:
+        parts.recorder.next_prompt_id = None
+        return said.reason or said.stop_reason or "a hook did not let the command through", []
+    return None, _told(said, "UserPromptExpansion")
 
 
 async def is_kept_going(parts: Parts, text: str, is_again: bool, emit: Emit) -> bool:
     """The model would stop: tell whether hooks want it to go on, which the session then says."""
     event = "SubagentStop" if parts.agent_type else "Stop"
     fields: Fields = {"stop_hook_active": is_again, "last_assistant_message": text}
-    fields |= {"background_tasks": [], "session_crons": []} | parts.about_agent
+    fields |= {"background_tasks": _running(parts), "session_crons": []} | parts.about_agent
     if parts.agent_type:
         fields["agent_transcript_path"] = str(parts.recorder.path)
     said = await parts.hooks.fire(event, parts.agent_type, fields)
@@ -62,6 +108,37 @@ async def is_kept_going(parts: Parts, text: str, is_again: bool, emit: Emit) -> 
         return False
     emit(Recorded(parts.recorder.follow(feedback_line(said, event))))
     return True
+
+
+async def hear_failure(parts: Parts, error: ModelError, text: str) -> None:
+    """A turn ends because the API gave no answer; `text` is what the user is told."""
+    if parts.agent_type:
+        return
+    kind = FAILURES.get(error.status or 0, "server_error" if (error.status or 0) >= 500 else "")
+    fields = {"error": kind or "unknown", "error_details": error.message}
+    fields |= {"last_assistant_message": text}
+    await parts.hooks.fire("StopFailure", fields["error"], fields)
+
+
+def _announce(parts: Parts) -> None:
+    """Let hooks know a prompt by the id that it will have."""
+    recorder = parts.recorder
+    recorder.next_prompt_id = recorder.next_prompt_id or str(uuid4())
+    parts.hooks.facts.prompt_id = recorder.next_prompt_id
+
+
+def _running(parts: Parts) -> list[Fields]:
+    """The commands that run in the background, as hooks are told them."""
+    return [
+        {
+            "id": job.name,
+            "type": "shell",
+            "status": "running",
+            "description": job.title,
+            "command": job.command,
+        }
+        for job in parts.workspace.shells.running
+    ]
 
 
 def _told(said: HookOutcome, event: str) -> list[str]:

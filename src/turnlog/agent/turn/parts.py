@@ -12,31 +12,18 @@ from msgspec import Struct
 from turnlog.agent.access import Access
 from turnlog.agent.events import Event
 from turnlog.agent.hooks.hooks import Hooks
+from turnlog.agent.model.choice import Choice
 from turnlog.agent.model.streaming import Model
-from turnlog.agent.permissions.policy import Mode, Verdict
+from turnlog.agent.permissions.asking import Ask
+from turnlog.agent.permissions.policy import Mode, Policy, Verdict
 from turnlog.agent.session.recorder import Recorder
-from turnlog.agent.tool import Fields, Tool
-from turnlog.agent.turn.asking import Ask
+from turnlog.agent.tool import Tool
+from turnlog.agent.turn.room import Compacting
 from turnlog.agent.turn.spending import Spending
 from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import Fields
 
 Emit = Callable[[Event], None]
-WINDOW = 200_000
-LONG_WINDOW = 1_000_000
-LONG_MARK = "[1m]"
-
-
-class Choice(Struct, frozen=True):
-    """Which model is asked, and how."""
-
-    model: str
-    max_tokens: int = 32_000
-    thinking_tokens: int = 0
-
-    @property
-    def window(self) -> int:
-        """How many tokens a conversation with it can have."""
-        return LONG_WINDOW if self.model.endswith(LONG_MARK) else WINDOW
 
 
 class Limits(Struct, frozen=True):
@@ -47,8 +34,7 @@ class Limits(Struct, frozen=True):
     max_budget: float | None = None
     """Dollars."""
     retries: int = 10
-    window: int | None = None
-    """Tokens that a conversation can have, where it is not the model's own number."""
+    compacting: Compacting = Compacting()
 
     def reached(self, spent: Spending) -> str | None:
         """Which limit a turn has come to, if any."""
@@ -76,8 +62,16 @@ class Rules(Protocol):
         """The verdict about a call."""
         ...
 
-    def remember(self, rules: tuple[str, ...]) -> None:
-        """Allow calls from now on."""
+    def standing(self, workspace: Workspace) -> Policy:
+        """By what it is decided, but for what holds for one turn."""
+        ...
+
+    def remember(self, rules: tuple[str, ...], is_kept: bool = True) -> None:
+        """Allow calls from now on, and in sessions to come if that is to be kept."""
+        ...
+
+    def lent(self, mode: Mode | None, folder: Path | None) -> "Rules":
+        """The same for a sub-agent: in another mode, or with a folder whose files are its own."""
         ...
 
 
@@ -115,9 +109,8 @@ class Parts:
 
 
 class Running(Struct, frozen=True):
-    """The call that is being carried out."""
+    """The turn that a call is carried out in."""
 
-    call_id: str
     emit: Emit
     spent: Spending
 

@@ -1,9 +1,11 @@
 """What is sent to the model: system prompt, tools, messages, and marks for its cache."""
 
-from turnlog.agent.tool import Fields
 from turnlog.agent.toolbox import definitions
-from turnlog.agent.turn.parts import LONG_MARK, Parts
+from turnlog.agent.turn.parts import Parts
+from turnlog.agent.turn.system_prompt import NAMED
 from turnlog.conversation.context import messages_of
+from turnlog.conversation.windows import LONG_MARK
+from turnlog.format.fields import Fields
 
 MARK = {"type": "ephemeral"}
 LONG_CONTEXT = {"anthropic-beta": "context-1m-2025-08-07"}
@@ -20,7 +22,7 @@ def request_with(parts: Parts, messages: list[Fields]) -> Fields:
     request: Fields = {
         "model": choice.model.removesuffix(LONG_MARK),
         "max_tokens": choice.max_tokens,
-        "system": _marked([{"type": "text", "text": text} for text in parts.system]),
+        "system": _marked([{"type": "text", "text": text} for text in _system(parts)]),
         "tools": _marked(definitions(parts.tools.values())),
         "messages": mark_messages(messages),
     }
@@ -30,6 +32,12 @@ def request_with(parts: Parts, messages: list[Fields]) -> Fields:
         request["thinking"] = {"type": "enabled", "budget_tokens": choice.thinking_tokens}
         request["max_tokens"] = max(choice.max_tokens, choice.thinking_tokens + 4096)
     return request
+
+
+def _system(parts: Parts) -> list[str]:
+    """The system prompt; the model that it names can change with every request."""
+    role, *others = parts.system
+    return [role, NAMED.format(model=parts.choice.model), *others]
 
 
 def mark_messages(messages: list[Fields]) -> list[Fields]:

@@ -1,16 +1,16 @@
 """What a turn has taken so far: requests, tokens, money, time."""
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from time import monotonic
 
 import msgspec
 
 from turnlog.agent.events import Ended, Event, Inside
 from turnlog.agent.model.answer import Answer
-from turnlog.agent.tool import Fields
 from turnlog.conversation.cost import cost_of
 from turnlog.format.blocks import Usage
-from turnlog.format.fields import is_object
+from turnlog.format.fields import Fields, is_object
 
 COUNTED = {
     "input_tokens": "inputTokens",
@@ -91,6 +91,10 @@ class Spending:
             held = self.models.setdefault(name, dict.fromkeys((*COUNTED.values(), COST), 0))
             for kind, count in counts.items():
                 held[kind] += count
+
+
+SPENT: ContextVar[Spending] = ContextVar("spent")
+"""What the turn that goes on has taken: for what is asked on the side, such as by hooks."""
 
 
 def price_of(model: str, usage: Fields) -> float:

@@ -29,6 +29,7 @@ what is meant to harm.
 How you write: short and plain, without praise and without announcing what you are about to do. \
 Name places in code as path:line. When the work is done, say what was done, what was seen to work, \
 and what is open; if something failed, say so."""
+NAMED = "You are the model {model}."
 PLAN = """\
 The user wants a plan first: nothing may be changed now, by no tool. Find out what you need to \
 know, and then say what you would do, step by step. The work starts when the user says so."""
@@ -42,7 +43,7 @@ def memory_prompt(memories: Iterable[Memory]) -> list[str]:
     return ["\n\n".join([MEMORY, *told])] if told else []
 
 
-def surroundings(cwd: Path, model: str, directories: Iterable[Path]) -> str:
+def surroundings(cwd: Path, directories: Iterable[Path]) -> str:
     """Where and when the model works."""
     branch = branch_of(cwd)
     rows = [
@@ -51,6 +52,5 @@ def surroundings(cwd: Path, model: str, directories: Iterable[Path]) -> str:
         f"Git: {f'on branch {branch}' if branch else 'not a repository'}",
         f"Platform: {platform.system()} {platform.release()}",
         f"Today: {date.today().isoformat()}",
-        f"Model: {model}",
     ]
     return "\n".join(rows)

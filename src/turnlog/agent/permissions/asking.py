@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from turnlog.agent.permissions.policy import Verdict
-from turnlog.agent.tool import Fields
+from turnlog.format.fields import Fields
 
 
 class Question(Struct, frozen=True):

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-from turnlog.agent.turn.parts import LONG_MARK, Choice
+from msgspec import Struct
+
+from turnlog.conversation.windows import LONG_MARK, window_of
 
 NEWEST = {
     "opus": "claude-opus-5-5",
@@ -10,6 +12,22 @@ NEWEST = {
     "haiku": "claude-haiku-5-5",
 }
 DEFAULT = "opus"
+FAST = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
+ELSEWHERE = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
+"""Variables by which the API is asked on another server."""
+
+
+class Choice(Struct, frozen=True):
+    """Which model is asked, and how."""
+
+    model: str
+    max_tokens: int = 32_000
+    thinking_tokens: int = 0
+
+    @property
+    def window(self) -> int:
+        """How many tokens a conversation with it can have."""
+        return window_of(self.model)
 
 
 def model_named(name: str, environment: Mapping[str, str] = {}) -> str:
@@ -22,6 +40,18 @@ def model_named(name: str, environment: Mapping[str, str] = {}) -> str:
     mark = name[len(plain) :]
     chosen = environment.get(f"ANTHROPIC_DEFAULT_{plain.upper()}_MODEL")
     return (chosen or NEWEST.get(plain, plain)) + mark
+
+
+def fast_model(usual: str, environment: Mapping[str, str]) -> str:
+    """A small model for questions on the side; where another server is asked that may not have one,
+    the model that is asked otherwise (observed: 2.1.325).
+
+    >>> fast_model("claude-opus-4-8", {}), fast_model("a", {"ANTHROPIC_BASE_URL": "http://b"})
+    ('claude-haiku-5-5', 'a')
+    """
+    named = next((environment[name] for name in FAST if environment.get(name)), None)
+    is_elsewhere = any(environment.get(name) for name in ELSEWHERE)
+    return named or (usual if is_elsewhere else NEWEST["haiku"])
 
 
 def choose(name: str | None, environment: Mapping[str, str]) -> Choice:

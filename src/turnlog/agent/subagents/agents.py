@@ -4,7 +4,8 @@ Each has a file beside the session that its call is in, in today's layout (2.1.1
 """
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,22 +15,31 @@ import msgspec
 from msgspec import Meta
 
 from turnlog.agent.access import Uses
+from turnlog.agent.custom.agent_memory import memory_folder, memory_told
 from turnlog.agent.custom.definitions import AgentDefinition
-from turnlog.agent.events import Ended, Event, Inside, Recorded
+from turnlog.agent.events import Ended, Event, Inside, Noted, Recorded
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.loop import Loop
+from turnlog.agent.model.choice import model_named
+from turnlog.agent.servers.config import listed_servers
+from turnlog.agent.servers.connections import Connections
 from turnlog.agent.session.names import new_agent_id
 from turnlog.agent.session.recorder import Recorder
-from turnlog.agent.tool import Fields, Outcome, Output, Tool, ToolError
-from turnlog.agent.turn.models import model_named
-from turnlog.agent.turn.parts import RUNNING, Limits, Parts
+from turnlog.agent.shell.shells import Shells
+from turnlog.agent.subagents.hook_means import HookMeans
+from turnlog.agent.subagents.means import NOT_ASKED, may_use, model_for, rules_for
+from turnlog.agent.tool import CALL_ID, Outcome, Output, Tool, ToolError
+from turnlog.agent.turn.moments import Prompt
+from turnlog.agent.turn.parts import RUNNING, Parts, Running
 from turnlog.agent.turn.spending import context_tokens
 from turnlog.agent.turn.system_prompt import surroundings
 from turnlog.agent.workspace import Workspace
+from turnlog.format.fields import Fields
 from turnlog.store.paths import subagent_meta, subagents_folder
 
 NAME = "Agent"
 """As 2.1.325 has it; it calls a `Task` of older sessions so, too."""
+STOPPED = "\n\nNOTE: it was stopped at its limit of {count} answers, before it was done."
 DEEPEST = 3
 """How many sub-agents may be inside one another."""
 DESCRIPTION = """\
@@ -38,6 +48,13 @@ this conversation: say in the prompt what it is to do, what it needs to know, an
 report. Its report is for you; tell the user what matters of it. Several sub-agents that do not \
 depend on each other are started together, in one answer. The kinds there are:
 {kinds}"""
+
+
+Preload = Callable[[str], Awaitable[Prompt | None]]
+
+
+async def _no_skill(name: str) -> None:
+    return None
 
 
 class TaskInput(Input, frozen=True):
@@ -58,6 +75,10 @@ class Agents:
     parts: Parts
     """Of the conversation that starts them."""
     definitions: dict[str, AgentDefinition]
+    preload: Preload = _no_skill
+    """Gives the text of a skill."""
+    home: Path | None = None
+    """Where the user's files are; None where sub-agents keep no memory."""
     depth: int = 1
 
     def tool(self) -> Tool:
@@ -72,16 +93,23 @@ class Agents:
         if definition is None:
             known = ", ".join(self.definitions)
             raise ToolError(f"There is no agent {given.subagent_type!r}; there are: {known}")
-        running = RUNNING.get()
+        running, call_id = RUNNING.get(), CALL_ID.get()
         child = self._child(definition, given, workspace)
-        self._describe(child.recorder.path, definition, given, running.call_id)
+        self._describe(child.recorder.path, definition, given, call_id)
         ended: Ended | None = None
         agent_id = child.recorder.facts.agent_id or ""
-        async with aclosing(Loop(child).run(given.prompt)) as events:
-            async for event in events:
-                self._note(event, agent_id, running.call_id)
-                running.emit(Inside(agent_id, running.call_id, event))
-                ended = event if isinstance(event, Ended) else ended
+        servers = Connections()
+        try:
+            await self._connect(servers, definition, child, running)
+            loop = await self._loop(child, definition)
+            async with aclosing(loop.run(given.prompt)) as events:
+                async for event in events:
+                    self._note(event, agent_id, call_id)
+                    running.emit(Inside(agent_id, call_id, event))
+                    ended = event if isinstance(event, Ended) else ended
+        finally:  # what it left running ends with it, as documented of the client
+            await child.workspace.shells.close()
+            await servers.close()
         if ended is None or ended.reason == "failed":
             raise ToolError(ended.text if ended else "The sub-agent ended without a word")
         return _outcome(child, given, definition, ended)
@@ -90,27 +118,67 @@ class Agents:
         parent = self.parts
         facts = msgspec.structs.replace(parent.recorder.facts, agent_id=new_agent_id())
         path = subagents_folder(self.session) / f"agent-{facts.agent_id}.jsonl"
-        model = model_named(given.model or definition.model or parent.choice.model)
-        place = replace(workspace, seen={}, todos=[], directories=list(workspace.directories))
-        told = surroundings(place.cwd, model, place.directories)
+        model = model_named(model_for(definition, given.model) or parent.choice.model)
+        memory = self._memory(definition)
+        place = replace(
+            workspace, seen={}, todos=[], directories=list(workspace.directories), shells=Shells()
+        )
+        told = [surroundings(place.cwd, place.directories)]
+        told += [memory_told(memory)] if memory else []
         child = replace(
             parent,
             choice=msgspec.structs.replace(parent.choice, model=model),
             recorder=Recorder(path, facts),
             workspace=place,
-            system=[definition.prompt, told, *(parent.memory if definition.loads_memory else [])],
-            limits=Limits(definition.max_turns, None, parent.limits.retries),
+            system=[definition.prompt, *told, *(parent.memory if definition.loads_memory else [])],
+            limits=msgspec.structs.replace(
+                parent.limits, max_turns=definition.max_turns, max_budget=None
+            ),
+            rules=rules_for(definition, parent.rules, memory),
+            ask=None if definition.permission_mode == NOT_ASKED else parent.ask,
             backups=None,
             agent_type=definition.name,
         )
-        own = Agents(self.session, child, self.definitions, self.depth + 1)
+        child.hooks = parent.hooks.within(HookMeans(child), definition.hooks)
+        own = replace(self, parts=child, depth=self.depth + 1)
         tools = parent.tools | ({NAME: own.tool()} if self.depth < DEEPEST else {})
         child.tools = {
             name: tool
             for name, tool in tools.items()
-            if definition.may_use(name) and (name != NAME or self.depth < DEEPEST)
+            if may_use(definition, name, memory) and (name != NAME or self.depth < DEEPEST)
         }
+        if definition.tools and not child.tools:
+            named = ", ".join(definition.tools)
+            raise ToolError(f"The agent {definition.name} would have no tools: it names {named}")
         return child
+
+    def _memory(self, definition: AgentDefinition) -> Path | None:
+        """The folder of its memory, which is made where it is missing."""
+        if not self.home:
+            return None
+        root = self.parts.workspace.root
+        folder = memory_folder(definition.name, definition.memory, self.home, root)
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    async def _connect(
+        self, servers: Connections, definition: AgentDefinition, child: Parts, running: Running
+    ) -> None:
+        """Let it have the tools of its own servers; what is wrong with one stops nothing else."""
+        found = listed_servers(definition.servers, os.environ)
+        await servers.start(found.configs, child.workspace.root)
+        for problem in (*found.problems, *servers.problems):
+            running.emit(Noted(problem, is_error=True))
+        child.tools |= {
+            tool.name: tool for tool in servers.tools if not definition.is_refused(tool.name)
+        }
+
+    async def _loop(self, child: Parts, definition: AgentDefinition) -> Loop:
+        """Its loop, which starts with the skills that its definition names."""
+        loop = Loop(child)
+        loop.told = [text for name in definition.skills if (text := await self.preload(name))]
+        return loop
 
     def _describe(
         self, path: Path, definition: AgentDefinition, given: TaskInput, call_id: str
@@ -144,6 +212,8 @@ def _outcome(child: Parts, given: TaskInput, definition: AgentDefinition, ended:
     messages = [entry["message"] for entry in chain if entry["type"] == "assistant"]
     calls = sum(message["content"][0]["type"] == "tool_use" for message in messages)
     text = ended.text or f"The sub-agent said nothing ({ended.reason})."
+    if ended.reason == "max_turns":
+        text += STOPPED.format(count=definition.max_turns)
     content: list[Fields] = [{"type": "text", "text": text}]
     data: Fields = {
         "status": "completed",

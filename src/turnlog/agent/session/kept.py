@@ -3,26 +3,21 @@
 The first line of what it gets is as the client writes it, for all who look for the kept file.
 """
 
-import secrets
-import string
 from pathlib import Path
-from typing import Any
+
+from turnlog.agent.session.names import new_output_name
+from turnlog.format.fields import Fields
+from turnlog.store.paths import TOOL_RESULTS
 
 LIMIT = 50_000
 """Characters of a result that the model is given whole."""
 EXTRACT = 2_000
 """Characters that an extract has of the start, and of the end."""
-LETTERS = string.ascii_lowercase + string.digits
-
-
-def new_name() -> str:
-    """A name for a kept output or a command in the background, as the client makes them."""
-    return "b" + "".join(secrets.choice(LETTERS) for _ in range(8))
 
 
 def results_folder(folder: Path) -> Path:
     """Where a session keeps long results; made where it is missing."""
-    place = folder / "tool-results"
+    place = folder / TOOL_RESULTS
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     return place
 
@@ -31,14 +26,14 @@ def fit_text(text: str, folder: Path, limit: int = LIMIT) -> str:
     """A result as the model is given it: whole, or kept in a file and told in extracts."""
     if len(text) <= limit:
         return text
-    path = results_folder(folder) / f"{new_name()}.txt"
+    path = results_folder(folder) / f"{new_output_name()}.txt"
     payload = text.encode("utf-8", "replace")
     path.touch(mode=0o600)
     path.write_bytes(payload)
     return extract(path, len(payload), text[:EXTRACT], text[-EXTRACT:])
 
 
-def fit_blocks(blocks: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+def fit_blocks(blocks: list[Fields], folder: Path) -> list[Fields]:
     """Blocks of a result, each text of which is fitted."""
     return [
         block | {"text": fit_text(block["text"], folder)} if block["type"] == "text" else block

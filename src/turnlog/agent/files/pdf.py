@@ -1,0 +1,131 @@
+"""PDF files as blocks that the Messages API takes: whole, or some pages as images."""
+
+import base64
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+
+from turnlog.agent.files.images import Picture, encode, room_for
+from turnlog.agent.session.kept import results_folder, told_size
+from turnlog.agent.tool import Outcome, ToolError
+from turnlog.format.fields import Fields
+
+WHOLE_BYTES = 20 << 20
+WHOLE_PAGES = 100
+PAGES_LIMIT = 20
+DOTS = 100
+"""Pixels to the inch at which pages are drawn; a page's own unit is a 72th of it."""
+RANGE = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
+
+_one_at_a_time = Lock()  # the library knows no threads
+
+
+def read_pdf(path: Path, pages: str | None, folder: Path) -> Outcome:
+    """A PDF as a block, or some of its pages as images, which `folder` keeps."""
+    wanted = _range_of(pages) if pages else None
+    with _opened(path) as document:
+        if wanted:
+            return _read_pages(path, document, wanted, folder)
+        return _read_whole(path, document)
+
+
+def count_pages(path: Path) -> int:
+    """How many pages a PDF has."""
+    with _opened(path) as document:
+        return len(document)
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[Any]:
+    with path.open("rb") as file:
+        if b"%PDF-" not in file.read(1024):
+            raise ToolError(f"{path} is not a PDF file")
+    pdfium: Any = import_module("pypdfium2")
+    with _one_at_a_time:
+        try:
+            document = pdfium.PdfDocument(path)
+        except pdfium.PdfiumError as error:
+            has_password = error.err_code == pdfium.raw.FPDF_ERR_PASSWORD
+            told = "needs a password" if has_password else f"cannot be read as a PDF: {error}"
+            raise ToolError(f"{path} {told}") from error
+        try:
+            yield document
+        except pdfium.PdfiumError as error:
+            raise ToolError(f"{path} is damaged: {error}") from error
+        finally:
+            document.close()
+
+
+def _read_whole(path: Path, document: Any) -> Outcome:
+    size, count = path.stat().st_size, len(document)
+    if size > WHOLE_BYTES or count > WHOLE_PAGES:
+        raise ToolError(
+            f"{path} is too large to be read whole ({told_size(size)}, {count:,} pages; at most "
+            f"{told_size(WHOLE_BYTES)} and {WHOLE_PAGES} pages): name up to {PAGES_LIMIT} pages"
+        )
+    data = base64.b64encode(_plain(path, document)).decode()
+    source = {"type": "base64", "media_type": "application/pdf", "data": data}
+    file: Fields = {"filePath": str(path), "base64": data, "originalSize": size}
+    return Outcome([{"type": "document", "source": source}], {"type": "pdf", "file": file})
+
+
+def _plain(path: Path, document: Any) -> bytes:
+    """The bytes of a PDF; not encrypted, as the API takes none that are."""
+    library: Any = import_module("pypdfium2.raw")
+    if library.FPDF_GetSecurityHandlerRevision(document) < 0:
+        return path.read_bytes()
+    copy = BytesIO()
+    document.save(copy, flags=library.FPDF_REMOVE_SECURITY)
+    return copy.getvalue()
+
+
+def _read_pages(path: Path, document: Any, wanted: tuple[int, int], folder: Path) -> Outcome:
+    first, last = wanted[0], min(wanted[1], len(document))
+    if first > last:
+        raise ToolError(f"{path} has {len(document):,} pages, no page {first:,}")
+    kept = results_folder(folder) / f"pdf-{uuid4()}"
+    kept.mkdir(mode=0o700)
+    blocks: list[Fields] = [_text(f"Pages {first} to {last} of {path}, which has {len(document)}:")]
+    for number in range(first, last + 1):
+        picture = _drawn(document[number - 1])
+        (kept / f"page-{number:03}.jpg").write_bytes(picture.raw)
+        blocks.append(picture.block)
+    file: Fields = {
+        "filePath": str(path),
+        "originalSize": path.stat().st_size,
+        "count": last + 1 - first,
+        "outputDir": str(kept),
+    }
+    return Outcome(blocks, {"type": "parts", "file": file})
+
+
+def _drawn(page: Any) -> Picture:
+    width, height = page.get_size()
+    size = room_for((width * DOTS / 72, height * DOTS / 72))
+    image = page.render(scale=size[0] / width).to_pil().convert("RGB")
+    return Picture(*encode(image, "image/jpeg"), image.size, image.size)
+
+
+def _range_of(pages: str) -> tuple[int, int]:
+    """The first and last page that are asked for.
+
+    >>> _range_of("3-5"), _range_of("7")
+    ((3, 5), (7, 7))
+    """
+    found = RANGE.fullmatch(pages)
+    if not found:
+        raise ToolError(f'pages is "{pages}", but must be one page or one range: "3" or "1-5"')
+    start, end = int(found[1]), int(found[2] or found[1])
+    if not 1 <= start <= end < start + PAGES_LIMIT:
+        raise ToolError(f"At most {PAGES_LIMIT} pages can be read at once, the first of them is 1")
+    return start, end
+
+
+def _text(text: str) -> Fields:
+    return {"type": "text", "text": text}

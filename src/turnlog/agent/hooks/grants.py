@@ -1,0 +1,63 @@
+"""What a hook that answers for the user may have allowed from now on, in the client's words."""
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from turnlog.agent.hooks.groups import objects_in
+from turnlog.format.fields import Fields
+
+RULE = re.compile(r"(?s)([^()]+)(?:\((.*)\))?")
+KEPT = frozenset({"localSettings"})
+"""Where what is allowed stays for sessions to come; turnlog writes to no other settings."""
+PASSING = frozenset({"session"})
+
+
+class Grants(Struct, frozen=True):
+    """What is allowed from now on."""
+
+    kept: tuple[str, ...] = ()
+    """Rules for this session and those to come."""
+    passing: tuple[str, ...] = ()
+    """Rules for this session."""
+    mode: str | None = None
+
+
+NOTHING = Grants()
+
+
+def suggestions(rules: Iterable[str]) -> list[Fields]:
+    """The rules that the user would be offered, as hooks are told them.
+
+    >>> suggestions(["Bash(npm test:*)"])[0]["rules"]
+    [{'toolName': 'Bash', 'ruleContent': 'npm test:*'}]
+    """
+    written = [found for rule in rules if (found := RULE.fullmatch(rule))]
+    named = [
+        {"toolName": found[1]} | ({"ruleContent": found[2]} if found[2] is not None else {})
+        for found in written
+    ]
+    about = {"behavior": "allow", "destination": "localSettings"}
+    return [{"type": "addRules", "rules": named} | about] if named else []
+
+
+def read_grants(updates: Iterable[Fields]) -> Grants:
+    """What a hook allows; what it would forbid, replace or take away is not for turnlog to do."""
+    kept: list[str] = []
+    passing: list[str] = []
+    mode: str | None = None
+    for update in updates:
+        place, kind = update.get("destination"), update.get("type")
+        if kind == "setMode":
+            mode = str(update.get("mode"))
+        if kind == "addRules" and update.get("behavior") == "allow":
+            rules = [_rule(each) for each in objects_in(update.get("rules"))]
+            kept += rules if place in KEPT else []
+            passing += rules if place in PASSING else []
+    return Grants(tuple(kept), tuple(passing), mode)
+
+
+def _rule(named: Fields) -> str:
+    tool, content = str(named.get("toolName")), named.get("ruleContent")
+    return tool if content is None else f"{tool}({content})"

@@ -1,0 +1,66 @@
+"""Files whose changes hooks want to hear of, whoever changes them: looked at now and then."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from turnlog.agent.hooks.hooks import Hooks
+
+PAUSE = 1.0
+"""Seconds between two looks."""
+State = tuple[int, int, int] | None
+"""What tells whether a file has changed; None for one that is not there."""
+FILES, SETTINGS = "FileChanged", "ConfigChange"
+
+
+def wants_watch(hooks: Hooks) -> bool:
+    """Whether any hook would hear of a change."""
+    return bool(hooks.groups(FILES) or hooks.groups(SETTINGS))
+
+
+async def watch(
+    hooks: Hooks,
+    settings: Mapping[Path, str],
+    after: Callable[[], Awaitable[None]],
+    pause: float = PAUSE,
+) -> None:
+    """Tell hooks of changes for as long as it is let; `settings` are files by what they are, and
+    `after` is done when hooks have heard of another file."""
+    known = _look(hooks, settings)
+    while True:
+        await asyncio.sleep(pause)
+        now = _look(hooks, settings)
+        for path in [each for each in now if each in known and known[each] != now[each]]:
+            if path in settings:
+                about = {"source": settings[path], "file_path": str(path)}
+                await hooks.fire(SETTINGS, settings[path], about)
+            if path in _named(hooks):
+                happened = _happened(known[path], now[path])
+                await hooks.fire(FILES, path.name, {"file_path": str(path), "event": happened})
+                await after()
+        known = now
+
+
+def _look(hooks: Hooks, settings: Mapping[Path, str]) -> dict[Path, State]:
+    return {path: _state(path) for path in (*settings, *_named(hooks))}
+
+
+def _named(hooks: Hooks) -> list[Path]:
+    """The files that matchers name, in the working directory, and those that hooks name."""
+    matchers = [str(group.get("matcher") or "") for group in hooks.groups(FILES)]
+    names = [name for matcher in matchers for name in matcher.split("|") if name]
+    return [*(hooks.facts.cwd / name for name in names), *hooks.watched]
+
+
+def _state(path: Path) -> State:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _happened(before: State, now: State) -> str:
+    if before is None:
+        return "add"
+    return "unlink" if now is None else "change"

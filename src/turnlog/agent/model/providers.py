@@ -1,0 +1,76 @@
+"""Where the model runs: the API itself, or a service that the environment names."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from turnlog.agent.model.summary import KEYS
+from turnlog.errors import ModelError
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+    from anthropic.lib.bedrock import AsyncAnthropicBedrock
+    from anthropic.lib.vertex import AsyncAnthropicVertex
+
+    Client = AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicVertex
+
+
+class Provider(NamedTuple):
+    """A service that runs models."""
+
+    name: str
+    package: str
+    """What must be installed besides, to be asked."""
+    hint: str
+    """What the environment must say."""
+    open: Callable[[Mapping[str, str]], "Client"]
+
+    def unusable(self, error: Exception) -> ModelError:
+        """What was wrong before anything was sent, as a user can act on it."""
+        if isinstance(error, ImportError) or "pip install" in str(error):
+            return ModelError(f"{self.name} needs a package more", f"pip install '{self.package}'")
+        return ModelError(f"{self.name}: {' '.join(str(error).split())}", self.hint)
+
+
+def provider_of(environment: Mapping[str, str]) -> Provider:
+    """The service that the environment names, by the client's own variables."""
+    return next((each for name, each in PROVIDERS.items() if environment.get(name)), ANTHROPIC)
+
+
+def _open_anthropic(environment: Mapping[str, str]) -> "Client":
+    from anthropic import AsyncAnthropic
+
+    client = AsyncAnthropic(max_retries=0)
+    if not (client.api_key or client.auth_token or client.credentials):
+        raise ModelError("no key for the Messages API", KEYS)
+    return client
+
+
+def _open_bedrock(environment: Mapping[str, str]) -> "Client":
+    from anthropic.lib.bedrock import AsyncAnthropicBedrock
+
+    return AsyncAnthropicBedrock(max_retries=0)
+
+
+def _open_vertex(environment: Mapping[str, str]) -> "Client":
+    from anthropic.lib.vertex import AsyncAnthropicVertex
+
+    project = environment.get("ANTHROPIC_VERTEX_PROJECT_ID", "")
+    region = environment.get("CLOUD_ML_REGION", "")
+    return AsyncAnthropicVertex(project_id=project, region=region, max_retries=0)
+
+
+ANTHROPIC = Provider("the Messages API", "anthropic", KEYS, _open_anthropic)
+PROVIDERS = {
+    "CLAUDE_CODE_USE_BEDROCK": Provider(
+        "Bedrock",
+        "turnlog[bedrock]",
+        "set AWS_REGION, and AWS_PROFILE or AWS_BEARER_TOKEN_BEDROCK",
+        _open_bedrock,
+    ),
+    "CLAUDE_CODE_USE_VERTEX": Provider(
+        "Vertex",
+        "turnlog[vertex]",
+        "set CLOUD_ML_REGION and ANTHROPIC_VERTEX_PROJECT_ID, and log in with gcloud",
+        _open_vertex,
+    ),
+}

@@ -1,0 +1,19 @@
+"""The name of a session, given while it goes on."""
+
+from turnlog.agent.session.recorder import Recorder
+from turnlog.edit.plan import encoded
+from turnlog.store.paths import title_file
+
+
+def name_session(recorder: Recorder, text: str) -> str:
+    """Name a session, as the client's own `/rename` does; gives the name on one line."""
+    from turnlog.edit.title import clean_title
+
+    title = clean_title(text)
+    about = {"sessionId": recorder.facts.session_id}
+    recorder.aside({"type": "custom-title", "customTitle": title} | about)
+    recorder.aside({"type": "agent-name", "agentName": title} | about)
+    saved = title_file(recorder.path)
+    saved.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    saved.write_bytes(encoded({"customTitle": title}))
+    return title

@@ -1,0 +1,52 @@
+"""How many tokens the context of a model holds.
+
+As the client has it (2.1.325 observed): of the newer Claude models 1M, of older ones 1M with a mark
+at the end of their name, else 200k. A model of another maker is taken for one of 200k.
+"""
+
+import os
+from collections.abc import Mapping
+
+from turnlog.conversation.cost import model_name
+
+WINDOW = 200_000
+LONG_WINDOW = 1_000_000
+LONG_MARK = "[1m]"
+"""Ends the name of a model that is asked with a long context."""
+SHORT = frozenset(
+    {
+        "claude-3-5-haiku",
+        "claude-3-5-sonnet",
+        "claude-3-7-sonnet",
+        "claude-3-haiku",
+        "claude-3-opus",
+        "claude-3-sonnet",
+        "claude-haiku-4-5",
+        "claude-opus-4",
+        "claude-opus-4-1",
+        "claude-opus-4-5",
+        "claude-opus-4-6",
+        "claude-sonnet-4",
+        "claude-sonnet-4-5",
+        "claude-sonnet-4-6",
+    }
+)
+"""The Claude models whose context is long only with the mark."""
+
+
+def window_of(model: str, environment: Mapping[str, str] = os.environ) -> int:
+    """The tokens that a conversation with a model can have.
+
+    >>> window_of("claude-opus-5-5", {}), window_of("claude-sonnet-4-6-20260217", {})
+    (1000000, 200000)
+    >>> window_of("sonnet[1m]", {}), window_of("qwen3", {"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "32768"})
+    (1000000, 32768)
+    """
+    name = model_name(model)
+    is_claude, is_marked = name.startswith("claude-"), LONG_MARK in model.lower()
+    told = environment.get("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "")
+    if told.isdecimal() and int(told) and not is_claude and not is_marked:
+        return int(told)
+    is_long = is_marked or (is_claude and name not in SHORT)
+    holds_long = environment.get("CLAUDE_CODE_DISABLE_1M_CONTEXT") not in ("1", "true")
+    return LONG_WINDOW if is_long and holds_long else WINDOW

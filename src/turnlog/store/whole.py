@@ -1,0 +1,40 @@
+"""Small files that are read whole, or appear whole when they are written."""
+
+import errno
+import json
+import os
+from pathlib import Path
+
+from turnlog.errors import Unavailable
+from turnlog.format.fields import Fields, is_object
+
+UNFINISHED = ".new"
+"""How a file ends that is still being written."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a private file, which appears when all of it is on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    beside = path.with_name(f".{path.name}.{os.urandom(4).hex()}{UNFINISHED}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        beside.replace(path)
+    except BaseException as error:
+        beside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            raise Unavailable(f"no room for {path}", "free some disk space") from error
+        raise
+
+
+def read_object(path: Path) -> Fields:
+    """The JSON object that a file holds; an empty one where it holds none."""
+    try:
+        held = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return held if is_object(held) else {}

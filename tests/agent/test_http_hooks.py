@@ -1,0 +1,177 @@
+"""Hooks that are addresses, against a real server."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hook_server import HookServer, Reply, hook_server
+from turnlog.agent.hooks.addresses import ANYTHING, Allowed, reaches
+from turnlog.agent.hooks.answers import HookOutcome
+from turnlog.agent.hooks.facts import SessionFacts
+from turnlog.agent.hooks.hooks import Hooks
+from turnlog.agent.hooks.lines import attachment_lines
+from turnlog.format.fields import Fields
+
+BASH: Fields = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "toolu_1"}
+DENY = {"permissionDecision": "deny", "permissionDecisionReason": "not today"}
+
+
+@pytest.fixture
+def server() -> Iterator[HookServer]:
+    with hook_server() as running:
+        yield running
+
+
+def fire(
+    folder: Path, event: str, url: str, allowed: Allowed = ANYTHING, **handler: object
+) -> HookOutcome:
+    facts = SessionFacts("5e551011", folder / "5e551011.jsonl", folder, folder)
+    groups = {event: [{"hooks": [{"type": "http", "url": url, **handler}]}]}
+    hooks = Hooks(groups, facts, allowed=allowed)
+    matched = "Bash" if "Tool" in event else None
+    return asyncio.run(hooks.fire(event, matched, BASH if matched else {}))
+
+
+def test_what_happened_is_posted_as_json(tmp_path: Path, server: HookServer) -> None:
+    fire(tmp_path, "PreToolUse", f"{server.url}/check")
+    (posted,) = server.posted
+    assert (posted.path, posted.headers["Content-Type"]) == ("/check", "application/json")
+    assert posted.body == {
+        "session_id": "5e551011",
+        "transcript_path": str(tmp_path / "5e551011.jsonl"),
+        "cwd": str(tmp_path),
+        "permission_mode": "default",
+        "hook_event_name": "PreToolUse",
+        **BASH,
+    }
+
+
+def test_the_answer_counts_as_that_of_a_command(tmp_path: Path, server: HookServer) -> None:
+    said = {"hookSpecificOutput": {"hookEventName": "PreToolUse", **DENY}}
+    server.replies["/"] = Reply(json.dumps(said))
+    outcome = fire(tmp_path, "PreToolUse", f"{server.url}/")
+    assert (outcome.decision, outcome.reason, outcome.errors) == ("deny", "not today", [])
+
+
+def test_an_empty_answer_is_no_answer(tmp_path: Path, server: HookServer) -> None:
+    outcome = fire(tmp_path, "UserPromptSubmit", server.url)
+    assert (outcome.context, outcome.errors, outcome.block) == ([], [], False)
+    assert attachment_lines(outcome, "id") == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (Reply("remember this"), "is not JSON: remember this"),
+        (Reply('["a"]'), 'is not JSON: ["a"]'),
+        (Reply("{broken"), "is not JSON: {broken"),
+        (Reply('{"decision": "maybe"}'), "does not fit"),
+        (Reply("no", 500), "HTTP 500 from"),
+        (Reply("", 404), "HTTP 404 from"),
+    ],
+)
+def test_any_other_answer_is_an_error_that_stops_nothing(
+    tmp_path: Path, server: HookServer, reply: Reply, told: str
+) -> None:
+    server.replies["/"] = reply
+    outcome = fire(tmp_path, "UserPromptSubmit", f"{server.url}/")
+    assert (outcome.block, outcome.context) == (False, [])
+    assert told in outcome.errors[0]
+    assert outcome.errors[0].startswith("UserPromptSubmit hook error: ")
+    (line,) = attachment_lines(outcome, "id")
+    assert line["attachment"]["type"] == "hook_non_blocking_error"
+    assert line["attachment"]["exitCode"] == reply.status
+
+
+def test_no_redirection_is_followed(tmp_path: Path, server: HookServer) -> None:
+    server.replies["/a"] = Reply("", 302, (("Location", f"{server.url}/b"),))
+    assert "HTTP 302" in fire(tmp_path, "Stop", f"{server.url}/a").errors[0]
+    assert [posted.path for posted in server.posted] == ["/a"]
+
+
+def test_where_nothing_listens_is_an_error_that_stops_nothing(
+    tmp_path: Path, server: HookServer
+) -> None:
+    outcome = fire(tmp_path, "Stop", "http://127.0.0.1:1/")
+    assert not outcome.block
+    assert "http://127.0.0.1:1/" in outcome.errors[0]
+
+
+@pytest.mark.parametrize("url", ["", "no address", "ftp://example.com/"])
+def test_what_is_no_address_is_an_error_that_stops_nothing(tmp_path: Path, url: str) -> None:
+    outcome = fire(tmp_path, "Stop", url)
+    assert (outcome.block, len(outcome.errors)) == (False, 1)
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for(tmp_path: Path, server: HookServer) -> None:
+    server.silent.add("/slow")
+    outcome = fire(tmp_path, "PreToolUse", f"{server.url}/slow", timeout=0.3)
+    assert not outcome.block
+    assert "took longer than 0.3 s" in outcome.errors[0]
+
+
+def test_headers_hold_only_variables_that_the_hook_names(
+    tmp_path: Path, server: HookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TOKEN", "OTHER", "SECRET", "TOKENS"):
+        monkeypatch.setenv(name, f"<{name.lower()}>")
+    headers = {"Authorization": "Bearer $TOKEN ${OTHER} $SECRET$TOKENS.", "X-Plain": "a\r\nB: é"}
+    named = ["TOKEN", "OTHER", "NOT_SET"]
+    fire(tmp_path, "Stop", server.url, headers=headers, allowedEnvVars=named)
+    sent = server.posted[0].headers
+    assert sent["Authorization"] == "Bearer <token> <other> ."
+    assert sent["X-Plain"].encode("latin-1").decode() == "aB: é"
+    assert "B" not in sent
+
+
+def test_the_settings_may_allow_fewer_variables(
+    tmp_path: Path, server: HookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "t")
+    monkeypatch.setenv("OTHER", "o")
+    hook = {"headers": {"X": "$TOKEN|$OTHER"}, "allowedEnvVars": ["TOKEN", "OTHER"]}
+    fire(tmp_path, "Stop", server.url, Allowed(variables=("OTHER",)), **hook)
+    assert server.posted[0].headers["X"] == "|o"
+
+
+def test_only_addresses_that_the_settings_allow_are_reached(
+    tmp_path: Path, server: HookServer
+) -> None:
+    allowed = Allowed((f"{server.url}/good/*",))
+    fire(tmp_path, "Stop", f"{server.url}/good/one", allowed)
+    outcome = fire(tmp_path, "Stop", f"{server.url}/bad", allowed)
+    assert "allowedHttpHookUrls" in outcome.errors[0]
+    assert [posted.path for posted in server.posted] == ["/good/one"]
+
+
+@pytest.mark.parametrize(
+    ("url", "pattern", "expected"),
+    [
+        ("https://hooks.example.com/a/b?c=1", "https://hooks.example.com/*", True),
+        ("https://HOOKS.example.com./a", "https://hooks.example.com/*", True),
+        ("https://hooks.example.com/a", "https://Hooks.Example.com./*", True),
+        ("https://hooks.example.com/A", "https://hooks.example.com/a", False),
+        ("http://hooks.example.com/a", "https://hooks.example.com/*", False),
+        ("http://localhost:8080/a", "http://localhost:*", True),
+        ("http://localhost/a", "http://localhost:*", True),
+        ("http://localhost:80/a", "http://localhost/*", True),
+        ("https://a.example.com/x", "https://*.example.com/*", True),
+        ("https://evil.com/?.example.com/", "https://*.example.com/*", False),
+        ("http://localhost:1@evil.com/a", "http://localhost:*", False),
+        ("http://localhost:80\\@evil.com/a", "http://localhost:*", False),
+        ("https://anything.com/", "*", True),
+        ("https://example.com/", "https://example.com", True),
+        ("https://example.com/a", "https://example.com", False),
+    ],
+)
+def test_addresses_are_compared_as_they_are_connected_to(
+    url: str, pattern: str, expected: bool
+) -> None:
+    assert reaches(url, (pattern,)) is expected
+
+
+def test_an_empty_list_allows_no_address() -> None:
+    assert not reaches("http://localhost/", ())

@@ -1,0 +1,79 @@
+"""An address that hooks post to, on this machine."""
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any, NamedTuple
+
+Fields = dict[str, Any]
+
+
+class Posted(NamedTuple):
+    """What a hook posted."""
+
+    path: str
+    headers: dict[str, str]
+    body: Fields
+
+
+class Reply(NamedTuple):
+    """What is answered."""
+
+    text: str = ""
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class HookServer(ThreadingHTTPServer):
+    """Answers each path as a test wants, and keeps what was posted."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.replies: dict[str, Reply] = {}
+        self.silent: set[str] = set()
+        """Paths whose answer never comes."""
+        self.posted: list[Posted] = []
+        self.closing = Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        server = self.server
+        assert isinstance(server, HookServer)
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        server.posted.append(Posted(self.path, dict(self.headers.items()), body))
+        if self.path in server.silent:
+            server.closing.wait()
+            return
+        reply = server.replies.get(self.path, Reply())
+        self.send_response(reply.status)
+        for name, value in reply.headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(reply.text.encode())))
+        self.end_headers()
+        self.wfile.write(reply.text.encode())
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Keep quiet."""
+
+
+@contextmanager
+def hook_server() -> Generator[HookServer]:
+    """An address that is there as long as it is looked at."""
+    with HookServer() as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.closing.set()
+            server.shutdown()
+            thread.join()
