@@ -24,7 +24,7 @@ check: lint types imports tests
 lint: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cog -P -I scripts --check README.md docs/commands.md docs/tracing.md
+	$(BIN)/cog -P -I scripts --check README.md docs/chat.md docs/commands.md docs/tracing.md
 
 types: .venv/developing
 	$(BIN)/basedpyright
@@ -39,10 +39,10 @@ test-backends: .venv/developing .cache/phoenix/installed .cache/model/installed 
 	PYTHONPATH=tests $(BIN)/python tests/backends/phoenix.py .cache/phoenix/bin/phoenix
 	PYTHONPATH=tests $(BIN)/python tests/backends/model.py .cache/model/bin/python
 
-docs: .venv/developing  ## lay out help, command reference and pictures anew
+docs: .venv/developing  ## lay out help, command reference and pictures anew; needs tmux
 	$(BIN)/python scripts/stored_help.py
-	$(BIN)/cog -P -r -I scripts README.md docs/commands.md docs/tracing.md
-	$(BIN)/python scripts/pictures.py
+	$(BIN)/cog -P -r -I scripts README.md docs/chat.md docs/commands.md docs/tracing.md
+	PYTHONPATH=tests $(BIN)/python scripts/pictures.py
 
 bench: .venv/developing  ## measure against a peer, on generated sessions
 	$(BIN)/python bench/run.py

@@ -1,9 +1,12 @@
-"""What cog writes into the documents: the help of every command, and the output of some."""
+"""What cog writes into the documents: the help of commands, their output, the keys of a chat."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 
+from turnlog.agent.console.listings import KEYS
+from turnlog.agent.console.slash import OWN
 from turnlog.cli.root import COMMANDS, help_of
 
 # Output in the documents is laid out for a terminal of this width.
@@ -22,3 +25,22 @@ def print_output(arguments: str) -> None:
     command = [sys.executable, "-m", "turnlog", "--samples", *arguments.split()]
     found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     print(f"```console\n$ turnlog {arguments}\n{found.stdout.rstrip()}\n```")
+
+
+def print_keys() -> None:
+    """Print a table of what keys do in a chat."""
+    print("| key | does |\n|---|---|")
+    for keys, told in KEYS:
+        print(f"| {_as_code(keys.split(', '))} | {told} |")
+
+
+def print_slash_commands() -> None:
+    """Print a table of the commands of a chat."""
+    print("| command | does | also |\n|---|---|---|")
+    for each in OWN:
+        command = f"/{each.name} {each.usage}".strip()
+        print(f"| `{command}` | {each.help} | {_as_code(f'/{name}' for name in each.aliases)} |")
+
+
+def _as_code(texts: Iterable[str]) -> str:
+    return ", ".join(f"`{text}`" for text in texts)

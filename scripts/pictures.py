@@ -1,4 +1,4 @@
-"""Draw docs/terminal.svg from what turnlog prints for its sample sessions, in a real terminal."""
+"""Draw the pictures of the documents from what turnlog shows in a real terminal."""
 
 import os
 import pty
@@ -9,26 +9,37 @@ from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
+from chat_scenes import asked, working
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 WIDTH = 92
 SCREEN = ("ls", "show last --no-pager")
+MOST_LINES = 26
 # The library's own frame loads a font from elsewhere; this one is satisfied with the reader's.
 FONT = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
 def main() -> None:
-    """Draw the picture."""
+    """Draw all pictures."""
+    draw("terminal", [line for arguments in SCREEN for line in printed(arguments)])
+    draw("chat", asked(WIDTH).splitlines())
+    draw("chat-working", working(WIDTH).splitlines())
+
+
+def draw(name: str, lines: list[str]) -> None:
+    """Draw lines with their colours into a file of the documents."""
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
-    for arguments in SCREEN:
-        console.print(Text.assemble(("$ ", "green"), (f"turnlog {arguments}", "bold")))
-        lines = output_of(arguments).splitlines()
-        console.print(Text.from_ansi("\n".join(lines[:26])), overflow="crop", no_wrap=True)
-        console.print()
+    console.print(Text.from_ansi("\n".join(lines)), overflow="crop", no_wrap=True)
     drawing = console.export_svg(title="turnlog", theme=MONOKAI, code_format=frame())
-    Path("docs/terminal.svg").write_text(drawing, "utf-8")
+    Path(f"docs/{name}.svg").write_text(drawing, "utf-8")
+
+
+def printed(arguments: str) -> list[str]:
+    """A command as it is typed, and the start of what it prints."""
+    typed = f"\x1b[32m$ \x1b[0;1mturnlog {arguments}\x1b[0m"
+    return [typed, *output_of(arguments).splitlines()[:MOST_LINES], ""]
 
 
 def output_of(arguments: str) -> str:
