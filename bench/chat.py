@@ -144,11 +144,10 @@ class Chats:
 
     def _run_turns(self) -> Iterator[Mark]:
         """What a chat has used before its first turn, and after each."""
-        mode = ("--permission-mode", "bypassPermissions")
         with (
             model() as asked,
             subprocess.Popen(
-                (self._turnlog, "chat", *STREAM, *mode),
+                (self._turnlog, "chat", *STREAM),
                 env=self._environment | {"ANTHROPIC_BASE_URL": asked.url},
                 cwd=self.work,
                 stdin=subprocess.PIPE,
@@ -161,8 +160,8 @@ class Chats:
                 yield _mark(running.pid)
                 running.stdin.write(json.dumps(PROMPT).encode() + b"\n")
                 running.stdin.flush()
-                while b'"type":"result"' not in running.stdout.readline():
-                    pass
+                while b'"type":"result"' not in (line := running.stdout.readline()):
+                    assert line, "the chat has ended"
             yield _mark(running.pid)
 
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turnlog.conversation.model_names import model_name
 from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.format.blocks import Iteration, TokenCounts, Usage
 from turnlog.format.fields import given
@@ -29,15 +30,6 @@ WEB_SEARCH = 10 / 1000
 """Dollars for a web search (documented); a fetch costs only its tokens."""
 NEWEST = "9999"
 """A day after every price change."""
-
-# The forms of one model's id: plain, of a router (anthropic/…), of Bedrock (us.anthropic.…-v1:0),
-# of Vertex (…@20250929); with a date or without; with the client's mark of a long context.
-_CLAUDE_ID = re.compile(
-    r"(?:anthropic/|(?:[a-z-]+\.)?anthropic\.)?"
-    r"(?P<name>claude-[a-z0-9.-]+?)(?:[.-]0)?"
-    r"(?:-v\d)?(?:[-@](?:\d{8}|latest|default))?(?:-v\d)?(?::\d)?"
-    r"(?:\[1m\])?"
-)
 
 
 class Price(
@@ -181,14 +173,6 @@ def _price_at(rows: Iterable[Price], prompt: int, day: str) -> Price | None:
 
 def _rows_of(model: str | None) -> list[Price]:
     return _price_table().models.get(model_name(model), [])
-
-
-@cache
-def model_name(model: str | None) -> str:
-    """The name under which the table has a model, if it has it."""
-    plain = (model or "").lower()
-    found = _CLAUDE_ID.fullmatch(plain)
-    return found["name"].replace(".", "-") if found else plain
 
 
 @cache

@@ -7,7 +7,7 @@ at the end of their name, else 200k. A model of another maker is taken for one o
 import os
 from collections.abc import Mapping
 
-from turnlog.conversation.cost import model_name
+from turnlog.conversation.model_names import model_name
 
 WINDOW = 200_000
 LONG_WINDOW = 1_000_000
