@@ -25,11 +25,10 @@ Of sub-agents of 2.0.x only their lines tell the session.
 
 def is_current(db: sqlite3.Connection, store: Store, archive: Path | None = None) -> bool:
     """Whether a sync would find nothing to do; `archive` is the folder of one."""
-    rows = db.execute("SELECT path, inode, size, mtime_ns FROM files WHERE reached >= size")
-    known = {row[0]: row[1:] for row in rows}
+    known = set(db.execute("SELECT path, inode, size, mtime_ns FROM files WHERE reached >= size"))
     count = 0
     for file in files_in(store):
-        if known.get(file[0]) != _state_of(file):
+        if (file[0], *_state_of(file)) not in known:
             return False
         count += 1
     total, gone = db.execute("SELECT count(*), total(is_gone) FROM files").fetchone()
