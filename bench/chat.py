@@ -22,6 +22,8 @@ from turnlog.store.paths import folder_name
 TURNS = 2000
 WINDOW = 200
 """Turns at the start and at the end that are compared; the context fills up about once in them."""
+SHORT_CONTEXT = {"CLAUDE_CODE_DISABLE_1M_CONTEXT": "1"}
+"""A longer one takes more turns to fill, and all of it is sent with each request."""
 WARM = 5
 """Turns before the first that counts."""
 RESUMED_SIZE = 200_000_000
@@ -148,7 +150,7 @@ class Chats:
             model() as asked,
             subprocess.Popen(
                 (self._turnlog, "chat", *STREAM),
-                env=self._environment | {"ANTHROPIC_BASE_URL": asked.url},
+                env=self._environment | SHORT_CONTEXT | {"ANTHROPIC_BASE_URL": asked.url},
                 cwd=self.work,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
