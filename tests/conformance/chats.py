@@ -203,6 +203,7 @@ def chat(home: Path, api: ScriptedApi, run: Run, session: Path, options: tuple[s
         "CLAUDE_CONFIG_DIR": str(home / "claude"),
         "ANTHROPIC_BASE_URL": api.url,
         "ANTHROPIC_API_KEY": "not-a-key",
+        "IS_SANDBOX": "1",  # whoever may cut off the network is root
     }
     mode = ("--permission-mode", "bypassPermissions", "--model", "claude-opus-5-5")
     running = subprocess.Popen(
