@@ -33,6 +33,7 @@ class ChatProcess:
             "TURNLOG_HOME": str(home / "turnlog"),
             "ANTHROPIC_BASE_URL": address,
             "ANTHROPIC_API_KEY": "not-a-key",
+            "IS_SANDBOX": "1",  # it may be root who runs it
         }
 
     def start(
