@@ -15,7 +15,7 @@ from threading import Thread
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from turnlog.agent.model.providers import provider_of
+from turnlog.agent.model.providers import ANTHROPIC, provider_of
 from turnlog.agent.model.summary import KEYS, refused
 from turnlog.errors import ModelError
 from turnlog.format.fields import Fields
@@ -93,14 +93,17 @@ class Model:
             raise Faltered(ModelError(told, "again in a while")) from error
 
     async def _begin(self, request: Fields) -> "AsyncStream[RawMessageStreamEvent]":
-        from anthropic import APIError
+        from anthropic import AnthropicError, APIError
 
         try:
             self._client = self._client or self._provider.open(self._environment)
             return await self._client.messages.create(**request, stream=True)
         except (APIError, ModelError, json.JSONDecodeError, *_transport_errors()):
             raise
-        except Exception as error:  # of whatever kind the libraries of a service raise
+        except Exception as error:
+            # The libraries of a service raise errors of all kinds; the API's own one kind.
+            if self._provider is ANTHROPIC and not isinstance(error, AnthropicError):
+                raise
             raise self._provider.unusable(error) from error
 
     async def close(self) -> None:
