@@ -10,8 +10,8 @@ from build import assistant, call, result, session
 from turnlog.agent.tool import Outcome, Tool, ToolError
 from turnlog.agent.toolbox import TOOLS
 from turnlog.agent.workspace import Workspace
-from turnlog.format.fields import Fields
 from turnlog.format.survey import survey_file
+from turnlog.format.values import Fields
 
 
 class Calls:

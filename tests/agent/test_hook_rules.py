@@ -7,7 +7,7 @@ import pytest
 from turnlog.agent.hooks.rules import rule_filter
 from turnlog.agent.toolbox import TOOLS
 from turnlog.agent.workspace import Workspace
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 
 def bash(command: str) -> Fields:

@@ -12,7 +12,7 @@ from turnlog.agent.permissions import Mode
 from turnlog.agent.settings import Settings
 from turnlog.agent.workspace import Workspace
 from turnlog.edit.images import pixels_of
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import pytest
 
-from turnlog.cli.root import run
+from turnlog.cli.main import run
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TZ", "UTC")
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "projects" / "-home-ada-shop"
     folder.mkdir(parents=True)
     return folder

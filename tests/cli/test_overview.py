@@ -87,7 +87,7 @@ def test_a_status_line_tells_cost_of_session_and_day_the_window_and_the_context(
     )
     line = turnlog("statusline").out
     assert line.startswith("Opus 5 · $1.00 session · $2.00 today · $2.00 block, ")
-    assert line.endswith("context 12%\n")
+    assert line.endswith(" · \x1b[32mcontext 12%\x1b[0m\n")  # the client shows colours
 
 
 def test_a_status_line_has_what_the_session_has_just_written(
@@ -104,6 +104,7 @@ def test_a_status_line_has_what_the_session_has_just_written(
         transcript_path=str(path),
         context_window={"used_percentage": 12},
     )
+    monkeypatch.setenv("NO_COLOR", "1")
     line = turnlog("statusline").out
     assert line.startswith("$2.00 session")
     assert line.endswith("context 12%\n")

@@ -309,7 +309,7 @@ def test_what_was_appended_is_found_at_once(project: Path, turnlog: Run) -> None
 def loaded_by_search() -> tuple[int, set[str]]:
     """The exit code of a search in a process of its own, and the modules that it loaded."""
     code = (
-        "import sys; from turnlog.cli.root import run; code = run(['search', 'fixed'])\n"
+        "import sys; from turnlog.cli.main import run; code = run(['search', 'fixed'])\n"
         "print(code, *sys.modules, file=sys.stderr)"
     )
     command = [sys.executable, "-c", code]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.agent.tool import ToolError
-from turnlog.format.fields import Fields, is_array, is_object
+from turnlog.format.values import Fields, is_array, is_object
 
 
 class Input(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from turnlog.agent.files.images import block_of
 from turnlog.agent.session.lines import VERSION
 from turnlog.agent.turn.moments import Prompt
 from turnlog.errors import UsageError
-from turnlog.format.fields import Fields, is_array, is_object
+from turnlog.format.values import Fields, is_array, is_object
 
 Write = Callable[[str], None]
 KEY = "ANTHROPIC_API_KEY"

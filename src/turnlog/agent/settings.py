@@ -14,7 +14,7 @@ from turnlog.agent.permissions import Mode, Policy, Rule, parse_rule, sound_rule
 from turnlog.agent.repository import repository_of
 from turnlog.agent.sandbox.confinement import Confinement, Said, Sandbox, confine
 from turnlog.errors import UsageError
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 MANAGED = Path("/etc/claude-code/managed-settings.json")

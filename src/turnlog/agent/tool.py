@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from turnlog.agent.access import Access
 from turnlog.agent.workspace import Workspace
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 CALL_ID: ContextVar[str] = ContextVar("call_id", default="")
 """The call that is being carried out; nothing for what the user runs."""

@@ -15,7 +15,7 @@ from turnlog.agent.tools.todo_write import TODO_WRITE
 from turnlog.agent.tools.web_fetch import WEB_FETCH
 from turnlog.agent.tools.web_search import WEB_SEARCH
 from turnlog.agent.tools.write import WRITE
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 Toolbox = dict[str, Tool]
 

@@ -9,16 +9,8 @@ import click
 
 from turnlog.cli.archive_hooks import archive_in_background, install, uninstall
 from turnlog.cli.arguments import json_option
-from turnlog.cli.output import (
-    counted,
-    dim,
-    echo_json,
-    fit,
-    plain,
-    progress_bar,
-    size,
-    width,
-)
+from turnlog.cli.output import counted, echo_json, fit, plain, progress_bar, size, width
+from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.timestamps import age
 from turnlog.store.archive import Archive, Manifest, open_archive
@@ -68,9 +60,9 @@ def command(
         case "list":
             _list(archive, as_json)
         case "install":
-            click.echo(install(store, to))
+            echo(install(store, to))
         case "uninstall":
-            click.echo(uninstall(store))
+            echo(uninstall(store))
         case "background":
             archive_in_background(ctx, store, archive)
         case _ if dry_run:
@@ -106,18 +98,18 @@ def _tell(done: Archived, archive: Archive, as_json: bool, verb: str) -> None:
     what = f"{counted(done.sessions, 'session')}, {size(done.bytes)}"
     packed = f" as {size(done.written)} in {counted(done.objects, 'object')}"
     if done.sessions:
-        click.echo(f"{verb} {what}{dim(packed if done.objects else '')}")
+        echo(f"{verb} {what}{dim(packed if done.objects else '')}")
     else:
-        click.echo(f"{verb} nothing: all is archived")
+        echo(f"{verb} nothing: all is archived")
     if done.all_written:
         ratio = done.all_bytes / done.all_written
         whole = f"{counted(done.all_sessions, 'session')}, {size(done.all_bytes)}"
-        click.echo(dim(f"{archive.folder}: {whole} in {size(done.all_written)} ({ratio:.1f} ×)"))
+        echo(dim(f"{archive.folder}: {whole} in {size(done.all_written)} ({ratio:.1f} ×)"))
 
 
 def _tell_unread(ctx: click.Context, done: Archived) -> None:
     for each in done.unread:
-        click.echo(f"turnlog: not archived: {plain(each.path)}: {each.reason}", err=True)
+        echo(f"turnlog: not archived: {plain(each.path)}: {each.reason}", err=True)
     if done.unread:
         ctx.exit(1)
 
@@ -130,11 +122,11 @@ def _check(ctx: click.Context, archive: Archive, as_json: bool) -> None:
     else:
         for damage in checked.damages:
             where = f"{damage.session}  {plain(damage.path)}".rstrip()
-            click.echo(f"{click.style('damaged', fg='red')}  {where}: {plain(damage.message)}")
+            echo(f"{style('damaged', 'red')}  {where}: {plain(damage.message)}")
         verdict = counted(len(checked.damages), "damage") if checked.damages else "sound"
         unused = f", and {checked.unused:,} unused" if checked.unused else ""
         objects = f"{counted(checked.objects, 'object')}{unused}"
-        click.echo(f"{counted(checked.sessions, 'session')}, {objects}: {verdict}")
+        echo(f"{counted(checked.sessions, 'session')}, {objects}: {verdict}")
     if checked.damages:
         ctx.exit(1)
 
@@ -148,7 +140,7 @@ def _list(archive: Archive, as_json: bool) -> None:
     if not manifests:
         raise NotFound(f"nothing is archived in {archive.folder}", "turnlog archive")
     for manifest in reversed(manifests):
-        click.echo(_text(manifest, width()))
+        echo(_text(manifest, width()))
 
 
 def _text(manifest: Manifest, columns: int) -> str:
@@ -158,7 +150,7 @@ def _text(manifest: Manifest, columns: int) -> str:
     after = f"  {size(manifest.size):>7}"
     title = plain(manifest.title) or "(empty)"
     shown = fit(title, columns - len(before) - len(mark) - len(after))
-    return f"{dim(before)}{shown}{click.style(mark, fg='yellow')}{dim(after)}"
+    return f"{dim(before)}{shown}{style(mark, 'yellow')}{dim(after)}"
 
 
 def _as_json(manifest: Manifest) -> dict[str, Any]:

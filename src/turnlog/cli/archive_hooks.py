@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from turnlog.cli.client_hooks import ClientHook
+from turnlog.cli.terminal import echo
 from turnlog.errors import TurnlogError, Unavailable
 from turnlog.store.archive import Archive
 from turnlog.store.archive_run import archive_sessions
@@ -41,7 +42,7 @@ def archive_in_background(ctx: click.Context, store: Store, archive: Archive) ->
     sys.stdout.flush()
     if os.fork():
         if failed:
-            click.echo(f"turnlog: the last archiving failed: {failed}", err=True)
+            echo(f"turnlog: the last archiving failed: {failed}", err=True)
             ctx.exit(1)
         return
     try:

@@ -2,12 +2,14 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from turnlog.store.paths import Store, open_store
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -43,8 +45,10 @@ class Until(Since):
 
 def complete_session(
     ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+) -> "list[CompletionItem]":
     """Complete the id of a session in the shell, with its title as help."""
+    from click.shell_completion import CompletionItem
+
     from turnlog.store.catalog import describe, list_sessions
 
     store = ctx.obj if isinstance(ctx.obj, Store) else open_store()

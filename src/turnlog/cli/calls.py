@@ -3,8 +3,9 @@
 import click
 
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
-from turnlog.cli.output import dim, echo_json, fit, plain, width
+from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import open_named
+from turnlog.cli.terminal import dim, echo, style
 from turnlog.conversation.calls import Call
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
@@ -37,17 +38,17 @@ def command(
     if not chosen:
         raise NotFound(f"no such calls in {opened.path.name}", f"turnlog calls {opened.id}")
     for call in chosen:
-        click.echo(_row(opened, call, reveal))
+        echo(_row(opened, call, reveal))
 
 
 def _row(session: Session, call: Call, reveal: bool) -> str:
     detail = session.detail(call)
     title = title_of(call.name, detail)
     title = plain(title if reveal else mask(title))
-    mark = click.style("✗", fg="red") if call.is_error else click.style("●", fg="cyan")
+    mark = style("✗", "red") if call.is_error else style("●", "cyan")
     seconds = f"{detail.duration_ms / 1000:.1f}s" if detail.duration_ms is not None else ""
     after = f"  {plain(outcome_of(call.name, detail)):>14}  {seconds:>7}"
     before = f"{call.use.line:>6}  "
     room = width() - len(before) - 2 - 12 - 1 - len(after)
-    name = click.style(fit(plain(call.name), 12), bold=True)
+    name = style(fit(plain(call.name), 12), "bold")
     return f"{dim(before)}{mark} {name} {fit(title, room)}{dim(after)}"

@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 import click
 
 from turnlog.cli.arguments import complete_session
+from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
 
@@ -161,7 +162,7 @@ async def _print(
     prompts = _prompts(prompt, given["input_format"])
     chat = await open_chat(store, options)
     for note in chat.notes:
-        click.echo(f"turnlog: {note}", err=True)
+        echo(f"turnlog: {note}", err=True)
     style = Style(given["output_format"])
     has_pieces, is_verbose = given["include_partial_messages"], given["verbose"]
     note = partial(_note_waiting, is_verbose)
@@ -179,7 +180,7 @@ async def _print(
 def _note_waiting(is_verbose: bool, text: str) -> None:
     """Tell whoever waits at a terminal what is waited for; a program's log stays as it was."""
     if is_verbose or sys.stderr.isatty():
-        click.echo(f"turnlog: {text}", err=True)
+        echo(f"turnlog: {text}", err=True)
 
 
 def _stop_on_signals(printer: "Printer") -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import complete_session, json_option
-from turnlog.cli.output import dim, echo_json, plain, progress_bar
+from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.terminal import dim, echo, style
 from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_session
 from turnlog.edit.findings import Finding, Severity
@@ -65,15 +66,15 @@ def _print(reports: list[Report]) -> None:
     for path, findings in reports:
         if findings:
             title = plain(describe(locate_session(path)).title)
-            click.echo(f"{click.style(plain(str(path)), bold=True)}  {dim(title)}".rstrip())
+            echo(f"{style(plain(str(path)), 'bold')}  {dim(title)}".rstrip())
             for finding in findings:
-                click.echo(_text(finding))
+                echo(_text(finding))
     all_findings = [findings for _, findings in reports]
-    click.echo(_summary(all_findings) + dim(_hint(all_findings)))
+    echo(_summary(all_findings) + dim(_hint(all_findings)))
 
 
 def _text(finding: Finding) -> str:
-    severity = click.style(f"{finding.severity:5}", fg=COLOURS[finding.severity])
+    severity = style(f"{finding.severity:5}", COLOURS[finding.severity])
     line = dim(f"{f'line {finding.line}' if finding.line else '':>10}")
     fix = f"  ({plain(finding.fix)})" if finding.fix else ""
     return f"  {severity} {line}  {plain(finding.message)}{dim(fix)}"

@@ -16,6 +16,7 @@ from turnlog.cli.editing import (
 )
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import open_named
+from turnlog.cli.terminal import echo
 from turnlog.edit.apply import create_session
 from turnlog.edit.build import prepared
 from turnlog.edit.clone import plan_clone
@@ -47,8 +48,8 @@ def command(store: Store, session: str, dry_run: bool, as_json: bool, **options:
         told = {"id": clone.id, "path": clone.path, "effect": effect, "done": not dry_run}
         echo_json(told | repair_as_json(wanted, ready))
         return
-    click.echo(f"{'Would clone' if dry_run else 'Cloned'} {opened.id} as {clone.id}")
+    echo(f"{'Would clone' if dry_run else 'Cloned'} {opened.id} as {clone.id}")
     print_repair(ready)
     print_effect(effect)
     if not dry_run:
-        click.echo(f"  claude --resume {clone.id}")
+        echo(f"  claude --resume {clone.id}")

@@ -3,6 +3,9 @@
 import click
 from click.shell_completion import get_completion_class
 
+from turnlog.cli.direct import COMPLETE
+from turnlog.cli.terminal import echo
+
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -12,8 +15,6 @@ def command(ctx: click.Context, shell: str) -> None:
 
     For bash, add to ~/.bashrc: eval "$(turnlog completion bash)"
     """
-    from turnlog.cli.root import COMPLETE
-
     kind = get_completion_class(shell)
     assert kind is not None, "click has a class for each of the choices"
-    click.echo(kind(ctx.find_root().command, {}, "turnlog", COMPLETE).source())
+    echo(kind(ctx.find_root().command, {}, "turnlog", COMPLETE).source())

@@ -5,7 +5,8 @@ import click
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
 from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
-from turnlog.format.fields import Fields
+from turnlog.cli.terminal import echo, style
+from turnlog.format.values import Fields
 from turnlog.render.views import mask_all
 from turnlog.store.paths import Store
 
@@ -33,7 +34,7 @@ def command(
         return
     for message in messages:
         for block in message["content"]:
-            click.echo(_row(message["role"], block))
+            echo(_row(message["role"], block))
 
 
 def _row(role: str, block: Fields) -> str:
@@ -43,4 +44,4 @@ def _row(role: str, block: Fields) -> str:
     name = f"{block.get('name')}: " if kind == "tool_use" else ""
     colour = "green" if role == "user" else "cyan"
     shown = plain(f"{name}{text or ''}")
-    return f"{click.style(label, fg=colour)}  {fit(shown, width() - 24)}"
+    return f"{style(label, colour)}  {fit(shown, width() - 24)}"

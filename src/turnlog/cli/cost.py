@@ -3,8 +3,9 @@
 import click
 
 from turnlog.cli.arguments import json_option, session_argument
-from turnlog.cli.output import dim, echo_json, fit, money, plain
+from turnlog.cli.output import echo_json, fit, money, plain
 from turnlog.cli.sessions import open_named
+from turnlog.cli.terminal import dim, echo
 from turnlog.render.costs import CostView, session_cost
 from turnlog.store.paths import Store
 
@@ -26,7 +27,7 @@ def command(store: Store, session: str, as_json: bool) -> None:
 
 def _print(view: CostView) -> None:
     heads = "".join(f"{head:>13}" for head in HEADS)
-    click.echo(dim(f"{'model':32}{heads}{'cost':>11}"))
+    echo(dim(f"{'model':32}{heads}{'cost':>11}"))
     for each in view.models:
         usage = each.usage
         counts = (
@@ -37,17 +38,17 @@ def _print(view: CostView) -> None:
         )
         name = f"{'└ ' if each.by_subagents else ''}{plain(each.model)}"
         figures = "".join(f"{count:>13,}" for count in counts)
-        click.echo(f"{fit(name, 32)}{figures}{money(each.cost_usd):>11}")
-    click.echo(f"{'total':32}{'':52}{money(view.cost_usd):>11}")
+        echo(f"{fit(name, 32)}{figures}{money(each.cost_usd):>11}")
+    echo(f"{'total':32}{'':52}{money(view.cost_usd):>11}")
     _print_remarks(view)
 
 
 def _print_remarks(view: CostView) -> None:
     if any(each.by_subagents for each in view.models):
-        click.echo(dim("└ by sub-agents"))
+        echo(dim("└ by sub-agents"))
     if view.unpriced:
-        click.echo(f"Not in the total, for want of a price: {plain(', '.join(view.unpriced))}")
+        echo(f"Not in the total, for want of a price: {plain(', '.join(view.unpriced))}")
     if view.output_understated:
-        click.echo("A lower bound: this client's version records too few output tokens.")
+        echo("A lower bound: this client's version records too few output tokens.")
     if view.client_cost_usd is not None:
-        click.echo(f"The client itself counted {money(view.client_cost_usd)}.")
+        echo(f"The client itself counted {money(view.client_cost_usd)}.")

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
-import click
-
 from turnlog.cli.charts import DAYS, bar, sparkline, week_map
 from turnlog.cli.layouts import LAYOUTS, Layout, number, text
-from turnlog.cli.output import dim, plain
+from turnlog.cli.output import plain
 from turnlog.cli.tables import GAP, Column, dollars, draw_table, short_count, span
+from turnlog.cli.terminal import dim, style
 from turnlog.index.reports import Report, Row
 
 UNPRICED, UNDERSTATED = "*", "†"
@@ -49,8 +48,8 @@ def _draw_rows(told: Report, rows: list[Row], layout: Layout, room: int) -> Iter
     yield dim(head.rstrip())
     cells = room - len(GAP) - len(head)
     for line, stroke in zip(lines, _bars(rows, layout.bar, cells), strict=True):
-        yield f"{line}{GAP}{click.style(stroke, fg='cyan')}" if stroke else line.rstrip()
-    yield click.style(total.rstrip(), bold=True)
+        yield f"{line}{GAP}{style(stroke, 'cyan')}" if stroke else line.rstrip()
+    yield style(total.rstrip(), "bold")
     if BY_AGENTS in head:
         yield dim(f"{BY_AGENTS} sub-agents; the other figures hold them as well")
 
@@ -75,7 +74,7 @@ def _draw_line(told: Report, room: int) -> Iterator[str]:
     costs = {text(row, name): number(row, "cost_usd") or 0 for row in told.rows if row[name]}
     line = [costs.get(each, 0) for each in _steps(min(costs), max(costs), STEPS[told.name])]
     head = f"cost by {name}, the largest {dollars(max(line))}  "
-    yield dim(head) + click.style(sparkline(line[-(room - len(head)) :]), fg="cyan")
+    yield dim(head) + style(sparkline(line[-(room - len(head)) :]), "cyan")
 
 
 def _steps(first: str, last: str, days: int) -> Iterator[str]:
@@ -98,7 +97,7 @@ def _draw_week(told: Report, room: int, name: str) -> Iterator[str]:
     largest = short_count(max(map(max, grid)))
     yield dim(f"{name} by hour of the week, at most {largest} in an hour")
     for line, count in zip(week_map(grid, cells), sums, strict=True):
-        shades = click.style(line[5:].ljust(HOURS * cells), fg="green")
+        shades = style(line[5:].ljust(HOURS * cells), "green")
         yield f"{line[:5]}{shades}{count:>7}" if count else dim(line)
     by_hour = sparkline([sum(row[hour] for row in grid) for hour in range(HOURS)])
     yield dim(" " * 5 + "".join(each * cells for each in by_hour).rstrip())
@@ -109,10 +108,10 @@ def _outlook(row: Row) -> str:
     left = span((ends - datetime.now(UTC)).total_seconds())
     end = f"● active, {left} left until {ends.astimezone():%H:%M}"
     if row["projected_tokens"] is None:
-        return click.style(end, fg="green")
+        return style(end, "green")
     tokens = short_count(number(row, "projected_tokens"))
     cost = dollars(number(row, "projected_usd"))
-    return click.style(f"{end}; at this rate {tokens} tokens, {cost}", fg="green")
+    return style(f"{end}; at this rate {tokens} tokens, {cost}", "green")
 
 
 def _notes(told: Report) -> Iterator[str]:

@@ -16,6 +16,7 @@ from turnlog.cli.editing import (
 )
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import open_named
+from turnlog.cli.terminal import echo
 from turnlog.edit.apply import replace_session, require_idle
 from turnlog.edit.build import prepared
 from turnlog.edit.plan import carry_out
@@ -56,8 +57,8 @@ def command(store: Store, session: str, dry_run: bool, as_json: bool, **options:
         return
     is_changed = ready.mended or effect.is_change if dry_run else record
     verb = "Would edit" if dry_run else "Edited"
-    click.echo(f"{verb if is_changed else 'Nothing to change in'} {opened.id}")
+    echo(f"{verb if is_changed else 'Nothing to change in'} {opened.id}")
     print_repair(ready)
     print_effect(effect)
     if record:
-        click.echo(f"  turnlog undo {record.id}")
+        echo(f"  turnlog undo {record.id}")

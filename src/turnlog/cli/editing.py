@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from turnlog.agent.model.summary import DEFAULT_MODEL, summarise
-from turnlog.cli.output import dim, plain, size
+from turnlog.cli.output import plain, size
+from turnlog.cli.terminal import dim, echo
 from turnlog.edit.build import REPAIR, Prepared, Wanted
 from turnlog.edit.effect import Effect
 from turnlog.edit.journal import Journal, Record
@@ -91,7 +92,7 @@ def open_journal() -> Journal:
 def print_undo(record: Record | None) -> None:
     """Print how to take a change back, if one was made."""
     if record:
-        click.echo(f"  turnlog undo {record.id}")
+        echo(f"  turnlog undo {record.id}")
 
 
 def repair_as_json(wanted: Wanted, ready: Prepared) -> dict[str, Any]:
@@ -103,26 +104,22 @@ def repair_as_json(wanted: Wanted, ready: Prepared) -> dict[str, Any]:
 def print_repair(ready: Prepared) -> None:
     """Print what a repair took away, and what it could not."""
     for finding in ready.mended:
-        click.echo(f"  {'repair':8}{plain(finding.message)}")
+        echo(f"  {'repair':8}{plain(finding.message)}")
     for finding in ready.left:
         fix = f"  ({finding.fix})" if finding.fix else ""
-        click.echo(f"  {'left':8}{plain(finding.message)}{dim(plain(fix))}")
+        echo(f"  {'left':8}{plain(finding.message)}{dim(plain(fix))}")
 
 
 def print_effect(effect: Effect) -> None:
     """Print what a change amounts to."""
     for word, amounts in (("drop", effect.dropped), ("rewrite", effect.rewritten)):
         for kind, amount in amounts.items():
-            click.echo(
-                f"  {word:8}{amount.entries:>7}  {kind:32}{_less(amount.bytes):>12}".rstrip()
-            )
+            echo(f"  {word:8}{amount.entries:>7}  {kind:32}{_less(amount.bytes):>12}".rstrip())
     if effect.added:
-        click.echo(f"  {'add':8}{effect.added:>7}")
+        echo(f"  {'add':8}{effect.added:>7}")
     entries = f"{effect.entries_before:,} → {effect.entries_after:,} entries"
     saved = f"  (about {effect.tokens_saved:,} tokens less)" if effect.tokens_saved else ""
-    click.echo(
-        f"  {entries}, {size(effect.bytes_before)} → {size(effect.bytes_after)}" + dim(saved)
-    )
+    echo(f"  {entries}, {size(effect.bytes_before)} → {size(effect.bytes_after)}" + dim(saved))
 
 
 def _less(count: int) -> str:

@@ -5,8 +5,9 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import json_option, session_argument
-from turnlog.cli.output import dim, echo_json_line, fit, plain, size, width
+from turnlog.cli.output import echo_json_line, fit, plain, size, width
 from turnlog.cli.preview import preview
+from turnlog.cli.terminal import dim, echo, style
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import Entry
 from turnlog.format.fields import given
@@ -38,7 +39,7 @@ def show_line(line: Line, as_json: bool) -> None:
         if as_json:
             echo_json_line(_fields(line, entry) | ({"problem": problem} if problem else {}))
         else:
-            click.echo(_row(line, entry, problem))
+            echo(_row(line, entry, problem))
 
 
 def _fields(line: Line, entry: Entry | None) -> dict[str, Any]:
@@ -63,10 +64,10 @@ def _row(line: Line, entry: Entry | None, problem: str) -> str:
     room = width() - len(before) - KIND_WIDTH - 2 - len(warning)
     about = fit(plain(preview(entry)), room).rstrip() if entry else ""
     kind = fit(plain(kind_of(entry)).removeprefix("system/") if entry else "-", KIND_WIDTH)
-    return f"{dim(before)}{style_kind(kind)}  {click.style(warning, fg='red')}{about}"
+    return f"{dim(before)}{style_kind(kind)}  {style(warning, 'red')}{about}"
 
 
 def style_kind(kind: str) -> str:
     """A kind in the colour of who speaks."""
     colours = {"user": "green", "assistant": "cyan"}
-    return click.style(kind, fg=colours.get(kind.strip()))
+    return style(kind, colours.get(kind.strip()))

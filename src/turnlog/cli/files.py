@@ -3,8 +3,9 @@
 import click
 
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
-from turnlog.cli.output import dim, echo_json, plain
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
+from turnlog.cli.terminal import dim, echo, style
 from turnlog.render.files import FileView, touched_files
 from turnlog.store.paths import Store
 
@@ -26,13 +27,13 @@ def command(store: Store, session: str, diff: bool, reveal: bool, as_json: bool)
 
 
 def _print(file: FileView, diff: bool) -> None:
-    changes = click.style(f"+{file.added} -{file.removed}", fg="green") if file.changes else ""
+    changes = style(f"+{file.added} -{file.removed}", "green") if file.changes else ""
     reads = dim(f"read {file.reads}×") if file.reads else ""
     facts = "  ".join(filter(None, (changes, reads)))
-    click.echo(f"{plain(file.path)}  {facts}")
+    echo(f"{plain(file.path)}  {facts}")
     for change in file.changes:
         if diff:
-            click.echo(dim(f"  {change.tool} in line {change.line}, {plain(change.time)}"))
+            echo(dim(f"  {change.tool} in line {change.line}, {plain(change.time)}"))
             for line in change.diff:
                 colour = {"+": "green", "-": "red"}.get(line[:1])
-                click.echo(f"    {click.style(plain(line, keep_indent=True), fg=colour)}")
+                echo(f"    {style(plain(line, keep_indent=True), colour)}")

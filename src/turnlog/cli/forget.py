@@ -7,6 +7,7 @@ import click
 
 from turnlog.cli.editing import open_journal
 from turnlog.cli.output import counted, plain, size
+from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Journal, Record
 from turnlog.errors import Conflict
 from turnlog.format.timestamps import parse_timestamp
@@ -47,14 +48,14 @@ def command(
     journal = open_journal()
     records = _chosen(journal, changes, older_than)
     if not records:
-        click.echo("nothing to forget")
+        echo("nothing to forget")
         return
     if not yes and sys.stdin.isatty():
         for record in records:
-            click.echo(f"{record.id}  {record.title}")
+            echo(f"{record.id}  {record.title}")
         click.confirm(f"Forget {counted(len(records), 'change')} for good?", abort=True)
     freed = sum(journal.forget(record) for record in records)
-    click.echo(f"Forgot {counted(len(records), 'change')}, {size(freed)} freed")
+    echo(f"Forgot {counted(len(records), 'change')}, {size(freed)} freed")
 
 
 def _forget_archived(text: str, yes: bool) -> None:
@@ -63,10 +64,10 @@ def _forget_archived(text: str, yes: bool) -> None:
     if not yes and sys.stdin.isatty():
         where = "" if manifest.is_in_store else "; it is nowhere else"
         title = plain(manifest.title) or "(empty)"
-        click.echo(f"{manifest.session}  {title}  {size(manifest.size)}{where}")
+        echo(f"{manifest.session}  {title}  {size(manifest.size)}{where}")
         click.confirm("Delete it from the archive for good?", abort=True)
     freed = archive.remove(manifest.session)
-    click.echo(f"Forgot {manifest.session}, {size(freed)} freed")
+    echo(f"Forgot {manifest.session}, {size(freed)} freed")
 
 
 def _chosen(journal: Journal, names: tuple[str, ...], older_than: int | None) -> list[Record]:
@@ -79,7 +80,7 @@ def _chosen(journal: Journal, names: tuple[str, ...], older_than: int | None) ->
         if older_than is not None and moment and moment > oldest:
             continue
         if is_unfinished(record):
-            click.echo(f"left: {record.id} was interrupted; turnlog undo {record.id}", err=True)
+            echo(f"left: {record.id} was interrupted; turnlog undo {record.id}", err=True)
         else:
             chosen.append(record)
     return chosen

@@ -4,7 +4,8 @@ import click
 
 from turnlog.cli.arguments import json_option
 from turnlog.cli.editing import open_journal
-from turnlog.cli.output import dim, echo_json, local_time
+from turnlog.cli.output import echo_json, local_time
+from turnlog.cli.terminal import dim, echo
 from turnlog.format.timestamps import parse_timestamp
 
 
@@ -19,4 +20,4 @@ def command(as_json: bool) -> None:
     for record in records:
         state = "undone" if record.is_undone else "" if record.is_done else "interrupted"
         time = local_time(parse_timestamp(record.time))
-        click.echo(f"{record.id}  {dim(time)}  {record.title}  {dim(state)}".rstrip())
+        echo(f"{record.id}  {dim(time)}  {record.title}  {dim(state)}".rstrip())

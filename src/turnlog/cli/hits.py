@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import click
-
-from turnlog.cli.output import dim, fit, plain
+from turnlog.cli.output import fit, plain
+from turnlog.cli.terminal import dim, style
 from turnlog.format.timestamps import age
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def _heading(found: "SessionHits", columns: int) -> str:
     project = f"…{project[1 - room :]}" if len(project) > room else project
     after = f"  {project}" if project else ""
     title = fit(plain(found.title) or "(no title)", columns - len(before) - len(after))
-    return f"{dim(before)}{click.style(title, bold=True)}{dim(after)}"
+    return f"{dim(before)}{style(title, 'bold')}{dim(after)}"
 
 
 def _turn(turn: "TurnHits", columns: int) -> Iterator[str]:
@@ -48,14 +47,14 @@ def _turn(turn: "TurnHits", columns: int) -> Iterator[str]:
     is_asked = turn.hits[0].kind == "prompt"
     if is_asked:
         shown = agent + _snippet(turn.hits[0], columns - 4 - len(agent))
-        yield f"  {click.style('❯', fg='green')} {shown}"
+        yield f"  {style('❯', 'green')} {shown}"
     elif turn.prompt is not None:
         asked = fit(agent + BLANK.sub(" ", turn.prompt).strip(), columns - 4).rstrip()
-        yield f"  {click.style(f'❯ {asked}', fg='green')}"
+        yield f"  {style(f'❯ {asked}', 'green')}"
     for hit in turn.hits[is_asked:]:
         label = fit(_label(hit), LABEL)
         colour = "red" if hit.is_error else "cyan"
-        yield f"    {click.style(label, fg=colour)} {_snippet(hit, columns - LABEL - 5)}"
+        yield f"    {style(label, colour)} {_snippet(hit, columns - LABEL - 5)}"
 
 
 def _label(hit: "Hit") -> str:
@@ -72,7 +71,7 @@ def _snippet(hit: "Hit", room: int) -> str:
     drawn = ""
     for text, is_mark in pieces:
         part, left = left[: len(text)], left[len(text) :]
-        drawn += click.style(part, bold=True, fg="yellow") if is_mark and part else part
+        drawn += style(part, "bold", "yellow") if is_mark and part else part
     return drawn + left
 
 

@@ -8,6 +8,7 @@ from turnlog.cli.arguments import json_option
 from turnlog.cli.hook_doctor import examine, print_examination
 from turnlog.cli.hook_status import HOOK, print_status, status_of
 from turnlog.cli.output import counted, echo_json
+from turnlog.cli.terminal import echo, style
 from turnlog.errors import Conflict
 from turnlog.store.paths import Store
 from turnlog.trace.content import Mode
@@ -68,7 +69,7 @@ def install(store: Store, **options: Any) -> None:
     is_new = HOOK.install(store, [word for pair in pairs for word in pair])
     Spool().begin()
     verb = "Installed" if is_new else "Installed already"
-    click.echo(f"{verb} in {store.settings}; traces go to {target.url}")
+    echo(f"{verb} in {store.settings}; traces go to {target.url}")
 
 
 @command.command("uninstall")
@@ -77,7 +78,7 @@ def uninstall(store: Store) -> None:
     """Have the client send traces no longer."""
     is_new = HOOK.uninstall(store)
     where = f"Removed from {store.settings}" if is_new else f"Not installed in {store.settings}"
-    click.echo(where)
+    echo(where)
 
 
 @command.command("run", context_settings={"ignore_unknown_options": True})
@@ -109,7 +110,7 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
         _tell(sender.reports)
     trouble = spool.trouble
     if trouble:
-        click.echo(click.style(f"waits: {trouble.reason}", fg="red"), err=True)
+        echo(style(f"waits: {trouble.reason}", "red"), err=True)
         ctx.exit(1)
 
 
@@ -117,9 +118,9 @@ def _tell(reports: list[Report]) -> None:
     for report in reports:
         others = {"open": report.open, "refused": report.refused}
         told = "".join(f", {count:,} {name}" for name, count in others.items() if count)
-        click.echo(f"{report.session}  {counted(report.sent, 'span')} sent{told}")
+        echo(f"{report.session}  {counted(report.sent, 'span')} sent{told}")
     if not reports:
-        click.echo("nothing waits")
+        echo("nothing waits")
 
 
 @command.command("status")

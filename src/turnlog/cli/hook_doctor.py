@@ -4,10 +4,9 @@ import shlex
 import shutil
 from typing import Any
 
-import click
-
 from turnlog.cli.hook_status import HOOK, disabled_in, settings_of
 from turnlog.cli.output import counted, plain
+from turnlog.cli.terminal import echo, style
 from turnlog.store.paths import Store
 from turnlog.trace.doctor import Answer, send_test
 from turnlog.trace.hook import backend_of
@@ -38,20 +37,20 @@ def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
 
 def print_examination(found: dict[str, Any]) -> None:
     """Tell it to a person, one line for each thing."""
-    click.echo(_answer(found["answer"]))
+    echo(_answer(found["answer"]))
     if found["missing_events"]:
         events = ", ".join(found["missing_events"])
         where = f"{events} in {found['settings']} (try: turnlog hook install)"
-        click.echo(f"{_mark(is_well=False)} no hook at {where}")
+        echo(f"{_mark(is_well=False)} no hook at {where}")
     else:
-        click.echo(f"{_mark(is_well=True)} hooks in {found['settings']}")
+        echo(f"{_mark(is_well=True)} hooks in {found['settings']}")
     for command in found["commands"]:
         is_there = command not in found["missing_programs"]
         told = plain(command) if is_there else f"no such program: {plain(command)}"
-        click.echo(f"{_mark(is_there)} {told}")
+        echo(f"{_mark(is_there)} {told}")
     for path in found["disabled_in"]:
-        click.echo(f"{_mark(is_well=False)} disableAllHooks is set in {path}")
-    click.echo(f"{_mark(is_well=True)} {counted(found['waiting'], 'note')} waiting")
+        echo(f"{_mark(is_well=False)} disableAllHooks is set in {path}")
+    echo(f"{_mark(is_well=True)} {counted(found['waiting'], 'note')} waiting")
 
 
 def _answer(answer: Answer) -> str:
@@ -61,4 +60,4 @@ def _answer(answer: Answer) -> str:
 
 
 def _mark(is_well: bool) -> str:
-    return click.style("ok ", fg="green") if is_well else click.style("bad", fg="red")
+    return style("ok ", "green") if is_well else style("bad", "red")

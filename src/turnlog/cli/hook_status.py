@@ -4,10 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import click
-
 from turnlog.cli.client_hooks import ClientHook
-from turnlog.cli.output import counted, dim, plain
+from turnlog.cli.output import counted, plain
+from turnlog.cli.terminal import dim, echo
 from turnlog.errors import TurnlogError
 from turnlog.format.timestamps import age, parse_timestamp
 from turnlog.store.paths import Store
@@ -41,24 +40,22 @@ def status_of(store: Store, spool: Spool) -> dict[str, Any]:
 
 def print_status(held: dict[str, Any]) -> None:
     """Tell it to a person."""
-    click.echo(_installation(held))
+    echo(_installation(held))
     sessions: list[dict[str, Any]] = held["sessions"]
     spans = sum(each["spans"] for each in sessions)
-    click.echo(f"sent     {counted(spans, 'span')} of {counted(len(sessions), 'session')}")
+    echo(f"sent     {counted(spans, 'span')} of {counted(len(sessions), 'session')}")
     for each in sessions[:SHOWN]:
         rest = f", {each['open']:,} open" if each["open"] else ""
         rest += f", {each['refused']:,} refused" if each["refused"] else ""
         told = f"{counted(each['turns'], 'turn')}, {counted(each['spans'], 'span')}{rest}"
-        click.echo(f"         {each['session']}  {told}  {dim(_ago(each['updated']))}")
-    click.echo(f"waits    {counted(len(held['waiting']), 'note')}{_why(held)}")
+        echo(f"         {each['session']}  {told}  {dim(_ago(each['updated']))}")
+    echo(f"waits    {counted(len(held['waiting']), 'note')}{_why(held)}")
     for each in held["waiting"][:SHOWN]:
-        click.echo(
-            f"         {plain(each['session'])}  {each['event']}  {dim(_ago(each['since']))}"
-        )
-    click.echo(f"failed   {len(held['failures']):,}")
+        echo(f"         {plain(each['session'])}  {each['event']}  {dim(_ago(each['since']))}")
+    echo(f"failed   {len(held['failures']):,}")
     for each in held["failures"][-SHOWN:]:
         who = f"{plain(each.session)}  " if each.session else ""
-        click.echo(f"         {who}{plain(each.reason)}  {dim(_ago(each.time))}")
+        echo(f"         {who}{plain(each.reason)}  {dim(_ago(each.time))}")
 
 
 def settings_of(store: Store, given: dict[str, Any]) -> Settings:

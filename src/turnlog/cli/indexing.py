@@ -8,8 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
+from turnlog.cli.terminal import echo
 from turnlog.index.ahead import Ahead, Ask
 from turnlog.index.changes import is_current, is_session_current
 from turnlog.index.database import Index, index_path, open_index
@@ -51,7 +50,7 @@ def asked_index(store: Store, ask: Ask[T]) -> Generator[Ahead[T]]:
 def _opened(store: Store) -> Generator[Index]:
     with open_index(index_path(store)) as index:
         if index.notice:
-            click.echo(f"turnlog: {index.notice}", err=True)
+            echo(f"turnlog: {index.notice}", err=True)
         yield index
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import complete_session, json_option
-from turnlog.cli.output import dim, echo_json, plain, progress_bar, size
+from turnlog.cli.output import echo_json, plain, progress_bar, size
+from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.survey import (
     Survey,
@@ -98,7 +99,7 @@ def _marked(counts: Counter[str], is_known: Callable[[str], bool]) -> dict[str, 
 
 
 def _print(survey: Survey, full: bool) -> None:
-    click.echo(f"{survey.files} files, {survey.lines:,} lines, {size(survey.bytes)}")
+    echo(f"{survey.files} files, {survey.lines:,} lines, {size(survey.bytes)}")
     limit = None if full else MANY
     _print_list("Client versions", survey.versions, lambda _: True, limit)
     _print_list("Entry kinds", survey.kinds, is_known_kind, None)
@@ -118,18 +119,18 @@ def _print_list(
 ) -> None:
     if not counts:
         return
-    click.echo("\n" + click.style(title, bold=True))
+    echo("\n" + style(title, "bold"))
     rows = sorted(counts.items(), key=lambda row: (is_known(row[0]), -row[1], row[0]))
     for name, count in rows[:limit]:
-        mark = "" if is_known(name) else click.style("  unknown", fg="yellow")
-        click.echo(f"{count:>10,}  {plain(name)}{mark}")
+        mark = "" if is_known(name) else style("  unknown", "yellow")
+        echo(f"{count:>10,}  {plain(name)}{mark}")
     if limit and len(rows) > limit:
-        click.echo(dim(f"            and {len(rows) - limit} more; --full shows all"))
+        echo(dim(f"            and {len(rows) - limit} more; --full shows all"))
 
 
 def _print_problems(survey: Survey) -> None:
     if not survey.problems:
         return
-    click.echo("\n" + click.style("Problems", bold=True))
+    echo("\n" + style("Problems", "bold"))
     for problem in survey.problems:
-        click.echo(f"  {problem.path}:{problem.line}  {click.style(problem.reason, fg='red')}")
+        echo(f"  {problem.path}:{problem.line}  {style(problem.reason, 'red')}")

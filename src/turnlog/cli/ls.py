@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import Since, json_option
-from turnlog.cli.output import dim, echo_json, fit, plain, size, width
+from turnlog.cli.output import echo_json, fit, plain, size, width
+from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.timestamps import age
 from turnlog.store.catalog import (
@@ -54,11 +55,11 @@ def command(
         echo_json([_as_json(row) for row in rows])
         return
     for cwd, members in _grouped(rows):
-        click.echo(click.style(cwd, bold=True))
+        echo(style(cwd, "bold"))
         for row in members:
-            click.echo(_text(row, width()))
+            echo(_text(row, width()))
     if len(rows) < len(sessions):
-        click.echo(dim(f"{len(rows)} of {len(sessions)} sessions; --limit 0 shows all"), err=True)
+        echo(dim(f"{len(rows)} of {len(sessions)} sessions; --limit 0 shows all"), err=True)
 
 
 def _chosen(store: Store, project: str | None, since: datetime | None) -> list[SessionFile]:
@@ -117,7 +118,7 @@ def _text(row: Row, columns: int) -> str:
         model = fit((about.model or "").removeprefix("claude-"), 20)
         after = f"  {model}  {about.version or '':8}{after}"
     shown = fit(title, columns - len(before) - len(marks) - len(after))
-    return f"{dim(before)}{shown}{click.style(marks, fg='green')}{dim(after)}"
+    return f"{dim(before)}{shown}{style(marks, 'green')}{dim(after)}"
 
 
 def _agents(count: int) -> str:

@@ -18,13 +18,23 @@ def main() -> None:
         run_hook(sys.argv[3:])
     # What is loaded stays: to look through it for garbage takes a twentieth of a search.
     gc.set_threshold(100_000)
-    from turnlog.cli.root import run
-
     for stream in (sys.stdout, sys.stderr):
         # A session may hold text that no encoding has, such as half of a surrogate pair.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     _leave(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line and return its exit code."""
+    from turnlog.cli.direct import direct
+    from turnlog.cli.reporting import reported
+
+    if work := direct(arguments):
+        return reported(work)
+    from turnlog.cli.root import run as run_parsed
+
+    return run_parsed(arguments)
 
 
 def _leave(code: int) -> None:

@@ -10,6 +10,7 @@ from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.editing import open_journal, print_undo
 from turnlog.cli.output import counted, echo_json, plain, size
 from turnlog.cli.sessions import own_file
+from turnlog.cli.terminal import echo
 from turnlog.edit.apply import apply_changes, require_idle
 from turnlog.edit.journal import Record
 from turnlog.edit.move import Move, move_project, move_session
@@ -57,14 +58,14 @@ def _carry_out(store: Store, move: Move) -> Record | None:
 
 def _tell(move: Move, record: Record | None, dry_run: bool) -> None:
     if not (record or dry_run):
-        click.echo(f"Nothing to move: all is in {plain(move.relocation.new)} already")
+        echo(f"Nothing to move: all is in {plain(move.relocation.new)} already")
         return
     verb = "Would move" if dry_run else "Moved"
-    click.echo(f"{verb} {counted(len(move.sessions), 'session')} to {plain(move.relocation.new)}")
+    echo(f"{verb} {counted(len(move.sessions), 'session')} to {plain(move.relocation.new)}")
     for moved in move.sessions:
-        click.echo(f"  {moved.session.stem}  " + plain(f"{moved.old or '?'} → {moved.new}"))
+        echo(f"  {moved.session.stem}  " + plain(f"{moved.old or '?'} → {moved.new}"))
     files = f"{counted(len(move.sizes), 'file')}, {size(sum(move.sizes))}"
-    click.echo(f"  {files}, {counted(move.prompts, 'prompt')} of the history")
+    echo(f"  {files}, {counted(move.prompts, 'prompt')} of the history")
     print_undo(record)
 
 

@@ -10,15 +10,17 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-import click
 import msgspec
 
+from turnlog.cli.terminal import echo
+
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
-UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-ESCAPED = re.compile(r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
 AT_ONCE = 64
 """Lines that are printed together."""
+# As text: `re` compiles them when they are first used, and few commands do.
+UNSAFE = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+ESCAPED = r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
 def width() -> int:
@@ -44,7 +46,7 @@ def plain(text: str | None, keep_indent: bool = False) -> str:
 
 def harmless(text: str) -> str:
     """A text as it is, tabs and newlines included, but for what would change the screen."""
-    return UNSAFE.sub("", text)
+    return re.sub(UNSAFE, "", text)
 
 
 def money(dollars: float | None) -> str:
@@ -98,25 +100,21 @@ def local_time(moment: datetime | None) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
 
 
-def dim(text: str) -> str:
-    return click.style(text, dim=True)
-
-
 def echo_lines(lines: Iterable[str]) -> None:
     """Print many lines as they come, some at a time."""
     left = iter(lines)
     while some := list(islice(left, AT_ONCE)):
-        click.echo("\n".join(some))
+        echo("\n".join(some))
 
 
 def echo_json(value: Any) -> None:
     """Print one JSON document, laid out for people."""
-    click.echo(to_json(value, indent=2))
+    echo(to_json(value, indent=2))
 
 
 def echo_json_line(value: Any) -> None:
     """Print one JSON object on one line."""
-    click.echo(to_json(value))
+    echo(to_json(value))
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
@@ -128,11 +126,13 @@ def to_json(value: Any, indent: int | None = None) -> str:
     plain_value = msgspec.to_builtins(value, enc_hook=str)
     separators = (",", ":") if indent is None else None
     text = json.dumps(plain_value, ensure_ascii=False, indent=indent, separators=separators)
-    return ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(ESCAPED, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def progress_bar(total: int, label: str) -> Any:
     """A bar on stderr, where that is a terminal."""
+    import click
+
     return click.progressbar(
         length=total, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()
     )

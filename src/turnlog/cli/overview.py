@@ -11,8 +11,9 @@ import click
 from turnlog.cli import ls
 from turnlog.cli.health import unresumable
 from turnlog.cli.indexing import synced_index
-from turnlog.cli.output import counted, dim, plain
+from turnlog.cli.output import counted, plain
 from turnlog.cli.tables import dollars, short_count
+from turnlog.cli.terminal import dim, echo, style
 from turnlog.index.database import Index
 from turnlog.index.reports import Filters, run_report
 from turnlog.store.archive import open_archive
@@ -35,13 +36,13 @@ def command(ctx: click.Context) -> None:
     ctx.invoke(ls.command, limit=RECENT)
     sessions = list_sessions(store)
     with synced_index(store) as index:
-        click.echo()
+        echo()
         for line in _took(index):
-            click.echo(line)
+            echo(line)
         for line in _broken(index, sessions[:LOOKED_AFTER]):
-            click.echo(line)
+            echo(line)
     for line in _going(store, sessions):
-        click.echo(line)
+        echo(line)
 
 
 def _took(index: Index) -> Iterator[str]:
@@ -67,7 +68,7 @@ def _broken(index: Index, sessions: list[SessionFile]) -> Iterator[str]:
     """The sessions among the last ones that would not resume, or not whole."""
     for session, message in unresumable(index, sessions):
         title = plain(describe(session).title)
-        yield click.style(f"{session.id[:8]} would not resume whole", fg="red") + dim(f"  {title}")
+        yield style(f"{session.id[:8]} would not resume whole", "red") + dim(f"  {title}")
         yield dim(f"  {message}  (turnlog check {session.id[:8]})")
 
 
@@ -79,7 +80,7 @@ def _going(store: Store, sessions: list[SessionFile]) -> Iterator[str]:
     lost = [each for each in old if archive.find(str(each.path)) is None]
     if lost:
         what = f"{counted(len(lost), 'session')} will be deleted by the client within a week"
-        yield click.style(what, fg="yellow") + dim("  (turnlog archive keeps them)")
+        yield style(what, "yellow") + dim("  (turnlog archive keeps them)")
 
 
 def _kept_days(store: Store) -> int:

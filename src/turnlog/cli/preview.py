@@ -12,7 +12,8 @@ from turnlog.format.blocks import (
     UnknownPart,
 )
 from turnlog.format.entries import Attachment, ChainEntry, Entry, MessageEntry, Progress, Unknown
-from turnlog.format.fields import given, is_object
+from turnlog.format.fields import given
+from turnlog.format.values import is_object
 
 ENOUGH = 400
 """Characters that fill any line of a terminal."""

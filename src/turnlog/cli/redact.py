@@ -11,8 +11,9 @@ import click
 
 from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.editing import open_journal
-from turnlog.cli.output import counted, dim, echo_json, fit, plain, progress_bar
+from turnlog.cli.output import counted, echo_json, fit, plain, progress_bar
 from turnlog.cli.sessions import own_file
+from turnlog.cli.terminal import dim, echo
 from turnlog.edit.apply import require_idle
 from turnlog.edit.finder import Finder
 from turnlog.edit.journal import Journal, Record
@@ -182,30 +183,30 @@ def place_of(store: Store, path: Path) -> str:
 
 def _print(store: Store, outcome: Outcome) -> None:
     if not outcome.found.finds:
-        click.echo("no secrets found")
+        echo("no secrets found")
         return
     left = f"{len(outcome.left)} left" if outcome.left else "none left"
-    click.echo(f"{_summary(outcome.found.finds)} replaced; rescanned: {left}")
+    echo(f"{_summary(outcome.found.finds)} replaced; rescanned: {left}")
     _print_table(store, outcome.found.finds)
     _print_left(store, outcome)
     _print_kept(outcome)
     archive = open_archive()
     if any(archive.find(path) for path in {str(find.path) for find in outcome.found.finds}):
-        click.echo("the archive has copies from before: `turnlog archive` renews them")
+        echo("the archive has copies from before: `turnlog archive` renews them")
 
 
 def _print_finds(store: Store, outcome: Outcome) -> None:
     """Print each place of something that would be replaced, without telling what it is."""
     if not outcome.found.finds:
-        click.echo("no secrets found")
+        echo("no secrets found")
         return
     rows = Counter((f.path, f.line, placeholder_for(f.kind, f.value)) for f in outcome.found.finds)
     for (path, line, placeholder), count in rows.items():
         times = dim(f"  {count} times") if count > 1 else ""
-        click.echo(f"{placeholder}  {_short(store, path)}:{line}{times}")
+        echo(f"{placeholder}  {_short(store, path)}:{line}{times}")
     for find in outcome.found.stuck:
-        click.echo(_left(store, find))
-    click.echo(f"{_summary(outcome.found.finds)} would be replaced")
+        echo(_left(store, find))
+    echo(f"{_summary(outcome.found.finds)} would be replaced")
 
 
 def _print_table(store: Store, finds: Iterable[Find]) -> None:
@@ -214,17 +215,17 @@ def _print_table(store: Store, finds: Iterable[Find]) -> None:
         places.setdefault(find.kind, Counter())[place_of(store, find.path)] += 1
     for kind, counts in sorted(places.items()):
         where = ", ".join(f"{place} {count}" for place, count in counts.most_common())
-        click.echo(f"  {fit(kind, 31)}{counts.total():>6}  {dim(where)}")
+        echo(f"  {fit(kind, 31)}{counts.total():>6}  {dim(where)}")
 
 
 def _print_left(store: Store, outcome: Outcome) -> None:
     for message in outcome.refused:
-        click.echo(f"left alone: {plain(message)}")
+        echo(f"left alone: {plain(message)}")
     for find in outcome.left:
-        click.echo(_left(store, find))
+        echo(_left(store, find))
     if outcome.fixed:
         fields = ", ".join(f"{name} {count}" for name, count in outcome.fixed.most_common())
-        click.echo(f"left as they are, as the session hangs on them: {fields}")
+        echo(f"left as they are, as the session hangs on them: {fields}")
 
 
 def _print_kept(outcome: Outcome) -> None:
@@ -232,11 +233,11 @@ def _print_kept(outcome: Outcome) -> None:
     if not ids:
         return
     undo = f"turnlog undo {ids[0]}" if len(ids) == 1 else f"{len(ids)} changes: turnlog history"
-    click.echo(f"  {undo}")
-    click.echo(f"turnlog keeps the originals for an undo; for good: {_forget(ids)}")
+    echo(f"  {undo}")
+    echo(f"turnlog keeps the originals for an undo; for good: {_forget(ids)}")
     if outcome.earlier:
         names = [record.id for record in outcome.earlier]
-        click.echo(f"Earlier changes keep copies of the same files: {_forget(names)}")
+        echo(f"Earlier changes keep copies of the same files: {_forget(names)}")
 
 
 def _forget(ids: list[str]) -> str:

@@ -6,6 +6,7 @@ from turnlog.cli.arguments import json_option, session_argument
 from turnlog.cli.editing import open_journal, print_undo
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import own_file
+from turnlog.cli.terminal import echo
 from turnlog.edit.apply import apply_changes, require_idle
 from turnlog.edit.title import clean_title, rename_session
 from turnlog.store.paths import Store
@@ -29,5 +30,5 @@ def command(store: Store, session: str, title: str, dry_run: bool, as_json: bool
     if as_json:
         echo_json({"id": path.stem, "title": title, "change": record.id if record else None})
         return
-    click.echo(f"{'Would rename' if dry_run else 'Renamed'} {path.stem} to {title}")
+    echo(f"{'Would rename' if dry_run else 'Renamed'} {path.stem} to {title}")
     print_undo(record)

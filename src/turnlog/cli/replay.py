@@ -4,11 +4,12 @@ import click
 
 from turnlog.agent.replay.tracks import Answer, Track, tracks_of
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
-from turnlog.cli.output import dim, echo_json, fit, plain, width
+from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import open_named
+from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 from turnlog.render.views import mask_all
 from turnlog.store.paths import Store
 
@@ -43,7 +44,7 @@ def command(
         echo_json([_view(track, rank, shown["reveal"]) for track, rank in answers])
         return
     for track, rank in answers:
-        click.echo(_row(track, rank, shown["reveal"]))
+        echo(_row(track, rank, shown["reveal"]))
 
 
 def _serve(session: Session, port: int, strict: bool) -> None:
@@ -51,10 +52,10 @@ def _serve(session: Session, port: int, strict: bool) -> None:
 
     def tell(text: str) -> None:
         for line in text.splitlines():
-            click.echo(plain(line), err=True)
+            echo(plain(line), err=True)
 
     with ReplayServer(session, tell, port, strict) as server:
-        click.echo(server.url)
+        echo(server.url)
         server.serve_forever()
 
 

@@ -7,6 +7,7 @@ from click.shell_completion import CompletionItem
 
 from turnlog.cli.arguments import json_option
 from turnlog.cli.output import counted, echo_json, plain
+from turnlog.cli.terminal import echo
 from turnlog.store.archive import open_archive
 from turnlog.store.paths import Store
 from turnlog.store.restore import find_archived, restore_session
@@ -46,8 +47,8 @@ def command(
         return
     files = counted(len(restored.written), "file")
     kept = f", {counted(len(restored.kept), 'other')} there already" if restored.kept else ""
-    click.echo(f"Restored {manifest.session}: {files}{kept}")
+    echo(f"Restored {manifest.session}: {files}{kept}")
     for path in restored.written:
-        click.echo(f"  {plain(str(path))}")
+        echo(f"  {plain(str(path))}")
     if restored.written and to is None:
-        click.echo(f"  claude --resume {manifest.session}")
+        echo(f"  claude --resume {manifest.session}")

@@ -8,6 +8,7 @@ from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.editing import open_journal, print_undo
 from turnlog.cli.output import counted, echo_json, plain, size
 from turnlog.cli.sessions import own_file
+from turnlog.cli.terminal import echo
 from turnlog.edit.apply import apply_changes, require_idle
 from turnlog.edit.journal import Record
 from turnlog.edit.remove import Removal, remove_sessions
@@ -40,9 +41,9 @@ def command(
         echo_json(_as_json(removal, record))
         return
     for path, title in zip(paths, titles, strict=True):
-        click.echo(f"{'Would remove' if dry_run else 'Removed'} {path.stem}  {title}".rstrip())
+        echo(f"{'Would remove' if dry_run else 'Removed'} {path.stem}  {title}".rstrip())
     files = f"{counted(len(removal.sizes), 'file')}, {size(sum(removal.sizes))}"
-    click.echo(f"  {files}, {counted(removal.prompts, 'prompt')} of the history")
+    echo(f"  {files}, {counted(removal.prompts, 'prompt')} of the history")
     print_undo(record)
 
 

@@ -1,14 +1,15 @@
 """The root command, whose subcommands are modules imported when they are called."""
 
 import os
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import click
 
 from turnlog import __version__
-from turnlog.errors import Ambiguous, TurnlogError, Unresumable
+from turnlog.cli.direct import COMPLETE
+from turnlog.cli.reporting import INTERRUPTED, reported
+from turnlog.cli.terminal import echo
 from turnlog.store.paths import Store, open_store
 
 COMMANDS = (
@@ -49,8 +50,6 @@ COMMANDS = (
     "schema",
     "completion",
 )
-COMPLETE = "_TURNLOG_COMPLETE"
-"""Set by the script that `turnlog completion` prints."""
 
 
 class LazyGroup(click.Group):
@@ -81,7 +80,7 @@ def root(ctx: click.Context, samples: bool) -> None:
     """
     store = samples_store() if samples else open_store()
     if ctx.invoked_subcommand is None and not samples and not any(store.session_files()):
-        click.echo(f"No sessions in {store.projects} yet: these are turnlog's samples.", err=True)
+        echo(f"No sessions in {store.projects} yet: these are turnlog's samples.", err=True)
         store = samples_store()
     ctx.obj = store
     if ctx.invoked_subcommand is None:
@@ -105,51 +104,39 @@ def help_of(path: list[str]) -> str:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line and return its exit code; the one place where errors are printed."""
-    try:
-        return _invoke(arguments)
-    except click.exceptions.Exit as exit_:
-        return exit_.exit_code
-    except TurnlogError as error:
-        return _report(error)
-    except click.ClickException as error:
-        return _report_usage(error)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        return 130
-    except BrokenPipeError:
-        # Whoever read the output has seen enough; nothing may be written to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        return _report(TurnlogError(f"{error.filename or 'I/O'}: {error.strerror or error}"))
+    """Run a command line and return its exit code."""
+    return reported(lambda: _invoke(arguments))
 
 
 def _invoke(arguments: list[str]) -> int:
-    if COMPLETE in os.environ:
-        from click.shell_completion import shell_complete
+    try:
+        return _complete() if COMPLETE in os.environ else _call(arguments)
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.exceptions.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        return _report_usage(error)
 
-        return shell_complete(root, {}, "turnlog", COMPLETE, os.environ[COMPLETE])
+
+def _complete() -> int:
+    from click.shell_completion import shell_complete
+
+    return shell_complete(root, {}, "turnlog", COMPLETE, os.environ[COMPLETE])
+
+
+def _call(arguments: list[str]) -> int:
     with root.make_context("turnlog", arguments) as context:
         root.invoke(context)
-    sys.stdout.flush()
     return 0
-
-
-def _report(error: TurnlogError) -> int:
-    click.echo(f"turnlog: {error.line}", err=True)
-    rows = error.candidates if isinstance(error, Ambiguous) else []
-    rows = error.findings if isinstance(error, Unresumable) else rows
-    for row in rows:
-        click.echo(f"  {row}", err=True)
-    return error.exit_code
 
 
 def _report_usage(error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(error.format_message(), err=True)
+        echo(error.format_message(), err=True)
         return error.exit_code
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "turnlog"
     message = error.format_message().replace("\n", " ")
-    click.echo(f"turnlog: {message} (try: {command} --help)", err=True)
+    echo(f"turnlog: {message} (try: {command} --help)", err=True)
     return error.exit_code

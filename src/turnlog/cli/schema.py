@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from turnlog.cli.output import echo_json
+from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound
 from turnlog.format.kinds import KINDS
 from turnlog.format.schema import schema_of_kinds
@@ -35,7 +36,7 @@ def command(kind: str | None, as_list: bool) -> None:
     may also name what a command prints with --json: turns, calls, files, cost.
     """
     if as_list:
-        click.echo("\n".join([*KINDS, *OUTPUTS]))
+        echo("\n".join([*KINDS, *OUTPUTS]))
     elif kind in OUTPUTS:
         echo_json(msgspec.json.schema(OUTPUTS[kind]))
     elif kind is None or kind in KINDS:

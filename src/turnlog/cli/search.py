@@ -1,26 +1,16 @@
 """turnlog search: full text over all sessions."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from turnlog.cli.arguments import Since, Until, json_option, reveal_option
-from turnlog.cli.hits import lines_of
-from turnlog.cli.indexing import asked_index
-from turnlog.cli.output import dim, echo_json, width
-from turnlog.errors import NotFound, UsageError
-from turnlog.index.ahead import Ahead
-from turnlog.index.finding import Begun, Wanted, begin, understand
+from turnlog.cli.searching import LIMIT, Asked, print_hits
+from turnlog.cli.terminal import echo
+from turnlog.errors import UsageError
 from turnlog.index.selection import KINDS, ROLES, Selection
-from turnlog.store.paths import Store, archive_folder, folder_name
-
-if TYPE_CHECKING:
-    from turnlog.index.search import SessionHits
-
-ALL_TURNS = 1000
-"""Of one session, which is asked for."""
+from turnlog.store.paths import Store, folder_name
 
 
 @click.command(
@@ -40,7 +30,9 @@ ALL_TURNS = 1000
 @click.option("--model", metavar="NAME", help="Only turns that a model answered.")
 @click.option("--branch", metavar="NAME", help="Only turns on this git branch.")
 @click.option("--subagents/--no-subagents", default=True, help="Search sub-agents as well.")
-@click.option("--limit", type=click.IntRange(0), default=10, show_default=True, help="0 for all.")
+@click.option(
+    "--limit", type=click.IntRange(0), default=LIMIT, show_default=True, help="0 for all."
+)
 @reveal_option
 @json_option
 @click.pass_context
@@ -51,30 +43,19 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
     such as foo.bar() or --flag is found as it is typed.
     """
     if query == ("-h",):
-        click.echo(ctx.get_help())
+        echo(ctx.get_help())
         return
     store: Store = ctx.obj
-    text = " ".join(query)
-    asked = understand(text, given["is_regex"])
-    wanted = Wanted(asked, _selection(store, given), given["limit"], archive_folder())
-    with asked_index(store, lambda db: None if asked.pattern else begin(db, wanted)) as ahead:
-        found = _search(ahead, wanted, given)
-        if given["as_json"]:
-            echo_json(list(found))
-        else:
-            count = _print(found, "turnlog --samples" if _is_of_samples(ctx) else "turnlog")
-            _remark(count, text, given)
-
-
-def _search(
-    ahead: Ahead[Begun | None], wanted: Wanted, given: dict[str, Any]
-) -> "Iterator[SessionHits]":
-    # What reads entries is loaded while SQLite ranks.
-    from turnlog.index.search import Shown, search
-
-    turns = ALL_TURNS if given["session"] else Shown().turns
-    db, begun = ahead.answer()
-    return search(db, wanted, Shown(turns, reveal=given["reveal"]), begun)
+    asked = Asked(
+        text=" ".join(query),
+        is_regex=given["is_regex"],
+        selection=_selection(store, given),
+        limit=given["limit"],
+        reveal=given["reveal"],
+        as_json=given["as_json"],
+        program="turnlog --samples" if _is_of_samples(ctx) else "turnlog",
+    )
+    print_hits(store, asked)
 
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:
@@ -121,24 +102,3 @@ def _session(store: Store, text: str | None) -> str | None:
 
 def _is_of_samples(ctx: click.Context) -> bool:
     return ctx.parent is not None and bool(ctx.parent.params.get("samples"))
-
-
-def _print(found: "Iterator[SessionHits]", program: str) -> int:
-    """Print sessions as they are found; how many there were."""
-    count = 0
-    for count, each in enumerate(found, 1):
-        if count > 1:
-            click.echo()
-        for line in lines_of(each, width(), program):
-            click.echo(line)
-    return count
-
-
-def _remark(count: int, text: str, given: dict[str, Any]) -> None:
-    """Say that nothing was found, or that there may be more."""
-    if not count:
-        is_word = text.isalnum() and not given["is_regex"]
-        hint = f"turnlog search --regex {text}" if is_word else "turnlog search --help"
-        raise NotFound(f"nothing found for {text!r}", hint)
-    if count == given["limit"]:
-        click.echo(dim(f"the best {count} sessions; --limit 0 shows all"), err=True)

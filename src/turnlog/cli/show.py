@@ -9,6 +9,7 @@ import click
 from turnlog.cli.arguments import branch_option, reveal_option, session_argument
 from turnlog.cli.output import echo_lines, harmless, plain, to_json
 from turnlog.cli.sessions import leaf_of, open_named, place_of
+from turnlog.cli.terminal import is_coloured, style
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
 from turnlog.render.markdown import to_markdown
@@ -17,20 +18,20 @@ from turnlog.render.text import Terminal
 from turnlog.render.views import turn_view
 from turnlog.store.paths import Store
 
-STYLES: dict[str, dict[str, object]] = {
-    "prompt": {"fg": "green", "bold": True},
-    "thought": {"dim": True, "italic": True},
-    "note": {"fg": "yellow"},
-    "error": {"fg": "red"},
-    "ok": {"fg": "cyan"},
-    "tool": {"bold": True},
-    "added": {"fg": "green"},
-    "removed": {"fg": "red"},
-    "output": {"dim": True},
-    "dim": {"dim": True},
-    "code": {"fg": "cyan"},
-    "heading": {"bold": True, "underline": True},
-    "bold": {"bold": True},
+LOOKS = {
+    "prompt": ("green", "bold"),
+    "thought": ("dim", "italic"),
+    "note": ("yellow",),
+    "error": ("red",),
+    "ok": ("cyan",),
+    "tool": ("bold",),
+    "added": ("green",),
+    "removed": ("red",),
+    "output": ("dim",),
+    "dim": ("dim",),
+    "code": ("cyan",),
+    "heading": ("bold", "underline"),
+    "bold": ("bold",),
 }
 
 
@@ -63,17 +64,16 @@ def command(store: Store, session: str, form: str, pager: bool | None, **view: A
     _require_turn(opened, options)
     lines = FORMS[form](opened, options)
     if form == "text" and (pager or (pager is None and _is_terminal())):
-        click.echo_via_pager(f"{line}\n" for line in lines)
+        click.echo_via_pager((f"{line}\n" for line in lines), is_coloured(sys.stdout))
     else:
         echo_lines(lines)
 
 
 def _text(session: Session, options: ViewOptions) -> Iterator[str]:
-    def style(text: str, role: str) -> str:
-        cleaned = plain(text, keep_indent=True)
-        return click.style(cleaned, **STYLES[role]) if role in STYLES else cleaned  # pyright: ignore[reportArgumentType]
+    def paint(text: str, role: str) -> str:
+        return style(plain(text, keep_indent=True), *LOOKS.get(role, ()))
 
-    return Terminal(style, options.full).draw(rows_of(session, options))
+    return Terminal(paint, options.full).draw(rows_of(session, options))
 
 
 def _markdown(session: Session, options: ViewOptions) -> Iterator[str]:

@@ -6,8 +6,9 @@ import click
 
 from turnlog.cli.arguments import csv_option, json_option, reveal_option
 from turnlog.cli.indexing import synced_index
-from turnlog.cli.output import dim, echo_json, plain, width
+from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.tables import Column, draw_table, echo_csv
+from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import UsageError
 from turnlog.index.asking import TABLES_HINT, Answer, Table, ask, tables_of
 from turnlog.secrets import mask
@@ -40,7 +41,7 @@ def _print_tables(tables: list[Table], as_json: bool) -> None:
         echo_json([table._asdict() for table in tables])
         return
     for table in tables:
-        click.echo(f"{click.style(table.name, bold=True)}  {dim(', '.join(table.columns))}")
+        echo(f"{style(table.name, 'bold')}  {dim(', '.join(table.columns))}")
 
 
 def _print(answer: Answer, reveal: bool, as_json: bool, as_csv: bool) -> None:
@@ -52,9 +53,9 @@ def _print(answer: Answer, reveal: bool, as_json: bool, as_csv: bool) -> None:
     else:
         columns = [_column(answer, rows, rank) for rank in range(len(answer.columns))]
         head, *lines = draw_table(columns, width())
-        click.echo(dim(head.rstrip()))
+        echo(dim(head.rstrip()))
         for line in lines:
-            click.echo(line.rstrip())
+            echo(line.rstrip())
 
 
 def _masked(value: Any) -> Any:

@@ -10,6 +10,7 @@ from turnlog.cli.indexing import synced_index
 from turnlog.cli.layouts import LAYOUTS
 from turnlog.cli.output import echo_json, width
 from turnlog.cli.tables import echo_csv
+from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.reports import REPORTS, Filters, Report, Row, run_report
 from turnlog.store.paths import Store
@@ -91,10 +92,10 @@ def _print(told: Report, wanted: Wanted) -> None:
         echo_csv(told.columns, (list(row.values()) for row in rows))
     else:
         for line in draw_report(told, rows, width(), wanted.order):
-            click.echo(line)
+            echo(line)
         if len(rows) < len(told.rows) and told.name != "hour":
             hint = f"{len(rows)} of {len(told.rows)} rows; --limit 0 shows all"
-            click.echo(click.style(hint, dim=True), err=True)
+            echo(dim(hint), err=True)
 
 
 def _masked(told: Report) -> Report:

@@ -5,6 +5,7 @@ import click
 from turnlog.cli.arguments import json_option
 from turnlog.cli.indexing import sync_index
 from turnlog.cli.output import counted, echo_json, size
+from turnlog.cli.terminal import echo
 from turnlog.store.paths import Store
 
 
@@ -22,5 +23,5 @@ def command(store: Store, as_json: bool) -> None:
         return
     read = f"{counted(done.read, 'file')} read ({size(done.bytes)})" if done.read else ""
     gone = f"{counted(done.removed, 'file')} gone" if done.removed else ""
-    click.echo(", ".join(part for part in (read, gone) if part) or "nothing has changed")
-    click.echo(f"{path}  {size(path.stat().st_size)}")
+    echo(", ".join(part for part in (read, gone) if part) or "nothing has changed")
+    echo(f"{path}  {size(path.stat().st_size)}")

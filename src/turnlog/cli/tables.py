@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from rich.cells import cell_len
 
 from turnlog.cli.output import fit
-from turnlog.format.fields import is_array
+from turnlog.format.values import is_array
 
 GAP = "  "
 NARROWEST = 8

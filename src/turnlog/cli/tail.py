@@ -6,7 +6,7 @@ import click
 
 from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.entries import show_line
-from turnlog.cli.output import dim
+from turnlog.cli.terminal import dim, echo
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
 from turnlog.store.watch import watch
@@ -27,7 +27,7 @@ def command(store: Store, session: str | None, lines: int | None, as_json: bool)
     shown = path
     for changed, line in watch(path, _is_log, last):
         if changed != shown and not as_json:
-            click.echo(dim(f"==> {changed}"))
+            echo(dim(f"==> {changed}"))
         shown = changed
         show_line(line, as_json)
 

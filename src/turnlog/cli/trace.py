@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import Since, complete_session, json_option
-from turnlog.cli.output import counted, dim, echo_json, fit, local_time, plain, progress_bar
+from turnlog.cli.output import counted, echo_json, fit, local_time, plain, progress_bar
+from turnlog.cli.terminal import dim, echo, style
 from turnlog.conversation.session import Session, open_session
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.find import find_session
@@ -133,7 +134,7 @@ def _write(target: FileTarget, spans: list[Span]) -> None:
     write = write_perfetto if target.is_perfetto else write_otlp
     write(target.path, spans)
     turns = len({span.trace.id for span in spans})
-    click.echo(f"{target.path}: {counted(turns, 'turn')}, {counted(len(spans), 'span')}")
+    echo(f"{target.path}: {counted(turns, 'turn')}, {counted(len(spans), 'span')}")
 
 
 def _print_reports(reports: list[Report], wanted: int, as_json: bool) -> None:
@@ -144,11 +145,11 @@ def _print_reports(reports: list[Report], wanted: int, as_json: bool) -> None:
         told = f"{counted(report.turns, 'turn')}, {counted(report.sent, 'span')} sent"
         others = {"skipped": report.skipped, "open": report.open, "failed": report.failed}
         told += "".join(f", {count:,} {name}" for name, count in others.items() if count)
-        click.echo(f"{report.session}  {told}")
+        echo(f"{report.session}  {told}")
         if report.failed:
-            click.echo(click.style(f"  {plain(report.reason)}", fg="red"), err=True)
+            echo(style(f"  {plain(report.reason)}", "red"), err=True)
     if len(reports) < wanted:
-        click.echo(f"not tried: {counted(wanted - len(reports), 'session')}", err=True)
+        echo(f"not tried: {counted(wanted - len(reports), 'session')}", err=True)
 
 
 def _print_spans(spans: Iterator[Span], as_json: bool) -> None:
@@ -160,10 +161,10 @@ def _print_spans(spans: Iterator[Span], as_json: bool) -> None:
     for span in spans:
         if span.trace.session_id != session:
             session = span.trace.session_id
-            click.echo(click.style(plain(session), bold=True))
+            echo(style(plain(session), "bold"))
         depths[span.id] = depths.get(span.parent_id, -1) + 1
         start = span.begins if span.parent_id is None else start
-        click.echo(_row(span, depths[span.id], start))
+        echo(_row(span, depths[span.id], start))
 
 
 def _row(span: Span, depth: int, start: int) -> str:
@@ -176,4 +177,4 @@ def _row(span: Span, depth: int, start: int) -> str:
     marks = {"failed": span.error is not None, "interrupted": span.is_interrupted}
     marks["open"] = not span.is_final
     told = " ".join(mark for mark, is_so in marks.items() if is_so)
-    return f"  {click.style(name, fg=colour)}{dim(f'{when:>20}')}{lasted:>11}  {told}".rstrip()
+    return f"  {style(name, colour)}{dim(f'{when:>20}')}{lasted:>11}  {told}".rstrip()

@@ -4,8 +4,9 @@ import click
 import msgspec
 
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
-from turnlog.cli.output import dim, echo_json, plain
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
+from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.session import Session
 from turnlog.render.tree import draw_tree, milestones
 from turnlog.store.paths import Store
@@ -39,11 +40,11 @@ def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
         return
     links = opened.links
     if links.previous:
-        click.echo(dim(f"goes on with {links.previous}"))
+        echo(dim(f"goes on with {links.previous}"))
     for line in draw_tree(opened, reveal):
-        click.echo(plain(line, keep_indent=True))
+        echo(plain(line, keep_indent=True))
     for follower in links.next:
-        click.echo(dim(f"continued in {follower}"))
+        echo(dim(f"continued in {follower}"))
 
 
 def _views(session: Session) -> list[StoneView]:

@@ -3,8 +3,9 @@
 import click
 
 from turnlog.cli.arguments import branch_option, json_option, reveal_option, session_argument
-from turnlog.cli.output import dim, echo_json, fit, money, plain, width
+from turnlog.cli.output import echo_json, fit, money, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
+from turnlog.cli.terminal import dim, echo
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.views import TurnView, turn_view
 from turnlog.store.paths import Store
@@ -26,7 +27,7 @@ def command(store: Store, session: str, branch: str | None, reveal: bool, as_jso
         echo_json(views)
         return
     for view in views:
-        click.echo(_row(view, width()))
+        echo(_row(view, width()))
 
 
 def _row(view: TurnView, columns: int) -> str:

@@ -3,6 +3,7 @@
 import click
 
 from turnlog.cli.editing import open_journal
+from turnlog.cli.terminal import echo
 
 
 @click.command("undo")
@@ -10,6 +11,6 @@ from turnlog.cli.editing import open_journal
 def command(change: str | None) -> None:
     """Undo CHANGE, or the last change that was not undone."""
     record = open_journal().undo(change)
-    click.echo(f"Undone: {record.title}")
+    echo(f"Undone: {record.title}")
     for file in record.files:
-        click.echo(f"  {'restored' if file.before else 'removed'} {file.path}")
+        echo(f"  {'restored' if file.before else 'removed'} {file.path}")

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from turnlog.cli.arguments import json_option
-from turnlog.cli.output import dim, echo_json
+from turnlog.cli.output import echo_json
+from turnlog.cli.terminal import dim, echo
 from turnlog.store.paths import Store
 
 
@@ -19,7 +20,7 @@ def command(store: Store, as_json: bool) -> None:
         echo_json({name: {"path": path, "exists": path.exists()} for name, path in places.items()})
         return
     for name, path in places.items():
-        click.echo(f"{name:13}  {path}{'' if path.exists() else dim('  (not there)')}")
+        echo(f"{name:13}  {path}{'' if path.exists() else dim('  (not there)')}")
 
 
 def _places(store: Store) -> dict[str, Path]:

@@ -11,8 +11,9 @@ from turnlog.conversation.nodes import AssistantNode, CallRef, Node, ResultRef, 
 from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.blocks import ToolResultBlock, ToolUseBlock
 from turnlog.format.entries import Assistant, User
-from turnlog.format.fields import given, is_object
+from turnlog.format.fields import given
 from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.values import is_object
 from turnlog.store.paths import tool_results
 
 PERSISTED = re.compile(r"saved to: (\S.*)")

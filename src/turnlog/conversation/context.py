@@ -15,7 +15,7 @@ from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.drafts import NO_CONTENT, Draft, draft_messages, text_block
 from turnlog.conversation.log import Log
 from turnlog.format.blocks import THINKING
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 HALVES = re.compile("[\ud800-\udfff]")
 USE, RESULT = "tool_use", "tool_result"

@@ -17,8 +17,8 @@ from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.decode import Problem, decode_line, values_of
 from turnlog.format.entries import Entry, Unknown
-from turnlog.format.fields import is_object
 from turnlog.format.jsonl import Bookmark, FileState, Line, read_lines
+from turnlog.format.values import is_object
 
 
 class Extent(NamedTuple):

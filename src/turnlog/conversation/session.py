@@ -14,7 +14,7 @@ from turnlog.conversation.nodes import ChainNode, Node
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
 from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.conversation.turns import Turn, split_turns
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 
 class Session(Log):

@@ -17,7 +17,8 @@ from turnlog.conversation.prompts import full_text
 from turnlog.conversation.tree import Tree
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import User
-from turnlog.format.fields import given, is_object
+from turnlog.format.fields import given
+from turnlog.format.values import is_object
 from turnlog.store.paths import adjacent_subagents, nested_subagents, subagent_meta
 
 

@@ -17,9 +17,9 @@ from turnlog.edit.check_case import Case, Mark, SentImage, is_talk, mark_at, mes
 from turnlog.edit.images import pixels_of
 from turnlog.format.blocks import THINKING
 from turnlog.format.decode import MARK, values_of
-from turnlog.format.fields import Fields, is_array, is_object
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.values import Fields, is_array, is_object
 from turnlog.store.paths import tool_results
 
 LARGE_RESULT = 400_000

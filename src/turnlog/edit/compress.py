@@ -24,9 +24,10 @@ from turnlog.edit.summary import (
     tokens_at,
 )
 from turnlog.edit.transforms import Choice, rising, take_calls
-from turnlog.format.fields import Fields, given
+from turnlog.format.fields import given
 from turnlog.format.state import FileHistoryDelta, FileHistorySnapshot, Summary
 from turnlog.format.timestamps import TICK, parse_timestamp
+from turnlog.format.values import Fields
 
 KNOWN = TIP_TYPES | {"progress"}
 """Types of the chain that turnlog knows; entries of others stay where they are."""

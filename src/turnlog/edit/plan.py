@@ -17,8 +17,8 @@ from turnlog.conversation.log import Log
 from turnlog.conversation.nodes import BoundaryNode, ChainNode, Node
 from turnlog.edit.effect import Tally
 from turnlog.format.decode import Piece, split_values
-from turnlog.format.fields import Fields, is_object
 from turnlog.format.jsonl import Line, read_lines
+from turnlog.format.values import Fields, is_object
 
 Rewrite = Callable[[Fields], Fields]
 """Gives the new content of an entry; the same object where nothing changes."""

@@ -15,10 +15,11 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from turnlog.format.entries import Entry, Unknown
-from turnlog.format.fields import SnakeView, Text, is_object
+from turnlog.format.fields import SnakeView, Text
 from turnlog.format.fit import fit
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import type_for, type_named
+from turnlog.format.values import is_object
 
 MARK = b"\xef\xbb\xbf"
 

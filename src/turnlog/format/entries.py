@@ -20,8 +20,8 @@ from turnlog.format.fields import (
     Texts,
     decode_raw,
     given,
-    is_object,
 )
+from turnlog.format.values import is_object
 
 
 class Entry(CamelView):

@@ -1,15 +1,13 @@
 """The field types of typed views. A field may be absent (`UNSET`) or null, and the two differ."""
 
 import json
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 T = TypeVar("T")
 
-Fields = dict[str, Any]
-"""A JSON object."""
 Text = str | None | UnsetType
 Flag = bool | None | UnsetType
 Count = int | None | UnsetType
@@ -22,16 +20,6 @@ Items = list[Any] | None | UnsetType
 def given(value: T | None | UnsetType) -> T | None:
     """The value of a field, or None where it is absent or null."""
     return None if value is UNSET else value
-
-
-def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a decoded value is a JSON object."""
-    return isinstance(value, dict)
-
-
-def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Whether a decoded value is a JSON array."""
-    return isinstance(value, list)
 
 
 def decode_raw(raw: Raw) -> Any:

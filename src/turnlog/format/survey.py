@@ -15,11 +15,11 @@ from msgspec import Struct
 from turnlog.format.blocks import Block, UnknownPart
 from turnlog.format.decode import Problem, decode_line, values_of
 from turnlog.format.entries import Entry, HookProgress, ProgressData
-from turnlog.format.fields import is_array, is_object
 from turnlog.format.fit import item_of, structs_of
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import ATTACHMENTS, KINDS, kind_of, type_for
 from turnlog.format.tools import INPUTS, KNOWN_TOOLS, result_type_of
+from turnlog.format.values import is_array, is_object
 
 Shape = tuple[str, type[Struct] | None, tuple[str, ...]]
 """Where an object stands, the type that serves it if there is one, and the object's keys."""

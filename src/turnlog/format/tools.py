@@ -19,10 +19,9 @@ from turnlog.format.fields import (
     SnakeView,
     Text,
     Texts,
-    is_array,
-    is_object,
 )
 from turnlog.format.fit import fit
+from turnlog.format.values import is_array, is_object
 
 
 class ReadInput(SnakeView):

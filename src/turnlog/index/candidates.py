@@ -6,7 +6,6 @@ from math import exp
 
 from msgspec import Struct
 
-from turnlog.index.files import File
 from turnlog.index.selection import Selection, conditions
 
 COMMON = 20_000
@@ -23,9 +22,10 @@ AGEING = 90 * 86_400
 """Seconds in which a text loses most of what it has for being new."""
 COLUMNS = (
     "d.id, d.file, d.line, d.offset, d.size, d.kind, d.tool, d.is_error, d.at, d.prompt,"
-    " coalesce(p.counts, 1)"
+    " coalesce(p.counts, 1), coalesce(nullif(f.session, ''), f.path), f.is_subagent,"
+    " coalesce(d.at, f.ended, 0.0)"
 )
-JOINED = "docs d LEFT JOIN prompts p ON p.id = d.prompt"
+JOINED = "docs d JOIN files f ON f.id = d.file LEFT JOIN prompts p ON p.id = d.prompt"
 
 
 class Candidate(Struct, frozen=True):
@@ -42,6 +42,11 @@ class Candidate(Struct, frozen=True):
     at: float | None
     prompt: int | None
     counts: bool
+    owner: str
+    """The session that it belongs to, or the path of its file where that is not known."""
+    is_subagent: bool
+    newest: float
+    """When it was said, or the last of what its file tells."""
     rank: float = 0.0
     """By its words alone: the lower the better."""
 
@@ -86,12 +91,12 @@ def in_file(db: sqlite3.Connection, file: int, selection: Selection) -> Iterator
     return (Candidate(*row) for row in rows)
 
 
-def score(candidate: Candidate, file: File, now: float) -> float:
+def score(candidate: Candidate, now: float) -> float:
     """How good a candidate is: its words, what it is, and a little how new it is."""
-    age = max(0.0, now - (candidate.at or file.ended or 0.0))
+    age = max(0.0, now - candidate.newest)
     weight = KIND_WEIGHTS.get(candidate.kind, 1.0) * (0.7 + 0.3 * exp(-age / AGEING))
     if not candidate.counts:
         weight *= COPY_WEIGHT
-    if file.is_subagent:
+    if candidate.is_subagent:
         weight *= AGENT_WEIGHT
     return max(-candidate.rank, 1e-9) * weight

@@ -20,8 +20,6 @@ PATIENCE = 30
 """Seconds to wait for another process that writes."""
 FTS_MEMORY = 32 << 20
 """Bytes of words that SQLite gathers before it writes them."""
-MAPPED = 1 << 30
-"""Bytes of the file that are read without a copy."""
 SETTINGS = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -103,9 +101,9 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that any thread may use, one at a time; it maps what it reads."""
+    """A connection that writes nothing, and that any thread may use, one at a time."""
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-    db.executescript(f"PRAGMA query_only = ON; PRAGMA mmap_size = {MAPPED};")
+    db.execute("PRAGMA query_only = ON")
     return db
 
 

@@ -20,11 +20,12 @@ from turnlog.conversation.prompts import ASKING, LOCAL, PromptKind, prompt_kind,
 from turnlog.format.blocks import Message, ToolUseBlock, Usage
 from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import Assistant, ChainEntry, Entry, User
-from turnlog.format.fields import given, is_array, is_object
+from turnlog.format.fields import given
 from turnlog.format.jsonl import Bookmark, Line
 from turnlog.format.state import PrLink
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.tools import CHANGING
+from turnlog.format.values import is_array, is_object
 from turnlog.index.figures import LARGEST, Figures, figures_of, sound_usage
 from turnlog.index.texts import Passage, passages_of
 from turnlog.index.words import searchable

@@ -1,14 +1,14 @@
 """What the index knows of files, looked up when it is wanted."""
 
 import sqlite3
-from collections import Counter
-from functools import cached_property
 
 from msgspec import Struct
 
 SHORT = 8
 """How many characters of an id are usually enough."""
-COLUMNS = "id, path, session, is_subagent, project, title, ended"
+LAST = "\U0010ffff"
+"""Comes after every other character."""
+COLUMNS = "id, path, opened_by, session, is_subagent, project, title, ended"
 
 
 class File(Struct, frozen=True):
@@ -16,6 +16,8 @@ class File(Struct, frozen=True):
 
     id: int
     path: str
+    opened_by: str
+    """The id that opens it."""
     session: str | None
     is_subagent: bool
     project: str | None
@@ -26,11 +28,6 @@ class File(Struct, frozen=True):
     def owner(self) -> str:
         """The session that it belongs to, or itself where that is not known."""
         return self.session or self.path
-
-    @property
-    def name(self) -> str:
-        """The id that opens it."""
-        return _name(self.path)
 
 
 class Files:
@@ -65,15 +62,7 @@ class Files:
 
     def short_name(self, file: File) -> str:
         """The start of an id, if that is enough to tell which one is meant."""
-        start = file.name[:SHORT]
-        return start if self._starts[start] == 1 else file.name
-
-    @cached_property
-    def _starts(self) -> Counter[str]:
-        """How many ids begin alike."""
-        rows = self.db.execute("SELECT path FROM files")
-        return Counter(_name(path)[:SHORT] for (path,) in rows)
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2].removesuffix(".jsonl").removeprefix("agent-")
+        start = file.opened_by[:SHORT]
+        asked = "SELECT 1 FROM files WHERE opened_by BETWEEN ? AND ? LIMIT 2"
+        alike = self.db.execute(asked, (start, start + LAST)).fetchall()
+        return start if len(alike) == 1 else file.opened_by

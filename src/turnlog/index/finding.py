@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from turnlog.index.candidates import Candidate, ranked, score, tiers_of
-from turnlog.index.files import File, Files
+from turnlog.index.files import Files
 from turnlog.index.query import Query, parse_query
 from turnlog.index.reading import Reader
 from turnlog.index.selection import Selection
@@ -71,7 +71,7 @@ def rank(db: sqlite3.Connection, wanted: Wanted, begun: Begun) -> Iterator[list[
                 ranking.fill(tier, ranked(db, match, wanted.selection))
     groups: dict[str, list[Candidate]] = {}
     for row in _without_copies([row for *_, row in sorted(ranking.rows)]):
-        groups.setdefault(files[row.file].owner, []).append(row)
+        groups.setdefault(row.owner, []).append(row)
     yield from groups.values()
 
 
@@ -115,17 +115,16 @@ class _Ranking:
             if (row.file, row.rank) in self.titles:
                 return
             self.titles.add((row.file, row.rank))
-        file = self.files[row.file]
-        held = self._literals_in(file, row)
-        self.sessions.add(file.owner)
+        held = self._literals_in(row)
+        self.sessions.add(row.owner)
         if held == len(self.literals):
-            self.exact.add(file.owner)
-        self.rows.append((-held, tier, -score(row, file, self.now), row.id, row))
+            self.exact.add(row.owner)
+        self.rows.append((-held, tier, -score(row, self.now), row.id, row))
 
-    def _literals_in(self, file: File, row: Candidate) -> int:
+    def _literals_in(self, row: Candidate) -> int:
         if not self.literals:
             return 0
-        raw = self.reader.line(file, row.offset, row.size).lower()
+        raw = self.reader.line(self.files[row.file], row.offset, row.size).lower()
         return sum(literal in raw for literal in self.literals)
 
 

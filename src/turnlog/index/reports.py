@@ -1,7 +1,7 @@
 """What the sessions took, as the reports in `reports/` ask the index: one SQL file for each."""
 
 import sqlite3
-from importlib.resources import files
+from pathlib import Path
 from time import time
 from typing import NamedTuple
 
@@ -77,7 +77,7 @@ def run_report(
 
 def query(name: str) -> str:
     """The SQL of a report."""
-    return files("turnlog.index").joinpath("reports", f"{name}.sql").read_text("utf-8")
+    return Path(__file__).with_name("reports").joinpath(f"{name}.sql").read_text("utf-8")
 
 
 def _asked(

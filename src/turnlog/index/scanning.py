@@ -30,7 +30,7 @@ def scan(files: Files, reader: Reader, wanted: Wanted) -> Iterator[list[Candidat
             )
             found += islice(_matching(reader, wanted.query, file, rows), SCANNED)
         if found:
-            yield sorted(found, key=lambda row: -score(row, files[row.file], now))
+            yield sorted(found, key=lambda row: -score(row, now))
 
 
 def _matching(

@@ -8,6 +8,7 @@ CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
     path TEXT NOT NULL UNIQUE,
+    opened_by TEXT NOT NULL,   -- the id that opens it
     session TEXT,              -- the session it belongs to
     is_subagent INTEGER NOT NULL,
     project TEXT,              -- the working directory
@@ -24,6 +25,8 @@ CREATE TABLE files (
     prompt INTEGER             -- the prompt that the last line belongs to
 );
 CREATE INDEX files_by_session ON files (session);
+CREATE INDEX files_by_opener ON files (opened_by);
+CREATE INDEX files_read_whole ON files (path, inode, size, mtime_ns) WHERE reached >= size;
 
 -- What the user asked, in the order of the file: each begins a turn.
 CREATE TABLE prompts (

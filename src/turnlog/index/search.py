@@ -111,7 +111,7 @@ class _Teller:
             if hits and len(turns) < self.shown.turns:
                 turns.append(self._turn(self.files[file], prompt, hits))
         return SessionHits(
-            id=main.name,
+            id=main.opened_by,
             path=main.path,
             project=main.project,
             title=self._masked(main.title),

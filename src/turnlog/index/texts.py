@@ -7,9 +7,10 @@ from turnlog.conversation.prompts import PromptKind, prompt_kind, prompt_label
 from turnlog.format.blocks import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import Assistant, Attachment, Entry, User
-from turnlog.format.fields import given, is_array, is_object
+from turnlog.format.fields import given
 from turnlog.format.jsonl import Line
 from turnlog.format.state import AiTitle, CustomTitle, Summary
+from turnlog.format.values import is_array, is_object
 from turnlog.index.words import composed
 
 

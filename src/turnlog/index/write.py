@@ -114,6 +114,7 @@ class Writer:
         """The row of a file, brought up to date, and the prompt that its last line was of."""
         values: dict[str, Any] = {
             "path": str(source.path),
+            "opened_by": source.path.stem.removeprefix("agent-"),
             "session": source.owner or facts.session,
             "is_subagent": source.is_subagent,
             "is_gone": source.archived is not None,
@@ -242,9 +243,9 @@ class Writer:
 
 
 UPSERT_FILE = """
-INSERT INTO files (path, session, is_subagent, is_gone, project, title, started, ended,
+INSERT INTO files (path, opened_by, session, is_subagent, is_gone, project, title, started, ended,
     size, mtime_ns, inode, reached, carry)
-VALUES (:path, :session, :is_subagent, :is_gone, :project, :title, :started, :ended,
+VALUES (:path, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :started, :ended,
     :size, :mtime_ns, :inode, :reached, :carry)
 ON CONFLICT (path) DO UPDATE SET
     session = coalesce(session, excluded.session),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.diffs import diff_of
 from turnlog.conversation.titles import call_title, todo_list
-from turnlog.format.fields import Fields, is_object
+from turnlog.format.values import Fields, is_object
 
 BOXES = {"completed": "☑", "in_progress": "◐"}
 

@@ -12,8 +12,8 @@ from turnlog.conversation.prompts import prompt_label, prompt_text
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.entries import User
-from turnlog.format.fields import is_array, is_object
 from turnlog.format.tools import CHANGING
+from turnlog.format.values import is_array, is_object
 from turnlog.secrets import mask
 
 

@@ -3,8 +3,8 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 NAME_LIMIT = 200
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -13,8 +13,7 @@ BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
 """Folders of the store that have one folder for each session (2.1.325, and as documented)."""
 
 
-@dataclass(frozen=True)
-class Store:
+class Store(NamedTuple):
     """The client's configuration directory, and every place in it that turnlog knows."""
 
     root: Path

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from turnlog.errors import Unavailable
-from turnlog.format.fields import Fields, is_object
+from turnlog.format.values import Fields, is_object
 
 UNFINISHED = ".new"
 """How a file ends that is still being written."""

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from turnlog.conversation.session import Session
-from turnlog.format.fields import is_object
+from turnlog.format.values import is_object
 from turnlog.store.paths import Store
 from turnlog.trace.spans import Options, spans_of
 from turnlog.trace.work import Work, turns_of

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.values import is_array, is_object
 from turnlog.secrets import mask
 from turnlog.trace.span import Event, Span, Trace
 

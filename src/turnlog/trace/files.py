@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.values import is_array, is_object
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.span import Span
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import UsageError
-from turnlog.format.fields import is_object
+from turnlog.format.values import is_object
 from turnlog.trace.content import MAX_CHARS, Mode
 from turnlog.trace.note import spool_folder
 from turnlog.trace.span import Layout

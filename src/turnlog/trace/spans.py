@@ -19,7 +19,8 @@ from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.prompts import LOCAL, full_text, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.format.entries import ChainEntry, User
-from turnlog.format.fields import given, is_object
+from turnlog.format.fields import given
+from turnlog.format.values import is_object
 from turnlog.trace.events import error_of, events_of, is_interrupted
 from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.span import Kind, Layout, Span, Trace

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.values import is_array, is_object
 from turnlog.trace.note import SUFFIX, leave_note, spool_folder
 from turnlog.trace.state import write_json
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.errors import Conflict
-from turnlog.format.fields import is_array
+from turnlog.format.values import is_array
 from turnlog.store.whole import read_object
 
 

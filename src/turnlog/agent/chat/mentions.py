@@ -13,7 +13,7 @@ from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.read import READ
 from turnlog.agent.turn.parts import Rules
 from turnlog.agent.workspace import Workspace
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|((?:\\ |[^\s\\])+))')
 MOST_NAMES = 1_000

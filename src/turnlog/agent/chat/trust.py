@@ -16,7 +16,7 @@ from turnlog.agent.permissions import Kind, Verdict
 from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.repository import repository_of
 from turnlog.errors import UsageError
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.values import is_array, is_object
 from turnlog.store.paths import Store, imports_file, trust_file
 from turnlog.store.whole import read_object, write_whole
 

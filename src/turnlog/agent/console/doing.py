@@ -10,7 +10,7 @@ from turnlog.agent.events import Called, Printed
 from turnlog.agent.tool import Outcome
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.turn.moments import SHELL
-from turnlog.format.fields import Fields, is_object
+from turnlog.format.values import Fields, is_object
 
 CALL = "shell"
 """Stands for the id of a call."""

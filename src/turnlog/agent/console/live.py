@@ -9,7 +9,7 @@ from turnlog.agent.console.ink import Style, cut, harmless, one_line
 from turnlog.agent.console.status import span
 from turnlog.agent.events import Called, Ended, Event, Inside, Printed, Recorded, Retrying, Streamed
 from turnlog.conversation.titles import call_title
-from turnlog.format.fields import Fields, is_array
+from turnlog.format.values import Fields, is_array
 from turnlog.render.tools import BOXES
 
 TAIL = 3

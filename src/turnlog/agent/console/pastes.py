@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 if TYPE_CHECKING:

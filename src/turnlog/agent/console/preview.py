@@ -7,7 +7,7 @@ from turnlog.agent.files.patch import patch_of
 from turnlog.agent.files.textfile import decode
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.diffs import diff_of
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 EDITS = ("Edit", "Write", "NotebookEdit")
 """Tools that change files."""

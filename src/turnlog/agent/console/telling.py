@@ -13,7 +13,7 @@ from turnlog.agent.session.lines import text_of
 from turnlog.agent.turn.gate import REJECTED
 from turnlog.agent.turn.notices import NOTICE
 from turnlog.conversation.prompts import INTERRUPTION
-from turnlog.format.fields import Fields, is_array
+from turnlog.format.values import Fields, is_array
 
 WORTH_TELLING = 10.0
 """Seconds of a turn after which it is told what it took."""

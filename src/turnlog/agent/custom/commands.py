@@ -11,7 +11,7 @@ from msgspec import Struct
 from turnlog.agent.custom.frontmatter import is_set, model_of, names_of, split_head, text_of
 from turnlog.agent.custom.places import markdown_files, project_folders, read_text, user_folder
 from turnlog.agent.hooks.groups import groups_of
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 SKILL = "SKILL.md"

@@ -8,7 +8,7 @@ from msgspec import Struct
 from turnlog.agent.custom.frontmatter import model_of, names_of, number_of, split_head, text_of
 from turnlog.agent.custom.places import markdown_files, project_folders, read_text, user_folder
 from turnlog.agent.hooks.groups import groups_of
-from turnlog.format.fields import Fields, is_array, is_object
+from turnlog.format.values import Fields, is_array, is_object
 from turnlog.store.paths import Store
 
 CALLS = ("Task", "Agent")

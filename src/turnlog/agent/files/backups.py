@@ -12,8 +12,8 @@ from uuid import uuid4
 from msgspec import Struct
 
 from turnlog.format.decode import values_of
-from turnlog.format.fields import Fields, is_object
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
+from turnlog.format.values import Fields, is_object
 from turnlog.store.paths import Store
 
 SNAPSHOT, DELTA = "file-history-snapshot", "file-history-delta"

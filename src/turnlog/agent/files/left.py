@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.session import Session
-from turnlog.format.fields import is_object
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.tools import CHANGING
+from turnlog.format.values import is_object
 
 SLACK = timedelta(seconds=1)
 """File systems and sessions tell the time differently."""

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.agent.hooks.runs import MOST_OUTPUT, Failed, Firing, Reply
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.values import is_array, is_object
 
 if TYPE_CHECKING:
     from httpx2 import URL, Response

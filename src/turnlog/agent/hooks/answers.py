@@ -13,7 +13,8 @@ from msgspec import UNSET, Struct, UnsetType, field
 from turnlog.agent.hooks.events import EVENTS
 from turnlog.agent.hooks.grants import NOTHING, Grants, read_grants
 from turnlog.agent.hooks.runs import HookRun
-from turnlog.format.fields import CamelView, Fields, given
+from turnlog.format.fields import CamelView, given
+from turnlog.format.values import Fields
 
 Decision = Literal["allow", "deny", "ask"]
 STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")

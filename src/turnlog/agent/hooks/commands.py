@@ -14,7 +14,7 @@ from turnlog.agent.hooks.events import EVENTS
 from turnlog.agent.hooks.facts import SessionFacts
 from turnlog.agent.hooks.runs import MOST_OUTPUT, Firing, HookRun
 from turnlog.agent.shell.processes import end_process
-from turnlog.format.fields import is_array
+from turnlog.format.values import is_array
 
 PROJECT = "CLAUDE_PROJECT_DIR"
 POWERSHELL = ("pwsh", "-NoProfile", "-NonInteractive", "-Command")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnlog.agent.hooks.events import EVENTS
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from msgspec import Struct
 
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 MOST_OUTPUT = 1 << 20
 """Bytes that are read of what a hook says."""

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from turnlog.agent.permissions.policy import Verdict
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 
 class Question(Struct, frozen=True):

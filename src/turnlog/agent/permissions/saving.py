@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from turnlog.errors import UsageError
-from turnlog.format.fields import is_array, is_object
 from turnlog.format.jsonl import FileState, replace_file
 from turnlog.format.jsontext import put_last
+from turnlog.format.values import is_array, is_object
 from turnlog.store.whole import write_whole
 
 EMPTY = "{\n}\n"

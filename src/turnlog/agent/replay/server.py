@@ -16,7 +16,7 @@ from turnlog.agent.replay.tracks import (
     tracks_of,
 )
 from turnlog.conversation.session import Session
-from turnlog.format.fields import Fields, is_object
+from turnlog.format.values import Fields, is_object
 
 HOST = "127.0.0.1"
 LOCAL = ("127.0.0.1", "localhost", "[::1]")

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import UsageError
-from turnlog.format.fields import is_array, is_object
+from turnlog.format.values import is_array, is_object
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 

@@ -20,7 +20,7 @@ from turnlog.agent.servers.config import ServerConfig
 from turnlog.agent.servers.results import outcome_of
 from turnlog.agent.tool import Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -6,7 +6,7 @@ The first line of what it gets is as the client writes it, for all who look for 
 from pathlib import Path
 
 from turnlog.agent.session.names import new_output_name
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 from turnlog.store.paths import TOOL_RESULTS
 
 LIMIT = 50_000

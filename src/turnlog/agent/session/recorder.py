@@ -17,9 +17,9 @@ from turnlog.agent.tool import Outcome
 from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingEnd
 from turnlog.edit.plan import encoded
 from turnlog.format.blocks import THINKING
-from turnlog.format.fields import Fields, is_array, is_object
 from turnlog.format.jsonl import append_lines
 from turnlog.format.timestamps import TICK, stamp_of
+from turnlog.format.values import Fields, is_array, is_object
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 

@@ -20,9 +20,9 @@ from turnlog.conversation.tree import Tree, is_compaction
 from turnlog.edit.plan import encoded
 from turnlog.errors import NotFound
 from turnlog.format.decode import values_of
-from turnlog.format.fields import Fields, is_object
 from turnlog.format.jsonl import append_lines, read_lines_backwards
 from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.values import Fields, is_object
 from turnlog.store.catalog import list_sessions
 from turnlog.store.paths import Store
 

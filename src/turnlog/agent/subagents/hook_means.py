@@ -37,7 +37,7 @@ from turnlog.agent.workspace import Workspace
 from turnlog.conversation.context import messages_of
 from turnlog.conversation.windows import LONG_MARK
 from turnlog.errors import ModelError
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 ANSWER_TOOL = "StructuredOutput"
 """As the client names it."""

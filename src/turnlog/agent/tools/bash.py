@@ -21,7 +21,7 @@ from turnlog.agent.shell.processes import (
 )
 from turnlog.agent.tool import CALL_ID, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 TIMEOUT = 120_000
 LONGEST = 600_000

@@ -11,7 +11,7 @@ from turnlog.agent.files.named import require_file
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.tool import Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 DESCRIPTION = """\
 Replace a piece of a file. old_string must be exactly as in the file, with its indentation, but \

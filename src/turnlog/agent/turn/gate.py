@@ -10,7 +10,7 @@ from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.policy import Kind, Mode
 from turnlog.agent.tool import Tool, ToolError
 from turnlog.agent.turn.parts import Parts
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 RULE, REJECTED = "permission-rule", "user-rejected"
 """How the session names a refusal."""

@@ -5,7 +5,7 @@ from turnlog.agent.turn.parts import Parts
 from turnlog.agent.turn.system_prompt import NAMED
 from turnlog.conversation.context import messages_of
 from turnlog.conversation.windows import LONG_MARK
-from turnlog.format.fields import Fields
+from turnlog.format.values import Fields
 
 MARK = {"type": "ephemeral"}
 LONG_CONTEXT = {"anthropic-beta": "context-1m-2025-08-07"}

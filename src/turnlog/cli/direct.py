@@ -1,0 +1,37 @@
+"""Command lines that are run as they are typed; all others are parsed first.
+
+What parses takes longer to load than a status line or a search for words takes.
+"""
+
+import os
+from collections.abc import Callable
+
+from turnlog.store.paths import open_store
+
+COMPLETE = "_TURNLOG_COMPLETE"
+"""Set by the script that `turnlog completion` prints."""
+
+
+def direct(arguments: list[str]) -> Callable[[], None] | None:
+    """What a command line does, if that can be told without parsing it."""
+    if COMPLETE in os.environ:
+        return None
+    match arguments:
+        case ["statusline"]:
+            return _print_status
+        case ["search", _, *_] if not any(word.startswith("-") for word in arguments):
+            return lambda: _search(arguments[1:])
+        case _:
+            return None
+
+
+def _print_status() -> None:
+    from turnlog.cli.status import print_status
+
+    print_status(open_store())
+
+
+def _search(words: list[str]) -> None:
+    from turnlog.cli.searching import Asked, print_hits
+
+    print_hits(open_store(), Asked(" ".join(words)))

@@ -1,0 +1,38 @@
+"""The one place where errors are printed: on one line, with what to do about them."""
+
+import os
+import sys
+from collections.abc import Callable
+
+from turnlog.cli.terminal import echo
+from turnlog.errors import Ambiguous, TurnlogError, Unresumable
+
+INTERRUPTED = 130
+"""As a shell tells of it."""
+
+
+def reported(work: Callable[[], int | None]) -> int:
+    """Do what a command does; its exit code."""
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code or 0
+    except TurnlogError as error:
+        return _report(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; nothing may be written to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _report(TurnlogError(f"{error.filename or 'I/O'}: {error.strerror or error}"))
+
+
+def _report(error: TurnlogError) -> int:
+    echo(f"turnlog: {error.line}", err=True)
+    rows = error.candidates if isinstance(error, Ambiguous) else []
+    rows = error.findings if isinstance(error, Unresumable) else rows
+    for row in rows:
+        echo(f"  {row}", err=True)
+    return error.exit_code

@@ -1,0 +1,83 @@
+"""The line that the client shows below a prompt."""
+
+import json
+import os
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from turnlog.cli.indexing import open_behind
+from turnlog.cli.terminal import echo, style
+from turnlog.conversation.windows import window_of
+from turnlog.errors import UsageError
+from turnlog.format.values import is_object
+from turnlog.index.status import Status, status_of
+from turnlog.store.paths import Store
+
+FULL, FILLING = 0.8, 0.5
+
+
+def print_status(store: Store) -> None:
+    """Print the line for what the client tells on stdin."""
+    told = _told()
+    transcript = told.get("transcript_path")
+    path = Path(transcript) if isinstance(transcript, str) else None
+    session = str(told.get("session_id") or (path.stem if path else ""))
+    with open_behind(store, path) as index:
+        status = status_of(index.db, session, time.time()) if index else None
+    parts = [_model(told), *(_figures(status) if status else []), _context(told, status)]
+    echo(" · ".join(part for part in parts if part), coloured=not os.environ.get("NO_COLOR"))
+
+
+def _told() -> dict[str, Any]:
+    try:
+        value = json.load(sys.stdin)
+    except ValueError:
+        value = None
+    if not is_object(value):
+        message = "there is no JSON on stdin: the client gives it to a status line"
+        raise UsageError(message, "turnlog statusline --help")
+    return value
+
+
+def _model(told: dict[str, Any]) -> str:
+    model = told.get("model")
+    name = model.get("display_name") or model.get("id") if is_object(model) else None
+    return str(name or "")
+
+
+def _figures(status: Status) -> list[str]:
+    parts = [f"{_dollars(status.session_usd)} session", f"{_dollars(status.today_usd)} today"]
+    if status.window_ends:
+        left = datetime.fromisoformat(status.window_ends).timestamp() - time.time()
+        hours, minutes = divmod(max(0, int(left // 60)), 60)
+        parts.append(f"{_dollars(status.window_usd)} block, {hours}h {minutes:02}m left")
+    return parts
+
+
+def _context(told: dict[str, Any], status: Status | None) -> str:
+    """How full the context is, as the client says, else by the last request."""
+    given = told.get("context_window")
+    share = given.get("used_percentage") if is_object(given) else None
+    if isinstance(share, int | float):
+        used = share / 100
+    elif status and status.context_tokens:
+        size = given.get("context_window_size") if is_object(given) else None
+        known = size if isinstance(size, int) and size else _window_of(told, status)
+        used = status.context_tokens / known
+    else:
+        return ""
+    colour = "red" if used >= FULL else "yellow" if used >= FILLING else "green"
+    return style(f"context {used:.0%}", colour)
+
+
+def _window_of(told: dict[str, Any], status: Status) -> int:
+    model = told.get("model")
+    name = str(model.get("id")) if is_object(model) else status.model or ""
+    return window_of(name)
+
+
+def _dollars(amount: float | None) -> str:
+    return "$?" if amount is None else f"${amount:,.2f}"

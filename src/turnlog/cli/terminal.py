@@ -1,0 +1,55 @@
+"""Printing, with colours where they are wanted; click's own takes longer to load than to use.
+
+A text carries its colours; they are taken out when it goes where none are wanted.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+LOOKS = {
+    "bold": 1,
+    "dim": 2,
+    "italic": 3,
+    "underline": 4,
+    "red": 31,
+    "green": 32,
+    "yellow": 33,
+    "cyan": 36,
+}
+STYLED = r"\x1b\[[0-9;]*m"
+
+
+def style(text: str, *looks: str | None) -> str:
+    """A text in a colour, bold, dim, italic or underlined; None changes nothing.
+
+    >>> style("no", "red", "bold")
+    '\\x1b[31;1mno\\x1b[0m'
+    """
+    codes = ";".join(str(LOOKS[look]) for look in looks if look)
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
+
+
+def dim(text: str) -> str:
+    return style(text, "dim")
+
+
+def echo(text: object = "", err: bool = False, coloured: bool | None = None) -> None:
+    """Print a line, at once; `coloured` says that colours are wanted there, or not."""
+    stream = sys.stderr if err else sys.stdout
+    line = f"{text}\n"
+    if "\x1b" in line and not (is_coloured(stream) if coloured is None else coloured):
+        line = re.sub(STYLED, "", line)
+    stream.write(line)
+    stream.flush()
+
+
+def is_coloured(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether what goes there may have colours: a terminal, unless the user says otherwise."""
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and environment.get("TERM") != "dumb"
