@@ -1,10 +1,14 @@
 """Colours are printed where the user can see them, and wants them."""
 
+import os
+import subprocess
 import sys
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
+from build import session, user
 from turnlog.cli.terminal import dim, echo, is_coloured, style
 
 
@@ -48,3 +52,30 @@ def test_a_screen_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     echo(style("no", "red"))
     assert screen.getvalue() == "\x1b[31mno\x1b[0m\n"
+
+
+@pytest.mark.parametrize(
+    ("no_color", "expected"),
+    [("", ["LESS=-R", "\x1b[32;1m  1 ❯ Hello\x1b[0m"]), ("1", ["LESS=", "  1 ❯ Hello"])],
+)
+def test_a_pager_shows_colours_unless_the_user_wants_none(
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    no_color: str,
+    expected: list[str],
+) -> None:
+    path = project / "11111111-0000-4000-8000-000000000000.jsonl"
+    path.write_bytes(session(user("Hello")))
+    less = tmp_path / "less"
+    less.write_text('#!/bin/sh\necho "LESS=$LESS"\ncat\n')
+    less.chmod(0o755)
+    settings = {"PAGER": str(less), "TERM": "xterm", "NO_COLOR": no_color, "LESS": ""}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    leader, follower = os.openpty()
+    command = [sys.executable, "-m", "turnlog", "show", str(path)]
+    subprocess.run(command, stdin=follower, stdout=follower, check=True)
+    os.close(follower)
+    assert os.read(leader, 65536).decode().split("\r\n")[:2] == expected
+    os.close(leader)

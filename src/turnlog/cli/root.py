@@ -10,6 +10,7 @@ from turnlog import __version__
 from turnlog.cli.direct import COMPLETE
 from turnlog.cli.reporting import INTERRUPTED, reported
 from turnlog.cli.terminal import echo
+from turnlog.errors import UsageError
 from turnlog.store.paths import Store, open_store
 
 COMMANDS = (
@@ -115,8 +116,11 @@ def _invoke(arguments: list[str]) -> int:
         return exit_.exit_code
     except click.exceptions.Abort:
         return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        echo(error.format_message(), err=True)
+        return error.exit_code
     except click.ClickException as error:
-        return _report_usage(error)
+        raise _usage_error(error) from error
 
 
 def _complete() -> int:
@@ -131,12 +135,7 @@ def _call(arguments: list[str]) -> int:
     return 0
 
 
-def _report_usage(error: click.ClickException) -> int:
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        echo(error.format_message(), err=True)
-        return error.exit_code
+def _usage_error(error: click.ClickException) -> UsageError:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "turnlog"
-    message = error.format_message().replace("\n", " ")
-    echo(f"turnlog: {message} (try: {command} --help)", err=True)
-    return error.exit_code
+    return UsageError(error.format_message().replace("\n", " "), f"{command} --help")

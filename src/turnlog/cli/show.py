@@ -64,7 +64,9 @@ def command(store: Store, session: str, form: str, pager: bool | None, **view: A
     _require_turn(opened, options)
     lines = FORMS[form](opened, options)
     if form == "text" and (pager or (pager is None and _is_terminal())):
-        click.echo_via_pager((f"{line}\n" for line in lines), is_coloured(sys.stdout))
+        # None lets click find out whether the pager shows colours, and tell `less` to.
+        color = None if is_coloured(sys.stdout) else False
+        click.echo_via_pager((f"{line}\n" for line in lines), color)
     else:
         echo_lines(lines)
 
