@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import TextIO
 
 LOOKS = {
@@ -28,8 +29,15 @@ def style(text: str, *looks: str | None) -> str:
     >>> style("no", "red", "bold")
     '\\x1b[31;1mno\\x1b[0m'
     """
+    start = _start(looks)
+    return f"{start}{text}\x1b[0m" if start else text
+
+
+@cache
+def _start(looks: tuple[str | None, ...]) -> str:
+    """What changes how the text looks that follows."""
     codes = ";".join(str(LOOKS[look]) for look in looks if look)
-    return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
+    return f"\x1b[{codes}m" if codes else ""
 
 
 def dim(text: str) -> str:

@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 WORTH_SHARING = 32 << 20
 """Starting a second process takes longer than reading this many bytes."""
+SHARES = 32
+"""Batches for each process: none is left alone for long with the last one."""
 
 
 def map_files(
@@ -22,7 +24,9 @@ def map_files(
 ) -> Iterator[tuple[int, T]]:
     """Yield what `function` makes of each batch of files, with the bytes in that batch."""
     sizes = {path: path.stat().st_size for path in paths}
-    batches = in_batches(paths, lambda path: sizes[path], sum(sizes.values()) // (8 * processes))
+    batches = in_batches(
+        paths, lambda path: sizes[path], sum(sizes.values()) // (SHARES * processes)
+    )
     weights = [sum(sizes[path] for path in batch) for batch in batches]
     if processes == 1 or sum(weights) < WORTH_SHARING:
         yield from zip(weights, map(function, batches), strict=True)
