@@ -20,11 +20,13 @@ from build import (
     user,
 )
 from faults import PLANTED, SOUND, png, put, sound
+from turnlog.cli.check import COLOURS
 from turnlog.cli.root import run
+from turnlog.cli.terminal import style
 from turnlog.conversation.session import open_session
 from turnlog.edit import check_rules
 from turnlog.edit.check import check_session
-from turnlog.edit.findings import Finding
+from turnlog.edit.findings import Finding, Severity
 from turnlog.edit.images import pixels_of
 from turnlog.store.paths import Store
 
@@ -159,6 +161,10 @@ def test_the_command_prints_findings_and_fails_if_any_is_serious(
     assert run(["check", str(bad), "--json"]) == 1
     (told,) = json.loads(capfd.readouterr().out)
     assert (told["id"], told["findings"][0]["severity"]) == (nth(7), "fatal")
+
+
+def test_every_severity_looks_different() -> None:
+    assert len({style("x", COLOURS[severity]) for severity in Severity}) == len(Severity)
 
 
 def test_the_command_wants_sessions_or_all(store: Store) -> None:

@@ -9,7 +9,7 @@ import click
 
 from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.output import echo_json, plain, progress_bar
-from turnlog.cli.terminal import dim, echo, style
+from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_session
 from turnlog.edit.findings import Finding, Severity
@@ -17,11 +17,11 @@ from turnlog.store.catalog import describe, list_sessions, locate_session
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
 
-COLOURS = {
+COLOURS: dict[Severity, Look] = {
     Severity.FATAL: "red",
     Severity.LOSS: "yellow",
     Severity.OLD: "cyan",
-    Severity.NOTE: "bright_black",
+    Severity.NOTE: "grey",
 }
 Report = tuple[Path, list[Finding]]
 

@@ -7,7 +7,7 @@ import click
 from turnlog.cli.arguments import json_option, session_argument
 from turnlog.cli.output import echo_json_line, fit, plain, size, width
 from turnlog.cli.preview import preview
-from turnlog.cli.terminal import dim, echo, style
+from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import Entry
 from turnlog.format.fields import given
@@ -69,5 +69,5 @@ def _row(line: Line, entry: Entry | None, problem: str) -> str:
 
 def style_kind(kind: str) -> str:
     """A kind in the colour of who speaks."""
-    colours = {"user": "green", "assistant": "cyan"}
+    colours: dict[str, Look] = {"user": "green", "assistant": "cyan"}
     return style(kind, colours.get(kind.strip()))

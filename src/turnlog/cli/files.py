@@ -5,9 +5,12 @@ import click
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
-from turnlog.cli.terminal import dim, echo, style
+from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.render.files import FileView, touched_files
 from turnlog.store.paths import Store
+
+COLOURS: dict[str, Look] = {"+": "green", "-": "red"}
+"""Of lines of a diff."""
 
 
 @click.command("files")
@@ -35,5 +38,5 @@ def _print(file: FileView, diff: bool) -> None:
         if diff:
             echo(dim(f"  {change.tool} in line {change.line}, {plain(change.time)}"))
             for line in change.diff:
-                colour = {"+": "green", "-": "red"}.get(line[:1])
+                colour = COLOURS.get(line[:1])
                 echo(f"    {style(plain(line, keep_indent=True), colour)}")

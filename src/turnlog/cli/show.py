@@ -9,7 +9,7 @@ import click
 from turnlog.cli.arguments import branch_option, reveal_option, session_argument
 from turnlog.cli.output import echo_lines, harmless, plain, to_json
 from turnlog.cli.sessions import leaf_of, open_named, place_of
-from turnlog.cli.terminal import is_coloured, style
+from turnlog.cli.terminal import Look, is_coloured, style
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
 from turnlog.render.markdown import to_markdown
@@ -18,7 +18,7 @@ from turnlog.render.text import Terminal
 from turnlog.render.views import turn_view
 from turnlog.store.paths import Store
 
-LOOKS = {
+LOOKS: dict[str, tuple[Look, ...]] = {
     "prompt": ("green", "bold"),
     "thought": ("dim", "italic"),
     "note": ("yellow",),

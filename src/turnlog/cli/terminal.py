@@ -8,9 +8,10 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import cache
-from typing import TextIO
+from typing import Literal, TextIO
 
-LOOKS = {
+Look = Literal["bold", "dim", "italic", "underline", "red", "green", "yellow", "cyan", "grey"]
+LOOKS: dict[Look, int] = {
     "bold": 1,
     "dim": 2,
     "italic": 3,
@@ -19,11 +20,12 @@ LOOKS = {
     "green": 32,
     "yellow": 33,
     "cyan": 36,
+    "grey": 90,
 }
 STYLED = r"\x1b\[[0-9;]*m"
 
 
-def style(text: str, *looks: str | None) -> str:
+def style(text: str, *looks: Look | None) -> str:
     """A text in a colour, bold, dim, italic or underlined; None changes nothing.
 
     >>> style("no", "red", "bold")
@@ -34,7 +36,7 @@ def style(text: str, *looks: str | None) -> str:
 
 
 @cache
-def _start(looks: tuple[str | None, ...]) -> str:
+def _start(looks: tuple[Look | None, ...]) -> str:
     """What changes how the text looks that follows."""
     codes = ";".join(str(LOOKS[look]) for look in looks if look)
     return f"\x1b[{codes}m" if codes else ""

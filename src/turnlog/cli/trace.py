@@ -9,7 +9,7 @@ import click
 
 from turnlog.cli.arguments import Since, complete_session, json_option
 from turnlog.cli.output import counted, echo_json, fit, local_time, plain, progress_bar
-from turnlog.cli.terminal import dim, echo, style
+from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import Session, open_session
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.find import find_session
@@ -22,6 +22,8 @@ from turnlog.trace.span import Kind, Layout, Span
 from turnlog.trace.spans import Options, first_trace, spans_of
 from turnlog.trace.state import open_state
 from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
+
+COLOURS: dict[Kind, Look] = {Kind.GENERATION: "cyan", Kind.TOOL: "yellow"}
 
 
 class TraceCommand(click.Command):
@@ -170,7 +172,7 @@ def _print_spans(spans: Iterator[Span], as_json: bool) -> None:
 def _row(span: Span, depth: int, start: int) -> str:
     """One span: its name, when it began, how long it took."""
     name = fit(f"{'  ' * depth}{plain(span.name)}", 40)
-    colour = {Kind.GENERATION: "cyan", Kind.TOOL: "yellow"}.get(span.kind)
+    colour = COLOURS.get(span.kind)
     lasted = "?" if None in (span.start, span.end) else f"{(span.ends - span.begins) / 1e9:.3f}s"
     moment = datetime.fromtimestamp(span.begins / 1e9, UTC) if span.begins else None
     when = local_time(moment) if depth == 0 else f"+{(span.begins - start) / 1e9:.3f}s"
