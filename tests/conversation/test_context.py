@@ -611,6 +611,14 @@ COMPACTIONS: dict[str, tuple[tuple[bytes, ...], Told]] = {
         (*TALK, *preserving(nth(3), nth(44)), *AFTER),
         AFTER_TOLD,
     ),
+    "of preserved messages that follow on their last one all are sent, and nothing before": (
+        (*TALK, *preserving(nth(3), nth(4), nth(6)), *AFTER),
+        [["u", "q2"], ["a", "a2"], *AFTER_TOLD],
+    ),
+    "of those that follow on another one only what is behind it": (
+        (*TALK, *preserving(nth(6), nth(3), nth(4)), *AFTER),
+        [["u", "q2"], ["a", "a2"], ["u", "post q"], ["a", "post a"]],
+    ),
 }
 
 TREES: dict[str, tuple[tuple[bytes, ...], Told]] = {

@@ -217,6 +217,19 @@ def test_straighten_puts_what_a_compaction_preserved_behind_its_summary(opened: 
     assert values[nth(4)]["compactMetadata"] == {"trigger": "manual"}
 
 
+def test_straighten_leaves_what_is_to_follow_on_one_of_its_own(opened: Open) -> None:
+    preserved = {"anchorUuid": nth(4), "uuids": [nth(2), nth(4)], "allUuids": [nth(2), nth(4)]}
+    before = opened(
+        session(
+            user("first"),
+            assistant(text("kept"), message_id="m1"),
+            *compaction("summary", compact_metadata={"preservedMessages": preserved}),
+            user("second"),
+        )
+    )
+    assert applied(before, "straighten").context() == before.context()
+
+
 def test_straighten_lets_a_note_of_the_tip_follow_what_was_put_behind_a_summary(
     opened: Open,
 ) -> None:

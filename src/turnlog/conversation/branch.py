@@ -40,7 +40,11 @@ def _with_preserved(tree: Tree, boundary: BoundaryNode, ranks: list[int]) -> lis
     if anchor not in ranks or None in kept:
         return ranks
     place = ranks.index(anchor) + 1
-    return ranks[:place] + [rank for rank in kept if rank is not None] + ranks[place:]
+    before, found, after = ranks[:place], [rank for rank in kept if rank is not None], ranks[place:]
+    if anchor in found:
+        # They follow on one of their own: the client walks the circle once (observed: 2.1.325).
+        return (found[found.index(anchor) + 1 :] or found) + after
+    return before + found + after
 
 
 def _with_siblings(tree: Tree, ranks: Sequence[int]) -> list[ChainNode]:

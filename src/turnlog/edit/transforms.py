@@ -131,7 +131,8 @@ def _move_tip(session: Session, plan: Plan, was: ChainNode, now: ChainNode) -> N
 def _unfold(branch: list[ChainNode], present: set[str | None]) -> set[str]:
     """Put what compactions preserved behind their summaries, where only newer clients see it.
 
-    If one of the messages is not `present` in the file, no client sees any of them.
+    If one of the messages is not `present` in the file, no client sees any of them. Those that are
+    to follow on one of their own are left as they are.
     """
     moved: set[str] = set()
     for boundary in [node for node in branch if isinstance(node, BoundaryNode) and node.preserved]:
@@ -139,7 +140,7 @@ def _unfold(branch: list[ChainNode], present: set[str | None]) -> set[str]:
         wanted = list(held.uuids or []) if held else []
         by_uuid = {node.uuid: node for node in branch}
         anchor = by_uuid.get(held.anchor_uuid or None) if held else None
-        if anchor is None or not present.issuperset(wanted):
+        if anchor is None or anchor.uuid in wanted or not present.issuperset(wanted):
             continue
         kept = [by_uuid[uuid] for uuid in wanted if uuid in by_uuid]
         branch[:] = [node for node in branch if node.uuid not in wanted]
