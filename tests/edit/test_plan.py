@@ -22,7 +22,7 @@ from build import (
 )
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.build import Wanted, build_plan
-from turnlog.edit.plan import Plan, carry_out
+from turnlog.edit.plan import Plan, carry_out, swapping
 from turnlog.edit.transforms import Choice
 
 TALK = session(
@@ -189,3 +189,10 @@ def test_what_follows_on_an_entry_that_goes_without_naming_it_names_what_is_befo
     assert [each["parentUuid"] for each in after] == [None, nth(1)]
     straight = fields_of(edited(path, content, "strip_thinking", "straighten"))
     assert [each["parentUuid"] for each in straight] == [None, nth(1)]
+
+
+def test_ids_that_are_no_uuids_are_swapped_where_a_field_says_so() -> None:
+    swap = swapping({"[cut]": "new", nth(1): nth(2)})
+    raw = f'{{"uuid":"[cut]","uuids":["[cut]","]","{nth(1)}"],"text":"[cut]","at":"{nth(1)}"}}'
+    kept = f'{{"uuid":"new","uuids":["new","]","{nth(2)}"],"text":"[cut]","at":"{nth(2)}"}}'
+    assert swap(raw.encode()).decode() == kept

@@ -28,7 +28,8 @@ IS_UUID = re.compile(UUID).fullmatch
 QUOTED_UUID = re.compile(rb'"(' + UUID + rb')"')
 STRING = rb'"(?:[^"\\]|\\.)*"'
 QUOTED = re.compile(STRING)
-NAMED = re.compile(rb'("\w*(?:[uU]uid|UUID|[mM]essageId)s?"\s*:\s*)(\[[^][{}]*\]|' + STRING + rb")")
+STRINGS = STRING + rb'|\[(?:[^][{}"]|' + STRING + rb")*\]"
+NAMED = re.compile(rb'("\w*(?:[uU]uid|UUID|[mM]essageId)s?"\s*:\s*)(' + STRINGS + rb")")
 """A field that holds ids, by its name; and what it holds."""
 
 
