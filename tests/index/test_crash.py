@@ -14,6 +14,7 @@ from build import assistant, call, result, session, text, user
 from index_dump import dump
 from turnlog.errors import Unavailable
 from turnlog.index.database import open_index, writing
+from turnlog.index.intake import Limits
 from turnlog.index.sync import sync
 from turnlog.store.paths import Store
 
@@ -46,7 +47,7 @@ def filled(tmp_path: Path) -> Store:
 
 def synced(path: Path, store: Store) -> None:
     with open_index(path) as index:
-        sync(index, store, at_once=1)
+        sync(index, store, limits=Limits(transaction=1))
 
 
 @pytest.mark.parametrize(("worth_sharing", "rounds"), [(0, 20), (1 << 40, 100)])

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from build import assistant, call, line, result, session, text, user
 from index_dump import dump, found
 from turnlog.index.database import open_index
+from turnlog.index.intake import Limits
 from turnlog.index.sync import sync
 from turnlog.store.paths import Store
 
@@ -106,17 +107,14 @@ class Histories(RuleBasedStateMachine):
         target.parent.mkdir(parents=True, exist_ok=True)
         path.replace(target)
 
-    @rule()
-    def sync_now(self) -> None:
-        self.synced()
-
-    def synced(self) -> None:
+    @rule(part=st.sampled_from([1, 600, 1 << 20]), transaction=st.sampled_from([1, 2000, 1 << 20]))
+    def sync_now(self, part: int, transaction: int) -> None:
         with open_index(self.folder / "index.db") as index:
-            sync(index, self.store)
+            sync(index, self.store, limits=Limits(part, transaction))
 
     @rule()
     def compare(self) -> None:
-        self.synced()
+        self.sync_now(600, 1 << 20)
         with (
             tempfile.TemporaryDirectory() as fresh,
             open_index(Path(fresh, "index.db")) as anew,
@@ -134,3 +132,22 @@ Histories.TestCase.settings = settings(
     deadline=None,
 )
 TestHistories = Histories.TestCase
+
+
+def test_a_large_file_is_counted_whole(tmp_path: Path) -> None:
+    """Files of more than one part, several of which are written in one transaction."""
+    store = Store(tmp_path / "store")
+    path = store.projects / "-a" / f"{IDS[0]}.jsonl"
+    path.parent.mkdir(parents=True)
+    large = "x" * (1 << 20)
+    turns = [
+        (user(f"{number} {large}"), assistant(text("a"), message_id=f"m{number}", usage=USAGE))
+        for number in range(30)
+    ]
+    path.write_bytes(session(*(each for turn in turns for each in turn), session_id=IDS[0]))
+    with open_index(tmp_path / "index.db") as index:
+        sync(index, store)
+        counted = "SELECT count(*), sum(input), max(line) FROM messages WHERE counts"
+        assert index.db.execute(counted).fetchone() == (30, 300, 60)
+        assert index.db.execute("SELECT count(*) FROM prompts").fetchone() == (30,)
+        assert len(found(index.db, "a")) == 30

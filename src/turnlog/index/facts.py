@@ -32,8 +32,6 @@ from turnlog.index.words import searchable
 
 HEAD = 300
 """How many characters of a prompt, a command or an error the index keeps."""
-PART = 8 << 20
-"""How many bytes are read at a time."""
 _SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)")
 """Pairs, or halves; an escaped backslash is none of them."""
 
@@ -168,9 +166,13 @@ class Facts(Struct):
 
 
 def read_facts(
-    name: str, lines: Iterable[Line], carry: Carry, owner: str | None, limit: int = PART
+    name: str, lines: Iterable[Line], carry: Carry, owner: str | None, limit: int
 ) -> Facts:
-    """Read a part of a file; `owner` is the session that it lies with, where that is known."""
+    """Read a part of a file, of so many bytes; `owner` is the session that it lies with, if known.
+
+    What is carried on is a new value: the one that is given may still have to be written.
+    """
+    carry = replace(carry, pending=dict(carry.pending))
     reader = _Reader(carry, name, owner)
     start = carry.bookmark.offset
     for line in lines:

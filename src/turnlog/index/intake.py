@@ -28,12 +28,22 @@ if TYPE_CHECKING:
 
 WORTH_SHARING = 32 << 20
 """Starting other processes takes longer than reading this many bytes."""
-AT_ONCE = 24 << 20
-"""Bytes of files that one transaction takes in."""
 MUCH = 10
 """Words are merged once, at the end, if what is new is at least this part of what is there."""
 PROCESSES = 3
 """One writes while two read."""
+
+
+class Limits(NamedTuple):
+    """How many bytes are handled at a time."""
+
+    part: int = 8 << 20
+    """Read before what they tell is handed on."""
+    transaction: int = 24 << 20
+    """Of files that one transaction takes in."""
+
+
+USUAL = Limits()
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many are done."""
@@ -66,7 +76,7 @@ class Part(NamedTuple):
         return self.facts.carry.bookmark.offset - self.start
 
 
-def take_in(index: Index, jobs: list[Job], progress: Progress, at_once: int = AT_ONCE) -> int:
+def take_in(index: Index, jobs: list[Job], progress: Progress, limits: Limits = USUAL) -> int:
     """Read files into the index; tell how many bytes that were."""
     total = sum(job.size for job in jobs)
     done = 0
@@ -74,7 +84,7 @@ def take_in(index: Index, jobs: list[Job], progress: Progress, at_once: int = AT
     is_shared = total >= WORTH_SHARING
     if is_shared and MUCH * total >= _bytes_read(index.db):
         put_merging_off(index.db)
-    for size in _shared(index, jobs, at_once) if is_shared else _written(index.db, jobs, at_once):
+    for size in _shared(index, jobs, limits) if is_shared else _written(index.db, jobs, limits):
         done += size
         progress(done, total)
     if jobs:
@@ -86,22 +96,22 @@ def _bytes_read(db: sqlite3.Connection) -> int:
     return db.execute("SELECT coalesce(sum(reached), 0) FROM files").fetchone()[0]
 
 
-def _written(db: sqlite3.Connection, jobs: Iterable[Job], at_once: int) -> Iterator[int]:
+def _written(db: sqlite3.Connection, jobs: Iterable[Job], limits: Limits) -> Iterator[int]:
     """Read and write; yields the bytes of each transaction."""
-    for parts in _gathered(jobs, at_once):
+    for parts in _gathered(jobs, limits):
         yield _write(db, parts)
 
 
-def _shared(index: Index, jobs: list[Job], at_once: int) -> Iterator[int]:
+def _shared(index: Index, jobs: list[Job], limits: Limits) -> Iterator[int]:
     """Have other processes read and write; yields the bytes of each batch of files."""
     from concurrent.futures import as_completed
 
     from turnlog.store.parallel import CONTEXT, open_pool
 
-    batches = in_batches(jobs, lambda job: job.size, at_once)
+    batches = in_batches(jobs, lambda job: job.size, limits.transaction)
     with (
         index.let_go(),
-        open_pool(PROCESSES, _Worker.start, index.path, CONTEXT.Lock(), at_once) as pool,
+        open_pool(PROCESSES, _Worker.start, index.path, CONTEXT.Lock(), limits) as pool,
     ):
         for task in as_completed([pool.submit(_Worker.work, batch) for batch in batches]):
             yield task.result()
@@ -112,41 +122,42 @@ class _Worker:
 
     db: ClassVar[sqlite3.Connection]
     turn: ClassVar["Lock"]
-    at_once: ClassVar[int]
+    limits: ClassVar[Limits]
 
     @classmethod
-    def start(cls, path: Path, turn: "Lock", at_once: int) -> None:
-        cls.db, cls.turn, cls.at_once = connect(path), turn, at_once
+    def start(cls, path: Path, turn: "Lock", limits: Limits) -> None:
+        cls.db, cls.turn, cls.limits = connect(path), turn, limits
 
     @classmethod
     def work(cls, batch: list[Job]) -> int:
         """Read files, and write what they tell when it is this process's turn."""
         done = 0
-        for parts in _gathered(batch, cls.at_once):
+        for parts in _gathered(batch, cls.limits):
             with cls.turn:
                 done += _write(cls.db, parts)
         return done
 
 
-def _gathered(jobs: Iterable[Job], at_once: int) -> Iterator[list[Part]]:
+def _gathered(jobs: Iterable[Job], limits: Limits) -> Iterator[list[Part]]:
     """What files tell, in as many parts as one transaction takes in."""
-    return gathered(chain.from_iterable(map(_parts, jobs)), lambda part: part.size, at_once)
+    parts = chain.from_iterable(_parts(job, limits.part) for job in jobs)
+    return gathered(parts, lambda part: part.size, limits.transaction)
 
 
-def _parts(job: Job) -> Iterator[Part]:
+def _parts(job: Job, limit: int) -> Iterator[Part]:
     waiting: Job | None = job
-    while waiting and (part := _read(waiting)):
+    while waiting and (part := _read(waiting, limit)):
         yield part
         rest = part.job._replace(carry=part.facts.carry, is_new=False)
         waiting = None if part.facts.is_last else rest
 
 
-def _read(job: Job) -> Part | None:
+def _read(job: Job, limit: int) -> Part | None:
     """Read a part of a file; None if it is gone by now."""
     source, start = job.source, job.carry.bookmark.offset
     try:
         lines = _lines(source, start)
-        facts = read_facts(source.path.stem, lines, job.carry, source.owner)
+        facts = read_facts(source.path.stem, lines, job.carry, source.owner, limit)
         title = _title(source) if facts.is_last else None
     except (OSError, Damaged):
         return None

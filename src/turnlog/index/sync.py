@@ -13,7 +13,7 @@ from turnlog.index.archived import archived_sources
 from turnlog.index.changes import Found, archive_state, files_in, files_of, kept_state
 from turnlog.index.database import Index, writing
 from turnlog.index.facts import Carry
-from turnlog.index.intake import AT_ONCE, Job, Progress, take_in
+from turnlog.index.intake import USUAL, Job, Limits, Progress, take_in
 from turnlog.index.write import Source, Writer
 from turnlog.store.archive import Archive
 from turnlog.store.paths import Store
@@ -34,7 +34,7 @@ def sync(
     index: Index,
     store: Store,
     progress: Progress = lambda done, total: None,
-    at_once: int = AT_ONCE,
+    limits: Limits = USUAL,
     archive: Archive | None = None,
 ) -> Synced:
     """Bring the index up to date. When nothing has changed, it only looks at the files' states.
@@ -57,7 +57,7 @@ def sync(
             for path in gone:
                 writer.remove(path)
             writer.settle()
-    total = take_in(index, jobs, progress, at_once)
+    total = take_in(index, jobs, progress, limits)
     if state and not is_settled:
         with writing(index.db):
             index.db.execute("INSERT OR REPLACE INTO about VALUES ('archive', ?)", (state,))
