@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,6 +41,27 @@ class Homes:
 
 KEPT = (".cache", ".agentsview", ".cc-search")
 """Where the programs keep their indexes in a home."""
+
+
+TOTALS = (
+    ("inputTokens", ("input",)),
+    ("outputTokens", ("output",)),
+    ("cacheCreationTokens", ("cache_write_5m", "cache_write_1h")),
+    ("cacheReadTokens", ("cache_read",)),
+)
+"""What ccusage calls the tokens, and what turnlog does."""
+
+
+def require_same_totals(stats: Job, peer: Job) -> None:
+    """End if turnlog counts other tokens than ccusage: a wrong answer is no fast one."""
+    ours, theirs = _told(stats)["total"], _told(peer)["totals"]
+    for name, parts in TOTALS:
+        if theirs[name] != sum(ours[part] for part in parts):
+            raise SystemExit(f"{stats.name}: {name} differs from what {peer.name} counts")
+
+
+def _told(job: Job) -> dict[str, dict[str, int]]:
+    return json.loads(subprocess.check_output(job.command, env=job.environment))
 
 
 def copy_with_one_apart(store: Path, target: Path) -> Path:

@@ -21,7 +21,7 @@ from chat import Chats
 from edits import EDIT_RATE, edit_jobs, peak_limit
 from generate import UNITS, default_sessions, generate, parse_size
 from hook import GROWTH, LEEWAY, backfill_job, measure_hook, sink
-from know import Homes, appending, copy_with_one_apart, telling
+from know import Homes, appending, copy_with_one_apart, require_same_totals, telling
 from measure import Job, measure, measure_peaks
 from peer import (
     AGENTSVIEW,
@@ -216,6 +216,8 @@ def _asks(homes: Homes, rounds: int) -> Iterator[Row]:
     status = homes.job("turnlog statusline", line, "first")
     found = install_ccusage(CACHE / "ccusage")
     peers = [homes.job(name, (path, *ARGUMENTS), "first") for name, path in found.items()]
+    for peer in peers:
+        require_same_totals(stats, peer)
     measure([stats, *peers], rounds)
     measure([word, status], rounds * QUICK_ROUNDS)
     measure_peaks([stats, word, status])
