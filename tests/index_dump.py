@@ -7,7 +7,8 @@ from turnlog.index.words import searchable
 
 PROMPT = "(SELECT p.line FROM prompts p WHERE p.id = t.prompt)"
 TABLES = {
-    "files": "opened_by, session, is_subagent, project, title, started, ended, size, is_gone, carry",
+    "files": "opened_by, session, is_subagent, project, title, started, ended, size, is_gone,"
+    " carry",
     "prompts": "line, key, kind, at, ended, branch, text, model, is_copy, counts",
     "messages": f"line, {PROMPT}, key, model, at, branch, version, is_copy, is_subagent, usage,"
     " input, output, cache_write_5m, cache_write_1h, cache_read, searches, cost,"

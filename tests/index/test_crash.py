@@ -47,7 +47,7 @@ def filled(tmp_path: Path) -> Store:
 
 def synced(path: Path, store: Store) -> None:
     with open_index(path) as index:
-        sync(index, store, limits=Limits(transaction=1))
+        sync(index, store, limits=Limits(part=500, transaction=1))
 
 
 @pytest.mark.parametrize(("worth_sharing", "rounds"), [(0, 20), (1 << 40, 100)])
@@ -95,6 +95,31 @@ def test_two_syncs_at_once_give_what_one_gives(
         assert [child.exitcode for child in children] == [0, 0, 0]
         with open_index(path) as index, open_index(tmp_path / "whole.db") as whole:
             assert dump(index.db) == dump(whole.db)
+
+
+class Stopped(Exception):
+    pass
+
+
+def test_who_is_late_and_stops_early_takes_nothing_away(filled: Store, tmp_path: Path) -> None:
+    small = Limits(part=500, transaction=1)
+
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise Stopped
+
+    def overtaken(done: int, total: int) -> None:
+        if done:
+            stop(done, total)
+        with open_index(path) as other:
+            sync(other, filled, limits=small)
+
+    path = tmp_path / "index.db"
+    with open_index(path) as index, pytest.raises(Stopped):
+        sync(index, filled, overtaken, limits=small)
+    synced(tmp_path / "whole.db", filled)
+    with open_index(path) as index, open_index(tmp_path / "whole.db") as whole:
+        assert dump(index.db) == dump(whole.db)
 
 
 def test_a_damaged_index_is_made_anew_with_a_notice(filled: Store, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from turnlog.index.database import (
     writing,
 )
 from turnlog.index.facts import Carry, Facts, read_facts
-from turnlog.index.write import Source, Writer
+from turnlog.index.write import Known, Source, Writer
 from turnlog.store.batches import gathered, in_batches
 from turnlog.store.catalog import describe, locate_session
 
@@ -56,6 +56,8 @@ class Job(NamedTuple):
     carry: Carry
     is_new: bool
     """Whether what the index has of the file is to be thrown away."""
+    known: Known | None
+    """What that was when the file was looked at."""
 
     @property
     def size(self) -> int:
@@ -186,10 +188,13 @@ def _write(db: sqlite3.Connection, parts: list[Part]) -> int:
 
 
 def _write_part(writer: Writer, part: Part) -> None:
-    """Write a part, unless another process was faster or the file is to be read anew."""
-    path = str(part.job.source.path)
-    if part.job.is_new:
+    """Write a part, unless another process was faster."""
+    job, path = part.job, str(part.job.source.path)
+    known = writer.known(path)
+    if job.is_new:
+        if known and known != job.known and known.is_of(job.source):
+            return
         writer.remove(path)
-    elif writer.reached(path) != part.start:
+    elif known is None or known.reached != part.start:
         return
-    writer.add(part.job.source, part.facts, part.title)
+    writer.add(job.source, part.facts, part.title)

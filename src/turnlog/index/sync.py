@@ -1,7 +1,7 @@
 """Brings the index up to date from the bytes that changed."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +14,12 @@ from turnlog.index.changes import Found, archive_state, files_in, files_of, kept
 from turnlog.index.database import Index, writing
 from turnlog.index.facts import Carry
 from turnlog.index.intake import USUAL, Job, Limits, Progress, take_in
-from turnlog.index.write import Source, Writer
+from turnlog.index.write import Known, Source, Writer, known_files
 from turnlog.store.archive import Archive
 from turnlog.store.paths import Store
+
+FEW = 500
+"""Files that are asked for by name."""
 
 _decode_carry = msgspec.json.Decoder(Carry).decode
 
@@ -41,15 +44,14 @@ def sync(
 
     Of files that are gone from the store, those in the archive stay.
     """
-    known = _known(index.db)
+    known = known_files(index.db)
     found = {str(source.path): source for source in _sources(store)}
     state = archive_state(archive.folder if archive else None)
     is_settled = _is_settled(index.db, state, known, found)
     if archive and not is_settled:
         kept = archived_sources(archive, store, found.values())
         found |= {str(source.path): source for source in kept}
-    looked_at = ((source, known.get(path)) for path, source in found.items())
-    jobs = [_job(index.db, *each) for each in looked_at if not _is_read(*each)]
+    jobs = _jobs(index.db, found, known)
     gone = [] if is_settled else [path for path in known if path not in found]
     if gone:
         with writing(index.db):
@@ -57,7 +59,7 @@ def sync(
             for path in gone:
                 writer.remove(path)
             writer.settle()
-    total = take_in(index, jobs, progress, limits)
+    total = _take_in(index, jobs, progress, limits)
     if state and not is_settled:
         with writing(index.db):
             index.db.execute("INSERT OR REPLACE INTO about VALUES ('archive', ?)", (state,))
@@ -69,29 +71,27 @@ def sync_session(
 ) -> None:
     """Bring up to date what the index has of one session and its sub-agents, and nothing else."""
     sources = {str(source.path): source for source in map(_source, files_of(session))}
-    marks = ", ".join("?" * len(sources))
-    known = _known(index.db, f"WHERE path IN ({marks})", list(sources))
+    known = known_files(index.db, list(sources))
+    _take_in(index, _jobs(index.db, sources, known), progress)
+
+
+def _take_in(index: Index, jobs: list[Job], progress: Progress, limits: Limits = USUAL) -> int:
+    """Read files; then what was left to another process, if that has ended before it was done."""
+    total = take_in(index, jobs, progress, limits)
+    sources = {str(job.source.path): job.source for job in jobs}
+    known = known_files(index.db, list(sources) if len(sources) <= FEW else None)
+    left = {path: source for path, source in sources.items() if _is_behind(source, known.get(path))}
+    return total + (take_in(index, _jobs(index.db, left, known), progress, limits) if left else 0)
+
+
+def _jobs(db: sqlite3.Connection, sources: dict[str, Source], known: dict[str, Known]) -> list[Job]:
+    """What is to be read of which files."""
     looked_at = ((source, known.get(path)) for path, source in sources.items())
-    jobs = [_job(index.db, *each) for each in looked_at if not _is_read(*each)]
-    take_in(index, jobs, progress)
-
-
-class _Row(NamedTuple):
-    """What the index knows of a file."""
-
-    state: FileState
-    reached: int
-    is_gone: bool
-
-
-def _known(db: sqlite3.Connection, where: str = "", paths: Sequence[str] = ()) -> dict[str, _Row]:
-    asked = f"SELECT path, inode, size, mtime_ns, reached, is_gone FROM files {where}"
-    rows = db.execute(asked, paths)
-    return {path: _Row(FileState(*state), reached, gone) for path, *state, reached, gone in rows}
+    return [_job(db, *each) for each in looked_at if not _is_read(*each)]
 
 
 def _is_settled(
-    db: sqlite3.Connection, state: str | None, known: dict[str, _Row], found: dict[str, Source]
+    db: sqlite3.Connection, state: str | None, known: dict[str, Known], found: dict[str, Source]
 ) -> bool:
     """Whether the archive need not be looked at: neither it nor which files there are changed."""
     present = {path for path, row in known.items() if not row.is_gone}
@@ -108,16 +108,19 @@ def _source(file: Found) -> Source:
     return Source(Path(path), state, owner, is_subagent)
 
 
-def _is_read(source: Source, known: _Row | None) -> bool:
+def _is_read(source: Source, known: Known | None) -> bool:
     """Whether all of a file was read."""
-    if known is None or known.state != source.state:
-        return False
-    return known.reached >= source.state.size and known.is_gone == (source.archived is not None)
+    return known is not None and known.is_of(source) and known.reached >= source.state.size
 
 
-def _job(db: sqlite3.Connection, source: Source, known: _Row | None) -> Job:
+def _is_behind(source: Source, known: Known | None) -> bool:
+    """Whether less of a file was read than there was of it."""
+    return known is None or known.reached < source.state.size
+
+
+def _job(db: sqlite3.Connection, source: Source, known: Known | None) -> Job:
     """What is to be read of a file."""
-    anew = Job(source, Carry(), is_new=True)
+    anew = Job(source, Carry(), is_new=True, known=known)
     if known is None:
         return anew
     was, now = known.state, source.state
@@ -129,7 +132,8 @@ def _job(db: sqlite3.Connection, source: Source, known: _Row | None) -> Job:
     kept = db.execute("SELECT carry FROM files WHERE path = ?", (str(source.path),)).fetchone()
     carry = _decode_carry(kept[0]) if kept else Carry()
     is_whole = carry.bookmark.probe[-1:] in (b"\n", b"")
-    return Job(source, carry, is_new=False) if is_whole and _holds(source, carry) else anew
+    goes_on = Job(source, carry, is_new=False, known=known)
+    return goes_on if is_whole and _holds(source, carry) else anew
 
 
 def _holds(source: Source, carry: Carry) -> bool:

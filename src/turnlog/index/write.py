@@ -42,6 +42,18 @@ class Source(NamedTuple):
     """Where to read a file that is gone."""
 
 
+class Known(NamedTuple):
+    """What the index knows of a file."""
+
+    state: FileState
+    reached: int
+    is_gone: bool
+
+    def is_of(self, source: Source) -> bool:
+        """Whether it was read as it is now."""
+        return self.state == source.state and self.is_gone == (source.archived is not None)
+
+
 class Writer:
     """Writes facts in one transaction, and settles at its end what they change elsewhere."""
 
@@ -51,10 +63,9 @@ class Writer:
         self.next_doc: int = self._one("SELECT value FROM about WHERE name = 'next_doc'")
         self.next_prompt: int = self._one("SELECT coalesce(max(id), 0) + 1 FROM prompts")
 
-    def reached(self, path: str) -> int:
-        """How far a file was read."""
-        row = self._row("SELECT reached FROM files WHERE path = ?", path)
-        return row[0] if row else 0
+    def known(self, path: str) -> Known | None:
+        """What the index knows of a file by now."""
+        return known_files(self.db, [path]).get(path)
 
     def remove(self, path: str) -> None:
         """Take a file out."""
@@ -71,7 +82,7 @@ class Writer:
 
     def add(self, source: Source, facts: Facts, title: str | None) -> None:
         """Add what a part of a file tells, behind what earlier parts told."""
-        is_known = self.reached(str(source.path)) > 0
+        is_known = self.known(str(source.path)) is not None
         file, prompt = self._file(source, facts, title)
         first = self.next_prompt
         owners: Owners = {None: prompt}
@@ -240,6 +251,16 @@ class Writer:
 
     def _one(self, statement: str) -> Any:
         return self.db.execute(statement).fetchone()[0]
+
+
+def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, Known]:
+    """What the index knows of some files, or of all, by their paths."""
+    where = "" if paths is None else f"WHERE path IN ({', '.join('?' * len(paths))})"
+    asked = f"SELECT path, inode, size, mtime_ns, reached, is_gone FROM files {where}"
+    rows = db.execute(asked, paths or ())
+    return {
+        path: Known(FileState(*state), reached, bool(gone)) for path, *state, reached, gone in rows
+    }
 
 
 UPSERT_FILE = """
