@@ -157,6 +157,15 @@ def test_words_are_what_sqlite_makes_of_a_text(text: str) -> None:
     assert tokens_of(composed(text)) == terms
 
 
+@given(st.text(st.sampled_from("検索한ไé→ a\ud800") | st.characters(), max_size=20))
+def test_few_letters_are_set_apart_as_many_are(text: str) -> None:
+    mostly_ascii = text + "x" * 9 * len(text)
+    found = searchable(mostly_ascii)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("turnlog.index.words.FEW", -1)
+        assert searchable(mostly_ascii) == found
+
+
 @given(st.text())
 def test_folding_keeps_every_character_in_its_place(text: str) -> None:
     assert len(folded(text)) == len(text)

@@ -146,7 +146,7 @@ def _prompt(counts: TokenCounts) -> int:
 def _longest_prompt(usage: Usage) -> int:
     """The longest prompt of a message's own passes, whose counts its usage may be the sum of."""
     passes = [one for one in given(usage.iterations) or [] if not _is_advice(one)]
-    return max(map(_prompt, passes), default=_prompt(usage))
+    return max(map(_prompt, passes)) if passes else _prompt(usage)
 
 
 def _advice(usage: Usage) -> Iterator[Iteration]:

@@ -21,7 +21,7 @@ from turnlog.format.blocks import Message, ToolUseBlock, Usage
 from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import Assistant, ChainEntry, Entry, User
 from turnlog.format.fields import given
-from turnlog.format.jsonl import Bookmark, Line
+from turnlog.format.jsonl import PROBE, Bookmark, Line
 from turnlog.format.state import PrLink
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.tools import CHANGING
@@ -175,11 +175,16 @@ def read_facts(
     carry = replace(carry, pending=dict(carry.pending))
     reader = _Reader(carry, name, owner)
     start = carry.bookmark.offset
+    passed: list[Line] = []
     for line in lines:
         if line.offset >= start + limit:
             reader.facts.is_last = False
             break
         reader.read(line)
+        if len(line.raw) >= PROBE:
+            passed.clear()  # a bookmark behind this one knows nothing of those before it
+        passed.append(line)
+    for line in passed:
         carry.bookmark = carry.bookmark.past(line)
     reader.set_advice_apart()
     for said in reader.facts.said.values():

@@ -17,6 +17,9 @@ UNSPACED = (
 _LETTERS = f"[{UNSPACED}]+"
 _OTHERS = "[^\x00-\u0dff\u2000-\u2dff\U0001f000-\U0001faff]+"
 """A class of few ranges, found faster: whatever is not Latin, Cyrillic, punctuation, drawing …"""
+ASCII = bytes(range(128))
+FEW = 24
+"""Characters of which each may be looked for by itself; more are found faster by a pattern."""
 _TOKEN = rf"[{UNSPACED}]|[^\W_{UNSPACED}]+"
 COLUMNS = {
     "title": "asked",
@@ -39,7 +42,22 @@ def searchable(text: str) -> str:
     """
     if text.isascii():
         return text
-    return re.sub(_OTHERS, lambda found: re.sub(_LETTERS, _apart, found[0]), normalize("NFC", text))
+    text = normalize("NFC", text)
+    letters = _few_letters(text)
+    if letters is None:
+        return re.sub(_OTHERS, lambda found: re.sub(_LETTERS, _apart, found[0]), text)
+    for letter in letters:
+        text = text.replace(letter, f" {letter} ")
+    return text
+
+
+def _few_letters(text: str) -> list[str] | None:
+    """The letters to set apart, if most of a text is ASCII and the rest of few characters."""
+    rest = text.encode("utf-8", "surrogatepass").translate(None, ASCII)
+    if 2 * len(rest) >= len(text):
+        return None
+    found = set(rest.decode("utf-8", "surrogatepass"))
+    return list(filter(is_unspaced, found)) if len(found) <= FEW else None
 
 
 def _apart(letters: re.Match[str]) -> str:
