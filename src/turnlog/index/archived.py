@@ -29,4 +29,4 @@ def _sources(
         if folder == "projects" and (is_agent or is_session) and role not in roles:
             owner = manifest.session if is_session or len(role) > 1 else None
             copy = ArchivedCopy(archive, file, manifest.title)
-            yield Source(Path(store.root, file.path), file.state, owner, not is_session, copy)
+            yield Source(str(Path(store.root, file.path)), file.state, owner, not is_session, copy)

@@ -189,7 +189,7 @@ def _write(db: sqlite3.Connection, parts: list[Part]) -> int:
 
 def _write_part(writer: Writer, part: Part) -> None:
     """Write a part, unless another process was faster."""
-    job, path = part.job, str(part.job.source.path)
+    job, path = part.job, part.job.source.name
     known = writer.known(path)
     if job.is_new:
         if known and known != job.known and known.is_of(job.source):

@@ -45,12 +45,12 @@ def sync(
     Of files that are gone from the store, those in the archive stay.
     """
     known = known_files(index.db)
-    found = {str(source.path): source for source in _sources(store)}
+    found = {source.name: source for source in _sources(store)}
     state = archive_state(archive.folder if archive else None)
     is_settled = _is_settled(index.db, state, known, found)
     if archive and not is_settled:
         kept = archived_sources(archive, store, found.values())
-        found |= {str(source.path): source for source in kept}
+        found |= {source.name: source for source in kept}
     jobs = _jobs(index.db, found, known)
     gone = [] if is_settled else [path for path in known if path not in found]
     if gone:
@@ -70,7 +70,7 @@ def sync_session(
     index: Index, session: Path, progress: Progress = lambda done, total: None
 ) -> None:
     """Bring up to date what the index has of one session and its sub-agents, and nothing else."""
-    sources = {str(source.path): source for source in map(_source, files_of(session))}
+    sources = {source.name: source for source in map(_source, files_of(session))}
     known = known_files(index.db, list(sources))
     _take_in(index, _jobs(index.db, sources, known), progress)
 
@@ -78,7 +78,7 @@ def sync_session(
 def _take_in(index: Index, jobs: list[Job], progress: Progress, limits: Limits = USUAL) -> int:
     """Read files; then what was left to another process, if that has ended before it was done."""
     total = take_in(index, jobs, progress, limits)
-    sources = {str(job.source.path): job.source for job in jobs}
+    sources = {job.source.name: job.source for job in jobs}
     known = known_files(index.db, list(sources) if len(sources) <= FEW else None)
     left = {path: source for path, source in sources.items() if _is_behind(source, known.get(path))}
     return total + (take_in(index, _jobs(index.db, left, known), progress, limits) if left else 0)
@@ -105,7 +105,7 @@ def _sources(store: Store) -> Iterator[Source]:
 def _source(file: Found) -> Source:
     path, found, owner, is_subagent = file
     state = FileState(found.st_ino, found.st_size, found.st_mtime_ns)
-    return Source(Path(path), state, owner, is_subagent)
+    return Source(path, state, owner, is_subagent)
 
 
 def _is_read(source: Source, known: Known | None) -> bool:
@@ -129,7 +129,7 @@ def _job(db: sqlite3.Connection, source: Source, known: Known | None) -> Job:
         is_same = known.reached == now.size
     if not is_same:
         return anew
-    kept = db.execute("SELECT carry FROM files WHERE path = ?", (str(source.path),)).fetchone()
+    kept = db.execute("SELECT carry FROM files WHERE path = ?", (source.name,)).fetchone()
     carry = _decode_carry(kept[0]) if kept else Carry()
     is_whole = carry.bookmark.probe[-1:] in (b"\n", b"")
     goes_on = Job(source, carry, is_new=False, known=known)

@@ -33,13 +33,18 @@ _decode_usage = msgspec.json.Decoder(Usage).decode
 class Source(NamedTuple):
     """A file to be read into the index."""
 
-    path: Path
+    name: str
+    """Its path; as text, because most files need not be read, and paths take long to make."""
     state: FileState
     owner: str | None
     """The session that it lies with; unknown for sub-agents of 2.0.x, whose lines tell."""
     is_subagent: bool
     archived: ArchivedCopy | None = None
     """Where to read a file that is gone."""
+
+    @property
+    def path(self) -> Path:
+        return Path(self.name)
 
 
 class Known(NamedTuple):
@@ -82,7 +87,7 @@ class Writer:
 
     def add(self, source: Source, facts: Facts, title: str | None) -> None:
         """Add what a part of a file tells, behind what earlier parts told."""
-        is_known = self.known(str(source.path)) is not None
+        is_known = self.known(source.name) is not None
         file, prompt = self._file(source, facts, title)
         first = self.next_prompt
         owners: Owners = {None: prompt}
@@ -124,7 +129,7 @@ class Writer:
     def _file(self, source: Source, facts: Facts, title: str | None) -> tuple[int, int | None]:
         """The row of a file, brought up to date, and the prompt that its last line was of."""
         values: dict[str, Any] = {
-            "path": str(source.path),
+            "path": source.name,
             "opened_by": source.path.stem.removeprefix("agent-"),
             "session": source.owner or facts.session,
             "is_subagent": source.is_subagent,
