@@ -6,8 +6,8 @@ Anthropic's, whoever served it. A model that the table does not name has no pric
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
-from importlib import resources
+from functools import cache, lru_cache
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -115,7 +115,7 @@ def understates_output(version: str | None) -> bool:
 
 
 def _tokens_cost(model: str | None, counts: TokenCounts, prompt: int, day: str) -> float | None:
-    price = _price_at(_rows_of(model), prompt, day)
+    price = _price_at(_prices_on(day, model), prompt)
     if price is None:
         return None
     short, long = cache_writes(counts)
@@ -163,11 +163,17 @@ def searches(usage: Usage) -> int:
     return (given(counts.web_search_requests) or 0) if counts else 0
 
 
-def _price_at(rows: Iterable[Price], prompt: int, day: str) -> Price | None:
-    """The price that holds: of the newest date reached, that of the longest prompt reached."""
-    reached = [row for row in rows if (row.since or "") <= day]
+@lru_cache(4096)
+def _prices_on(day: str, model: str | None) -> list[Price]:
+    """The prices of a model that hold on a day: those of the newest date reached."""
+    reached = [row for row in _rows_of(model) if (row.since or "") <= day]
     newest = max((row.since or "" for row in reached), default="")
-    fitting = [row for row in reached if (row.since or "") == newest and row.above < max(prompt, 1)]
+    return [row for row in reached if (row.since or "") == newest]
+
+
+def _price_at(rows: Iterable[Price], prompt: int) -> Price | None:
+    """The price that holds: that of the longest prompt reached."""
+    fitting = [row for row in rows if row.above < max(prompt, 1)]
     return max(fitting, key=lambda row: row.above, default=None)
 
 
@@ -177,5 +183,5 @@ def _rows_of(model: str | None) -> list[Price]:
 
 @cache
 def _price_table() -> PriceTable:
-    text = resources.files("turnlog.conversation").joinpath("prices.json").read_bytes()
+    text = Path(__file__).with_name("prices.json").read_bytes()
     return msgspec.json.decode(text, type=PriceTable)
