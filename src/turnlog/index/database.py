@@ -20,6 +20,7 @@ PATIENCE = 30
 """Seconds to wait for another process that writes."""
 FTS_MEMORY = 32 << 20
 """Bytes of words that SQLite gathers before it writes them."""
+ELSEWHERE = "set XDG_CACHE_HOME to a folder that can be written to"
 SETTINGS = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -61,13 +62,20 @@ def index_path(store: Store, environment: Mapping[str, str] = os.environ) -> Pat
 def open_index(path: Path) -> Generator[Index]:
     """Open an index; one that is damaged, or of another version of turnlog, is made anew."""
     with _explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_folder(path.parent)
         with _alone(path):
             index = _opened(path)
         try:
             yield index
         finally:
             index.close()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise Unavailable(f"{folder} cannot be made: {error.strerror}", ELSEWHERE) from error
 
 
 @contextmanager
@@ -187,8 +195,7 @@ def _explained(path: Path) -> Generator[None]:
         if "locked" in reason:
             raise Unavailable(f"{path} is in use by another process", "try again") from error
         if "readonly" in reason or "unable to open" in reason:
-            hint = "set XDG_CACHE_HOME to a folder that can be written to"
-            raise Unavailable(f"{path} cannot be written to", hint) from error
+            raise Unavailable(f"{path} cannot be written to", ELSEWHERE) from error
         if "full" in reason or "disk I/O" in reason:
             raise Unavailable(f"{path} cannot be written: {reason}", "is the disk full?") from error
         raise TurnlogError(f"{path}: {reason}", f"rm {path}") from error
