@@ -236,7 +236,6 @@ COMPOUND = [
         "npm test a\n\\rm x",
         "npm test\n\\rm x",
         "npm test {fd}>x rm",
-        "npm test ]\\&",
         "npm test <<EOF\n$X and no end",
         "npm test\rrm x",
         "npm test\x0brm x",
@@ -389,20 +388,26 @@ DENIED = [
         allow="Bash",
     ),
     *_texts(
-        "ask",
+        "deny",
         "ls a\n\\rm x",
         "export A\n\\rm x",
-        "X=(a)-- rm x",
         "X=$\nrm x",
         "export $\nrm x",
         "echo ${ rm x; }",
-        "{rm,} x\nls; }",
         ">a[\\(\\ b<<<x rm x",
         "X=1 {fd}>f rm x",
+        "r\\\nm x",
         deny="Bash(rm:*)",
         allow="Bash",
     ),
-    *_texts("ask", "r\\\nm x", "r\u200bm x", deny="Bash(rm:*)", allow="Bash"),
+    *_texts(
+        "ask",
+        "X=(a)-- rm x",
+        "{rm,} x\nls; }",
+        "r\u200bm x",
+        deny="Bash(rm:*)",
+        allow="Bash",
+    ),
     *_commands(
         "allow",
         """
@@ -451,6 +456,8 @@ READING = [
         rg -n pattern src
         find . -name '*.py' -type f
         find src ! -name x -print
+        find . -name *.py
+        echo *
         diff src/app.py in.txt
         stat src/app.py
         file src/app.py
@@ -534,7 +541,6 @@ READING = [
         find . -fprint x
         find . -ok rm {} ;
         find -L . -name x
-        find . -name *.py
         sort -o x src/app.py
         sort -ox src/app.py
         sort --output=x src/app.py
@@ -558,7 +564,6 @@ READING = [
         date 010100002030
         diff -r src {other}
         echo $HOME
-        echo *
         printf -v PATH x
         cd /
         cd ..

@@ -1,220 +1,153 @@
-"""What is decided about a shell command: about each program and each file in it."""
+"""Whether a shell command may run: what each rule, each program and each file has to say.
 
-import re
-from collections.abc import Iterable, Iterator
+A command runs unprompted only if every word of it is understood. Whatever is not, asks.
+"""
+
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.changers import REMOVERS, Change, change_of
-from turnlog.agent.permissions.files import READING, WRITING, judge_read, judge_write, restricted
+from turnlog.agent.permissions.bash import Part, Script, Unknown, Word, parse_script
+from turnlog.agent.permissions.directories import (
+    arguments_in,
+    entries_below,
+    path_in,
+    possible_directories,
+)
+from turnlog.agent.permissions.files import judge_read, judge_write
+from turnlog.agent.permissions.git_repository import find_problem
+from turnlog.agent.permissions.guards import Places, guard, written_paths
 from turnlog.agent.permissions.launchers import (
     Inner,
     commands_in,
-    name_of,
     needs_whole_rule,
     without_wrappers,
 )
 from turnlog.agent.permissions.offers import offers_for
-from turnlog.agent.permissions.paths import is_critical, is_protected
-from turnlog.agent.permissions.places import Unknown, paths_of, starting_places
+from turnlog.agent.permissions.paths import is_protected
 from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Mode, Policy
-from turnlog.agent.permissions.readers import (
-    guess_paths,
-    is_harmless_test,
-    read_paths,
-    searches_folders,
+from turnlog.agent.permissions.programs import (
+    READERS,
+    WRITERS,
+    Effect,
+    change_files,
+    enters_submodules,
+    is_plain_condition,
+    read_files,
 )
+from turnlog.agent.permissions.restrictions import is_safe_assignment, reach
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
-from turnlog.agent.permissions.shell import Part, Script, parse_script
-from turnlog.agent.permissions.wildcards import BLANK, HOLE
-from turnlog.agent.permissions.words import Word, command_text
+from turnlog.agent.permissions.wildcards import command_text
 
-SAFE_VARIABLES = re.compile(
-    r"""LANG|LANGUAGE|LC_[A-Z]+|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES
-    |CI|NODE_ENV|RUST_BACKTRACE|RUST_LOG|CARGO_TERM_COLOR|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE
-    |PY_COLORS|GOOS|GOARCH|CGO_ENABLED|DJANGO_COLORS""",
-    re.X,
-)
-PLAIN_VALUE = re.compile(r"[\w.,:/@+=*-]*", re.ASCII)
+NOT_FILES = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr"))
+Judge = Callable[[Path, Policy], Finding]
 
 
-class _Command(Struct, frozen=True):
-    """A command that is being decided about."""
+class Command(Struct, frozen=True):
+    """A command, with what the analysis of all its parts needs."""
 
     text: str
     script: Script
     inner: tuple[Inner, ...]
-    """All that would run, commands inside of commands included."""
-    spellings: dict[str, bool]
-    """Texts by which rules that deny or ask may know what runs, and whether that is sure to run."""
-    places: tuple[Path, ...] | None
+    """Every program that would run, including those that other programs start."""
+    places: Places
     """Where its parts may run."""
     policy: Policy
 
     @property
     def is_open(self) -> bool:
-        """Whether all commands are allowed."""
+        """Whether a rule allows all commands."""
         rules = self.policy.allow if self.policy.mode is not Mode.PLAN else ()
         return any(rule.tool == COMMANDS and rule.about is None for rule in rules)
 
+    @property
+    def writes(self) -> bool:
+        """Whether a part of it may create or change files."""
+        return any(_may_write(inner.part) for inner in self.inner)
+
+
+def _may_write(part: Part) -> bool:
+    words = without_wrappers(part.words)
+    targets = {each.target.text for each in part.redirects if each.is_write}
+    return bool(targets - NOT_FILES) or bool(words and words[0].text in WRITERS - {"sed"})
+
+
+class PartFindings(Struct, frozen=True):
+    """What is decided about one part of a command."""
+
+    part: Part
+    findings: tuple[Finding, ...]
+
+
+class CommandFindings(Struct, frozen=True):
+    """What is decided about a command: as a whole, and part by part."""
+
+    command: Command
+    general: tuple[Finding, ...]
+    parts: tuple[PartFindings, ...]
+
+    @property
+    def all(self) -> list[Finding]:
+        found = [*self.general, *(each for part in self.parts for each in part.findings)]
+        return found or [ALLOWED]
+
 
 def judge_command(text: str, policy: Policy) -> list[Finding]:
-    """Decide about a shell command: what each rule, each part and each file has to say."""
+    """Decide about a shell command."""
+    return analyze_command(text, policy).all
+
+
+def analyze_command(text: str, policy: Policy) -> CommandFindings:
+    """Decide about a shell command, and keep what was decided about each part."""
     script = parse_script(text)
     inner = tuple(each for part in script.parts for each in commands_in(part))
-    places = starting_places([each.part for each in inner], policy.cwd)
-    command = _Command(text.strip(), script, inner, _all_spellings(inner), places, policy)
-    found = [*_restrictions(command), *_guards(command)]
+    places = possible_directories([each.part for each in inner], policy.cwd) or (None,)
+    command = Command(text.strip(), script, inner, places, policy)
+    general = [*_restrictions(command), *_guards(command)]
     if script.unclear:
-        found.append(Finding(Kind.ASK, f"the command is unclear: {script.unclear[0]}"))
-    elif not script.parts and text.strip():
-        found.append(ALLOWED)
-    if not _is_named_whole(command):
-        for part in script.parts:
-            found += _judge_part(part, command)
-    return [*found, *_redirections(command)] or [ALLOWED]
+        general.append(Finding(Kind.ASK, f"the command is unclear: {'; '.join(script.unclear)}"))
+    is_named = _is_named_whole(command)
+    parts = tuple(
+        PartFindings(part, () if is_named else tuple(_judge_part(part, command)))
+        for part in script.parts
+    )
+    return CommandFindings(command, (*general, *_redirections(command)), parts)
 
 
-def _restrictions(command: _Command) -> Iterator[Finding]:
-    """What rules that deny or ask say of anything that would run."""
+def _restrictions(command: Command) -> Iterator[Finding]:
+    """Yield what deny and ask rules say about anything that would run."""
     policy = command.policy
     for rules, kind, verb in (
         (policy.deny, Kind.DENY, "denies"),
         (policy.ask, Kind.ASK, "asks for"),
     ):
         for rule in rules:
-            match = _reach(rule, command)
+            is_unclear = bool(command.script.unclear)
+            match = reach(rule, command.text, command.inner, is_unclear=is_unclear)
             if match is Match.YES:
                 yield Finding(kind, f"{rule.text} {verb} it", is_firm=True)
             elif match is Match.MAYBE:
                 yield Finding(Kind.ASK, f"{rule.text} may be about it", is_firm=True)
 
 
-def _reach(rule: Rule, command: _Command) -> Match:
-    """Whether a rule is about anything that would run; what is unclear may be anything."""
-    if rule.tool != COMMANDS:
-        return Match.NO
-    if rule.about is None or command.text == rule.about:
-        return Match.YES
-    found = Match.MAYBE if command.script.unclear else Match.NO
-    for text, is_sure in command.spellings.items():
-        match = matches_command(rule, text)
-        if match is Match.YES and is_sure:
-            return match
-        if match is not Match.NO:
-            found = Match.MAYBE
-    return found
-
-
-def _all_spellings(inner: Iterable[Inner]) -> dict[str, bool]:
-    found: dict[str, bool] = {}
-    for each in inner:
-        for text in _spellings(each.part):
-            found[text] = each.is_sure or found.get(text, False)
-    return found
-
-
-def _spellings(part: Part) -> Iterator[str]:
-    """All texts by which a rule that denies or asks may know a command."""
-    words = part.words
-    if not words:
-        return
-    for known in dict.fromkeys((words, without_wrappers(words))):
-        named = (Word(name_of(known[0]), known[0].has_glob), *known[1:])
-        for each in (known, named, tuple(map(_globbed, named))):
-            text = command_text(each)
-            yield text
-            yield text.replace(BLANK, " ")
-    if part.source:
-        yield part.source
-
-
-def _globbed(word: Word) -> Word:
-    """A word as what its patterns may find."""
-    return Word(re.sub(r"[*?\[\]]", HOLE, word.text)) if word.has_glob else word
-
-
-def _guards(command: _Command) -> Iterator[Finding]:
-    """What no rule allows: removals that take much along, and rules about files."""
+def _guards(command: Command) -> Iterator[Finding]:
     for inner in command.inner:
-        words = without_wrappers(inner.part.words)
-        if not words or inner.part.is_test:
-            continue
-        plain = (Word(name_of(words[0])), *words[1:])
-        if plain[0].text in REMOVERS and any(_is_far(word, command) for word in plain[1:]):
-            yield Finding(Kind.ASK, "it removes what much depends on", is_firm=True)
-        change = change_of(plain)
-        written = _written(change, command) if change else []
-        reads = _known_paths(change.reads if change else guess_paths(plain), command)
-        yield from _about_files(written, command, WRITING, "Edit")
-        yield from _about_files(reads, command, READING, "Read")
-        if not change and _may_find_denied(plain, command):
-            yield Finding(Kind.ASK, "it may find what is not to be read", is_firm=True)
-        for path in filter(is_protected, written):
-            yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+        yield from guard(inner.part, command.places, command.policy)
 
 
-def _may_find_denied(words: tuple[Word, ...], command: _Command) -> bool:
-    denied = any(rule.tool == "Read" for rule in command.policy.deny)
-    return denied and searches_folders(words)
-
-
-def _is_far(word: Word, command: _Command) -> bool:
-    """Whether to remove this would take much along."""
-    if word.is_option:
-        return False
-    if re.search(rf"{HOLE}/[*./]*$", word.text):
-        return True
-    folder, _, name = word.text.rpartition("/")
-    if word.has_glob and re.search(r"[*?\[]", name):
-        start = Word(
-            folder or ("/" if word.text.startswith("/") else "."), has_tilde=word.has_tilde
-        )
-    else:
-        start = word
-    directories = (*command.policy.directories, *(command.places or ()))
-    return any(is_critical(path, directories) for path in _known_paths((start,), command))
-
-
-def _written(change: Change, command: _Command) -> list[Path]:
-    """What a command writes, and where in a folder its files would land."""
-    written = list(_known_paths(change.writes, command))
-    if not change.moved:
-        return written
-    targets = list(_known_paths(change.writes[-1:], command))
-    moved = _known_paths(change.moved, command)
-    return [*written, *(target / path.name for path in moved for target in targets)]
-
-
-def _about_files(
-    paths: Iterable[Path], command: _Command, denying: tuple[str, ...], asking: str
-) -> Iterator[Finding]:
-    for path in paths:
-        if found := restricted(path, command.policy, denying, asking):
-            yield found
-
-
-def _known_paths(words: tuple[Word, ...], command: _Command) -> Iterator[Path]:
-    for word in dict.fromkeys(words):
-        try:
-            yield from paths_of(word, command.places)
-        except Unknown:
-            continue
-
-
-def _is_named_whole(command: _Command) -> bool:
-    """Whether a rule allows just this command, whatever is in it."""
+def _is_named_whole(command: Command) -> bool:
+    """Whether a rule allows exactly this command, whatever is in it."""
     if command.policy.mode is Mode.PLAN:
         return False
     rules = [rule for rule in command.policy.allow if rule.tool == COMMANDS]
     return any(rule.is_exact and rule.about == command.text for rule in rules)
 
 
-def _judge_part(part: Part, command: _Command) -> Iterator[Finding]:
-    if command.is_open or not (part.words or part.assigned):
+def _judge_part(part: Part, command: Command) -> Iterator[Finding]:
+    if command.is_open or not (part.words or part.assignments):
         return
-    unsafe = [each.name for each in part.assigned if not _is_safe(each.name, each.value)]
+    unsafe = [each.name for each in part.assignments if not is_safe_assignment(each)]
     if rule := _allowing(part, bool(unsafe), command.policy):
         yield Finding(Kind.ALLOW, f"{rule.text} allows it")
     elif unsafe:
@@ -223,21 +156,17 @@ def _judge_part(part: Part, command: _Command) -> Iterator[Finding]:
         yield from _judge_program(part, command)
 
 
-def _is_safe(name: str, value: Word) -> bool:
-    return bool(SAFE_VARIABLES.fullmatch(name) and PLAIN_VALUE.fullmatch(value.text))
-
-
 def _allowing(part: Part, is_unsafe: bool, policy: Policy) -> Rule | None:
-    """The rule that allows a part, if each word that decides what runs is plain."""
+    """Return the rule that allows a part, if each word that decides what runs is plain."""
     words = without_wrappers(part.words)
-    if policy.mode is Mode.PLAN or not words or not words[0].is_known or words[0].has_tilde:
+    if policy.mode is Mode.PLAN or not words or not words[0].is_known or part.is_test:
         return None
-    set_first = tuple(Word(f"{each.name}={each.value.text}") for each in part.assigned)
+    set_first = tuple(Word(f"{each.name}={each.value.text}") for each in part.assignments)
     whole = command_text((*set_first, *part.words))
     for rule in policy.allow:
         if rule.tool != COMMANDS or rule.about is None:
             continue
-        if (needs_whole_rule(words) or is_unsafe) and not _names(rule, part, set_first):
+        if (needs_whole_rule(words) or is_unsafe) and not _names(rule, set_first):
             continue
         texts = (whole,) if is_unsafe else (whole, command_text(part.words), command_text(words))
         if any(matches_command(rule, text) is Match.YES for text in texts):
@@ -245,66 +174,129 @@ def _allowing(part: Part, is_unsafe: bool, policy: Policy) -> Rule | None:
     return None
 
 
-def _names(rule: Rule, part: Part, set_first: tuple[Word, ...]) -> bool:
+def _names(rule: Rule, set_first: tuple[Word, ...]) -> bool:
     """Whether a rule names a whole command, or the variables that are set before it."""
     if set_first:
         return all(f"{word.text} " in f"{rule.patterns[0]} " for word in set_first)
     return rule.is_exact
 
 
-def _judge_program(part: Part, command: _Command) -> Iterator[Finding]:
+def _judge_program(part: Part, command: Command) -> Iterator[Finding]:
+    if part.is_test:
+        if not is_plain_condition(tuple(word.text for word in part.words)):
+            yield _lacking(part)
+        return
     words = without_wrappers(part.words)
-    name = words[0].text
-    offers = offers_for(part)
-    if not words[0].is_known or words[0].has_tilde:
-        yield Finding(Kind.ASK, "which program runs is not known before")
-    elif part.is_test:
-        if not is_harmless_test(part.source):
-            yield Finding(Kind.ASK, f"no rule allows {part.source}")
-    elif (paths := read_paths(words)) is not None and not _is_elsewhere(name, command):
-        yield from _judge_files(paths, command, is_written=False, part=part)
-    else:
-        yield from _judge_change(words, command, part) or [_lacking(part, offers)]
-
-
-def _lacking(part: Part, offers: tuple[str, ...]) -> Finding:
-    return Finding(Kind.ASK, f"no rule allows {part.source or 'it'}", remember=offers)
-
-
-def _is_elsewhere(name: str, command: _Command) -> bool:
-    """Whether git may run in another directory, whose own programs it would run."""
-    return name == "git" and command.places != (command.policy.cwd,)
-
-
-def _judge_change(words: tuple[Word, ...], command: _Command, part: Part) -> list[Finding]:
-    change = change_of(words)
-    accepted = command.policy.mode is Mode.ACCEPT_EDITS or words[0].text == "tee"
-    if not change or not change.is_understood or not accepted:
-        return []
-    return [
-        *_judge_files(change.reads, command, is_written=False, part=part),
-        *_judge_files(change.writes, command, is_written=True, part=part),
-    ] or [ALLOWED]
-
-
-def _judge_files(
-    words: tuple[Word, ...], command: _Command, *, is_written: bool, part: Part
-) -> Iterator[Finding]:
-    judge = judge_write if is_written else judge_read
-    for word in dict.fromkeys(words):
+    if not words[0].is_known:
+        yield Finding(Kind.ASK, "which program runs is only known when it runs")
+        return
+    for place in command.places:
         try:
-            for path in paths_of(word, command.places):
-                yield judge(path, command.policy)
+            arguments = arguments_in(words[1:], place)
+        except Unknown as unknown:
+            if words[0].text not in READERS:
+                yield _lacking(part)
+                return
+            yield Finding(Kind.ASK, f"what {unknown} stands for is only known when it runs")
+            return
+        effect = _effect(words[0].text, arguments, command.policy.mode)
+        if effect is None:
+            yield _lacking(part)
+            return
+        yield from _judge_globs(words, command)
+        yield from _judge_effect(effect, place, part, command)
+
+
+def _effect(name: str, arguments: tuple[str, ...], mode: Mode) -> Effect | None:
+    """Return what a program does, if it may do that unprompted in some directory."""
+    if effect := read_files(name, arguments):
+        return effect
+    # Whatever the mode, what tee writes is decided like any other file that is written.
+    return change_files(name, arguments) if mode is Mode.ACCEPT_EDITS or name == "tee" else None
+
+
+def _lacking(part: Part) -> Finding:
+    return Finding(Kind.ASK, f"no rule allows {part.source or 'it'}", remember=offers_for(part))
+
+
+def _judge_globs(words: tuple[Word, ...], command: Command) -> Iterator[Finding]:
+    """Ask about patterns in a command that changes files: they may match what it creates."""
+    found = [word.source for word in words if word.has_glob]
+    if found and command.writes:
+        yield Finding(Kind.ASK, f"{found[0]} may match files that the command creates")
+
+
+def _judge_effect(
+    effect: Effect, place: Path | None, part: Part, command: Command
+) -> Iterator[Finding]:
+    policy = command.policy
+    try:
+        reads = [path_in(text, place) for text in effect.reads]
+        writes = written_paths(effect, place)
+    except Unknown:
+        yield Finding(Kind.ASK, f"which files {part.source} touches is only known when it runs")
+        return
+    if effect.needs_files and any(path.is_dir() for path in reads):
+        yield _lacking(part)
+    if effect.uses_git:
+        yield from _judge_repository(effect.uses_git, place, command)
+    yield from (judge_read(path, policy) for path in reads)
+    yield from (judge_write(path, policy) for path in writes)
+    if effect.moved:
+        yield from _judge_copies(effect, place, policy)
+
+
+def _judge_repository(name: str, place: Path | None, command: Command) -> Iterator[Finding]:
+    if place is None or command.places != (command.policy.cwd,):
+        yield Finding(Kind.ASK, "git runs in another directory, whose configuration it would use")
+    elif command.writes:
+        yield Finding(Kind.ASK, "git runs in a directory that the command changes")
+    elif problem := find_problem(place, enters_submodules=enters_submodules(name)):
+        yield Finding(Kind.ASK, problem)
+
+
+def _judge_copies(effect: Effect, place: Path | None, policy: Policy) -> Iterator[Finding]:
+    """Check what is below the directories that are copied or moved, where it lands.
+
+    A relative link leads somewhere else from another directory, so links are asked about.
+    """
+    target = path_in(effect.writes[-1], place)
+    for source in (path_in(text, place) for text in effect.moved):
+        if source.is_symlink():
+            yield Finding(Kind.ASK, f"{source} is a link")
+        if not source.is_dir():
+            continue
+        landing = (target, target / source.name)
+        try:
+            for entry in entries_below(source):
+                below = Path(entry.path).relative_to(source)
+                if entry.is_symlink():
+                    yield Finding(Kind.ASK, f"{entry.path} is a link")
+                for path in (folder / below for folder in landing):
+                    if is_protected(path):
+                        yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+                    finding = judge_write(path, policy)
+                    if finding.kind is not Kind.ALLOW:
+                        yield finding
         except Unknown:
-            yield Finding(Kind.ASK, f"which files {part.source} touches is not known before")
+            yield Finding(Kind.ASK, f"{source} holds too much to be checked")
 
 
-def _redirections(command: _Command) -> Iterator[Finding]:
-    """What is decided about the files that input and output are redirected to."""
+def _redirections(command: Command) -> Iterator[Finding]:
+    """Decide about the files that input and output are redirected to."""
     for inner in command.inner:
-        part = inner.part
-        for words, is_written in ((part.writes, True), (part.reads, False)):
-            for finding in _judge_files(words, command, is_written=is_written, part=part):
+        for redirect in inner.part.redirects:
+            judge = judge_write if redirect.is_write else judge_read
+            for finding in _judge_target(redirect.target, judge, command):
                 lacks_rule = finding.kind is Kind.ASK and not finding.is_firm
                 if finding.is_guarded or not (command.is_open and lacks_rule):
                     yield finding
+
+
+def _judge_target(target: Word, judge: Judge, command: Command) -> Iterator[Finding]:
+    for place in command.places:
+        try:
+            for text in arguments_in((target,), place):
+                yield judge(path_in(text, place), command.policy)
+        except Unknown:
+            yield Finding(Kind.ASK, f"which file {target.source} is, is only known when it runs")

@@ -1,20 +1,20 @@
-"""Programs that run another: what they run, as far as their arguments tell."""
+"""Programs that run other programs: what they run, as far as their arguments say."""
 
+import re
 from collections.abc import Iterator
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.shell import Part, parse_script
-from turnlog.agent.permissions.wildcards import HOLE
-from turnlog.agent.permissions.words import UNKNOWN, Word
+from turnlog.agent.permissions.bash import HOLE, UNKNOWN, Part, Word, parse_script
 
 DEEPEST = 6
-"""Commands inside of commands that are looked into."""
+"""Levels of commands inside of commands that are analyzed."""
+NUMBER = re.compile(r"[0-9]+")
 
 
 class Launcher(Struct, frozen=True):
-    """What may stand between a program and the one that it runs."""
+    """The arguments that may stand between a program and the one that it runs."""
 
     flags: str = ""
     """Single letters without a value."""
@@ -47,15 +47,15 @@ WRAPPERS = {
     "noglob": Launcher(),
     "xargs": Launcher(),
 }
-"""Left out before any rule is looked at: they change nothing about what runs."""
+"""Skipped before rules are compared: they do not change what runs."""
 LAUNCHERS = {
     **WRAPPERS,
     "time": Launcher("p", takes_variables=True),
     "xargs": Launcher(
         "0prtxo",
-        "aEILnPsd",
+        "aEInPsd",
         ("--null", "--no-run-if-empty", "--verbose", "--exit"),
-        ("--arg-file", "--delimiter", "--max-args", "--max-procs", "--replace", "--max-lines"),
+        ("--arg-file", "--delimiter", "--max-args", "--max-procs"),
     ),
     "sudo": Launcher("AbEHiknPSsBN", "aCcDghpRrTtuU", takes_variables=True),
     "doas": Launcher("Lns", "aCu"),
@@ -71,6 +71,10 @@ LAUNCHERS = {
     "setsid": Launcher("cfw", names=("--ctty", "--fork", "--wait")),
     "ionice": Launcher("t", "cnpPu", named_values=("--class", "--classdata")),
     "flock": Launcher("sxunoeF", "wE", operands=1),
+    "linux32": Launcher(),
+    "linux64": Launcher(),
+    "setarch": Launcher("RvBFILSTXZ3"),
+    "prlimit": Launcher(),
     "chroot": Launcher(operands=1, named_values=("--userspec", "--groups")),
     "taskset": Launcher("a", operands=1),
     "chrt": Launcher("abfior", operands=1),
@@ -85,17 +89,17 @@ OTHERS = frozenset(
     su runuser script parallel systemd-run xvfb-run caffeinate entr gdb ltrace nsenter proot
     fakeroot dbus-run-session ssh docker podman npx bunx uvx pipx direnv devbox mise poetry uv
     hatch rlwrap unbuffer expect torsocks proxychains firejail bwrap numactl cpulimit cgexec
-    mapfile readarray hash enable bind complete compgen fc
+    mapfile readarray hash enable bind complete compgen fc setpriv sg perf valgrind at batch
     """.split()
 )
-"""That may run what they are given as arguments; which arguments is not looked at closely."""
+"""Programs that may run any of their arguments; which ones is not analyzed."""
 SHELLS = frozenset("bash sh zsh dash ksh ash fish csh tcsh mksh rbash".split())
 READERS = frozenset("source .".split())
-"""Run what is in a file."""
+"""Builtins that run the commands in a file."""
 RESERVED = frozenset("! { if then elif else while until do".split())
-"""Words of the shell that a command follows, where the parser takes them for its name."""
+"""Reserved words that a command follows."""
 UNBOUND = frozenset("watch setsid ionice flock".split())
-"""No pattern of commands allows these; only a rule that names the whole command does."""
+"""Only a rule that names the whole command allows these."""
 ACTIONS = frozenset("-exec -execdir -ok -okdir".split())
 CHANGES = ACTIONS | frozenset("-delete -fprint -fprint0 -fprintf -fls".split())
 
@@ -105,16 +109,16 @@ class Inner(Struct, frozen=True):
 
     part: Part
     is_sure: bool = True
-    """Whether it would run; otherwise it might."""
+    """Whether it would run; otherwise it may."""
 
 
 def name_of(word: Word) -> str:
-    """The name of a program without the folder that it is in, in small letters."""
+    """Return the name of a program without its directory, in lower case."""
     return word.text.rsplit("/", 1)[-1].lower()
 
 
 def without_wrappers(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """A command without the wrappers that change nothing about what runs."""
+    """Strip the wrappers that do not change what runs."""
     while words and (wrapper := WRAPPERS.get(words[0].text)):
         inner = _behind(words, wrapper)
         if not inner:
@@ -130,7 +134,7 @@ def needs_whole_rule(words: tuple[Word, ...]) -> bool:
 
 
 def commands_in(part: Part, depth: int = 0) -> Iterator[Inner]:
-    """A part, and all that it runs in turn."""
+    """Yield a part, and everything that it runs in turn."""
     yield Inner(part)
     if not part.words or part.is_test:
         return
@@ -164,7 +168,7 @@ def _direct(words: tuple[Word, ...]) -> Iterator[Inner]:
 
 
 def _operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The arguments of a command behind its options."""
+    """Return the arguments after the options."""
     return tuple(dropwhile(lambda word: word.is_option, words[1:]))
 
 
@@ -172,7 +176,7 @@ def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
     launcher = LAUNCHERS.get(name)
     inner = _behind(words, launcher) if launcher else None
     if inner:
-        yield Inner(Part((*inner, UNKNOWN) if name == "xargs" else inner))
+        yield Inner(Part(_with_input(words, inner) if name == "xargs" else inner))
         if name == "watch":
             yield from _of_text(" ".join(word.text for word in inner))
         return
@@ -182,8 +186,19 @@ def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
             yield from _of_text(word.text)
 
 
+def _with_input(words: tuple[Word, ...], inner: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Add the arguments that xargs takes from its input, at the end or in place of `{}`."""
+    options = [word.text for word in words[: len(words) - len(inner)]]
+    marks = {"{}", *(text for before, text in pairwise(options) if before == "-I")}
+    marks |= {text[2:] for text in options if text.startswith("-I")} - {""}
+    replaced = tuple(
+        UNKNOWN if any(mark in word.text for mark in marks) else word for word in inner
+    )
+    return (*replaced, UNKNOWN)
+
+
 def _behind(words: tuple[Word, ...], launcher: Launcher) -> tuple[Word, ...] | None:
-    """The command behind a launcher's own arguments, if each of those is known."""
+    """Return the command after a launcher's own arguments, if each of those is known."""
     rank, operands = 1, launcher.operands
     while rank < len(words):
         text = words[rank].text
@@ -199,18 +214,19 @@ def _behind(words: tuple[Word, ...], launcher: Launcher) -> tuple[Word, ...] | N
             rank += 1
         else:
             break
-    inner = words[rank + operands :]
-    return inner or None
+    own, inner = words[1 : rank + operands], words[rank + operands :]
+    # `timeout $x ls` runs something else than ls if `$x` holds two words.
+    return inner if inner and all(word.is_known for word in own) else None
 
 
 def _width(option: str, launcher: Launcher) -> int:
-    """How many words an option takes; 0 if it is not known."""
+    """Return how many words an option takes; 0 if it is not known."""
     name, has_value, _ = option.partition("=")
     if option.startswith("--"):
         if name in launcher.named_values:
             return 1 if has_value else 2
         return int(option in launcher.names)
-    if launcher.takes_numbers and option[1:].isdigit():
+    if launcher.takes_numbers and NUMBER.fullmatch(option[1:]):
         return 1
     for place, letter in enumerate(option[1:], 2):
         if letter in launcher.valued:
@@ -232,7 +248,7 @@ def _of_shell(words: tuple[Word, ...]) -> Iterator[Inner]:
 
 
 def _of_text(text: str) -> Iterator[Inner]:
-    """The commands in a text that is run as one."""
+    """Yield the commands in a text that a shell would run."""
     script = parse_script(text.replace(HOLE, "$_"))
     for part in script.parts:
         yield Inner(part)
@@ -251,5 +267,5 @@ def _of_find(words: tuple[Word, ...]) -> Iterator[Inner]:
 
 
 def _filled(word: Word) -> Word:
-    """A word of what `find` runs: `{}` is what it found."""
-    return Word(word.text.replace("{}", HOLE), word.has_glob, word.has_tilde)
+    """Replace `{}` in a word that find runs by a hole for the name it found."""
+    return Word(word.text.replace("{}", HOLE), word.glob, word.has_tilde)

@@ -1,9 +1,7 @@
 """Rules that are offered to be saved: as narrow as they can be and still of use."""
 
+from turnlog.agent.permissions.bash import HOLE, Part, Word
 from turnlog.agent.permissions.launchers import LAUNCHERS, OTHERS, READERS, SHELLS, without_wrappers
-from turnlog.agent.permissions.shell import Part
-from turnlog.agent.permissions.wildcards import HOLE
-from turnlog.agent.permissions.words import Word
 
 TOOLS = frozenset(
     """
@@ -33,7 +31,7 @@ def offers_for(part: Part) -> tuple[str, ...]:
     if start and all(_is_simple(word) for word in start):
         return (f"Bash({' '.join(word.text for word in start)} *)",)
     source = part.source.strip()
-    is_fixed = all(word.is_known for word in words) and not part.assigned
+    is_fixed = all(word.is_known for word in words) and not part.assignments
     return (f"Bash({source})",) if is_fixed and source and _is_writable(source) else ()
 
 

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.wildcards import HOLE, fits, pattern_of
+from turnlog.agent.permissions.bash import HOLE
+from turnlog.agent.permissions.wildcards import fits, pattern_of
 from turnlog.errors import UsageError
 
 WRITTEN = re.compile(r"(?P<tool>(?:[A-Z*]|mcp__)[^\s()]*)(?:\((?P<about>.*\S.*)\))?", re.S)

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
+from turnlog.agent.permissions.bash import HOLE, Word
+
 ANY = "\x01"
 """In a pattern: any characters."""
-HOLE = "\x00"
-"""In a command: what only the shell will know."""
 BLANK = "\x1f"
 """In a pattern or a command: a space inside of a word."""
 TOKEN = re.compile(
@@ -91,3 +91,8 @@ def _unquoted(written: str) -> Iterator[str]:
 def joined(word: str) -> str:
     """A word that has no space, so that words can be told apart in a command."""
     return word.replace(" ", BLANK).replace("\n", BLANK).replace("\t", BLANK)
+
+
+def command_text(words: tuple[Word, ...]) -> str:
+    """Join words into the text that rules are compared with."""
+    return " ".join(joined(word.text) for word in words)

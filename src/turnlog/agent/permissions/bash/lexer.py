@@ -1,0 +1,277 @@
+"""Read the words of a bash command exactly as bash does, or mark the script as unclear.
+
+Every character is either consumed under a rule of bash's own grammar or leads to an `unclear`
+reason; nothing is skipped. Nested commands in `$(…)`, backticks and `<(…)` are parsed as well.
+"""
+
+import re
+from abc import ABC, abstractmethod
+
+from turnlog.agent.permissions.bash.syntax import HOLE, Script, Word
+
+META = " \t\n;&|<>()"
+"""Characters that end an unquoted word."""
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SPECIAL_PARAMETERS = "@*#?-$!0123456789"
+SIMPLE_PARAMETER = re.compile(r"\{(?:[A-Za-z_][A-Za-z0-9_]*|[@*#?$!-]|[0-9]+)\}")
+BRACES = re.compile(r"\{.*(?:,|\.\.).*\}", re.S)
+HOME_PREFIX = re.compile(r"~(?:/|\Z)")
+ANSI_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+GLOB_CHARACTERS = "*?["
+UNFINISHED = "it cannot be parsed"
+
+
+class SyntaxFault(Exception):
+    """The command ends, or goes on, where bash's grammar does not allow it."""
+
+
+class WordBuilder:
+    """Collects the pieces of one word."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.pattern: list[str] = []
+        self.bare: list[str] = []
+        """The unquoted characters, with a quote mark in place of each quoted piece."""
+
+    def add(self, char: str) -> None:
+        """Add an unquoted character."""
+        self.text.append(char)
+        self.pattern.append(char)
+        self.bare.append(char)
+
+    def add_quoted(self, text: str) -> None:
+        """Add text that is not subject to any expansion."""
+        self.text.append(text)
+        self.pattern.append(re.sub(r"([*?\[\]\\])", r"\\\1", text))
+        self.bare.append("'")
+
+    def add_hole(self) -> None:
+        """Add text that is only known when the command runs."""
+        self.text.append(HOLE)
+        self.pattern.append(HOLE)
+        self.bare.append("'")
+
+    def build(self, source: str) -> Word:
+        """Return the finished word."""
+        text, bare = "".join(self.text), "".join(self.bare)
+        has_tilde = bool(HOME_PREFIX.match(bare))
+        # `~user` and `~+` name other directories; `a=~/x` and `a:~/x` expand in some positions only.
+        is_odd_tilde = (bare.startswith("~") and not has_tilde) or re.search(r"[=:]~", bare)
+        if BRACES.search(bare) or is_odd_tilde:
+            return Word(HOLE, source=source)
+        # A lone `[` is the test command; with anything next to it, it may open a set.
+        is_glob = bare != "[" and any(char in bare for char in GLOB_CHARACTERS)
+        glob = "".join(self.pattern) if is_glob else None
+        return Word(text, glob, has_tilde, source)
+
+
+class Lexer(ABC):
+    """A position in the source of a command, and the functions that read words there."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.place = 0
+        self.script = Script()
+
+    def peek(self, text: str) -> bool:
+        """Whether the source continues with a text."""
+        return self.source.startswith(text, self.place)
+
+    @property
+    def char(self) -> str:
+        """The next character; empty at the end."""
+        return self.source[self.place : self.place + 1]
+
+    def take(self, text: str) -> bool:
+        """Move past a text if the source continues with it."""
+        found = self.peek(text)
+        self.place += len(text) if found else 0
+        return found
+
+    def expect(self, text: str) -> None:
+        """Move past a text, or raise `SyntaxFault`."""
+        if not self.take(text):
+            raise SyntaxFault(UNFINISHED)
+
+    def doubt(self, reason: str) -> None:
+        """Note why the meaning of the command is not certain."""
+        if reason not in self.script.unclear:
+            self.script.unclear.append(reason)
+
+    @abstractmethod
+    def read_nested(self, end: str) -> None:
+        """Read the commands of a substitution up to and including its end."""
+
+    @abstractmethod
+    def read_backticks(self, inner: str) -> None:
+        """Read the commands between backticks."""
+
+    def read_word(self) -> Word:
+        """Read one word; the caller has made sure that one starts here."""
+        start, word = self.place, WordBuilder()
+        while self.char and (self.char not in META or self._is_process()):
+            self._read_piece(word)
+        if start == self.place:
+            raise SyntaxFault(UNFINISHED)
+        return word.build(self.source[start : self.place])
+
+    def _is_process(self) -> bool:
+        return self.peek("<(") or self.peek(">(")
+
+    def _read_piece(self, word: WordBuilder) -> None:
+        char = self.char
+        if char == "\\":
+            self._read_escape(word)
+        elif char == "'":
+            self.place += 1
+            word.add_quoted(self._until("'"))
+        elif char == '"':
+            self.place += 1
+            self.read_quoted(word)
+        elif char in "$`" or self._is_process():
+            self.read_expansion(word, is_quoted=False)
+        else:
+            word.add(char)
+            self.place += 1
+
+    def _until(self, end: str) -> str:
+        stop = self.source.find(end, self.place)
+        if stop < 0:
+            raise SyntaxFault(UNFINISHED)
+        text = self.source[self.place : stop]
+        self.place = stop + len(end)
+        return text
+
+    def _read_escape(self, word: WordBuilder) -> None:
+        self.place += 1
+        if self.char == "\n":
+            # Bash joins the lines. Nobody splits a word like this but to hide what it says.
+            if self.source[self.place + 1 : self.place + 2] not in ("", " ", "\t", "\n"):
+                self.doubt("a word continues on the next line")
+        elif self.char:
+            word.add_quoted(self.char)
+        else:
+            self.doubt(UNFINISHED)
+        self.place += 1
+
+    def read_quoted(self, word: WordBuilder, end: str = '"') -> None:
+        """Read what follows a double quote, including the closing one."""
+        word.add_quoted("")
+        while not self.take(end):
+            if not self.char:
+                raise SyntaxFault(UNFINISHED)
+            if self.char == "\\":
+                self._read_quoted_escape(word)
+            elif self.char in "$`":
+                self.read_expansion(word, is_quoted=True)
+            else:
+                word.add_quoted(self.char)
+                self.place += 1
+
+    def _read_quoted_escape(self, word: WordBuilder) -> None:
+        escaped = self.source[self.place + 1 : self.place + 2]
+        if escaped == "\n":
+            self.doubt("a word continues on the next line")
+        elif escaped and escaped in '$`"\\':
+            word.add_quoted(escaped)
+        else:
+            word.add_quoted("\\" + escaped)
+        self.place += 2
+
+    def read_expansion(self, word: WordBuilder, *, is_quoted: bool) -> None:
+        """Read an expansion that starts with `$`, a backtick, `<(` or `>(`."""
+        if self.take("`"):
+            self._read_backticked()
+            word.add_hole()
+        elif self.take("<(") or self.take(">("):
+            self.read_nested(")")
+            word.add_hole()
+        elif self.peek("$'") and not is_quoted:
+            self._read_ansi(word)
+        elif self.peek('$"') and not is_quoted:
+            self.doubt('$"…" is translated')
+            self.place += 2
+            self.read_quoted(word)
+            word.add_hole()
+        else:
+            self._read_parameter(word)
+
+    def _read_parameter(self, word: WordBuilder) -> None:
+        self.place += 1
+        if self.peek("(("):
+            self._read_arithmetic()
+        elif self.take("("):
+            self.read_nested(")")
+        elif self.peek("["):
+            self.doubt("it calculates")
+        elif found := SIMPLE_PARAMETER.match(self.source, self.place):
+            self.place = found.end()
+        elif self.take("{"):
+            self._read_braced()
+        elif found := NAME.match(self.source, self.place):
+            self.place = found.end()
+        elif self.char and self.char in SPECIAL_PARAMETERS:
+            self.place += 1
+        else:
+            word.add_quoted("$")
+            return
+        word.add_hole()
+
+    def _read_backticked(self) -> None:
+        start = self.place
+        while self.char != "`":
+            if not self.char:
+                raise SyntaxFault(UNFINISHED)
+            self.place += 2 if self.char == "\\" else 1
+        inner = self.source[start : self.place]
+        self.place += 1
+        if "\\" in inner:
+            self.doubt("it has escapes inside of backticks")
+        self.read_backticks(re.sub(r"\\([$`\\])", r"\1", inner))
+
+    def _read_braced(self) -> None:
+        """Read `${x:=word}` and the like, which may assign, calculate or run commands."""
+        self.doubt("it has a parameter expansion other than ${name}")
+        if self.char and self.char in " \t\n|":
+            self.read_nested("}")  # bash 5.3: runs the commands inside of the braces
+            return
+        ignored = WordBuilder()
+        while not self.take("}"):
+            if not self.char:
+                raise SyntaxFault(UNFINISHED)
+            if self.char in META and not self._is_process():
+                self.place += 1
+            else:
+                self._read_piece(ignored)
+
+    def _read_arithmetic(self) -> None:
+        """Read `((…))`; subscripts in it may run commands."""
+        self.doubt("it calculates")
+        self.place += 2
+        depth, ignored = 2, WordBuilder()
+        while depth:
+            if not self.char:
+                raise SyntaxFault(UNFINISHED)
+            if self.char in META and not self._is_process():
+                depth += {"(": 1, ")": -1}.get(self.char, 0)
+                self.place += 1
+            else:
+                self._read_piece(ignored)
+
+    def _read_ansi(self, word: WordBuilder) -> None:
+        """Read `$'…'`; with an escape other than the evident ones, its text is a hole."""
+        self.place += 2
+        text = ""
+        while not self.take("'"):
+            if not self.char:
+                raise SyntaxFault(UNFINISHED)
+            char = self.char
+            if self.take("\\"):
+                char = ANSI_ESCAPES.get(self.char, HOLE)
+            text += char
+            self.place += 1
+        if HOLE in text:
+            word.add_hole()
+        else:
+            word.add_quoted(text)

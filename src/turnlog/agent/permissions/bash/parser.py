@@ -1,0 +1,466 @@
+"""Parse a bash command into the programs that it would run.
+
+A parser of our own, because a permission rests on it: it must read each character as bash does, or
+say that it cannot. General-purpose grammars guess where a command is malformed, and accept words
+that bash splits differently.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.bash.lexer import UNFINISHED, Lexer, SyntaxFault, WordBuilder
+from turnlog.agent.permissions.bash.syntax import (
+    HOLE,
+    UNKNOWN,
+    Assignment,
+    Part,
+    Redirect,
+    Script,
+    Word,
+)
+
+LONGEST = 10_000
+"""Characters of a command that is analyzed at all."""
+HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Zs", "Zl", "Zp"))
+SEPARATORS = ("&&", "||", ";", "|&", "|", "&", "\n")
+OPERATORS = ("&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", "<", ">")
+DESCRIPTOR = re.compile(r"[0-9]+(?=[<>])")
+NAMED_DESCRIPTOR = re.compile(r"\{\w+\}[<>]")
+DESCRIPTOR_COPY = re.compile(r"[0-9]+-?|-")
+"""The target of `>&` that names an open descriptor; only ASCII digits do."""
+ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=)")
+SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
+PLAIN_WORD = re.compile(r"[^\s;&|<>()\\'\"$`]+")
+DECLARATIONS = frozenset("declare export local readonly typeset".split())
+"""Builtins whose arguments are assignments."""
+CLOSING_WORDS = frozenset("then elif else fi do done esac } ]] in".split())
+
+
+class Heredoc(Struct):
+    """A here-document whose body starts on the next line."""
+
+    delimiter: str
+    is_raw: bool
+    """Whether the delimiter is quoted, so that nothing in the body is expanded."""
+    strips_tabs: bool
+
+
+def parse_script(command: str) -> Script:
+    """Parse a command.
+
+    >>> [" ".join(word.text for word in part.words) for part in parse_script("ls | wc -l").parts]
+    ['ls', 'wc -l']
+    >>> parse_script("echo 'a").unclear
+    ['it cannot be parsed']
+    """
+    if len(command) > LONGEST:
+        return Script(unclear=[f"it is longer than {LONGEST:,} characters"])
+    parser = Parser(command)
+    if any(map(_is_hidden, command)):
+        parser.doubt("it has hidden characters")
+    try:
+        parser.read_list(frozenset())
+        if parser.char or parser.heredocs:
+            parser.doubt(UNFINISHED)
+    except SyntaxFault as fault:
+        parser.doubt(str(fault))
+    except RecursionError:
+        parser.doubt("it is nested too deeply")
+    return parser.script
+
+
+def _is_hidden(char: str) -> bool:
+    return char not in " \t\n" and unicodedata.category(char) in HIDDEN_CATEGORIES
+
+
+class Parser(Lexer):
+    """Reads commands, and adds each program to the script."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.heredocs: list[Heredoc] = []
+
+    def read_nested(self, end: str) -> None:
+        outer, self.heredocs = self.heredocs, []
+        self.read_list(frozenset((end,)))
+        self._skip_space(newlines=True)
+        if self.heredocs:
+            self.doubt(UNFINISHED)
+        self.heredocs = outer
+        self.expect(end)
+
+    def read_backticks(self, inner: str) -> None:
+        nested = parse_script(inner)
+        self.script.parts += nested.parts
+        for reason in nested.unclear:
+            self.doubt(reason)
+
+    def read_list(self, ends: frozenset[str]) -> None:
+        """Read commands up to one of the words or signs that end the list."""
+        while True:
+            self._skip_space(newlines=True)
+            if not self.char or self._is_end(ends):
+                return
+            self._read_pipeline()
+            self._skip_space()
+            if not self.char or self._is_end(ends):
+                return
+            if not self._take_separator():
+                raise SyntaxFault(UNFINISHED)
+
+    def _is_end(self, ends: frozenset[str]) -> bool:
+        if self.char == ")" or self.peek(";;") or self.peek(";&"):
+            return True
+        return self._plain_word() in ends
+
+    def _plain_word(self) -> str:
+        """The unquoted word that comes next, as a reserved word would have to be."""
+        found = PLAIN_WORD.match(self.source, self.place)
+        if not found or self.source[found.end() : found.end() + 1] in tuple("\\'\"$`"):
+            return ""
+        return found[0]
+
+    def _take_word(self, word: str) -> bool:
+        found = self._plain_word() == word
+        self.place += len(word) if found else 0
+        return found
+
+    def _take_separator(self) -> bool:
+        if self.peek(";;") or self.peek(";&"):
+            return False
+        for sign in SEPARATORS:
+            if sign == "\n" and self.char == "\n":
+                self._read_newline()
+                return True
+            if self.take(sign):
+                if sign in ("&&", "||", "|", "|&"):
+                    self._skip_space(newlines=True)
+                    if not self.char:
+                        raise SyntaxFault(UNFINISHED)
+                return True
+        return False
+
+    def _skip_space(self, *, newlines: bool = False) -> None:
+        """Skip blanks, joined lines and comments; with `newlines`, also empty lines."""
+        while True:
+            if self.char and self.char in " \t":
+                self.place += 1
+            elif self.peek("\\\n"):
+                self.place += 2
+            elif self.char == "#":
+                end = self.source.find("\n", self.place)
+                self.place = len(self.source) if end < 0 else end
+            elif newlines and self.char == "\n":
+                self._read_newline()
+            else:
+                return
+
+    def _read_newline(self) -> None:
+        """Move to the next line, past the here-documents that start there."""
+        self.place += 1
+        waiting, self.heredocs = self.heredocs, []
+        for rank, heredoc in enumerate(waiting):
+            self.place += bool(rank)  # past the end of the line with the previous delimiter
+            self._read_body(heredoc)
+
+    def _read_body(self, heredoc: Heredoc) -> None:
+        start = self.place
+        while self.place < len(self.source):
+            end = self.source.find("\n", self.place)
+            stop = len(self.source) if end < 0 else end
+            line = self.source[self.place : stop]
+            body_end, self.place = self.place, stop + (end >= 0)
+            if (line.lstrip("\t") if heredoc.strips_tabs else line) == heredoc.delimiter:
+                # The newline after the delimiter ends the command, as any other does.
+                self.place = stop
+                self._read_document(self.source[start:body_end], heredoc)
+                return
+        self.doubt("a here-document has no end")
+        self._read_document(self.source[start:], heredoc)
+
+    def _read_document(self, body: str, heredoc: Heredoc) -> None:
+        if heredoc.is_raw:
+            return
+        if any(sign in body for sign in ("`", "$(", "${", "$[", "\\\n")):
+            self.doubt("a here-document has expansions")
+        inner = Parser(body)
+        try:
+            while inner.char:
+                inner.place += 1
+                if inner.source[inner.place - 1] == "\\":
+                    inner.place += 1
+                elif inner.source[inner.place - 1] in "$`":
+                    inner.place -= 1
+                    inner.read_expansion(WordBuilder(), is_quoted=True)
+        except SyntaxFault as fault:
+            self.doubt(str(fault))
+        self.script.parts += inner.script.parts
+        for reason in inner.script.unclear:
+            self.doubt(reason)
+
+    def _read_pipeline(self) -> None:
+        """Read one command; `!` and `time` may stand in front of it."""
+        while self._take_word("!") or self._take_time():
+            self._skip_space()
+        read = COMPOUND.get(self._plain_word())
+        if read:
+            self.place += len(self._plain_word())
+            read(self)
+        elif self.peek("(("):
+            self._read_arithmetic()
+        elif self.take("("):
+            self.read_nested(")")
+        elif self._plain_word() in CLOSING_WORDS:
+            raise SyntaxFault(UNFINISHED)
+        else:
+            self._read_simple()
+            return
+        self._read_trailing_redirects()
+
+    def _take_time(self) -> bool:
+        if not self._take_word("time"):
+            return False
+        self._skip_space()
+        self._take_word("-p")
+        return True
+
+    def _read_trailing_redirects(self) -> None:
+        start, found = self.place, list[Redirect]()
+        self._skip_space()
+        while self._read_redirect(found):
+            self._skip_space()
+        if found:
+            self.script.parts.append(
+                Part(redirects=tuple(found), source=self.source[start : self.place].strip())
+            )
+        self._skip_space()
+        if self.char and self.char not in ";&|\n)":
+            raise SyntaxFault(UNFINISHED)
+
+    def _read_simple(self) -> None:
+        start = self.place
+        words, assignments, redirects = list[Word](), list[Assignment](), list[Redirect]()
+        while True:
+            self._skip_space()
+            if self._read_redirect(redirects):
+                continue
+            if not self.char or (self.char in ";&|\n)" and not self._is_process()):
+                break
+            if self.char == "(":
+                self._read_function(words)
+                return
+            if (not words or words[0].text in DECLARATIONS) and self._read_assignment(
+                words, assignments
+            ):
+                continue
+            words.append(self.read_word())
+        if start == self.place or not (words or assignments or redirects):
+            raise SyntaxFault(UNFINISHED)
+        source = self.source[start : self.place].strip()
+        self.script.parts.append(
+            Part(tuple(words), tuple(assignments), tuple(redirects), source=source)
+        )
+
+    def _read_assignment(self, words: list[Word], assignments: list[Assignment]) -> bool:
+        """Read `name=value`; an argument of `export` and the like stays a word as well."""
+        if SUBSCRIPT.match(self.source, self.place):
+            self.doubt("it sets an element of an array")
+        found = ASSIGNMENT.match(self.source, self.place)
+        if not found:
+            return False
+        start, self.place = self.place, found.end()
+        if self.take("("):
+            self.doubt("it sets an array")
+            self._read_array()
+            value = UNKNOWN
+        elif not self.char or (self.char in " \t\n;&|<>)" and not self._is_process()):
+            value = Word("")
+        else:
+            value = self.read_word()
+        text = f"{found[1]}={value.text}" if found[2] == "=" else HOLE
+        if words:
+            words.append(Word(text, source=self.source[start : self.place]))
+        else:
+            assignments.append(Assignment(found[1], value if found[2] == "=" else UNKNOWN))
+        return True
+
+    def _read_array(self) -> None:
+        while True:
+            self._skip_space(newlines=True)
+            if self.take(")"):
+                return
+            self.read_word()
+
+    def _read_function(self, words: list[Word]) -> None:
+        """Read the body of `name() …`; any other parenthesis after a word is an error."""
+        self.place += 1
+        self._skip_space()
+        self.expect(")")
+        if len(words) != 1:
+            raise SyntaxFault(UNFINISHED)
+        self.doubt("it defines a function")
+        self._skip_space(newlines=True)
+        self._read_pipeline()
+
+    def _read_redirect(self, redirects: list[Redirect]) -> bool:
+        start = self.place
+        if NAMED_DESCRIPTOR.match(self.source, start):
+            self.doubt("it names a file descriptor")
+            self.place = self.source.index("}", start) + 1
+        elif found := DESCRIPTOR.match(self.source, start):
+            self.place = found.end()
+        sign = next((each for each in OPERATORS if self.peek(each)), "")
+        # `<(` and `>(` start a word, unless a blank stands in between.
+        if not sign or (sign in "<>" and self._is_process()):
+            self.place = start
+            return False
+        self.place += len(sign)
+        self._skip_space()
+        if sign in ("<<", "<<-"):
+            self._read_delimiter(sign)
+            return True
+        target = self.read_word()
+        if sign in (">&", "<&") and DESCRIPTOR_COPY.fullmatch(target.text):
+            return True
+        if sign == "<&":
+            self.doubt("it copies a file descriptor that is not known before")
+        elif sign != "<<<":
+            redirects.append(Redirect(target, is_write=sign != "<"))
+        return True
+
+    def _read_delimiter(self, sign: str) -> None:
+        word = self.read_word()
+        is_raw = any(char in word.source for char in "'\"\\")
+        if word.text != re.sub(r"['\"\\]", "", word.source) or HOLE in word.text or not word.text:
+            self.doubt("a here-document has an odd delimiter")
+        self.heredocs.append(Heredoc(word.text, is_raw, sign == "<<-"))
+
+    def read_condition(self) -> None:
+        """Read `[[ … ]]` as a list of words and operators."""
+        start, words = self.place, list[Word]()
+        while True:
+            self._skip_space(newlines=True)
+            if self._take_word("]]"):
+                break
+            sign = next((each for each in ("&&", "||", "<", ">", "(", ")") if self.peek(each)), "")
+            if sign and not self._is_process():
+                self.place += len(sign)
+                words.append(Word(sign, source=sign))
+            else:
+                words.append(self.read_word())
+        source = f"[[{self.source[start : self.place]}"
+        self.script.parts.append(Part(tuple(words), source=source, is_test=True))
+
+    def _read_blocks(self, *closing: str) -> None:
+        """Read lists, one up to each of the closing words."""
+        for word in closing:
+            self.read_list(frozenset((word,)))
+            self._expect_word(word)
+
+    def _expect_word(self, word: str) -> None:
+        if not self._take_word(word):
+            raise SyntaxFault(UNFINISHED)
+
+    def read_group(self) -> None:
+        """Read `{ …; }`."""
+        self._read_blocks("}")
+
+    def read_loop(self) -> None:
+        """Read a `while` or `until` loop."""
+        self._read_blocks("do", "done")
+
+    def read_if(self) -> None:
+        """Read `if …; then …; fi`."""
+        self._read_blocks("then")
+        while True:
+            self.read_list(frozenset(("elif", "else", "fi")))
+            if self._take_word("elif"):
+                self._read_blocks("then")
+            elif self._take_word("else"):
+                self._read_blocks("fi")
+                return
+            else:
+                self._expect_word("fi")
+                return
+
+    def read_for(self) -> None:
+        """Read a `for` or `select` loop, which sets a variable."""
+        self._skip_space()
+        if self.peek("(("):
+            self._read_arithmetic()
+            name = HOLE
+        else:
+            name = self.read_word().text
+        self._skip_space(newlines=True)
+        if self._take_word("in"):
+            self._skip_space()
+            while self.char and self.char not in ";\n":
+                self.read_word()
+                self._skip_space()
+        self.script.parts.append(
+            Part(assignments=(Assignment(name, UNKNOWN),), source=f"for {name}")
+        )
+        self._skip_space(newlines=True)
+        self.take(";")
+        self._skip_space(newlines=True)
+        self._expect_word("do")
+        self._read_blocks("done")
+
+    def read_case(self) -> None:
+        """Read `case … in … esac`."""
+        self._skip_space()
+        self.read_word()
+        self._skip_space(newlines=True)
+        self._expect_word("in")
+        while True:
+            self._skip_space(newlines=True)
+            if self._take_word("esac"):
+                return
+            self._read_patterns()
+            self.read_list(frozenset(("esac",)))
+            if not any(map(self.take, (";;&", ";;", ";&"))) and self._plain_word() != "esac":
+                raise SyntaxFault(UNFINISHED)
+
+    def _read_patterns(self) -> None:
+        self.take("(")
+        while True:
+            self._skip_space()
+            self.read_word()
+            self._skip_space()
+            if not self.take("|"):
+                self.expect(")")
+                return
+
+    def read_function(self) -> None:
+        """Read `function name …`."""
+        self._skip_space()
+        name = self.read_word()
+        self._skip_space(newlines=True)
+        if self.peek("("):
+            self._read_function([name])
+            return
+        self.doubt("it defines a function")
+        self._read_pipeline()
+
+    def read_coproc(self) -> None:
+        """Read the command of a coprocess."""
+        self.doubt("it starts a coprocess")
+        self._skip_space()
+        self._read_pipeline()
+
+
+COMPOUND: dict[str, Callable[[Parser], None]] = {
+    "{": Parser.read_group,
+    "if": Parser.read_if,
+    "while": Parser.read_loop,
+    "until": Parser.read_loop,
+    "for": Parser.read_for,
+    "select": Parser.read_for,
+    "case": Parser.read_case,
+    "function": Parser.read_function,
+    "coproc": Parser.read_coproc,
+    "[[": Parser.read_condition,
+}

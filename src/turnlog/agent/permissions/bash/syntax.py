@@ -1,0 +1,70 @@
+"""The syntax tree of a bash command, flattened into the programs that it would run.
+
+A word holds what the program receives; the parts only the shell can know are a `HOLE`.
+"""
+
+from msgspec import Struct, field
+
+HOLE = "\x00"
+"""Stands for text that is only known when the command runs, such as the value of `$x`."""
+
+
+class Word(Struct, frozen=True):
+    """A word after quote removal."""
+
+    text: str
+    glob: str | None = None
+    """The word as a pattern, quoted characters escaped, if it has unquoted glob characters."""
+    has_tilde: bool = False
+    """Whether it starts with an unquoted tilde."""
+    source: str = ""
+    """The word as it was typed."""
+
+    @property
+    def has_glob(self) -> bool:
+        return self.glob is not None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the program receives exactly `text`."""
+        return HOLE not in self.text and self.glob is None and not self.has_tilde
+
+    @property
+    def is_option(self) -> bool:
+        return self.text.startswith("-") and self.text != "-"
+
+
+UNKNOWN = Word(HOLE)
+
+
+class Assignment(Struct, frozen=True):
+    """A variable that is set before a program starts, or for the rest of the script."""
+
+    name: str
+    value: Word
+
+
+class Redirect(Struct, frozen=True):
+    """A redirection to or from a file."""
+
+    target: Word
+    is_write: bool
+
+
+class Part(Struct, frozen=True):
+    """One program with its arguments, or the assignments and redirections that stand alone."""
+
+    words: tuple[Word, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    source: str = ""
+    is_test: bool = False
+    """Whether it is a `[[ … ]]` condition; its words are the operators and operands."""
+
+
+class Script(Struct):
+    """All parts of a command, in the order in which they are written."""
+
+    parts: list[Part] = field(default_factory=list[Part])
+    unclear: list[str] = field(default_factory=list[str])
+    """Why the parser cannot say with certainty what would run."""

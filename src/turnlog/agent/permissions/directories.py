@@ -1,0 +1,78 @@
+"""The directories that parts of a command may run in, and the arguments they get there."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from turnlog.agent.permissions.bash import HOLE, Part, Unknown, Word, expand
+
+MOST_PLACES = 16
+MOST_ENTRIES = 10_000
+"""Entries below a directory that are checked one by one."""
+MOVES = frozenset("cd pushd popd chdir".split())
+
+
+def possible_directories(parts: Iterable[Part], cwd: Path) -> tuple[Path, ...] | None:
+    """Return every directory that a part may run in; None if one of them is not known.
+
+    `cd a; cat x` reads `x` in either directory, because `cd` may fail. Bash removes `link/..` from
+    a path before it looks where the link leads, other programs do not: both count.
+    """
+    places = (cwd,)
+    for part in parts:
+        if not part.words or part.words[0].text not in MOVES:
+            continue
+        try:
+            targets = [path for place in places for path in _targets(part, place)]
+        except Unknown:
+            return None
+        places = tuple(dict.fromkeys((*places, *targets)))
+        if len(places) > MOST_PLACES:
+            return None
+    return places
+
+
+def _targets(part: Part, place: Path) -> Iterator[Path]:
+    if part.words[0].text == "popd":
+        raise Unknown("popd")
+    operands = [word for word in part.words[1:] if not word.text.startswith(("-", "+"))]
+    default = Word(HOLE) if len(part.words) > 1 else Word("~", has_tilde=True)
+    for word in operands or [default]:
+        for text in expand(word, place):
+            yield Path(os.path.normpath(place / text))
+            yield Path(os.path.realpath(place / text))
+
+
+def arguments_in(words: tuple[Word, ...], place: Path | None) -> tuple[str, ...]:
+    """Return the arguments of a program in a directory; raise `Unknown` if they are not certain."""
+    if place is None and any(word.has_glob for word in words):
+        raise Unknown("directory")
+    return tuple(text for word in words for text in expand(word, place or Path("/")))
+
+
+def path_in(text: str, place: Path | None) -> Path:
+    """Return the path that an argument names; raise `Unknown` if the directory is not known."""
+    path = Path(text)
+    if place is None and not path.is_absolute():
+        raise Unknown(text)
+    return (place or Path("/")) / path
+
+
+def entries_below(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield everything below a directory without following links.
+
+    Raises `Unknown` if there is too much to check, or something cannot be looked at.
+    """
+    waiting, count = [os.fspath(folder)], 0
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > MOST_ENTRIES:
+                        raise Unknown(str(folder))
+                    yield entry
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError as error:
+            raise Unknown(str(folder)) from error

@@ -1,0 +1,133 @@
+"""Whether git can look at a repository without running a program that the repository names.
+
+A repository's own configuration can name programs that even `git status` runs: a file system
+monitor, filters, diff drivers, a pager. A directory inside of a project can pose as a bare
+repository with such a configuration. So the configuration is read as an allowlist: one key that is
+not known to be harmless means that git is not run unprompted.
+"""
+
+import os
+import re
+from pathlib import Path
+
+LARGEST_CONFIG = 1 << 20
+LARGEST_INDEX = 1 << 28
+SUBMODULE_MODE = (0o160000).to_bytes(4, "big")
+"""The mode of a submodule, as the index stores it."""
+SECTION = re.compile(r"\[\s*([A-Za-z0-9.-]+)(?:\s+\"((?:[^\"\\]|\\.)*)\")?\s*\]\s*(?:[#;].*)?")
+KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
+HARMLESS_SECTIONS = frozenset(
+    """
+    advice alias branch color column commit fetch gc gui http i18n index init lfs maintenance notes
+    pack pull push rebase receive tag transfer user versionsort
+    """.split()
+)
+"""Sections of which no key makes a reading command run a program."""
+HARMLESS_KEYS = {
+    "core": """
+        abbrev autocrlf bare bigfilethreshold checkstat commentchar compression eol filemode
+        fscache ignorecase logallrefupdates longpaths packedgitlimit precomposeunicode preloadindex
+        protecthfs protectntfs quotepath repositoryformatversion safecrlf sharedrepository
+        splitindex symlinks trustctime untrackedcache whitespace
+        """,
+    "diff": """
+        algorithm colormoved colormovedws context ignoresubmodules indentheuristic interhunkcontext
+        mnemonicprefix noprefix relative renamelimit renames suppressblankempty wordregex
+        wserrorhighlight xfuncname binary
+        """,
+    "extensions": "objectformat refstorage worktreeconfig",
+    "grep": "column extendedregexp linenumber patterntype",
+    "log": "abbrevcommit date decorate excludedecoration follow initialdecorationset mailmap",
+    "merge": "conflictstyle ff log renamelimit renames",
+    "remote": "fetch mirror prune prunetags push pushurl tagopt url",
+    "status": "aheadbehind branch relativepaths renames short showstash showuntrackedfiles",
+    "submodule": "active url",
+}
+HOOKS = ("post-index-change",)
+"""Hooks that reading commands run, because they refresh the index."""
+
+
+def find_problem(place: Path, *, enters_submodules: bool) -> str | None:
+    """Say why git must not run unprompted in a directory; None if nothing speaks against it."""
+    try:
+        found = _find_repository(Path(os.path.realpath(place)))
+        return _problem_in(found, enters_submodules) if found else None
+    except (OSError, ValueError) as error:
+        return f"its repository cannot be checked: {error}"
+
+
+def _find_repository(place: Path) -> Path | None:
+    """Find the git directory as git does, upwards from a directory."""
+    for folder in (place, *place.parents):
+        dot_git = folder / ".git"
+        if dot_git.is_dir():
+            return dot_git
+        if dot_git.is_file():
+            return folder / _named_in(dot_git, "gitdir:")
+        if os.path.lexists(dot_git):
+            raise ValueError(f"{dot_git} is neither a file nor a directory")
+        # Git takes a directory with these entries for a bare repository, wherever it lies.
+        inside = [name for name in ("objects", "refs", "commondir") if (folder / name).exists()]
+        if os.path.lexists(folder / "HEAD") and inside:
+            raise ValueError(f"{folder} looks like a bare repository")
+    return None
+
+
+def _named_in(file: Path, prefix: str = "") -> str:
+    text = file.read_text("utf-8").strip()
+    if not text.startswith(prefix) or "\n" in text:
+        raise ValueError(f"{file} is malformed")
+    return text.removeprefix(prefix).strip()
+
+
+def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
+    if not (directory / "HEAD").exists():
+        return f"{directory} is not a complete repository"
+    pointer = directory / "commondir"
+    common = directory / _named_in(pointer) if pointer.exists() else directory
+    for config in (common / "config", directory / "config.worktree"):
+        if config.exists() and (key := _unknown_key(config)):
+            return f"{config} sets {key}"
+    for hook in HOOKS:
+        if os.path.lexists(common / "hooks" / hook):
+            return f"{common / 'hooks' / hook} would run"
+    if enters_submodules and any(map(_has_submodules, _index_files(directory))):
+        return "git would run in its submodules, under their own configuration"
+    return None
+
+
+def _index_files(directory: Path) -> list[Path]:
+    return [
+        path for path in (directory / "index", *directory.glob("sharedindex.*")) if path.exists()
+    ]
+
+
+def _has_submodules(index: Path) -> bool:
+    if index.stat().st_size > LARGEST_INDEX:
+        return True
+    return SUBMODULE_MODE in index.read_bytes()
+
+
+def _unknown_key(config: Path) -> str | None:
+    """Return the first key of a configuration file that is not known to be harmless."""
+    if config.stat().st_size > LARGEST_CONFIG:
+        raise ValueError(f"{config} is too large")
+    section = ""
+    for line in config.read_text("utf-8").split("\n"):
+        text = line.strip()
+        if not text or text[0] in "#;":
+            continue
+        if found := SECTION.fullmatch(text):
+            section = found[1].lower()
+        elif (found := KEY.fullmatch(text)) and not text.endswith("\\"):
+            if not _is_harmless(section, found[1].lower(), found[2] or ""):
+                return f"{section}.{found[1]}"
+        else:
+            raise ValueError(f"{config} has a line that cannot be read: {text[:60]!r}")
+    return None
+
+
+def _is_harmless(section: str, key: str, value: str) -> bool:
+    if section == "core" and key == "bare":
+        return value.strip().lower() == "false"
+    return section in HARMLESS_SECTIONS or key in HARMLESS_KEYS.get(section, "").split()

@@ -1,0 +1,27 @@
+"""What programs do with their arguments, as far as that is known for certain."""
+
+from turnlog.agent.permissions.programs.analysis import (
+    CONTENT_READERS,
+    READERS,
+    guess_paths,
+    read_files,
+    shows_files,
+)
+from turnlog.agent.permissions.programs.changers import REMOVERS, WRITERS, change_files
+from turnlog.agent.permissions.programs.expressions import is_plain_condition
+from turnlog.agent.permissions.programs.git import enters_submodules
+from turnlog.agent.permissions.programs.usage import Effect
+
+__all__ = [
+    "CONTENT_READERS",
+    "READERS",
+    "REMOVERS",
+    "WRITERS",
+    "Effect",
+    "change_files",
+    "enters_submodules",
+    "guess_paths",
+    "is_plain_condition",
+    "read_files",
+    "shows_files",
+]

@@ -1,0 +1,81 @@
+"""The effect of a program that only reads, and the paths that any other program may mean."""
+
+from turnlog.agent.permissions.bash import HOLE
+from turnlog.agent.permissions.programs.expressions import DESCRIPTIONS, EXPRESSIONS
+from turnlog.agent.permissions.programs.git import GLOBAL_OPTIONS, SUBCOMMANDS, read_git
+from turnlog.agent.permissions.programs.readers import FILES, TEXTS
+from turnlog.agent.permissions.programs.usage import Effect, Usage, effect_of
+
+CONTENT_READERS = (FILES.keys() | {"awk", "cp", "dd", "less", "more", "mv", "od", "sed", "xxd"}) - {
+    *("df", "du", "ls", "readlink", "realpath", "stat", "tree")
+}
+"""Programs that show, or copy, what is in the files they are given."""
+READERS = FILES.keys() | TEXTS.keys() | EXPRESSIONS.keys()
+"""Programs that only read with some of their options, apart from git."""
+GIT_CONTENT = frozenset(
+    """
+    annotate archive blame cat-file checkout-index diff diff-files diff-index diff-tree difftool
+    format-patch grep log range-diff show stash whatchanged
+    """.split()
+)
+"""Subcommands of git that can show the content of files."""
+
+
+def read_files(name: str, arguments: tuple[str, ...]) -> Effect | None:
+    """Return what a program reads; None if it is not listed or might do more than read."""
+    if name == "git":
+        return read_git(arguments)
+    if name in EXPRESSIONS:
+        return EXPRESSIONS[name](arguments)
+    usage = FILES.get(name) or TEXTS.get(name)
+    return effect_of(arguments, usage) if usage else None
+
+
+def shows_files(name: str, arguments: tuple[str, ...], *, is_known: bool) -> bool:
+    """Whether a call that is not understood may show the content of files.
+
+    Arguments that are not known contain a hole, or a pattern.
+    """
+    if name == "git":
+        subcommand = arguments[:1]
+        if subcommand and subcommand[0].startswith("-"):
+            subcommand = arguments  # behind options, any argument may be the subcommand
+        return any(each in GIT_CONTENT or HOLE in each for each in subcommand)
+    return name in CONTENT_READERS and (name in FILES or not is_known)
+
+
+def guess_paths(argument: str) -> tuple[str, ...]:
+    """The paths that one argument of an unknown call may contain.
+
+    >>> guess_paths("--file=.env"), guess_paths("-f.env"), guess_paths("data=@.env")
+    (('--file=.env', '.env'), ('-f.env', '.env', 'f.env', 'env'), ('data=@.env', '@.env', '.env'))
+    """
+    found = [argument]
+    if "=" in argument:
+        found.append(argument.partition("=")[2])
+    if argument.startswith("-") and not argument.startswith("--"):
+        found += [argument[2:], argument[1:]]
+    found += [each[1:] for each in found if each.startswith(("@", ":"))]
+    found += [each.rpartition(":")[2] for each in found]
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def describe_programs() -> list[tuple[str, str, str]]:
+    """Every program that runs unprompted, with its options and operands, for the documentation."""
+    rows = [(name, *_described(usage)) for name, usage in (FILES | TEXTS).items()]
+    rows += [(name, *described) for name, described in DESCRIPTIONS.items()]
+    for name, subcommand in SUBCOMMANDS.items():
+        rows.append((f"git {name}", *_described(subcommand.usage)))
+    rows.append(("git", " ".join(f"`{each}`" for each in sorted(GLOBAL_OPTIONS)), "a subcommand"))
+    return sorted(rows)
+
+
+def _described(usage: Usage) -> tuple[str, str]:
+    letters = "".join(sorted(usage.flags, key=str.lower))
+    shown = [f"`-{letters}`"] if letters else []
+    shown += [f"`-{letter} value`" for letter in usage.values]
+    shown += [f"`--{name}`" for name in usage.long.split()]
+    shown += [f"`--{name}=value`" for name in usage.long_values.split()]
+    if usage.takes_numbers:
+        shown.append("`-5`")
+    return " ".join(shown) or "none", usage.operands or "none"

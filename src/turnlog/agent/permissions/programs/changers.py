@@ -1,0 +1,50 @@
+"""Programs that change files and have no other effect: what `acceptEdits` lets run."""
+
+from turnlog.agent.permissions.programs.expressions import parse_sed
+from turnlog.agent.permissions.programs.usage import Effect, Usage, parse_arguments
+
+CHANGERS: dict[str, Usage] = {
+    "cp": Usage("aRrfinpuvPx", long="force no-clobber recursive verbose", operands="path..."),
+    "mkdir": Usage("pv", "m", "parents verbose", "mode"),
+    "mv": Usage("finuv", long="force no-clobber verbose"),
+    "rm": Usage("dfiIrRv", long="dir force recursive verbose"),
+    "rmdir": Usage("v", long="verbose"),
+    "tee": Usage("ai", long="append"),
+    "touch": Usage("acm", "dt", "no-create", "date"),
+}
+REMOVERS = frozenset(("rm", "rmdir"))
+WRITERS = CHANGERS.keys() | frozenset(
+    """
+    chgrp chmod chown csplit dd ed ex install ln patch rsync scp sed shred split sponge tar
+    truncate unlink unzip vi vim
+    """.split()
+)
+"""Programs whose operands may be written, whatever their options are."""
+COPIERS = frozenset(("cp", "mv"))
+DOTS = frozenset(("", ".", ".."))
+
+
+def change_files(name: str, arguments: tuple[str, ...]) -> Effect | None:
+    """Return what a program changes; None if it is not listed or might do more."""
+    if name == "sed":
+        found = parse_sed(arguments)
+        return Effect(writes=found.paths) if found and found.in_place else None
+    usage = CHANGERS.get(name)
+    parsed = parse_arguments(arguments, usage) if usage else None
+    if not parsed:
+        return None
+    paths = tuple(parsed.operands)
+    roles = tuple("path" if role == "operand" else role for role in parsed.roles)
+    if name in COPIERS:
+        return _copy(name, paths, roles)
+    is_recursive = name == "rm" and bool(parsed.options & {"-r", "-R", "--recursive"})
+    return Effect(writes=paths, is_recursive=is_recursive, roles=roles)
+
+
+def _copy(name: str, paths: tuple[str, ...], roles: tuple[str, ...]) -> Effect | None:
+    sources, target = paths[:-1], paths[-1:]
+    # The content of `dir/.` lands in the target under names that the command does not mention.
+    if not sources or any(each.rstrip("/").rpartition("/")[2] in DOTS for each in sources):
+        return None
+    writes = paths if name == "mv" else target
+    return Effect(sources, writes, moved=sources, is_recursive=True, roles=roles)

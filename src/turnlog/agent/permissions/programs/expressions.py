@@ -1,0 +1,198 @@
+"""Programs whose arguments are a small language: find, sed, printf, test, date, cd and command."""
+
+import re
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.programs.usage import Effect, Usage, effect_of, parse_arguments
+
+FIND_TESTS = {
+    **dict.fromkeys(
+        """
+        -amin -anewer -atime -cmin -cnewer -ctime -gid -group -iname -inum -ipath -iregex -links
+        -maxdepth -mindepth -mmin -mtime -name -newer -path -perm -printf -regex -regextype -size
+        -type -uid -user -wholename -xtype
+        """.split(),
+        1,
+    ),
+    **dict.fromkeys(
+        """
+        -a -and -daystart -depth -empty -executable -false -ls -mount -not -o -or -print -print0
+        -prune -quit -readable -true -writable -xdev ! ( ) ,
+        """.split(),
+        0,
+    ),
+}
+"""The tests and actions of find that only read, with the number of their values."""
+ADDRESS = r"(?:[0-9]+|\$|/[^/\\\n]*/)"
+SED_SHOWS = re.compile(rf"(?:{ADDRESS}(?:,{ADDRESS})?)?[pdq=]")
+SED_REPLACES = re.compile(
+    rf"(?:{ADDRESS}(?:,{ADDRESS})?)?s(?P<sign>[/|#,:@])(?:\\.|(?!(?P=sign))[^\\\n])*(?P=sign)"
+    r"(?:\\[^\n]|(?!(?P=sign))[^\\\n])*(?P=sign)[gpiI0-9]*"
+)
+"""Substitutions without the flags `w`, which writes a file, and `e`, which runs a command."""
+SED_FLAGS = re.compile(r"-[nErsuz]+")
+# `%n` stores a number in the variable that the argument names, `%*d` and `%(…)T` are left out
+# because nothing needs them.
+PRINTF_FORMAT = re.compile(
+    r"(?:[^%\\]|\\[abefnrtv\\'\"?]|\\[0-7]{1,4}|\\x[0-9a-fA-F]{1,2}|%%"
+    r"|%[-+ 0#]*[0-9]*(?:\.[0-9]+)?[bcdeEfFgGiosuxXq])*",
+    re.S,
+)
+UNARY = frozenset(f"-{letter}" for letter in "bcdefghknprstuwxzGLNOS")
+BINARY = frozenset("= == != =~ < > -nt -ot -ef".split())
+NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
+INTEGER = re.compile(r"-?[0-9]+")
+JOINING = frozenset("! ( ) -a -o && ||".split())
+DATE = Usage("uR", "d", "iso-8601 rfc-email utc universal", "date rfc-3339", operands="format")
+
+
+class SedCall(Struct, frozen=True):
+    """A call of sed that shows, deletes or replaces lines."""
+
+    paths: tuple[str, ...]
+    in_place: bool
+
+
+def parse_sed(arguments: tuple[str, ...]) -> SedCall | None:
+    """Parse a call of sed; return None unless each script is a plain one."""
+    scripts: list[str] = []
+    paths: list[str] = []
+    in_place, waiting = False, iter(arguments)
+    for argument in waiting:
+        if argument in ("-e", "--expression"):
+            scripts.append(next(waiting, ""))
+        elif argument in ("-i", "--in-place"):
+            in_place = True
+        elif SED_FLAGS.fullmatch(argument):
+            continue
+        elif argument.startswith("-") and argument != "-":
+            return None
+        else:
+            paths.append(argument)
+    if not scripts and paths:
+        scripts.append(paths.pop(0))
+    is_plain = bool(scripts) and all(map(is_plain_sed_script, scripts))
+    return SedCall(tuple(paths), in_place) if is_plain else None
+
+
+def is_plain_sed_script(script: str) -> bool:
+    """Whether a sed script neither writes a file nor runs a command.
+
+    >>> [is_plain_sed_script(each) for each in ("s/a/b/g", "1,5p", "s/a/rm/e", "w x")]
+    [True, True, False, False]
+    """
+    return bool(SED_SHOWS.fullmatch(script) or SED_REPLACES.fullmatch(script))
+
+
+def read_sed(arguments: tuple[str, ...]) -> Effect | None:
+    found = parse_sed(arguments)
+    return Effect(reads=found.paths) if found and not found.in_place else None
+
+
+def read_find(arguments: tuple[str, ...]) -> Effect | None:
+    """Accept paths, then tests and actions that only read."""
+    starts = 0
+    while starts < len(arguments) and not arguments[starts].startswith(("-", "!", "(", ",")):
+        starts += 1
+    rank = starts
+    while rank < len(arguments):
+        if arguments[rank] not in FIND_TESTS:
+            return None
+        rank += 1 + FIND_TESTS[arguments[rank]]
+    roles = ("path",) * starts + ("expression",) * (len(arguments) - starts)
+    return (
+        Effect(reads=arguments[:starts] or (".",), roles=roles) if rank == len(arguments) else None
+    )
+
+
+def read_cd(arguments: tuple[str, ...]) -> Effect | None:
+    """Accept one directory; `cd -` and options are not followed."""
+    is_plain = len(arguments) == 1 and arguments[0] and not arguments[0].startswith("-")
+    return Effect(reads=arguments, roles=("path",)) if is_plain else None
+
+
+def read_command(arguments: tuple[str, ...]) -> Effect | None:
+    """Accept `command -v`, which says where a program is."""
+    return Effect() if arguments[:1] in (("-v",), ("-V",)) else None
+
+
+def read_date(arguments: tuple[str, ...]) -> Effect | None:
+    """Accept an output format; an operand without `+` would set the clock."""
+    found = parse_arguments(arguments, DATE)
+    if found is None or not all(each.startswith("+") for each in found.operands):
+        return None
+    return effect_of(arguments, DATE)
+
+
+def read_echo(arguments: tuple[str, ...]) -> Effect | None:
+    return Effect(roles=("text",) * len(arguments))
+
+
+def read_printf(arguments: tuple[str, ...]) -> Effect | None:
+    """Accept a format without `%n` and without `-v`, which set variables."""
+    if not arguments or arguments[0].startswith("-") or not PRINTF_FORMAT.fullmatch(arguments[0]):
+        return None
+    return Effect(roles=("format", *("text",) * (len(arguments) - 1)))
+
+
+def read_test(arguments: tuple[str, ...]) -> Effect | None:
+    return Effect(roles=("condition",) * len(arguments)) if is_plain_condition(arguments) else None
+
+
+def read_bracket(arguments: tuple[str, ...]) -> Effect | None:
+    return read_test(arguments[:-1]) if arguments[-1:] == ("]",) else None
+
+
+def is_plain_condition(words: tuple[str, ...]) -> bool:
+    """Whether a condition only compares text and looks at files.
+
+    `-v` and, inside of `[[`, the numeric operators evaluate array subscripts, which can run
+    commands: `[[ 'a[$(id)]' -eq 0 ]]`. Numbers are compared only if both are literal.
+
+    >>> is_plain_condition(("-f", "x", "-a", "a", "=", "b")), is_plain_condition(("-v", "x"))
+    (True, False)
+    """
+    rank = 0
+    while rank < len(words):
+        if words[rank] in JOINING and rank < len(words) - 1:
+            rank += 1
+        elif words[rank + 1 : rank + 2] and words[rank + 1] in BINARY | NUMERIC:
+            pair = (words[rank], *words[rank + 2 : rank + 3])
+            is_text = words[rank + 1] in BINARY
+            if len(pair) < 2 or not (is_text or all(map(INTEGER.fullmatch, pair))):
+                return False
+            rank += 3
+        elif words[rank] in UNARY and rank + 1 < len(words):
+            rank += 2
+        elif words[rank].startswith("-"):
+            return False
+        else:
+            rank += 1
+    return True
+
+
+EXPRESSIONS: dict[str, Callable[[tuple[str, ...]], Effect | None]] = {
+    "[": read_bracket,
+    "cd": read_cd,
+    "command": read_command,
+    "date": read_date,
+    "echo": read_echo,
+    "find": read_find,
+    "printf": read_printf,
+    "sed": read_sed,
+    "test": read_test,
+}
+DESCRIPTIONS = {
+    "[": ("file tests, comparisons of text and of literal numbers", "condition"),
+    "cd": ("none", "one directory"),
+    "command": ("`-v`, `-V`", "names"),
+    "date": ("`-u`, `-R`, `-d`, `--utc`, `--date`, `--iso-8601`, `--rfc-email`", "`+format`"),
+    "echo": ("any", "text"),
+    "find": ("tests, `-print`, `-print0`, `-printf`, `-ls`, `-prune`, `-quit`", "path..."),
+    "printf": ("none", "format without `%n`, `%*`, `%(…)T`; text..."),
+    "sed": ("`-n -E -r -s -u -z -e`", "one `s///`, `p`, `d`, `q` or `=` command; path..."),
+    "test": ("as `[`", "condition"),
+}
+"""Options and operands, for the generated documentation."""

@@ -1,0 +1,229 @@
+"""Calls of git that only read, and which of them show the content of files."""
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.programs.usage import Effect, Usage, parse_arguments
+
+PATCH = frozenset(
+    """
+    -c -L -p -u -U -W --binary --cc --color-words --function-context --patch --patch-with-raw
+    --patch-with-stat --unified --word-diff
+    """.split()
+)
+"""Options that make git log show the content of files."""
+SUMMARY = frozenset(
+    """
+    -s --dirstat --name-only --name-status --no-patch --numstat --quiet --raw --shortstat --stat
+    --summary
+    """.split()
+)
+"""Options that make git diff show names only."""
+REVISIONS = Usage(
+    "abBcCDgimMpPqrRstuvwWzE",
+    "GLnSU",
+    """
+    abbrev abbrev-commit all binary branches cached cc check cherry-pick color color-words
+    count date-order decorate dirstat exit-code find-renames first-parent follow full-index
+    function-context graph histogram ignore-all-space ignore-blank-lines ignore-space-change
+    ignore-submodules invert-grep left-right merge-base merges minimal name-only name-status
+    no-color no-decorate no-ext-diff no-merges no-patch no-renames no-textconv no-walk not numstat
+    oneline patch patch-with-raw patch-with-stat patience pretty quiet raw regexp-ignore-case
+    relative remotes reverse shortstat staged stat stat-count stat-width summary tags text
+    topo-order unified walk-reflogs word-diff format
+    """,
+    "after author before committer date decorate-refs diff-filter grep max-count since skip until",
+    operands="revision or path...",
+    takes_numbers=True,
+)
+
+
+class Subcommand(Struct, frozen=True):
+    """How a subcommand of git may be called."""
+
+    usage: Usage
+    content: str = "never"
+    """Whether it shows the content of files: never, always, with a patch option, or unless a
+    summary option is given."""
+    checks_worktree: bool = False
+    """Whether it compares files with the index, for which git enters submodules."""
+
+
+def _names(flags: str, long: str, values: str = "", operands: str = "") -> Usage:
+    return Usage(flags, values, long, operands=operands, takes_numbers=True)
+
+
+REVISION = "revision or path..."
+SUBCOMMANDS: dict[str, Subcommand] = {
+    "blame": Subcommand(
+        _names("bcCefklMnpstw", "date line-porcelain porcelain show-email since", "L", REVISION),
+        "always",
+    ),
+    "branch": Subcommand(_names("arv", "all color no-color remotes show-current verbose")),
+    "branch --list": Subcommand(
+        _names("arvi", "all color no-color remotes verbose", operands="pattern...")
+    ),
+    "cat-file": Subcommand(_names("epst", "", operands="object..."), "always"),
+    "count-objects": Subcommand(_names("Hv", "")),
+    "describe": Subcommand(
+        _names(
+            "",
+            "abbrev all always dirty exact-match first-parent long match tags",
+            operands="revision...",
+        ),
+        checks_worktree=True,
+    ),
+    "diff": Subcommand(REVISIONS, "unless summary", checks_worktree=True),
+    "for-each-ref": Subcommand(
+        _names("", "contains count format merged no-merged sort", operands="pattern...")
+    ),
+    "grep": Subcommand(
+        Usage(
+            "abcEFGhHiIlLnopPqvwWz",
+            "ABCem",
+            """
+            all-match and break cached color column count extended-regexp files-with-matches
+            fixed-strings function-context heading ignore-case line-number name-only not
+            only-matching or perl-regexp quiet show-function untracked word-regexp
+            """,
+            "after-context before-context context max-depth",
+            operands="pattern revision...",
+            optional_first=frozenset(("-e",)),
+            takes_numbers=True,
+        ),
+        "always",
+    ),
+    "log": Subcommand(REVISIONS, "patch"),
+    "ls-files": Subcommand(
+        _names(
+            "cdikmostuvz",
+            """
+            abbrev cached deleted directory eol error-unmatch exclude-standard full-name ignored
+            modified others stage unmerged
+            """,
+            "x",
+            "path...",
+        )
+    ),
+    "ls-tree": Subcommand(
+        _names("dlrtz", "abbrev full-name full-tree long name-only name-status", "", REVISION)
+    ),
+    "merge-base": Subcommand(
+        _names("a", "all fork-point independent is-ancestor octopus", operands="revision...")
+    ),
+    "name-rev": Subcommand(_names("", "all always name-only refs tags", operands="revision...")),
+    "reflog": Subcommand(_names("", "all date format max-count oneline pretty", "n")),
+    "remote": Subcommand(_names("v", "verbose")),
+    "remote get-url": Subcommand(_names("", "all push", operands="name")),
+    "rev-list": Subcommand(REVISIONS),
+    "rev-parse": Subcommand(
+        _names(
+            "q",
+            """
+            abbrev-ref absolute-git-dir all branches git-common-dir git-dir is-bare-repository
+            is-inside-git-dir is-inside-work-tree quiet remotes short show-cdup show-prefix
+            show-superproject-working-tree show-toplevel symbolic symbolic-full-name tags verify
+            """,
+            operands="revision...",
+        )
+    ),
+    "shortlog": Subcommand(
+        _names(
+            "ens",
+            "all email no-merges numbered since summary until",
+            operands="revision...",
+        )
+    ),
+    "show": Subcommand(REVISIONS, "always"),
+    "show-ref": Subcommand(
+        _names(
+            "dqs",
+            "abbrev branches dereference hash head heads quiet tags verify",
+            operands="pattern...",
+        )
+    ),
+    "stash list": Subcommand(REVISIONS, "patch"),
+    "stash show": Subcommand(REVISIONS, "patch"),
+    "status": Subcommand(
+        _names(
+            "bsz",
+            """
+            ahead-behind branch column ignored ignore-submodules long porcelain short show-stash
+            untracked-files
+            """,
+            operands="path...",
+        ),
+        checks_worktree=True,
+    ),
+    "tag": Subcommand(_names("", "column")),
+    "tag --list": Subcommand(
+        _names(
+            "in",
+            "column contains format ignore-case merged no-merged points-at sort",
+            operands="pattern...",
+        )
+    ),
+    "version": Subcommand(_names("", "build-options")),
+    "--version": Subcommand(_names("", "")),
+    "worktree list": Subcommand(_names("vz", "porcelain verbose")),
+}
+SUBCOMMANDS["tag -l"] = SUBCOMMANDS["tag --list"]
+GLOBAL_OPTIONS = frozenset(("--no-pager", "-P", "--no-optional-locks"))
+
+
+def find_subcommand(arguments: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
+    """Return the name of the subcommand and its arguments; None if it is not listed."""
+    while arguments and arguments[0] in GLOBAL_OPTIONS:
+        arguments = arguments[1:]
+    for width in (2, 1):
+        name = " ".join(arguments[:width])
+        if len(arguments) >= width and name in SUBCOMMANDS:
+            return name, arguments[width:]
+    return None
+
+
+def read_git(arguments: tuple[str, ...]) -> Effect | None:
+    """Return what a call reads; None for a call that might do more.
+
+    A revision counts as a path. That does no harm: it is a name below the directory git runs in.
+    """
+    found = find_subcommand(arguments)
+    if not found:
+        return None
+    name, rest = found
+    subcommand = SUBCOMMANDS[name]
+    parsed = parse_arguments(rest, subcommand.usage)
+    if parsed is None or (parsed.operands and not subcommand.usage.operands):
+        return None
+    if name == "remote get-url" and len(parsed.operands) > 1:
+        return None
+    is_version = name in ("version", "--version")
+    front = ("subcommand",) * (len(arguments) - len(rest))
+    return Effect(
+        reads=_paths_of(parsed.operands),
+        shows_content=_shows_content(subcommand, parsed.options),
+        uses_git="" if is_version else name,
+        roles=front + tuple(parsed.roles),
+    )
+
+
+def _paths_of(operands: list[str]) -> tuple[str, ...]:
+    """The operands, and what follows a colon: `HEAD:.env` and `:0:.env` name files as well."""
+    named = [each.rpartition(":")[2] for each in operands if ":" in each]
+    return tuple(dict.fromkeys((*operands, *filter(None, named))))
+
+
+def _shows_content(subcommand: Subcommand, options: set[str]) -> bool:
+    match subcommand.content:
+        case "always":
+            return True
+        case "patch":
+            return bool(options & PATCH)
+        case "unless summary":
+            return not options & SUMMARY or bool(options & PATCH)
+        case _:
+            return False
+
+
+def enters_submodules(name: str) -> bool:
+    """Whether a subcommand looks at the files of submodules, under their own configuration."""
+    return SUBCOMMANDS[name].checks_worktree

@@ -1,0 +1,162 @@
+"""Programs that only read: the calls of each that have no other effect.
+
+This table is the allowlist, and the documentation is generated from it. An option is listed only
+if it neither writes, nor runs a program, nor reads a file that is not an operand.
+"""
+
+from turnlog.agent.permissions.programs.usage import Usage
+
+GREP = Usage(
+    "abcEFGhHiIlLnoPqrsTUvwxyzZ",
+    "ABCem",
+    """
+    basic-regexp byte-offset color colour count extended-regexp files-with-matches
+    files-without-match fixed-strings ignore-case initial-tab invert-match line-buffered
+    line-number line-regexp no-filename no-messages null null-data only-matching perl-regexp quiet
+    recursive silent text version with-filename word-regexp
+    """,
+    "after-context before-context binary-files context exclude exclude-dir include max-count regexp",
+    operands="pattern path...",
+    optional_first=frozenset(("-e", "--regexp", "--version")),
+    takes_numbers=True,
+    recursive=frozenset(("-r", "--recursive")),
+)
+DIGEST = Usage("btz", long="binary tag text zero")
+FILES: dict[str, Usage] = {
+    "cat": Usage(
+        "AbeEnstTuv",
+        long="number number-nonblank show-all show-ends show-tabs show-nonprinting squeeze-blank",
+    ),
+    "cmp": Usage("bls", "n", "print-bytes verbose silent quiet", "bytes", operands="path path"),
+    "cut": Usage(
+        "nsz",
+        "bcdf",
+        "complement only-delimited zero-terminated",
+        "bytes characters delimiter fields output-delimiter",
+    ),
+    "df": Usage("ahHiklmPT", "tx", "all human-readable inodes local print-type si total", "type"),
+    "diff": Usage(
+        "abBcdeEiNnqrsTtuwyZ",
+        "CIFUWx",
+        """
+        brief color context expand-tabs ignore-all-space ignore-blank-lines ignore-case
+        ignore-space-change ignore-tab-expansion ignore-trailing-space minimal new-file normal
+        recursive report-identical-files side-by-side suppress-common-lines text unified
+        """,
+        "exclude ignore-matching-lines label width",
+        operands="path path",
+        needs_files=True,  # in directories it follows links, and reads what both have in common
+    ),
+    "du": Usage(
+        "0abchHklmsSx",
+        "Bdt",
+        "all apparent-size bytes human-readable null si summarize total one-file-system",
+        "block-size exclude max-depth threshold time-style",
+        default=(".",),
+    ),
+    "egrep": GREP,
+    "fgrep": GREP,
+    "file": Usage("bhiLN", long="brief dereference mime mime-encoding mime-type no-dereference"),
+    "grep": GREP,
+    "head": Usage(
+        "qvz", "cn", "quiet silent verbose zero-terminated", "bytes lines", takes_numbers=True
+    ),
+    "ls": Usage(
+        "1aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ",
+        "ITw",
+        """
+        all almost-all author classify color directory escape file-type full-time
+        group-directories-first human-readable inode literal no-group numeric-uid-gid quote-name
+        recursive reverse si size
+        """,
+        "format hide ignore indicator-style quoting-style sort time time-style width",
+        default=(".",),
+    ),
+    "md5sum": DIGEST,
+    "nl": Usage("p", "bdfhilnsvw", "no-renumber", "body-numbering number-format number-width"),
+    "readlink": Usage("efmnqsvz", long="canonicalize no-newline zero"),
+    "realpath": Usage(
+        "eLmPqsz",
+        long="canonicalize-existing canonicalize-missing logical physical quiet strip zero",
+    ),
+    "rev": Usage(),
+    "rg": Usage(
+        "0.aFHiIclnNopPqsSuUvVwx",
+        "ABCdegjmMrtT",
+        """
+        case-sensitive color column count count-matches crlf files files-with-matches
+        files-without-match fixed-strings glob-case-insensitive heading hidden ignore-case
+        invert-match json line-number line-regexp multiline multiline-dotall no-config no-filename
+        no-heading no-ignore no-ignore-vcs no-line-number null only-matching passthru pcre2 quiet
+        smart-case stats text trim type-list unrestricted version vimgrep with-filename word-regexp
+        """,
+        """
+        after-context before-context context glob iglob max-columns max-count max-depth
+        max-filesize regexp replace sort sortr threads type type-not
+        """,
+        operands="pattern path...",
+        optional_first=frozenset(("-e", "--regexp", "--files", "--type-list", "--version", "-V")),
+        default=(".",),
+        is_recursive=True,
+    ),
+    "sha1sum": DIGEST,
+    "sha256sum": DIGEST,
+    "sha512sum": DIGEST,
+    "sort": Usage(
+        "bcCdfghiMmnRrsuVz",
+        "kt",
+        """
+        check dictionary-order human-numeric-sort ignore-case ignore-leading-blanks merge
+        month-sort numeric-sort reverse stable unique version-sort zero-terminated
+        """,
+        "field-separator key",
+    ),
+    "stat": Usage("fLt", "c", "dereference file-system terse", "format printf"),
+    "tac": Usage("b", "s", "before", "separator"),
+    "tail": Usage(
+        "fFqvz",
+        "cns",
+        "follow quiet retry silent verbose zero-terminated",
+        "bytes lines",
+        takes_numbers=True,
+    ),
+    "tree": Usage(
+        "aACdDfFghiJNpqQrsStuUvx",
+        "ILP",
+        "dirsfirst du gitignore inodes matchdirs noreport prune",
+        "filelimit timefmt",
+        default=(".",),
+    ),
+    "uniq": Usage(
+        "cdDiuz",
+        "fsw",
+        "count ignore-case repeated unique zero-terminated",
+        "check-chars skip-chars skip-fields",
+        operands="path",  # a second operand is overwritten
+    ),
+    "wc": Usage("clLmw", long="bytes chars lines max-line-length words"),
+}
+TEXTS: dict[str, Usage] = {
+    ":": Usage(operands="text..."),
+    "arch": Usage(operands=""),
+    "basename": Usage("az", "s", "multiple zero", "suffix", operands="text..."),
+    "dirname": Usage("z", long="zero", operands="text..."),
+    "false": Usage(operands="text..."),
+    "id": Usage("Ggnruz", long="group groups name real user zero", operands="user"),
+    "nproc": Usage(long="all", long_values="ignore", operands=""),
+    "pwd": Usage("LP", operands=""),
+    "seq": Usage("w", "fs", "equal-width", "format separator", operands="number number number"),
+    "sleep": Usage(operands="seconds..."),
+    "tr": Usage(
+        "cCdst", long="complement delete squeeze-repeats truncate-set1", operands="set set"
+    ),
+    "true": Usage(operands="text..."),
+    "type": Usage("afptP", operands="name..."),
+    "uname": Usage(
+        "aimnoprsv", long="all kernel-name machine nodename operating-system processor", operands=""
+    ),
+    "uptime": Usage("ps", long="pretty since", operands=""),
+    "which": Usage("as", long="all", operands="name..."),
+    "whoami": Usage(operands=""),
+}
+"""Programs that touch no file, whatever their operands are."""
