@@ -12,7 +12,7 @@ export RUSTUP_HOME := $(CURDIR)/.cache/rustup
 export npm_config_cache := $(CURDIR)/.cache/npm
 export TMPDIR := $(CURDIR)/.cache/tmp
 
-.PHONY: run test check lint types imports tests test-backends docs bench clean
+.PHONY: run test check lint types imports tests test-backends docs fuzz bench clean
 
 run: .venv/installed  ## list your sessions, or samples if there are none
 	@XDG_CACHE_HOME=$(CURDIR)/.cache $(BIN)/turnlog
@@ -24,7 +24,7 @@ check: lint types imports tests
 lint: .venv/developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cog -P -I scripts --check README.md docs/chat.md docs/commands.md docs/tracing.md
+	$(BIN)/cog -P -I scripts --check README.md docs/chat.md docs/commands.md docs/permissions.md docs/tracing.md
 
 types: .venv/developing
 	$(BIN)/basedpyright
@@ -41,8 +41,14 @@ test-backends: .venv/developing .cache/phoenix/installed .cache/model/installed 
 
 docs: .venv/developing  ## lay out help, command reference and pictures anew; needs tmux
 	$(BIN)/python scripts/stored_help.py
-	$(BIN)/cog -P -r -I scripts README.md docs/chat.md docs/commands.md docs/tracing.md
+	$(BIN)/cog -P -r -I scripts README.md docs/chat.md docs/commands.md docs/permissions.md docs/tracing.md
 	PYTHONPATH=tests $(BIN)/python scripts/pictures.py
+
+# Generated shell commands against the permission policy; those that are allowed run in a real bash.
+SECONDS ?= 60
+SEED ?= $(shell date +%s)
+fuzz: .venv/developing  ## attack the permission policy for a while: make fuzz SECONDS=600 SEED=7
+	PYTHONPATH=tests $(BIN)/python -m agent.permissions.fuzz $(SECONDS) $(SEED)
 
 bench: .venv/developing  ## measure against a peer, on generated sessions
 	$(BIN)/python bench/run.py

@@ -67,6 +67,12 @@ SEPARATORS = ", \t\n"
 @click.option("--add-dir", multiple=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--system-prompt", help="In the place of turnlog's own.")
 @click.option("--append-system-prompt", help="Behind turnlog's own.")
+@click.option(
+    "--explain-permission",
+    metavar="COMMAND",
+    help="Say whether a shell command may run, and why; needs no key.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With --explain-permission.")
 @click.pass_obj
 def command(store: Store, prompt: str | None, **given: Any) -> None:
     """Work with a model that runs tools here; Claude Code can go on with the session.
@@ -74,6 +80,11 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
     Settings, memory files, commands, agents and hooks are those of Claude Code. The key comes from
     ANTHROPIC_API_KEY, another address from ANTHROPIC_BASE_URL.
     """
+    if given["explain_permission"] is not None:
+        from turnlog.cli.permission import explain
+
+        explain(store, _options(store, given), given["explain_permission"], given["as_json"])
+        return
     if not given["is_printed"]:
         from turnlog.agent.console.start import run
 

@@ -215,8 +215,10 @@ def _behind(words: tuple[Word, ...], launcher: Launcher) -> tuple[Word, ...] | N
         else:
             break
     own, inner = words[1 : rank + operands], words[rank + operands :]
-    # `timeout $x ls` runs something else than ls if `$x` holds two words.
-    return inner if inner and all(word.is_known for word in own) else None
+    # `timeout $x ls` runs something else than ls if `$x` holds two words, and `flock x -c ls` has
+    # options after its operand.
+    is_plain = inner and not inner[0].is_option and all(word.is_known for word in own)
+    return inner if is_plain else None
 
 
 def _width(option: str, launcher: Launcher) -> int:

@@ -104,10 +104,11 @@ def _mentions(rule: Rule, part: Part) -> bool:
     names = {_program_of(pattern) for pattern in rule.patterns} - {""}
     if not names:
         return False
-    values = [each.value.text for each in part.assignments]
-    is_data = not part.words or _takes_data(part)
-    suspects = [] if is_data else [word.text for word in part.words[not part.is_test :]]
-    return any(_names_program(text, name) for text in (*values, *suspects) for name in names)
+    suspects = [each.value for each in part.assignments]
+    if part.words and not _takes_data(part):
+        suspects += part.words[not part.is_test :]
+    texts = {text for word in suspects for text in (word.text, word.source)}
+    return any(_names_program(text, name) for text in texts for name in names)
 
 
 def _program_of(pattern: str) -> str:
@@ -120,7 +121,7 @@ def _names_program(text: str, name: str) -> bool:
     >>> _names_program("-c/bin/curl x", "curl"), _names_program("libcurl.so", "curl")
     (True, False)
     """
-    pattern = rf"(?:^|[^\w.-]|^-\w){re.escape(name)}(?:$|[^\w.-])"
+    pattern = rf"(?:^|[^\w.-]|^-\w*){re.escape(name)}(?:$|[^\w.-])"
     return bool(re.search(pattern, text, re.I))
 
 

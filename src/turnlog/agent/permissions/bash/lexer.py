@@ -56,7 +56,7 @@ class WordBuilder:
         """Return the finished word."""
         text, bare = "".join(self.text), "".join(self.bare)
         has_tilde = bool(HOME_PREFIX.match(bare))
-        # `~user` and `~+` name other directories; `a=~/x` and `a:~/x` expand in some positions only.
+        # `~user` and `~+` name other directories; `a=~/x` and `a:~/x` expand in some places only.
         is_odd_tilde = (bare.startswith("~") and not has_tilde) or re.search(r"[=:]~", bare)
         if BRACES.search(bare) or is_odd_tilde:
             return Word(HOLE, source=source)
@@ -71,7 +71,7 @@ class Lexer(ABC):
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.place = 0
+        self.place: int = 0
         self.script = Script()
 
     def peek(self, text: str) -> bool:

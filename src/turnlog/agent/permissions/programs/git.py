@@ -49,7 +49,7 @@ class Subcommand(Struct, frozen=True):
 
 
 def _names(flags: str, long: str, values: str = "", operands: str = "") -> Usage:
-    return Usage(flags, values, long, operands=operands, takes_numbers=True)
+    return Usage(flags, values, long, operands=operands)
 
 
 REVISION = "revision or path..."

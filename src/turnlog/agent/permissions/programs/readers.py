@@ -15,7 +15,9 @@ GREP = Usage(
     line-number line-regexp no-filename no-messages null null-data only-matching perl-regexp quiet
     recursive silent text version with-filename word-regexp
     """,
-    "after-context before-context binary-files context exclude exclude-dir include max-count regexp",
+    """
+    after-context before-context binary-files context exclude exclude-dir include max-count regexp
+    """,
     operands="pattern path...",
     optional_first=frozenset(("-e", "--regexp", "--version")),
     takes_numbers=True,

@@ -1,0 +1,74 @@
+"""Print why a shell command may run in `turnlog chat`, or may not."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from turnlog.cli.output import echo_json
+from turnlog.cli.terminal import Look, dim, echo, style
+
+if TYPE_CHECKING:
+    from turnlog.agent.chat.assembly import Options
+    from turnlog.agent.permissions.explanation import Explanation, FindingView, PartExplanation
+    from turnlog.store.paths import Store
+
+LOOKS: dict[str, Look] = {"allow": "green", "ask": "yellow", "deny": "red"}
+
+
+def explain(store: "Store", options: "Options", command: str, as_json: bool) -> None:
+    """Print the parse of a command, the meaning of each word, what matched, and the verdict."""
+    from turnlog.agent.permissions.explanation import explain_command
+    from turnlog.agent.permissions.rules import sound_rules
+    from turnlog.agent.settings import load
+
+    settings = load(store, options.cwd, given=options.settings)
+    allow, deny = (
+        list(sound_rules(rules, options.cwd, "the command line"))
+        for rules in (options.allow, options.deny)
+    )
+    policy = settings.policy(
+        settings.mode(options.mode), options.cwd, options.directories, allow, deny
+    )
+    explanation = explain_command(command, policy)
+    if as_json:
+        echo_json(msgspec.to_builtins(explanation))
+        return
+    for line in _lines(explanation):
+        echo(line)
+
+
+def _lines(explanation: "Explanation") -> Iterator[str]:
+    verdict = explanation.verdict
+    yield f"{style(verdict, LOOKS[verdict], 'bold')}  {explanation.command!r}"
+    yield dim(f"mode {explanation.mode}, in {explanation.cwd}")
+    for reason in explanation.unclear:
+        yield f"  unclear: {reason}"
+    for finding in explanation.general:
+        yield f"  {_finding(finding)}"
+    for part in explanation.parts:
+        yield ""
+        yield from _part(part)
+    if explanation.rules_to_allow:
+        yield ""
+        yield "Rules that would allow it: " + ", ".join(explanation.rules_to_allow)
+
+
+def _part(part: "PartExplanation") -> Iterator[str]:
+    yield style(repr(part.source)[1:-1], "bold")
+    for word in part.words:
+        expanded = f"  → {' '.join(map(repr, word.expands_to))}" if word.expands_to else ""
+        yield f"  {repr(word.source)[1:-1]:<24} {word.meaning}{expanded}"
+    for verb, paths in (("reads", part.reads), ("writes", part.writes)):
+        if paths:
+            yield f"  {verb} {', '.join(map(repr, paths))}"
+    for finding in part.findings:
+        yield f"  {_finding(finding)}"
+    if not part.findings:
+        yield f"  {style('allow', 'green')}"
+
+
+def _finding(finding: "FindingView") -> str:
+    firm = " (in every mode)" if finding.holds_in_every_mode else ""
+    verdict = finding.verdict
+    return f"{style(verdict, LOOKS[verdict])} {finding.reason}{firm}".rstrip()

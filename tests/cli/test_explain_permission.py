@@ -1,0 +1,71 @@
+"""`turnlog chat --explain-permission`: the parse, the meaning of each word, and the verdict."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Run
+
+
+@pytest.fixture(autouse=True)
+def shop(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "shop"
+    (folder / "docs").mkdir(parents=True)
+    for name in ("a.md", "b.md"):
+        (folder / "docs" / name).write_text("text\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    return folder
+
+
+def explain(turnlog: Run, *arguments: str) -> Any:
+    outcome = turnlog("chat", "--json", *arguments)
+    assert outcome.code == 0, outcome.err
+    return json.loads(outcome.out)
+
+
+def test_each_word_has_a_meaning(turnlog: Run) -> None:
+    found = explain(turnlog, "--explain-permission", "timeout 5 head -n 3 docs/*.md > out")
+    (part,) = found["parts"]
+    assert [(word["source"], word["meaning"]) for word in part["words"]] == [
+        ("timeout", "wrapper"),
+        ("5", "wrapper"),
+        ("head", "program"),
+        ("-n", "option"),
+        ("3", "value of -n"),
+        ("docs/*.md", "path"),
+        ("out", "written"),
+    ]
+    assert part["words"][5]["expands_to"] == ["docs/a.md", "docs/b.md"]
+    assert found["verdict"] == "ask"
+
+
+def test_the_rule_that_decides_is_named(turnlog: Run) -> None:
+    found = explain(
+        turnlog, "--allowed-tools", "Bash(npm test:*)", "--explain-permission", "npm test"
+    )
+    assert found["verdict"] == "allow"
+    assert found["reason"] == "Bash(npm test:*) allows it"
+    denied = explain(
+        turnlog, "--disallowed-tools", "Bash(rm:*)", "--explain-permission", "sudo rm x"
+    )
+    assert (denied["verdict"], denied["reason"]) == ("deny", "Bash(rm:*) denies it")
+
+
+def test_the_settings_and_the_mode_count(turnlog: Run, shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"permissions": {"deny": ["Read(docs/**)"]}}')
+    found = explain(turnlog, "--explain-permission", "cat docs/a.md")
+    assert found["verdict"] == "deny"
+    edits = ("--permission-mode", "acceptEdits", "--explain-permission", "touch new")
+    assert explain(turnlog, *edits)["verdict"] == "allow"
+
+
+def test_hidden_characters_are_shown_escaped(turnlog: Run) -> None:
+    outcome = turnlog("chat", "--explain-permission", "ls \r; touch \u202epwned")
+    assert outcome.code == 0
+    assert "\r" not in outcome.out
+    assert "\u202e" not in outcome.out
+    assert "unclear: it has hidden characters" in outcome.out
+    assert r"ls \r; touch \u202epwned" in outcome.out
