@@ -37,7 +37,7 @@ class ChatProcess:
         }
 
     def start(
-        self, *arguments: str, stdout: int = PIPE, largest: int | None = None
+        self, *arguments: str, stdout: int = PIPE, stderr: int = PIPE, largest: int | None = None
     ) -> "subprocess.Popen[str]":
         """Start it; `largest` is how many bytes a file can have that it writes."""
         limit = ("prlimit", f"--fsize={largest}", "--") if largest else ()
@@ -47,7 +47,7 @@ class ChatProcess:
             env=self.environment,
             stdin=PIPE,
             stdout=stdout,
-            stderr=PIPE,
+            stderr=stderr,
             text=True,
         )
 

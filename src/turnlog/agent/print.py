@@ -19,6 +19,7 @@ from turnlog.agent.session.lines import VERSION
 from turnlog.agent.turn.moments import Prompt
 from turnlog.errors import UsageError
 from turnlog.format.values import Fields, is_array, is_object
+from turnlog.text import safe_json
 
 Write = Callable[[str], None]
 KEY = "ANTHROPIC_API_KEY"
@@ -120,7 +121,7 @@ class Printer:
 
 
 def _encoded(message: Fields | list[Fields]) -> str:
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    return safe_json(json.dumps(message, ensure_ascii=False, separators=(",", ":")))
 
 
 def init_message(chat: Chat) -> Fields:

@@ -19,6 +19,7 @@ from turnlog.cli.arguments import complete_session
 from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
+from turnlog.text import harmless
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import Options
@@ -173,11 +174,11 @@ async def _print(
     prompts = _prompts(prompt, given["input_format"])
     chat = await open_chat(store, options)
     for note in chat.notes:
-        echo(f"turnlog: {note}", err=True)
+        echo(harmless(f"turnlog: {note}"), err=True)
     style = Style(given["output_format"])
     has_pieces, is_verbose = given["include_partial_messages"], given["verbose"]
     note = partial(_note_waiting, is_verbose)
-    printer = Printer(chat, style, click.echo, has_pieces, note, is_verbose)
+    printer = Printer(chat, style, _write, has_pieces, note, is_verbose)
     _stop_on_signals(printer)
     try:
         await printer.run(prompts)
@@ -188,10 +189,19 @@ async def _print(
     return printer.is_error
 
 
+def _write(text: str) -> None:
+    """Print an answer: a pipe gets it as it is, a terminal nothing that could control it.
+
+    Otherwise a web page that the model quotes could set the clipboard with `ESC ] 52`.
+    """
+    sys.stdout.write(f"{harmless(text) if sys.stdout.isatty() else text}\n")
+    sys.stdout.flush()
+
+
 def _note_waiting(is_verbose: bool, text: str) -> None:
     """Tell whoever waits at a terminal what is waited for; a program's log stays as it was."""
     if is_verbose or sys.stderr.isatty():
-        echo(f"turnlog: {text}", err=True)
+        echo(harmless(f"turnlog: {text}"), err=True)
 
 
 def _stop_on_signals(printer: "Printer") -> None:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from turnlog.cli.output import fit, plain
 from turnlog.cli.terminal import dim, style
 from turnlog.format.timestamps import age
+from turnlog.text import UNSAFE
 
 if TYPE_CHECKING:
     from turnlog.index.search import Hit, SessionHits, TurnHits
 
 LABEL = 9
 """How many columns say what a hit is."""
-BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+BLANK = re.compile(rf"[\s{UNSAFE}]+")
 
 Piece = tuple[str, bool]
 """A part of a text, and whether it is a hit."""

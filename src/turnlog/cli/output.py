@@ -13,14 +13,11 @@ from typing import Any
 import msgspec
 
 from turnlog.cli.terminal import echo
+from turnlog.text import one_line, safe_json
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
 AT_ONCE = 64
 """Lines that are printed together."""
-# As text: `re` compiles them when they are first used, and few commands do.
-UNSAFE = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-ESCAPED = r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
 def width() -> int:
@@ -40,13 +37,8 @@ def plain(text: str | None, keep_indent: bool = False) -> str:
     'two lines [2J'
     """
     if keep_indent:
-        return CONTROL.sub(" ", (text or "").expandtabs(4)).rstrip()
-    return CONTROL.sub(" ", text or "").strip()
-
-
-def harmless(text: str) -> str:
-    """A text as it is, tabs and newlines included, but for what would change the screen."""
-    return re.sub(UNSAFE, "", text)
+        return one_line((text or "").expandtabs(4)).rstrip()
+    return one_line(text or "").strip()
 
 
 def money(dollars: float | None) -> str:
@@ -126,7 +118,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
     plain_value = msgspec.to_builtins(value, enc_hook=str)
     separators = (",", ":") if indent is None else None
     text = json.dumps(plain_value, ensure_ascii=False, indent=indent, separators=separators)
-    return re.sub(ESCAPED, lambda found: f"\\u{ord(found[0]):04x}", text)
+    return safe_json(text)
 
 
 def progress_bar(total: int, label: str) -> Any:

@@ -6,10 +6,12 @@ from itertools import islice
 import click
 
 from turnlog.cli.arguments import session_argument
+from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound
 from turnlog.format.jsonl import read_lines
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.text import harmless
 
 
 @click.command("raw")
@@ -17,10 +19,13 @@ from turnlog.store.paths import Store
 @click.option("--line", "number", type=click.IntRange(1), required=True, help="Counts from 1.")
 @click.pass_obj
 def command(store: Store, session: str, number: int) -> None:
-    """Print line N of SESSION, byte for byte."""
+    """Print line N of SESSION, byte for byte; on a terminal, without control characters."""
     path = find_session(store, session).path
     line = next(islice(read_lines(path), number - 1, None), None)
     if line is None:
         count = sum(1 for _ in read_lines(path))
         raise NotFound(f"{path} has {count} lines, no line {number}", f"turnlog entries {session}")
-    sys.stdout.buffer.write(line.raw)
+    if sys.stdout.isatty():
+        echo(harmless(line.raw.decode("utf-8", "backslashreplace").rstrip("\n")))
+    else:
+        sys.stdout.buffer.write(line.raw)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from turnlog.cli.terminal import echo
 from turnlog.errors import Ambiguous, TurnlogError, Unresumable
+from turnlog.text import harmless
 
 INTERRUPTED = 130
 """As a shell tells of it."""
@@ -30,9 +31,9 @@ def reported(work: Callable[[], int | None]) -> int:
 
 
 def _report(error: TurnlogError) -> int:
-    echo(f"turnlog: {error.line}", err=True)
+    echo(harmless(f"turnlog: {error.line}"), err=True)
     rows = error.candidates if isinstance(error, Ambiguous) else []
     rows = error.findings if isinstance(error, Unresumable) else rows
     for row in rows:
-        echo(f"  {row}", err=True)
+        echo(harmless(f"  {row}"), err=True)
     return error.exit_code

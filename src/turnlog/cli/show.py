@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import branch_option, reveal_option, session_argument
-from turnlog.cli.output import echo_lines, harmless, plain, to_json
+from turnlog.cli.output import echo_lines, plain, to_json
 from turnlog.cli.sessions import leaf_of, open_named, place_of
 from turnlog.cli.terminal import Look, is_coloured, style
 from turnlog.conversation.session import Session
@@ -17,6 +17,7 @@ from turnlog.render.rows import ViewOptions, rows_of
 from turnlog.render.text import Terminal
 from turnlog.render.views import turn_view
 from turnlog.store.paths import Store
+from turnlog.text import harmless
 
 LOOKS: dict[str, tuple[Look, ...]] = {
     "prompt": ("green", "bold"),

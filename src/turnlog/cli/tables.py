@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from turnlog.cli.output import fit
 from turnlog.format.values import is_array
+from turnlog.text import harmless
 
 GAP = "  "
 NARROWEST = 8
@@ -67,10 +68,17 @@ def _end(text: str, cells: int) -> str:
 
 def echo_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV, with a line of heads; lists are words with spaces between them."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = csv.writer(_Stdout(), lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
         writer.writerow([" ".join(each) if is_array(each) else each for each in row])
+
+
+class _Stdout:
+    """Standard output: a pipe gets data as it is, a terminal nothing that could control it."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
 
 
 def short_count(number: float | None) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Literal, TextIO
 
+from turnlog.text import SGR, guarded
+
 Look = Literal["bold", "dim", "italic", "underline", "red", "green", "yellow", "cyan", "grey"]
 LOOKS: dict[Look, int] = {
     "bold": 1,
@@ -22,7 +24,6 @@ LOOKS: dict[Look, int] = {
     "cyan": 36,
     "grey": 90,
 }
-STYLED = r"\x1b\[[0-9;]*m"
 
 
 def style(text: str, *looks: Look | None) -> str:
@@ -47,11 +48,16 @@ def dim(text: str) -> str:
 
 
 def echo(text: object = "", err: bool = False, coloured: bool | None = None) -> None:
-    """Print a line, at once; `coloured` says that colours are wanted there, or not."""
+    """Print a line and flush; `coloured` overrides whether colours are wanted there.
+
+    A pipe gets data as it is; people get nothing but colours of what controls a terminal.
+    """
     stream = sys.stderr if err else sys.stdout
     line = f"{text}\n"
+    if err or stream.isatty():
+        line = guarded(line)
     if "\x1b" in line and not (is_coloured(stream) if coloured is None else coloured):
-        line = re.sub(STYLED, "", line)
+        line = re.sub(SGR, "", line)
     stream.write(line)
     stream.flush()
 

@@ -1,7 +1,6 @@
 """The name that a user gives a session, written as the client's own `/rename` does."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +10,7 @@ from turnlog.errors import UsageError
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import title_file
-
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+from turnlog.text import one_line
 
 
 def clean_title(text: str) -> str:
@@ -21,7 +19,7 @@ def clean_title(text: str) -> str:
     >>> clean_title("  Mend the" + chr(10) + "cart ")
     'Mend the cart'
     """
-    title = " ".join(CONTROL.sub(" ", text).split())
+    title = " ".join(one_line(text).split())
     if not title:
         raise UsageError("a title needs a letter", "turnlog rename --help")
     return title.encode("utf-8", "replace").decode()

@@ -106,7 +106,7 @@ class Terminal:
             yield self.style(f"    {_more(len(row.body) - len(shown))}", "dim")
 
     def _short(self, text: str) -> str:
-        first, *rest = text.strip().splitlines() or [""]
+        first, *rest = text.strip().split("\n")
         return self._cut(first, 160) + (" …" if rest else "")
 
     def _cut(self, line: str, limit: int = LINE_LIMIT) -> str:

@@ -3,26 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.agent.console.ink import cells, cut, fold, harmless, has_colour, make_style, one_line
+from turnlog.agent.console.ink import cells, cut, fold, has_colour, make_style, one_line
 
 ANY = st.text(alphabet=st.characters(codec="utf-8"), max_size=60)
 
 
 @given(ANY)
 def test_nothing_that_controls_a_terminal_is_left(text: str) -> None:
-    left = harmless(text)
+    left = make_style(is_coloured=False)(text, "text") + one_line(text)
     assert not any(ord(each) < 32 and each != "\n" for each in left)
     assert "\x7f" not in left
     assert "\x9b" not in left
-
-
-def test_sequences_go_as_a_whole() -> None:
-    assert harmless("\x1b[2J\x1b]0;title\x07\x1b[1;31mred\x1b[0m\x1bc") == "red"
-    assert harmless("\x1bP1$tx\x1b\\a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\") == "alink"
-
-
-def test_of_what_is_overwritten_the_last_is_left() -> None:
-    assert harmless("10%\r50%\r100%\ndone\r\nnext") == "100%\ndone\nnext"
 
 
 @given(ANY, st.integers(0, 20))

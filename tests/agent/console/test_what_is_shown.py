@@ -101,7 +101,7 @@ def test_what_a_command_prints_cannot_control_the_terminal() -> None:
     shown = told.tell(result("\x1b[31mred\x07\r50%\r100%"))
     assert (
         "".join(lines(shown)).replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "")
-        == "● Bash x    100%"
+        == "● Bash x<ESC>[2J    100%"
     )
 
 

@@ -1,23 +1,15 @@
-"""Text for the screen: colours by role, cells instead of characters, nothing that could harm it."""
+"""Text for the screen: coloured by role, measured in cells, unable to control the terminal."""
 
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+from turnlog.text import SGR, harmless
+
 Style = Callable[[str, str], str]
 """Colours a text, and takes from it what could harm the terminal: (text, role)."""
 
-SEQUENCE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, movements
-    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links
-    r"|[PX^_][^\x1b]*(?:\x1b\\)?"  # strings for devices
-    r"|[ -/]*[0-~])"
-)
-UNSAFE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")
-COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+COLOUR = re.compile(f"({SGR})")
 TAB = 4
 
 ROLES = {
@@ -45,19 +37,14 @@ def has_colour(environment: Mapping[str, str]) -> bool:
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
-def harmless(text: str) -> str:
-    """A text without what would move the cursor or change the screen; overwritten parts go, too.
-
-    >>> harmless(chr(27) + "[31mred" + chr(27) + "[0m" + chr(7)), harmless("10%" + chr(13) + "20%")
-    ('red', '20%')
-    """
-    plain = SEQUENCE.sub("", text).replace("\r\n", "\n")
-    return UNSAFE.sub("", OVERWRITTEN.sub("", plain)).expandtabs(TAB)
+def printable(text: str) -> str:
+    """Return a text that only takes up cells: controls spelled out, tabs expanded."""
+    return harmless(text).expandtabs(TAB)
 
 
 def one_line(text: str) -> str:
-    """A text on one line."""
-    return " ".join(harmless(text).split())
+    """Return a text on one line."""
+    return " ".join(harmless(text, keep=r"\s").split())
 
 
 def make_style(is_coloured: bool) -> Style:
@@ -65,7 +52,7 @@ def make_style(is_coloured: bool) -> Style:
     codes = {role: _codes(text, is_coloured) for role, text in ROLES.items()}
 
     def style(text: str, role: str) -> str:
-        shown, code = harmless(text), codes.get(role, "")
+        shown, code = printable(text), codes.get(role, "")
         return f"\x1b[{code}m{shown}\x1b[0m" if code and shown else shown
 
     return style

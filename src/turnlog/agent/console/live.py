@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from turnlog.agent.console.ink import Style, cut, harmless, one_line
+from turnlog.agent.console.ink import Style, cut, one_line, printable
 from turnlog.agent.console.status import span
 from turnlog.agent.events import Called, Ended, Event, Inside, Printed, Recorded, Retrying, Streamed
 from turnlog.conversation.titles import call_title
 from turnlog.format.values import Fields, is_array
 from turnlog.render.tools import BOXES
+from turnlog.text import as_printed
 
 TAIL = 3
 """Lines of a running call's output that are shown."""
@@ -41,7 +42,7 @@ class Job:
 
     def printed(self, text: str) -> None:
         """Take in what it printed."""
-        first, *rest = harmless(text).split("\n")
+        first, *rest = printable(as_printed(text)).split("\n")
         self.tail[-1] += first
         self.is_cut = self.is_cut or len(self.tail) + len(rest) > TAIL + 1
         self.tail.extend(rest)

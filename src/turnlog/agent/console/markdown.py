@@ -9,7 +9,7 @@ from functools import lru_cache
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from turnlog.agent.console.ink import harmless
+from turnlog.agent.console.ink import printable
 
 if TYPE_CHECKING:
     from rich.markdown import Markdown
@@ -108,7 +108,7 @@ def draw(text: str, columns: int, is_coloured: bool) -> str:
         emoji=False,
         theme=_theme(),
     )
-    console.print(_document(harmless(text)), end="")
+    console.print(_document(printable(text)), end="")
     lines = [PADDING.sub(r"\1", line) for line in written.getvalue().split("\n")]
     return "\n".join(lines).strip("\n")
 

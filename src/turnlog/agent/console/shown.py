@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.agent.console.face import Shown
-from turnlog.agent.console.ink import Style, harmless, one_line
+from turnlog.agent.console.ink import Style, one_line
 from turnlog.agent.console.preview import EDITS, preview
 from turnlog.agent.permissions.asking import Question
 from turnlog.agent.session.lines import REJECTED_TEXT, text_of
@@ -20,6 +20,7 @@ from turnlog.format.values import Fields, is_array, is_object
 from turnlog.render.rows import Did
 from turnlog.render.text import Terminal
 from turnlog.render.tools import body_of, outcome_of, title_of
+from turnlog.text import as_printed
 
 FEW = 4
 """Lines of what a call printed that are shown."""
@@ -98,7 +99,8 @@ class Teller:
 
     def printed(self, text: str) -> Shown:
         """What a shell command of the user's printed."""
-        lines = [f"    {self._style(line, 'output')}" for line in text.strip("\n").split("\n")]
+        left = as_printed(text).strip("\n").split("\n")
+        lines = [f"    {self._style(line, 'output')}" for line in left]
         return Shown(lines, is_attached=True)
 
     def begin(self, call_id: str) -> None:
@@ -153,7 +155,7 @@ class Teller:
     def _result(self, block: Fields, entry: Fields, seconds: float | None) -> Shown | None:
         call_id = str(block.get("tool_use_id"))
         use = self._uses.pop(call_id, Use("?", {}))
-        text = harmless(_untagged(text_of(block.get("content") or "")))
+        text = as_printed(_untagged(text_of(block.get("content") or "")))
         is_asked = call_id in self._asked
         stop = self._stop(call_id, text) if entry.get("toolDenialKind") == REJECTED else ""
         if is_asked and stop:

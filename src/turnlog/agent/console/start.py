@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from turnlog import __version__
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
+from turnlog.text import visible
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import Options
@@ -26,13 +27,13 @@ def run(store: Store, make_options: "Callable[[], Options]", prompt: str | None)
     session = asyncio.run(_run(store, cwd, make_options, prompt))
     if session:
         with suppress(OSError):  # the terminal was closed
-            sys.stdout.write(f"\nturnlog chat --resume {session}\n")
+            sys.stdout.write(f"\nturnlog chat --resume {visible(session)}\n")
             sys.stdout.flush()
 
 
 def _head(cwd: Path, columns: int) -> str:
     """The first line: of a long path, its end."""
-    start, place = f"turnlog {__version__} · ", str(cwd)
+    start, place = f"turnlog {__version__} · ", visible(str(cwd), keep="")
     room = max(10, columns - len(start))
     return f"{start}{place if len(place) <= room else '…' + place[1 - room :]}\n"
 

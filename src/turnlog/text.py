@@ -1,0 +1,143 @@
+"""Terminal-safe text: nothing here lets a character act on a terminal, hide or reorder others.
+
+`visible` is for questions: it shows every unusual character and loses nothing. `harmless` is for
+transcripts: it keeps what only affects prose, such as a zero-width joiner in an emoji. `as_printed`
+is for the output of programs, `guarded` for text that turnlog has coloured itself.
+"""
+
+import re
+import unicodedata
+
+NAMES = {"\0": "NUL", "\a": "BEL", "\b": "BS", "\t": "TAB", "\n": "LF", "\r": "CR"}
+NAMES |= {"\x1b": "ESC", "\x7f": "DEL"}
+"""Control characters that people know by name; all others are shown as `<U+009B>`."""
+
+# Patterns are strings: `re` compiles and caches them on first use, and few commands need them.
+UNSAFE = (
+    r"\x00-\x1f\x7f-\x9f"  # C0 and C1 controls; a terminal may take U+009B for ESC [
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi marks, overrides, isolates
+    r"\u2028\u2029\u180e\u206a-\u206f\ufff9-\ufffb"  # separators, deprecated format characters
+    r"\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # surrogates, tags, selectors
+)
+"""Characters that control a terminal, reorder text, or carry hidden data."""
+INVISIBLE = (
+    r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    r"\U00016fe4\U0001d159\U000e0100-\U000e01ef"
+)
+"""Characters that are printable to Python (marks, letters, symbols) and yet show nothing."""
+MARKS = r"\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+MOST_MARKS = 3
+"""Combining marks on one character; more pile up over the lines around it."""
+SGR = r"\x1b\[[0-9;]*m"
+"""The sequence that sets colours, the only one that turnlog itself puts into text."""
+ESCAPE = rf"<(?=(?:U\+[0-9A-F]{{4,6}}|{'|'.join(NAMES.values())})>)"
+"""The start of what only looks like an escaped character."""
+SEQUENCE = (
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, movements
+    r"|\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles, links
+    r"|[PX^_][^\x1b\n]*\x1b\\"  # strings for devices
+    r"|[ -/]*[0-OQ-WYZ\\`-~])"
+)
+"""A complete escape sequence. An open string is none, or `ESC ]` would hide all that follows."""
+
+
+def visible(text: str, keep: str = "\n") -> str:
+    """Return a text with every control, format, blank or invisible character spelled out.
+
+    No two texts look the same: what only looks like an escape is escaped, too.
+
+    >>> visible("ls " + chr(13) + "; rm" + chr(0x202E) + " <CR>", keep="")
+    'ls <CR>; rm<U+202E> <U+003C>CR>'
+    """
+    shown = re.sub(ESCAPE, "<U+003C>", text)
+    return re.sub(rf"[^ -~{keep}]+", _spell_out, shown)
+
+
+def visible_end(text: str) -> str:
+    """Return a visible line whose trailing blanks are spelled out as well.
+
+    >>> visible_end("x = 1  ")
+    'x = 1<U+0020><U+0020>'
+    """
+    body = text.rstrip(" \t")
+    return body + "".join(map(escaped, text[len(body) :]))
+
+
+def escaped(char: str) -> str:
+    """Return the spelled-out form of a character."""
+    return f"<{NAMES[char]}>" if char in NAMES else f"<U+{ord(char):04X}>"
+
+
+def harmless(text: str, keep: str = r"\n\t") -> str:
+    """Return a text whose unsafe characters are spelled out; prose in any language stays as it is.
+
+    >>> harmless("a" + chr(27) + "]0;title" + chr(7) + "b")
+    'a<ESC>]0;title<BEL>b'
+    """
+    return re.sub(rf"(?![{keep}])[{UNSAFE}]", lambda found: escaped(found[0]), text)
+
+
+def one_line(text: str, mark: str = " ") -> str:
+    """Return a text with a space in place of each run of unsafe characters and line breaks."""
+    return re.sub(rf"[{UNSAFE}]+", mark, text)
+
+
+def as_printed(text: str) -> str:
+    """Return program output as a terminal would leave it: uncoloured, without overwritten text.
+
+    >>> as_printed(chr(27) + "[31mred" + chr(27) + "[0m"), as_printed("10%" + chr(13) + "20%")
+    ('red', '20%')
+    """
+    bare = re.sub(SEQUENCE, "", text).replace("\r\n", "\n")
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in bare.split("\n"))
+    return re.sub(r"[\x00-\x08\x7f]", "", "\n".join(lines))
+
+
+def guarded(text: str) -> str:
+    """Return coloured text in which only the colours reach the terminal.
+
+    >>> guarded(chr(27) + "[1mbold" + chr(27) + "[0m" + chr(27) + "[2J") == (
+    ...     chr(27) + "[1mbold" + chr(27) + "[0m<ESC>[2J")
+    True
+    """
+    return re.sub(
+        rf"({SGR})|(?![\n\t])[{UNSAFE}]", lambda found: found[1] or escaped(found[0]), text
+    )
+
+
+def safe_json(text: str) -> str:
+    r"""Return a JSON text with the same value and without unsafe characters.
+
+    >>> safe_json('"' + chr(0x9B) + chr(0xE0041) + '"')
+    '"\\u009b\\udb40\\udc41"'
+    """
+    return re.sub(rf"(?![\x00-\x1f])[{UNSAFE}]", _json_escape, text)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    pairs = (units[place : place + 2] for place in range(0, len(units), 2))
+    return "".join(f"\\u{int.from_bytes(pair, 'big'):04x}" for pair in pairs)
+
+
+def _spell_out(found: re.Match[str]) -> str:
+    """Spell out what cannot be seen of a run of characters outside printable ASCII."""
+    run = found[0]
+    # Nearly all text in other languages takes this path, at the speed of a search.
+    if run.isprintable() and not re.search(rf"[{INVISIBLE}]|[{MARKS}]{{{MOST_MARKS + 1}}}", run):
+        return run
+    shown: list[str] = []
+    before, marks = "", 0
+    for char in run:
+        marks = marks + 1 if re.match(rf"[{MARKS}]", char) else 0
+        is_shown = _is_visible(char, before) and marks <= MOST_MARKS
+        shown.append(char if is_shown else escaped(char))
+        before = char if is_shown else ""
+    return "".join(shown)
+
+
+def _is_visible(char: str, before: str) -> bool:
+    """Whether a person sees a character where it stands."""
+    if char == "\ufe0f" and before:  # makes an emoji of a symbol, as in U+26A0 U+FE0F
+        return unicodedata.category(before) in ("So", "Sm")
+    return char.isprintable() and not re.match(rf"[{INVISIBLE}]", char)
