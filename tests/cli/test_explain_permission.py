@@ -68,4 +68,4 @@ def test_hidden_characters_are_shown_escaped(turnlog: Run) -> None:
     assert "\r" not in outcome.out
     assert "\u202e" not in outcome.out
     assert "unclear: it has hidden characters" in outcome.out
-    assert r"ls \r; touch \u202epwned" in outcome.out
+    assert "ls <CR>; touch <U+202E>pwned" in outcome.out

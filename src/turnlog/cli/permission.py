@@ -7,6 +7,7 @@ import msgspec
 
 from turnlog.cli.output import echo_json
 from turnlog.cli.terminal import Look, dim, echo, style
+from turnlog.text import visible
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import Options
@@ -40,10 +41,10 @@ def explain(store: "Store", options: "Options", command: str, as_json: bool) -> 
 
 def _lines(explanation: "Explanation") -> Iterator[str]:
     verdict = explanation.verdict
-    yield f"{style(verdict, LOOKS[verdict], 'bold')}  {explanation.command!r}"
+    yield f"{style(verdict, LOOKS[verdict], 'bold')}  {_shown(explanation.command)}"
     yield dim(f"mode {explanation.mode}, in {explanation.cwd}")
     for reason in explanation.unclear:
-        yield f"  unclear: {reason}"
+        yield f"  unclear: {_shown(reason)}"
     for finding in explanation.general:
         yield f"  {_finding(finding)}"
     for part in explanation.parts:
@@ -51,17 +52,17 @@ def _lines(explanation: "Explanation") -> Iterator[str]:
         yield from _part(part)
     if explanation.rules_to_allow:
         yield ""
-        yield "Rules that would allow it: " + ", ".join(explanation.rules_to_allow)
+        yield "Rules that would allow it: " + ", ".join(map(_shown, explanation.rules_to_allow))
 
 
 def _part(part: "PartExplanation") -> Iterator[str]:
-    yield style(repr(part.source)[1:-1], "bold")
+    yield style(_shown(part.source), "bold")
     for word in part.words:
-        expanded = f"  → {' '.join(map(repr, word.expands_to))}" if word.expands_to else ""
-        yield f"  {repr(word.source)[1:-1]:<24} {word.meaning}{expanded}"
+        expanded = f"  → {' '.join(map(_shown, word.expands_to))}" if word.expands_to else ""
+        yield f"  {_shown(word.source):<24} {word.meaning}{expanded}"
     for verb, paths in (("reads", part.reads), ("writes", part.writes)):
         if paths:
-            yield f"  {verb} {', '.join(map(repr, paths))}"
+            yield f"  {verb} {', '.join(map(_shown, paths))}"
     for finding in part.findings:
         yield f"  {_finding(finding)}"
     if not part.findings:
@@ -71,4 +72,8 @@ def _part(part: "PartExplanation") -> Iterator[str]:
 def _finding(finding: "FindingView") -> str:
     firm = " (in every mode)" if finding.holds_in_every_mode else ""
     verdict = finding.verdict
-    return f"{style(verdict, LOOKS[verdict])} {finding.reason}{firm}".rstrip()
+    return f"{style(verdict, LOOKS[verdict])} {_shown(finding.reason)}{firm}".rstrip()
+
+
+def _shown(text: str) -> str:
+    return visible(text, keep="")
