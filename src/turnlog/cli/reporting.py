@@ -30,9 +30,12 @@ def reported(work: Callable[[], int | None]) -> int:
 
 
 def _report(error: TurnlogError) -> int:
-    echo(f"turnlog: {error.line}", err=True)
+    from turnlog.cli.output import plain
+
+    # Messages name files and titles, which may hold escape sequences.
+    echo(f"turnlog: {plain(error.line)}", err=True)
     rows = error.candidates if isinstance(error, Ambiguous) else []
     rows = error.findings if isinstance(error, Unresumable) else rows
     for row in rows:
-        echo(f"  {row}", err=True)
+        echo(f"  {plain(row)}", err=True)
     return error.exit_code
