@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -24,6 +25,7 @@ from turnlog.errors import Damaged, NotFound, Unavailable
 from turnlog.format.jsonl import PROBE, Bookmark, FileState, Line, sync_folder
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
 from turnlog.store.archive_paths import path_problem, session_problem
+from turnlog.store.consent import Consent, Deletion, require_yes
 from turnlog.store.descriptors import read_below
 from turnlog.store.objects import (
     Objects,
@@ -188,11 +190,16 @@ class Archive:
         envelope = _encode(_Envelope(FORMAT, hash_of(raw), msgspec.Raw(raw)))
         write_whole(self.sessions / f"{manifest.session}.json", envelope + b"\n")
 
-    def remove(self, session: str) -> int:
-        """Delete a session for good, and what nothing else needs; the bytes that frees on disk.
+    def remove(self, session: str, consent: Consent = require_yes) -> int:
+        """Delete a session for good, with what nothing else needs; return the bytes freed on disk.
 
-        `Damaged` while it cannot be told what all others need.
+        Raise `Damaged` while it cannot be told what all others need.
         """
+        manifest = self.load(session)
+        where = "" if manifest.is_in_store else "; it is nowhere else"
+        about = f"{session}  {manifest.title or '(empty)'}  {manifest.size:,} bytes{where}"
+        what = f"archived session {session}"
+        consent(Deletion(what, [about], f"turnlog forget --archived {quote(session)} --yes"))
         with self.locked():
             others = [self.load(name) for name in self.names() if name != session]
             needed = {piece.hash for each in others for f in each.files for piece in f.pieces}
