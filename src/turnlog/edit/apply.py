@@ -200,7 +200,7 @@ def _staged(changes: Iterable[Change]) -> Generator[Ready]:
                     folders[place] = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
                 # A session keeps its name: part of what is checked is what it is called.
                 beside = folders[place] / str(number)
-                beside.mkdir()
+                beside.mkdir(mode=0o700)
                 ready[change.path] = beside / change.path.name
                 _write(ready[change.path], change.content)
                 if change.like:

@@ -20,6 +20,7 @@ from pathlib import Path
 from turnlog.edit.in_use import require_closed, stores_of
 from turnlog.errors import Ambiguous, Conflict, NotFound
 from turnlog.format.jsonl import CHUNK, FileState, sync_folder
+from turnlog.format.private_files import create_private_folder, open_private, secure_folder
 from turnlog.store.consent import Consent, Deletion, require_yes
 
 STAGE = ".turnlog-"
@@ -84,7 +85,8 @@ class Journal:
         self._clear_unfinished()
         now = datetime.now(UTC)
         record = Record(f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}", now.isoformat(), title)
-        (self.folder / record.id).mkdir(parents=True, mode=0o700)
+        secure_folder(self.folder)
+        (self.folder / record.id).mkdir(mode=0o700)
         try:
             record.files = [
                 self._keep_file(record, number, path, ready, path in logs)
@@ -238,10 +240,11 @@ class Journal:
     def _save(self, record: Record) -> None:
         path = self.folder / record.id / "record.json"
         beside = path.with_suffix(".new")
-        with beside.open("w", encoding="utf-8") as file:
+        descriptor = open_private(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(asdict(record), file, ensure_ascii=False, indent=1)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(descriptor)
         beside.replace(path)
         sync_folder(path.parent)
 
@@ -276,8 +279,7 @@ def clear_abandoned(folder: Path) -> None:
 
 def make_folders(folder: Path) -> None:
     """Make a folder and those that lead to it, none of them open to others."""
-    for each in reversed([folder, *_missing_folders(folder)]):
-        each.mkdir(mode=0o700, exist_ok=True)
+    create_private_folder(folder)
 
 
 def _state_of(path: Path) -> FileState | None:

@@ -6,7 +6,6 @@ the umask's. Imports nothing but `os` and `stat`, because the client waits for h
 
 import os
 import stat
-from contextlib import suppress
 
 FOLDER = 0o700
 FILE = 0o600
@@ -41,8 +40,7 @@ def secure_folder(folder: AnyPath) -> None:
     create_private_folder(folder)
     found = os.stat(folder)
     if found.st_uid == os.geteuid() and found.st_mode & OTHERS:
-        with suppress(OSError):  # a file system without modes, or one that is read-only
-            os.chmod(folder, stat.S_IMODE(found.st_mode) & ~OTHERS)
+        _set_mode(folder, stat.S_IMODE(found.st_mode) & ~OTHERS)
 
 
 def open_private(path: AnyPath, flags: int) -> int:
@@ -50,8 +48,7 @@ def open_private(path: AnyPath, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_CLOEXEC, FILE)
     found = os.fstat(descriptor)
     if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != FILE:
-        with suppress(OSError):
-            os.fchmod(descriptor, FILE)
+        _set_mode(descriptor, FILE)
     return descriptor
 
 
@@ -66,3 +63,10 @@ def write_private(path: AnyPath, content: bytes) -> None:
     descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+
+
+def _set_mode(place: AnyPath | int, mode: int) -> None:
+    try:
+        os.chmod(place, mode)
+    except OSError:
+        return  # a file system without modes, or one that is read-only
