@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,3 +176,40 @@ def test_addresses_are_compared_as_they_are_connected_to(
 
 def test_an_empty_list_allows_no_address() -> None:
     assert not reaches("http://localhost/", ())
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["10.0.0.1", "169.254.169.254", "192.168.1.1", "100.100.100.200", "0.0.0.0", "[fd00::1]",
+     "[fe80::1]", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[fec0::1]", "2852039166"],
+)  # fmt: skip
+def test_a_private_network_is_not_posted_to(tmp_path: Path, host: str) -> None:
+    outcome = fire(tmp_path, "Stop", f"http://{host}/latest/meta-data", timeout=5)
+    assert "is in a private network" in outcome.errors[0]
+
+
+def test_a_name_that_leads_elsewhere_a_moment_later_is_looked_up_once(
+    tmp_path: Path, server: HookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(server.url.rpartition(":")[2])
+    found = iter([("127.0.0.1", port), ("127.0.0.1", 1)])
+
+    def lookup(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", next(found))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    outcome = fire(tmp_path, "Stop", f"http://rebinding.example:{port}/a")
+    assert outcome.errors == []
+    assert server.posted[0].headers["Host"] == f"rebinding.example:{port}"
+
+
+def test_a_name_with_a_private_address_among_its_addresses_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lookup(*_: object, **__: object) -> list[tuple[object, ...]]:
+        places = [("93.184.216.34", 80), ("10.0.0.1", 80)]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    outcome = fire(tmp_path, "Stop", "http://both.example/")
+    assert "both.example is in a private network" in outcome.errors[0]

@@ -152,7 +152,7 @@ def change(path: Path, turnlog: Run, journal: Journal) -> str:
 def test_a_change_that_is_forgotten_cannot_be_undone(
     change: str, store: Store, turnlog: Run
 ) -> None:
-    done = turnlog("forget", change)
+    done = turnlog("forget", change, "--yes")
     assert (done.code, done.out.startswith("Forgot 1 change, ")) == (0, True)
     assert TOKEN.encode() not in b"".join(contents(store.root).values())
     assert turnlog("undo").code == 1
@@ -165,16 +165,16 @@ def test_what_an_undo_brought_back_frees_nothing_when_forgotten(
     turnlog("undo", change)
     before = path.read_bytes()
     size = len((path.parent.parent.parent / f"turnlog/journal/{change}/record.json").read_bytes())
-    assert turnlog("forget", "--all").out == f"Forgot 1 change, {size} B freed\n"
+    assert turnlog("forget", "--all", "--yes").out == f"Forgot 1 change, {size} B freed\n"
     assert path.read_bytes() == before
 
 
 def test_only_older_changes_are_forgotten(change: str, turnlog: Run, journal: Journal) -> None:
     record = journal.records()[0]
-    assert turnlog("forget", "--older-than", "1").out == "nothing to forget\n"
+    assert turnlog("forget", "--older-than", "1", "--yes").out == "nothing to forget\n"
     record.time = (datetime.now(UTC) - timedelta(days=2)).isoformat()
     journal.finish(record)
-    assert turnlog("forget", "--older-than", "1").code == 0
+    assert turnlog("forget", "--older-than", "1", "--yes").code == 0
     assert journal.records() == []
 
 
@@ -184,9 +184,9 @@ def test_an_interrupted_change_is_not_forgotten(
     record = journal.records()[0]
     record.is_done = False
     journal._save(record)
-    refused = turnlog("forget", change)
+    refused = turnlog("forget", change, "--yes")
     assert (refused.code, f"turnlog undo {change}" in refused.err) == (1, True)
-    assert turnlog("forget", "--all").out == "nothing to forget\n"
+    assert turnlog("forget", "--all", "--yes").out == "nothing to forget\n"
     assert journal.records() == [record]
 
 

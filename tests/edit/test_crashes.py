@@ -25,6 +25,7 @@ from turnlog.edit.build import Wanted, build_plan
 from turnlog.edit.journal import STAGE, Journal
 from turnlog.edit.plan import carry_out
 from turnlog.format.jsonl import FileState
+from turnlog.store.consent import agreed
 
 ROUNDS = 200
 MEMORY = Path("/dev/shm")
@@ -56,8 +57,7 @@ class Stage:
     def undo(self) -> None:
         """Bring back what was, and forget that it was ever changed."""
         for record in self.journal.records():
-            self.journal.undo(record.id)
-            self.journal.forget(record)
+            self.journal.forget([self.journal.undo(record.id)], agreed)
         assert self.now() == self.before
 
     def check(self) -> None:

@@ -64,11 +64,11 @@ def put(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 def tree(folder: Path) -> Tree:
-    """All files below a folder, with their contents and modes."""
+    """All files below a folder, with their contents and what their modes allow their owner."""
     return {
         path.relative_to(folder).as_posix(): (
             path.read_bytes(),
-            stat.S_IMODE(path.stat().st_mode),
+            stat.S_IMODE(path.stat().st_mode) & 0o700,
         )
         for path in folder.rglob("*")
         if path.is_file()

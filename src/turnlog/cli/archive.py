@@ -121,7 +121,7 @@ def _check(ctx: click.Context, archive: Archive, as_json: bool) -> None:
         echo_json(checked)
     else:
         for damage in checked.damages:
-            where = f"{damage.session}  {plain(damage.path)}".rstrip()
+            where = f"{plain(damage.session)}  {plain(damage.path)}".rstrip()
             echo(f"{style('damaged', 'red')}  {where}: {plain(damage.message)}")
         verdict = counted(len(checked.damages), "damage") if checked.damages else "sound"
         unused = f", and {checked.unused:,} unused" if checked.unused else ""

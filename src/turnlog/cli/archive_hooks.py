@@ -7,12 +7,17 @@ from pathlib import Path
 import click
 
 from turnlog.cli.client_hooks import ClientHook
+from turnlog.cli.output import plain
 from turnlog.cli.terminal import echo
 from turnlog.errors import TurnlogError, Unavailable
+from turnlog.format.private_files import create_private_folder
 from turnlog.store.archive import Archive
 from turnlog.store.archive_run import archive_sessions
+from turnlog.store.descriptors import read_below
 from turnlog.store.paths import Store
+from turnlog.store.whole import write_whole
 
+LONGEST_NOTE = 1 << 16
 HOOK = ClientHook(("archive", "--background"), ("SessionStart", "SessionEnd"))
 
 
@@ -34,15 +39,15 @@ def archive_in_background(ctx: click.Context, store: Store, archive: Archive) ->
 
     What goes wrong there is told the next time.
     """
-    archive.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_private_folder(archive.folder)
     if not os.access(archive.folder, os.W_OK):
         raise Unavailable(f"{archive.folder} cannot be written to")
     note = archive.folder / "failed"
-    failed = note.read_text("utf-8") if note.exists() else ""
+    failed = _noted(archive)
     sys.stdout.flush()
     if os.fork():
         if failed:
-            echo(f"turnlog: the last archiving failed: {failed}", err=True)
+            echo(f"turnlog: the last archiving failed: {plain(failed)}", err=True)
             ctx.exit(1)
         return
     try:
@@ -52,9 +57,17 @@ def archive_in_background(ctx: click.Context, store: Store, archive: Archive) ->
         for each in done.unread[:1]:
             raise Unavailable(f"{each.path}: {each.reason}")
     except (TurnlogError, OSError) as error:
-        note.write_text(str(error), "utf-8")
+        write_whole(note, str(error).encode("utf-8", "replace"))
     finally:
         os._exit(0)
+
+
+def _noted(archive: Archive) -> str:
+    """What went wrong the last time, if anything did."""
+    try:
+        return read_below(archive.folder, (), "failed", LONGEST_NOTE).decode("utf-8", "replace")
+    except (OSError, Unavailable):
+        return ""
 
 
 def _detach() -> None:

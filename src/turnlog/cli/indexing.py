@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnlog.cli.terminal import echo
+from turnlog.format.private_files import create_private_folder, touch_private
 from turnlog.index.ahead import Ahead, Ask
 from turnlog.index.changes import is_current, is_session_current
 from turnlog.index.database import Index, index_path, open_index
@@ -63,7 +64,7 @@ def _bring_up_to_date(index: Index, store: Store) -> "Synced":
         done = sync(index, store, bar.show, archive=open_archive())
     finally:
         bar.close()
-    _stamp(index.path).touch()
+    touch_private(_stamp(index.path))
     return done
 
 
@@ -108,8 +109,8 @@ def _is_due(path: Path) -> bool:
     stamp = _stamp(path)
     is_due = not stamp.exists() or time.time() - stamp.stat().st_mtime > AGE
     if is_due:
-        stamp.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        stamp.touch()
+        create_private_folder(stamp.parent)
+        touch_private(stamp)
     return is_due
 
 

@@ -31,6 +31,7 @@ def reported(work: Callable[[], int | None]) -> int:
 
 
 def _report(error: TurnlogError) -> int:
+    # Messages name files and titles, which may contain escape sequences.
     echo(harmless(f"turnlog: {error.line}"), err=True)
     rows = error.candidates if isinstance(error, Ambiguous) else []
     rows = error.findings if isinstance(error, Unresumable) else rows

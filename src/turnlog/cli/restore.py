@@ -1,5 +1,6 @@
-"""turnlog restore: brings a session back from the archive."""
+"""turnlog restore: restores a session from the archive."""
 
+import re
 from pathlib import Path
 
 import click
@@ -21,6 +22,16 @@ def complete_archived(
     return [CompletionItem(name) for name in found[:50]]
 
 
+def parse_size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Parse a number of bytes, with K, M or G behind it."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,15})([KMG]?)", value.upper(), re.ASCII)
+    if not found:
+        raise click.BadParameter(f"{value!r} is no size: write 500M or 2G", ctx, param)
+    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]]
+
+
 @click.command("restore")
 @click.argument("session", shell_complete=complete_archived)
 @click.option(
@@ -29,19 +40,29 @@ def complete_archived(
 @click.option(
     "--from", "source", type=click.Path(path_type=Path), metavar="DIR", help="Another archive."
 )
+@click.option(
+    "--max-size", callback=parse_size, metavar="SIZE", help="Restore up to SIZE: 500M, 2G."
+)
 @json_option
 @click.pass_obj
 def command(
-    store: Store, session: str, to: Path | None, source: Path | None, as_json: bool
+    store: Store,
+    session: str,
+    to: Path | None,
+    source: Path | None,
+    max_size: int | None,
+    as_json: bool,
 ) -> None:
-    """Bring SESSION back from the archive.
+    """Restore SESSION from the archive.
 
-    All its files are written to where they were, as they were when they were archived. None is
-    written over: --to writes them elsewhere.
+    Writes all its files to where they were, readable by you alone. Existing files are never
+    overwritten: --to writes them elsewhere. An archive that names anything but files of the
+    session, contains links or expands to far more than sessions do is refused as a whole.
     """
     archive = open_archive(source)
     manifest = find_archived(archive, session)
-    restored = restore_session(archive, manifest, to or store.root, is_kept_fresh=to is None)
+    root = (to or store.root).absolute()
+    restored = restore_session(archive, manifest, root, to is None, max_size)
     if as_json:
         echo_json({"id": manifest.session, **restored._asdict()})
         return
@@ -50,5 +71,7 @@ def command(
     echo(f"Restored {manifest.session}: {files}{kept}")
     for path in restored.written:
         echo(f"  {plain(str(path))}")
+    for path in restored.left_out:
+        echo(f"turnlog: not restored: {plain(path)}: the client would execute it", err=True)
     if restored.written and to is None:
         echo(f"  claude --resume {manifest.session}")

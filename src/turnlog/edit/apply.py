@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +17,10 @@ from typing import NamedTuple
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check import check_session
 from turnlog.edit.findings import Finding, Severity
+from turnlog.edit.in_use import require_closed
 from turnlog.edit.journal import STAGE, Journal, Record, clear_abandoned, make_folders
 from turnlog.errors import Conflict, TurnlogError, Unresumable
 from turnlog.format.jsonl import CHUNK, FileState, swap_in
-from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
 
 RECENT = 5.0
@@ -52,15 +52,8 @@ Ready = dict[Path, Path]
 
 
 def require_idle(store: Store, *paths: Path) -> None:
-    """Refuse sessions that a client has open: it would go on from what it has in memory."""
-    live = live_sessions(store)
-    wanted = {str(path.resolve()) for path in paths}
-    for path in paths:
-        if path.stem in live:
-            raise Conflict(f"{path.stem} is open in a running client", "close it and try again")
-    for name in _open_files():
-        if name in wanted:
-            raise Conflict(f"{name} is open in another process", "close it and try again")
+    """Refuse sessions that are in use, or were a moment ago."""
+    require_closed([store], paths)
     for path in paths:
         if time.time() - path.stat().st_mtime < RECENT:
             raise Conflict(f"{path} was written to a moment ago", "try again in a few seconds")
@@ -207,7 +200,7 @@ def _staged(changes: Iterable[Change]) -> Generator[Ready]:
                     folders[place] = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
                 # A session keeps its name: part of what is checked is what it is called.
                 beside = folders[place] / str(number)
-                beside.mkdir()
+                beside.mkdir(mode=0o700)
                 ready[change.path] = beside / change.path.name
                 _write(ready[change.path], change.content)
                 if change.like:
@@ -228,12 +221,3 @@ def _write(path: Path, content: Iterable[bytes]) -> None:
         file.writelines(content)
         file.flush()
         os.fsync(descriptor)
-
-
-def _open_files() -> Iterator[str]:
-    """The files that other processes have open, where the system can tell."""
-    for folder in Path("/proc").glob("[0-9]*/fd"):
-        if folder.parent.name == str(os.getpid()):
-            continue
-        with suppress(OSError):  # another user's process, or one that has ended
-            yield from (str(each.readlink()) for each in folder.iterdir())

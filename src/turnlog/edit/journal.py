@@ -11,17 +11,21 @@ import stat
 import tempfile
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from turnlog.edit.in_use import require_closed, stores_of
 from turnlog.errors import Ambiguous, Conflict, NotFound
-from turnlog.format.jsonl import CHUNK, sync_folder
+from turnlog.format.jsonl import CHUNK, FileState, sync_folder
+from turnlog.format.private_files import create_private_folder, open_private, secure_folder
+from turnlog.store.consent import Consent, Deletion, require_yes
 
 STAGE = ".turnlog-"
 """What the names of folders begin with in which files are written before they take their places."""
+NONE: Mapping[Path, FileState | None] = {}
 ABANDONED = 3600.0
 """Seconds after which what was begun is the remains of a crash."""
 
@@ -54,6 +58,11 @@ class Record:
     is_done: bool = False
     is_undone: bool = False
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether files may still be as they were halfway through the change."""
+        return not (self.is_done or self.is_undone)
+
 
 class Journal:
     """The changes made so far, in a folder of turnlog's own."""
@@ -76,7 +85,8 @@ class Journal:
         self._clear_unfinished()
         now = datetime.now(UTC)
         record = Record(f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}", now.isoformat(), title)
-        (self.folder / record.id).mkdir(parents=True, mode=0o700)
+        secure_folder(self.folder)
+        (self.folder / record.id).mkdir(mode=0o700)
         try:
             record.files = [
                 self._keep_file(record, number, path, ready, path in logs)
@@ -103,20 +113,35 @@ class Journal:
         return sorted(found, key=lambda record: record.time, reverse=True)
 
     def undo(self, name: str | None = None) -> Record:
-        """Bring back what was before a change: the last one that was not undone, or the named."""
-        record = self._chosen(name)
+        """Bring back what was before a change: the last one that was not undone, or the named.
+
+        Refuse while a client has a session open that the change concerned, and where a file is no
+        longer as the change left it.
+        """
+        record = self.find(name) if name is not None else self._last()
+        if record.is_undone:
+            raise NotFound(f"{record.id} is undone already", "turnlog history")
+        paths = [Path(file.path) for file in record.files]
+        require_closed(stores_of(paths), paths)
+        states = {path: _state_of(path) for path in paths}
         for file in record.files:
             self._require_known(record, file)
-        self.roll_back(record)
+        self.roll_back(record, states)
         return record
 
-    def roll_back(self, record: Record) -> None:
-        """Bring back what was before a change, whatever is there now."""
+    def roll_back(self, record: Record, states: Mapping[Path, FileState | None] = NONE) -> None:
+        """Bring back what was before a change.
+
+        With `states`, a file that changes meanwhile is a `Conflict`; the change stays undoable.
+        """
         for folder, mode in record.cleared.items():
             if not Path(folder).is_dir():
                 make_folders(Path(folder))
                 Path(folder).chmod(mode)
         for file in reversed(record.files):
+            path = Path(file.path)
+            if path in states and _state_of(path) != states[path]:
+                raise Conflict(f"{path} changed since it was read", f"turnlog undo {record.id}")
             self._restore(record, file)
         for folder in reversed(record.folders):
             with suppress(OSError):  # something else lies in it by now
@@ -125,30 +150,48 @@ class Journal:
         self._save(record)
 
     def find(self, name: str) -> Record:
-        """The change whose id starts so."""
-        found = [record for record in self.records() if record.id.startswith(name)]
+        """Return the change with an id, or with the only id that starts so."""
+        found = [record for record in self.records() if name and record.id.startswith(name)]
         if not found:
             raise NotFound(f"no change {name!r}", "turnlog history")
+        if exact := [record for record in found if record.id == name]:
+            return exact[0]
         if len(found) > 1:
             rows = [f"{record.id}  {record.title}" for record in found]
             raise Ambiguous(f"{name!r} matches {len(found)} changes", rows)
         return found[0]
 
-    def forget(self, record: Record) -> int:
-        """Delete for good what a change kept; tell how many bytes that frees."""
-        folder = self.folder / record.id
+    def forget(
+        self, records: Sequence[Record], consent: Consent = require_yes, command: str = ""
+    ) -> int:
+        """Delete for good what changes kept; return how many bytes that frees.
+
+        `command` is what the user can type to agree. A change that was interrupted is refused: only
+        what it kept can bring the files back.
+        """
+        for record in records:
+            if record.is_interrupted:
+                raise Conflict(f"{record.id} was interrupted halfway", f"turnlog undo {record.id}")
+        if not records:
+            return 0
+        names = [record.id for record in records]
+        what = "1 change" if len(records) == 1 else f"{len(records)} changes"
+        details = [f"{record.id}  {record.title}" for record in records]
+        consent(Deletion(what, details, command or f"turnlog forget {' '.join(names)} --yes"))
+        return sum(self._forget(name) for name in names)
+
+    def _forget(self, name: str) -> int:
+        folder = self.folder / name
         kept = [path.stat() for path in folder.iterdir()]
         shutil.rmtree(folder)
         # What an undo brought back is the same file in two places.
         return sum(found.st_size for found in kept if found.st_nlink == 1)
 
-    def _chosen(self, name: str | None) -> Record:
-        for record in self.records():
-            if (name and record.id.startswith(name)) or (not name and not record.is_undone):
-                if record.is_undone:
-                    raise NotFound(f"{record.id} is undone already", "turnlog history")
-                return record
-        raise NotFound(f"no change {name!r}" if name else "nothing to undo", "turnlog history")
+    def _last(self) -> Record:
+        record = next((each for each in self.records() if not each.is_undone), None)
+        if record is None:
+            raise NotFound("nothing to undo", "turnlog history")
+        return record
 
     def _restore(self, record: Record, file: FileRecord) -> None:
         path = Path(file.path)
@@ -197,10 +240,11 @@ class Journal:
     def _save(self, record: Record) -> None:
         path = self.folder / record.id / "record.json"
         beside = path.with_suffix(".new")
-        with beside.open("w", encoding="utf-8") as file:
+        descriptor = open_private(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(asdict(record), file, ensure_ascii=False, indent=1)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(descriptor)
         beside.replace(path)
         sync_folder(path.parent)
 
@@ -235,8 +279,11 @@ def clear_abandoned(folder: Path) -> None:
 
 def make_folders(folder: Path) -> None:
     """Make a folder and those that lead to it, none of them open to others."""
-    for each in reversed([folder, *_missing_folders(folder)]):
-        each.mkdir(mode=0o700, exist_ok=True)
+    create_private_folder(folder)
+
+
+def _state_of(path: Path) -> FileState | None:
+    return FileState.of(path) if path.exists() else None
 
 
 def _is_abandoned(path: Path) -> bool:

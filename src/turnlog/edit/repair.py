@@ -80,7 +80,7 @@ def _planned(case: Case, group: dict[str, Repair]) -> Plan:
 
 def _write(copy: Path, lines: Iterable[bytes]) -> None:
     """Write a copy under the session's name: part of what is checked is what it is called."""
-    copy.parent.mkdir()
+    copy.parent.mkdir(mode=0o700)
     with copy.open("wb") as file:
         file.writelines(lines)
 

@@ -22,6 +22,8 @@ def _sources(
     archive: Archive, store: Store, manifest: Manifest, roles: set[tuple[str, ...]]
 ) -> Iterator[Source]:
     for file in manifest.current:
+        if manifest.problem(file):  # a path of a hostile archive could name any file of the user
+            continue
         folder, *_, name = PurePosixPath(file.path).parts
         role = tuple(file.role.split("/"))
         is_agent = name.startswith("agent-") and name.endswith(".jsonl")

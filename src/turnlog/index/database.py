@@ -8,10 +8,11 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from turnlog.errors import TurnlogError, Unavailable
+from turnlog.format.private_files import open_private, secure_folder
 from turnlog.store.paths import Store
 
 READING = 2
@@ -73,7 +74,7 @@ def open_index(path: Path) -> Generator[Index]:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        secure_folder(folder)
     except OSError as error:
         raise Unavailable(f"{folder} cannot be made: {error.strerror}", ELSEWHERE) from error
 
@@ -81,9 +82,12 @@ def _make_folder(folder: Path) -> None:
 @contextmanager
 def _alone(path: Path) -> Generator[None]:
     """Let no other process open the index while it may be replaced."""
-    with path.with_suffix(".lock").open("w") as lock:
+    lock = open_private(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 def _opened(path: Path) -> Index:
@@ -102,10 +106,22 @@ def _opened(path: Path) -> Index:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection to an index that is known to be sound."""
+    """A connection to an index that is known to be sound.
+
+    SQLite gives its -wal and -shm files the mode of the database: that has to be private before.
+    """
+    _create_private(path)
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
     db.executescript(SETTINGS)
     return db
+
+
+def _create_private(path: Path) -> None:
+    # Only a file that is not there may be opened here: when any descriptor of a file is closed, the
+    # process loses all its locks on it, also those of other connections.
+    with suppress(OSError):  # SQLite tells better what is wrong
+        if not path.exists():
+            os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
@@ -171,7 +187,6 @@ def _created(path: Path) -> sqlite3.Connection:
     db.executescript(_schema())
     db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (FTS_MEMORY,))
     db.execute("INSERT INTO about VALUES ('next_doc', 1), ('version', ?)", (current_version(),))
-    path.chmod(0o600)
     return db
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from turnlog.errors import Damaged
 from turnlog.store.archive import Archive, Manifest
+from turnlog.store.objects import Piece
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Checked:
 def check_archive(archive: Archive, progress: Callable[[], None] = lambda: None) -> Checked:
     """Read all manifests and all pieces; `progress` is called after each session."""
     checked = Checked()
-    seen: dict[str, str | None] = {}
+    seen: dict[Piece, str | None] = {}
     for name in archive.names():
         checked.sessions += 1
         try:
@@ -39,20 +40,27 @@ def check_archive(archive: Archive, progress: Callable[[], None] = lambda: None)
         except Damaged as error:
             checked.damages.append(Damage(name, None, error.message))
         progress()
-    checked.objects = len(seen)
-    checked.unused = len(archive.objects.sizes().keys() - seen.keys())
+    hashes = {piece.hash for piece in seen}
+    checked.objects = len(hashes)
+    checked.unused = len(archive.objects.sizes().keys() - hashes)
     return checked
 
 
-def _damages(archive: Archive, manifest: Manifest, seen: dict[str, str | None]) -> Iterator[Damage]:
-    """The damages of a session; `seen` has what is wrong with each object that was read."""
+def _damages(
+    archive: Archive, manifest: Manifest, seen: dict[Piece, str | None]
+) -> Iterator[Damage]:
+    """The damages of a session; `seen` has what is wrong with each piece that was read."""
     for file in manifest.files:
-        for piece in file.pieces:
-            if piece.hash not in seen:
-                seen[piece.hash] = None
+        if problem := manifest.problem(file):
+            yield Damage(manifest.session, file.path, f"its path {problem}")
+        for piece in dict.fromkeys(file.pieces):
+            if piece not in seen:
+                seen[piece] = None
                 try:
                     archive.objects.read(piece)
                 except Damaged as error:
-                    seen[piece.hash] = error.message
-            if message := seen[piece.hash]:
+                    seen[piece] = error.message
+            if message := seen[piece]:
                 yield Damage(manifest.session, file.path, message)
+    if problem := archive.size_problem(manifest.files):
+        yield Damage(manifest.session, None, problem)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from turnlog.format.decode import read_entries
 from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState
+from turnlog.store.archive_paths import is_session_id
 from turnlog.store.paths import BY_SESSION, Store, is_session_name
 
 
@@ -35,12 +36,12 @@ def files_by_session(store: Store, owners: Mapping[str, str]) -> dict[str, Files
     for project in _entries(store.projects):
         if project.is_dir():
             _find_in_project(project.path, found, loose)
-    for name, files in found.items():
+    for name in filter(is_session_id, found):
         for kind in BY_SESSION:
-            _add_below(store.root / kind / name, files)
+            _add_below(store.root / kind / name, found[name])
     for each in _entries(store.todos):
         name = each.name.partition("-agent-")[0]
-        if name in found and each.is_file(follow_symlinks=False):
+        if name in found and is_session_id(name) and each.is_file(follow_symlinks=False):
             _add(each, found[name])
     relative = {name: _relative(files, store.root) for name, files in found.items()}
     for path, file in _relative(loose, store.root).items():
@@ -61,7 +62,7 @@ def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> Non
         elif each.name.startswith("agent-") and each.is_file(follow_symlinks=False):
             _add(each, loose)
     for each in entries:
-        if each.name in here and each.is_dir(follow_symlinks=False):
+        if each.name in here and is_session_id(each.name) and each.is_dir(follow_symlinks=False):
             _add_below(each.path, here[each.name])
 
 

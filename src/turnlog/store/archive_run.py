@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 from turnlog.format.jsonl import FileState, sync_folder
 from turnlog.store.archive import Archive, ArchivedFile, Manifest
 from turnlog.store.archive_files import Files, Found, files_by_session
+from turnlog.store.archive_paths import path_problem
 from turnlog.store.batches import gathered
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.object_writer import PIECE, ObjectWriter, cut
@@ -165,6 +166,9 @@ class _Run:
         for path, old in job.changed.items():
             try:
                 path.encode()
+                if problem := path_problem(job.session, path):
+                    self.done.unread.append(Unread(path, f"it {problem}"))
+                    continue
                 copies[path] = self._copy(self.root / path, job.found[path], old)
             except FileNotFoundError:
                 continue

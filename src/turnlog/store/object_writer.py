@@ -6,11 +6,9 @@ from threading import BoundedSemaphore
 from typing import BinaryIO
 
 from turnlog.format.jsonl import sync_folder
-from turnlog.store.objects import Objects, Piece, hash_of
+from turnlog.store.objects import PIECE, Objects, Piece, hash_of
 from turnlog.store.whole import write_whole
 
-PIECE = 1 << 20
-"""The most bytes in a piece: to read a line, the whole piece that it is in is decompressed."""
 LEVEL = 6
 THREADS = 4
 """More than there are cores: most of the time for small pieces is spent waiting for the disk."""

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from turnlog.errors import Unavailable
+from turnlog.format.private_files import create_private_folder
 from turnlog.format.values import Fields, is_object
 
 UNFINISHED = ".new"
@@ -15,7 +16,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a private file, which appears when all of it is on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_private_folder(path.parent)
     beside = path.with_name(f".{path.name}.{os.urandom(4).hex()}{UNFINISHED}")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

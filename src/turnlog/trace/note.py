@@ -6,6 +6,8 @@ Loads only what Python has loaded anyway: the client waits for the hook.
 import os
 import time
 
+from turnlog.format.private_files import create_private_folder
+
 # Type checkers take this name as true.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def spool_folder(environment: "Mapping[str, str]" = os.environ) -> str:
 
 def leave_note(folder: str, arguments: "Sequence[str]", told: bytes) -> None:
     """Write down what the hook was told, and with which arguments; the name tells when."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    create_private_folder(folder)
     name = f"{time.time_ns():020}-{os.getpid()}"
     beside = os.path.join(folder, f".{name}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from turnlog.format.private_files import create_private_folder
 from turnlog.trace.state import write_json
 
 PROBE = 4096
@@ -74,7 +75,7 @@ def save_progress(folder: Path, target: str, progress: Progress) -> None:
     """Remember how far a session was sent."""
     progress.updated = datetime.now(UTC).isoformat(timespec="seconds")
     path = _path(folder, target, progress.session)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_private_folder(path.parent)
     write_json(path, msgspec.to_builtins(progress))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from turnlog.format.private_files import create_private_folder, touch_private
 from turnlog.format.values import is_array, is_object
 from turnlog.trace.note import SUFFIX, leave_note, spool_folder
 from turnlog.trace.state import write_json
@@ -65,8 +66,8 @@ class Spool:
 
     def begin(self) -> None:
         """Remember since when sessions are to be sent; what is older, only when it goes on."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (self.folder / "since").touch()
+        create_private_folder(self.folder)
+        touch_private(self.folder / "since")
 
     @property
     def since(self) -> float:
@@ -79,7 +80,7 @@ class Spool:
     @contextmanager
     def lock(self, wait: float = 0) -> Generator[bool]:
         """Take the notes for oneself; False if another sender has them all the time."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_private_folder(self.folder)
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             yield _is_locked(descriptor, time.time() + wait)

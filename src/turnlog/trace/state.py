@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.errors import Conflict
+from turnlog.format.private_files import create_private_folder
 from turnlog.format.values import is_array
 from turnlog.store.whole import read_object
 
@@ -52,7 +53,7 @@ def open_state(folder: Path, target: str, name: str, wait: bool = True) -> Gener
     It is named by the conversation's first trace, so that a fork or a resumed copy shares it.
     """
     path = folder / target / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_private_folder(path.parent)
     descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _lock(descriptor, path, wait)

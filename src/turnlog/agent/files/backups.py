@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from turnlog.format.decode import values_of
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
+from turnlog.format.private_files import create_private_folder, touch_private
 from turnlog.format.values import Fields, is_object
 from turnlog.store.paths import Store
 
@@ -70,9 +71,10 @@ def last_version(folder: Path, path: Path) -> int:
 
 def keep_copy(path: Path, folder: Path, name: str) -> None:
     """Copy a file, whole or not at all."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(folder)
     beside = folder / f".{uuid4()}"
     try:
+        touch_private(beside)  # before it has content that others must not read
         shutil.copyfile(path, beside)
         shutil.copymode(path, beside)
         beside.replace(folder / name)

@@ -14,6 +14,7 @@ from uuid import uuid4
 from turnlog.agent.files.images import Picture, encode, room_for
 from turnlog.agent.session.kept import results_folder, told_size
 from turnlog.agent.tool import Outcome, ToolError
+from turnlog.format.private_files import write_private
 from turnlog.format.values import Fields
 
 WHOLE_BYTES = 20 << 20
@@ -94,7 +95,7 @@ def _read_pages(path: Path, document: Any, wanted: tuple[int, int], folder: Path
     blocks: list[Fields] = [_text(f"Pages {first} to {last} of {path}, which has {len(document)}:")]
     for number in range(first, last + 1):
         picture = _drawn(document[number - 1])
-        (kept / f"page-{number:03}.jpg").write_bytes(picture.raw)
+        write_private(kept / f"page-{number:03}.jpg", picture.raw)
         blocks.append(picture.block)
     file: Fields = {
         "filePath": str(path),

@@ -1,7 +1,12 @@
-"""Hooks that are addresses: what happened is posted there, and the answer is what the hook says."""
+"""HTTP hooks: the payload is posted to an address, and the answer is what the hook says.
+
+An address must be public or of this machine. A hook on a private network, or at the address where a
+cloud keeps its credentials, is refused, and so is a name that leads there.
+"""
 
 import os
 import re
+import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -9,10 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.agent.hooks.runs import MOST_OUTPUT, Failed, Firing, Reply
+from turnlog.agent.web.addresses import NotPublic, pinned_request, resolve
 from turnlog.format.values import is_array, is_object
 
 if TYPE_CHECKING:
-    from httpx2 import URL, Response
+    from httpx2 import URL, AsyncClient, Request, Response
 
 VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 BREAKS = str.maketrans("", "", "\r\n\0")
@@ -33,11 +39,11 @@ ANYTHING = Allowed()
 
 
 async def post(firing: Firing, allowed: Allowed) -> Reply:
-    """Post what happened; all but an empty body or JSON of an answer that says yes is a `Failed`.
+    """Post the payload; raise `Failed` for all but success with an empty body or a JSON object.
 
-    No redirection is followed: it could lead to where the settings do not let hooks go.
+    No redirect is followed: it could lead to where the settings do not let hooks go.
     """
-    from httpx2 import AsyncClient, HTTPError, InvalidURL
+    from httpx2 import URL, AsyncClient, HTTPError, InvalidURL
 
     url = firing.text("url")
     try:
@@ -45,14 +51,31 @@ async def post(firing: Firing, allowed: Allowed) -> Reply:
             raise Failed(f"{url} is not among the allowedHttpHookUrls of the settings")
         headers = {b"Content-Type": b"application/json"} | headers_of(firing, allowed)
         body = msgspec.json.encode(firing.told)
-        async with (
-            AsyncClient(timeout=None) as client,
-            client.stream("POST", url, content=body, headers=headers) as response,
-        ):
-            text = (await _read(response)).decode("utf-8", "replace")
-    except (HTTPError, InvalidURL) as error:
+        async with AsyncClient(timeout=None) as client:
+            request = await _checked_request(client, URL(url), headers, body)
+            response = await client.send(request, stream=True)
+            try:
+                text = (await _read(response)).decode("utf-8", "replace")
+            finally:
+                await response.aclose()
+    except NotPublic as error:
+        raise Failed(f"{url}: {error} is in a private network") from error
+    except (HTTPError, InvalidURL, socket.gaierror, UnicodeError) as error:
         raise Failed(f"{url}: {error or type(error).__name__}") from error
     return _reply(url, response, text)
+
+
+async def _checked_request(
+    client: "AsyncClient", place: "URL", headers: dict[bytes, bytes], body: bytes
+) -> "Request":
+    """A request to an address that was looked up once, and may be posted to."""
+    if place.scheme not in PORTS or not place.host:
+        raise Failed(f"{place} is not an address of the web")
+    port = place.port or PORTS[place.scheme]
+    address = await resolve(
+        place.raw_host.decode(), port, allows_private=False, allows_loopback=True
+    )
+    return pinned_request(client, "POST", place, address, headers=headers, content=body)
 
 
 def reaches(url: str, patterns: tuple[str, ...] | None) -> bool:

@@ -14,6 +14,7 @@ from turnlog.agent.hooks.events import EVENTS
 from turnlog.agent.hooks.facts import SessionFacts
 from turnlog.agent.hooks.runs import MOST_OUTPUT, Firing, HookRun
 from turnlog.agent.shell.processes import end_process
+from turnlog.format.private_files import create_private_folder
 from turnlog.format.values import is_array
 
 PROJECT = "CLAUDE_PROJECT_DIR"
@@ -83,7 +84,7 @@ def _environment(event: str, facts: SessionFacts) -> dict[str, str]:
         "CLAUDECODE": "1",
     }
     if EVENTS[event].leaves_variables and facts.env_file:
-        facts.env_file.parent.mkdir(parents=True, exist_ok=True)
+        create_private_folder(facts.env_file.parent)
         added["CLAUDE_ENV_FILE"] = str(facts.env_file)
     return kept | added
 

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 
 from turnlog.agent.replay.events import encode_event, stream_events
+from turnlog.agent.replay.local_http import Limits, LocalHandler, LocalServer, Refusal
 from turnlog.agent.replay.tracks import (
     Answer,
     Track,
@@ -16,40 +16,30 @@ from turnlog.agent.replay.tracks import (
     tracks_of,
 )
 from turnlog.conversation.session import Session
-from turnlog.format.values import Fields, is_object
+from turnlog.format.values import Fields
 
-HOST = "127.0.0.1"
-LOCAL = ("127.0.0.1", "localhost", "[::1]")
-LARGEST = 1 << 28
+USUAL = Limits()
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
 
 Tell = Callable[[str], None]
 
 
-class Refusal(Exception):
-    """A request that gets no message."""
+class ReplayServer(LocalServer):
+    """The API; `tell` gets what requests have that differs from what was recorded."""
 
-    def __init__(self, status: int, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.body = {"type": "error", "error": {"type": kind, "message": message}}
-
-
-class ReplayServer(ThreadingHTTPServer):
-    """The API; told are requests that differ from what was recorded."""
-
-    daemon_threads = True
-
-    def __init__(self, session: Session, tell: Tell, port: int = 0, strict: bool = False) -> None:
-        super().__init__((HOST, port), _Handler)
+    def __init__(
+        self,
+        session: Session,
+        tell: Tell,
+        port: int = 0,
+        strict: bool = False,
+        limits: Limits = USUAL,
+    ) -> None:
+        super().__init__(port, _Handler, limits)
         self.tracks = tracks_of(session)
         self._tell = tell
         self._strict = strict
         self._lock = Lock()
-
-    @property
-    def url(self) -> str:
-        return f"http://{HOST}:{self.server_address[1]}"
 
     def answer(self, request: Fields) -> Answer:
         """The message that a request gets; a `Refusal` if it differs and must not."""
@@ -84,59 +74,35 @@ class ReplayServer(ThreadingHTTPServer):
         return "\n".join([f"{where} differs from the recorded one:", *differs]) if differs else None
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(LocalHandler):
     server: ReplayServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802
         try:
-            request = self._read()
-            if self.path.partition("?")[0] == COUNT:
-                self._send(200, {"input_tokens": self.server.count(request)})
+            request = self.read_object()
+            path = self.path.partition("?")[0]
+            if path == COUNT:
+                self.send_object(200, {"input_tokens": self.server.count(request)})
                 return
-            if self.path.partition("?")[0] != MESSAGES:
+            if path != MESSAGES:
                 raise Refusal(404, "not_found_error", f"no such path: {self.path}")
             answer = self.server.answer(request)
-            if request.get("stream"):
-                self._stream(answer)
-            else:
-                self._send(200, answer.body, answer.request_id)
         except Refusal as refusal:
-            self._send(refusal.status, refusal.body)
+            self.refuse(refusal)
+            return
+        if request.get("stream"):
+            self._stream(answer)
+        else:
+            self.send_object(200, answer.body, answer.request_id)
 
-    def do_GET(self) -> None:
-        self._send(404, Refusal(404, "not_found_error", f"no such path: {self.path}").body)
+    def do_GET(self) -> None:  # noqa: N802
+        self.refuse(Refusal(404, "not_found_error", f"no such path: {self.path}"))
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self) -> None:  # noqa: N802
         """Some clients ask first whether anyone is there."""
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
-
-    def _read(self) -> Fields:
-        host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
-        if host not in LOCAL:  # a page in a browser, led here by a name of its own
-            raise Refusal(403, "permission_error", f"not for {host}")
-        length = self.headers.get("Content-Length") or ""
-        if not length.isdecimal() or int(length) > LARGEST:
-            raise Refusal(413, "request_too_large", "no length, or too much of it")
-        try:
-            value = json.loads(self.rfile.read(int(length)))
-        except ValueError as error:
-            raise Refusal(400, "invalid_request_error", f"not JSON: {error}") from error
-        if not is_object(value):
-            raise Refusal(400, "invalid_request_error", "not an object")
-        return value
-
-    def _send(self, status: int, body: Fields, request_id: str | None = None) -> None:
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        if request_id:
-            self.send_header("request-id", request_id)
-        self.end_headers()
-        self.wfile.write(content)
 
     def _stream(self, answer: Answer) -> None:
         self.send_response(200)
@@ -152,6 +118,3 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(encode_event(event))
         except OSError:  # whoever asked has gone
             return
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Keep quiet."""

@@ -6,6 +6,7 @@ The first line of what it gets is as the client writes it, for all who look for 
 from pathlib import Path
 
 from turnlog.agent.session.names import new_output_name
+from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.format.values import Fields
 from turnlog.store.paths import TOOL_RESULTS
 
@@ -18,7 +19,7 @@ EXTRACT = 2_000
 def results_folder(folder: Path) -> Path:
     """Where a session keeps long results; made where it is missing."""
     place = folder / TOOL_RESULTS
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(place)
     return place
 
 
@@ -28,8 +29,7 @@ def fit_text(text: str, folder: Path, limit: int = LIMIT) -> str:
         return text
     path = results_folder(folder) / f"{new_output_name()}.txt"
     payload = text.encode("utf-8", "replace")
-    path.touch(mode=0o600)
-    path.write_bytes(payload)
+    write_private(path, payload)
     return extract(path, len(payload), text[:EXTRACT], text[-EXTRACT:])
 
 

@@ -18,6 +18,7 @@ from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingE
 from turnlog.edit.plan import encoded
 from turnlog.format.blocks import THINKING
 from turnlog.format.jsonl import append_lines
+from turnlog.format.private_files import create_private_folder
 from turnlog.format.timestamps import TICK, stamp_of
 from turnlog.format.values import Fields, is_array, is_object
 
@@ -219,7 +220,7 @@ class Recorder:
         try:
             append_lines(self.path, [encoded(entry)])
         except FileNotFoundError:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            create_private_folder(self.path.parent)
             append_lines(self.path, [encoded(entry)])
 
     def _now(self) -> datetime:

@@ -21,6 +21,7 @@ from turnlog.edit.plan import encoded
 from turnlog.errors import NotFound
 from turnlog.format.decode import values_of
 from turnlog.format.jsonl import append_lines, read_lines_backwards
+from turnlog.format.private_files import create_private_folder
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.values import Fields, is_object
 from turnlog.store.catalog import list_sessions
@@ -83,7 +84,7 @@ def fork(path: Path, copy: Path) -> None:
     """
     session = open_session(path)
     nodes = session.branch_to(session.tree.active_leaf)
-    copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(copy.parent)
     append_lines(copy, (encoded(_owned(value, copy.stem)) for value in session.values(nodes)))
 
 

@@ -2,6 +2,7 @@
 
 from turnlog.agent.session.recorder import Recorder
 from turnlog.edit.plan import encoded
+from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.store.paths import title_file
 
 
@@ -14,6 +15,6 @@ def name_session(recorder: Recorder, text: str) -> str:
     recorder.aside({"type": "custom-title", "customTitle": title} | about)
     recorder.aside({"type": "agent-name", "agentName": title} | about)
     saved = title_file(recorder.path)
-    saved.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    saved.write_bytes(encoded({"customTitle": title}))
+    create_private_folder(saved.parent)
+    write_private(saved, encoded({"customTitle": title}))
     return title

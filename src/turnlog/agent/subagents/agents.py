@@ -34,6 +34,7 @@ from turnlog.agent.turn.parts import RUNNING, Parts, Running
 from turnlog.agent.turn.spending import context_tokens
 from turnlog.agent.turn.system_prompt import surroundings
 from turnlog.agent.workspace import Workspace
+from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.format.values import Fields
 from turnlog.store.paths import subagent_meta, subagents_folder
 
@@ -159,7 +160,7 @@ class Agents:
         root = self.parts.workspace.root
         folder = memory_folder(definition.name, definition.memory, self.home, root)
         if folder:
-            folder.mkdir(parents=True, exist_ok=True)
+            create_private_folder(folder)
         return folder
 
     async def _connect(
@@ -190,8 +191,8 @@ class Agents:
             "toolUseId": call_id,
             "spawnDepth": self.depth,
         }
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        subagent_meta(path).write_text(json.dumps(told, separators=(",", ":")), "utf-8")
+        create_private_folder(path.parent)
+        write_private(subagent_meta(path), json.dumps(told, separators=(",", ":")).encode())
 
     def _note(self, event: Event, agent_id: str, call_id: str) -> None:
         """Note in the session what the sub-agent says and does; results are in its own file."""

@@ -1,49 +1,120 @@
-"""Which addresses of the network may be fetched from: those that anyone could reach."""
+"""Which network addresses may be connected to: globally routable unicast, and nothing else.
+
+An allowlist: an address counts as public only if it lies in a block that is assigned for public use
+and in no special-purpose block (IANA's registries), whatever the running Python knows about it. An
+IPv4 address inside an IPv6 address has to be public too.
+"""
 
 import asyncio
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from httpx2 import URL, AsyncClient, Request
 
 Address = IPv4Address | IPv6Address
 
-CARRIES = {
-    ip_network("64:ff9b::/96"): 0,
-    ip_network("::/96"): 0,
-    ip_network("2002::/16"): 80,
+UNICAST_4 = [ip_network("0.0.0.0/1"), ip_network("128.0.0.0/2"), ip_network("192.0.0.0/3")]
+"""Classes A, B and C: no multicast, nothing reserved."""
+SPECIAL_4 = [
+    ip_network(block)
+    for block in (
+        "0.0.0.0/8",  # this network: 0.0.0.0 connects to this machine
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # carrier-grade NAT; some clouds have their metadata there
+        "127.0.0.0/8",
+        "169.254.0.0/16",  # link-local; most clouds have their metadata there
+        "172.16.0.0/12",
+        "192.0.0.0/24",  # IETF protocol assignments, DS-Lite
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # 6to4 relays, deprecated
+        "192.168.0.0/16",
+        "198.18.0.0/15",  # benchmarking
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+    )
+]
+UNICAST_6 = ip_network("2000::/3")
+"""All that IANA gives out for global unicast: no ULA, link-local, site-local, multicast, NAT64."""
+SPECIAL_6 = [
+    ip_network(block)
+    for block in (
+        "2001::/23",  # IETF protocol assignments: Teredo, benchmarking, ORCHID
+        "2001:db8::/32",  # documentation
+        "3ffe::/16",  # 6bone, returned
+        "3fff::/20",  # documentation
+    )
+]
+CARRIERS = {
+    ip_network("::ffff:0:0/96"): 0,  # IPv4-mapped
+    ip_network("64:ff9b::/96"): 0,  # NAT64
+    ip_network("2002::/16"): 80,  # 6to4
 }
-"""IPv6 networks whose addresses hold one of IPv4, and how many bits stand behind it."""
+"""IPv6 networks that lead to an IPv4 address, and how many bits follow it."""
+ISATAP = (0x00005EFE, 0x02005EFE)
+"""The middle of an interface id that ends in an IPv4 address: `…:0:5efe:127.0.0.1`."""
 
 
 class NotPublic(Exception):
     """A name that leads into a private network."""
 
 
-async def resolve(host: str, port: int, allows_private: bool) -> str:
-    """The address of a host, looked up once; refuses one with any address that is not public."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    names = [str(place[0]).partition("%")[0] for *_, place in found]
-    if not allows_private and not all(is_public(ip_address(name)) for name in names):
-        raise NotPublic(host)
-    return names[0]
-
-
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the open network, and holds none that is not.
+    """Whether an address is globally routable unicast, and leads to no IPv4 address that is not.
 
-    >>> is_public(ip_address("::ffff:127.0.0.1"))
-    False
+    >>> is_public(ip_address("::ffff:0:127.0.0.1")), is_public(ip_address("2606:4700::1111"))
+    (False, True)
     """
-    inner = _held(address)
-    return is_public(inner) if inner else address.is_global and not address.is_multicast
-
-
-def _held(address: Address) -> IPv4Address | None:
-    """The address of IPv4 inside one of IPv6."""
     if isinstance(address, IPv4Address):
-        return None
-    if address.ipv4_mapped:
-        return address.ipv4_mapped
-    for network, behind in CARRIES.items():
+        is_unicast = any(address in block for block in UNICAST_4)
+        return is_unicast and not any(address in block for block in SPECIAL_4)
+    if address.scope_id is not None:  # a zone names an interface of this machine
+        return False
+    for network, behind in CARRIERS.items():
         if address in network:
-            return IPv4Address(int(address) >> behind & 0xFFFFFFFF)
-    return None
+            return is_public(IPv4Address(int(address) >> behind & 0xFFFFFFFF))
+    if int(address) >> 32 & 0xFFFFFFFF in ISATAP and not is_public(_last_32_bits(address)):
+        return False
+    return address in UNICAST_6 and not any(address in block for block in SPECIAL_6)
+
+
+def is_loopback(address: Address) -> bool:
+    """Whether an address is this machine's own."""
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        return address.ipv4_mapped.is_loopback
+    return address.is_loopback
+
+
+async def resolve(host: str, port: int, allows_private: bool, allows_loopback: bool = False) -> str:
+    """Look up a host once and return an address to connect to.
+
+    Raise `NotPublic` if any of its addresses is not allowed: a name with a public and a private
+    address could lead to either.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [ip_address(str(place[0])) for *_, place in found]
+    for address in () if allows_private else addresses:
+        if not is_public(address) and not (allows_loopback and is_loopback(address)):
+            raise NotPublic(host)
+    return str(addresses[0])
+
+
+def pinned_request(
+    client: "AsyncClient", method: str, place: "URL", address: str, **options: Any
+) -> "Request":
+    """A request to a checked address in the name of its host.
+
+    The name is not looked up again, so it cannot lead elsewhere by then (DNS rebinding); `Host` and
+    the certificate are still those of the name.
+    """
+    own: dict[bytes, bytes] = options.pop("headers", {})
+    is_named = any(name.lower() == b"host" for name in own)
+    headers = own if is_named else {b"Host": place.netloc, **own}
+    extensions = {"sni_hostname": place.raw_host.decode("ascii")}
+    url = place.copy_with(host=address)
+    return client.build_request(method, url, headers=headers, extensions=extensions, **options)
+
+
+def _last_32_bits(address: IPv6Address) -> IPv4Address:
+    return IPv4Address(int(address) & 0xFFFFFFFF)

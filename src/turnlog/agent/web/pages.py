@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from turnlog.agent.web.addresses import NotPublic, resolve
+from turnlog.agent.web.addresses import NotPublic, pinned_request, resolve
 
 if TYPE_CHECKING:
     from httpx2 import URL, AsyncClient, Response
@@ -111,12 +111,8 @@ async def _get(client: "AsyncClient", place: "URL", allows_private: bool) -> Pag
     host = place.raw_host.decode()
     port = place.port or {"http": 80, "https": 443}[place.scheme]
     address = await resolve(host, port, allows_private)
-    request = client.build_request(
-        "GET",
-        place.copy_with(host=address),
-        headers={"Host": place.netloc.decode(), "User-Agent": AGENT, "Accept": ACCEPT},
-        extensions={"sni_hostname": host},
-    )
+    headers = {b"User-Agent": AGENT.encode(), b"Accept": ACCEPT.encode()}
+    request = pinned_request(client, "GET", place, address, headers=headers)
     answer = await client.send(request, stream=True)
     try:
         return _page(place, answer, await _body(answer))
