@@ -1,6 +1,5 @@
 """Hooks that are addresses: what happened is posted there, and the answer is what the hook says."""
 
-import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -70,9 +69,10 @@ def reaches(url: str, patterns: tuple[str, ...] | None) -> bool:
 
 
 def headers_of(
-    firing: Firing, allowed: Allowed, environment: Mapping[str, str] = os.environ
+    firing: Firing, allowed: Allowed, environment: Mapping[str, str] | None = None
 ) -> dict[bytes, bytes]:
     """The headers of a hook, with the variables in them that both it and the settings name."""
+    known = firing.environment if environment is None else environment
     named = firing.handler.get("allowedEnvVars")
     names = {each for each in named if isinstance(each, str)} if is_array(named) else set[str]()
     if allowed.variables is not None:
@@ -80,7 +80,7 @@ def headers_of(
 
     def value_of(found: re.Match[str]) -> str:
         name = found[1] or found[2]
-        return environment.get(name, "") if name in names else ""
+        return known.get(name, "") if name in names else ""
 
     headers = firing.handler.get("headers")
     written = headers.items() if is_object(headers) else ()
