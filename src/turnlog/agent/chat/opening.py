@@ -139,7 +139,9 @@ async def open_chat(
     servers = _servers_of(store, options, settings, trust)
     found = await ask_for(servers, settings, approve)
     loop = Loop(parts)
-    files = DefinitionFiles(store, options.cwd, options.sources, trust.covers, trust.contains)
+    may_read = parts.workspace.may_read
+    limits = (options.sources, trust.covers, trust.contains, may_read)
+    files = DefinitionFiles(store, options.cwd, *limits)
     prompts = Prompts(loop, load_commands(store, options.cwd, files))
     definitions = load_agents(store, options.cwd, files)
     notes += [*settings.problems, *found.problems, *files.problems]

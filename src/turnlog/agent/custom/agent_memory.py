@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from turnlog.agent.custom.places import read_text
-from turnlog.agent.project import is_within, project_root
+from turnlog.agent.project import CONFIG, is_within
 
 FOLDERS = {"project": "agent-memory", "local": "agent-memory-local"}
 """Below `.claude` of the project; that of the user lies in the store (as documented)."""
@@ -37,9 +37,9 @@ def memory_folder(
         return home / "agent-memory" / name
     if scope not in FOLDERS:
         return None
-    folder = root / ".claude" / FOLDERS[scope] / name
-    # Its files are written without asking: a link could make that folder be any other.
-    return folder if is_within(folder, [project_root(root)]) else None
+    place = Path(CONFIG, FOLDERS[scope], name)
+    # Its files are written without asking: a link on the way could lead to ~/.ssh or .git/hooks.
+    return root / place if (root / place).resolve() == root.resolve() / place else None
 
 
 def memory_told(folder: Path) -> str:

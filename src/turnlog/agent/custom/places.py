@@ -35,9 +35,11 @@ class DefinitionFiles:
         sources: Collection[SettingSource] = EVERY_SOURCE,
         is_trusted: Callable[[Path], bool] = lambda path: True,
         contains: Callable[[Path, Path], bool] = _contains,
+        may_read: Callable[[Path], bool] = lambda path: True,
     ) -> None:
         """`is_trusted` says which of the project's files may bring hooks, rules and servers,
-        `contains` whether a file really lies in a project."""
+        `contains` whether a file really lies in a project, `may_read` whether no rule denies
+        reading it."""
         self.problems: list[str] = []
         """What is not loaded, and why."""
         self.ignored: list[str] = []
@@ -47,6 +49,7 @@ class DefinitionFiles:
         self._sources = sources
         self._is_trusted = is_trusted
         self._contains = contains
+        self._may_read = may_read
 
     def user_folders(self, kind: str) -> list[Path]:
         """The folder of the user for one kind of definition."""
@@ -80,12 +83,14 @@ class DefinitionFiles:
         return False
 
     def _is_loaded(self, path: Path) -> bool:
-        if not self.is_project(path) or self._contains(path, project_root(self._cwd)):
-            return True
-        told = f"{path} is not loaded: it links to {path.resolve()}, outside of the project"
-        if told not in self.problems:
+        told = ""
+        if not self._may_read(path):
+            told = f"{path} is not loaded: a rule denies reading it"
+        elif self.is_project(path) and not self._contains(path, project_root(self._cwd)):
+            told = f"{path} is not loaded: it links to {path.resolve()}, outside of the project"
+        if told and told not in self.problems:
             self.problems.append(told)
-        return False
+        return not told
 
 
 def markdown_files(folder: Path) -> list[Path]:

@@ -159,7 +159,9 @@ def _may_approve(choice: ServerChoice) -> bool:
 
 def _is_tracked(path: Path) -> bool:
     """Whether a file is part of a repository."""
-    git = shutil.which("git")
+    # A relative entry in PATH would find a program of the project.
+    places = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    git = shutil.which("git", path=os.pathsep.join(places))
     if not git:
         return False
     options = [word for setting in SAFE_GIT for word in ("-c", setting)]
