@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from data.files import session_files
-from turnlog.agent.chat.consent import SANDBOX
+from turnlog.agent.permissions.consent import SANDBOX
 from turnlog.agent.repository import CEILINGS
 from turnlog.store.paths import Store
 

@@ -60,10 +60,11 @@ def test_without_files_there_are_no_settings(places: Places) -> None:
 
 def test_of_single_values_the_highest_counts(places: Places) -> None:
     for name in ("user", "project", "local", "managed"):
-        places.write(name, model=name, env={"A": name, name: "x"})
+        places.write(name, model=name, env={"ANTHROPIC_MODEL": name, name: "x"})
         assert places.load().model == name
-        assert places.load().env["A"] == name
-    assert places.load().env.keys() == {"A", "user", "project", "local", "managed"}
+        assert places.load().env["ANTHROPIC_MODEL"] == name
+    assert places.load().env.keys() == {"ANTHROPIC_MODEL", "user", "managed"}
+    assert places.load().command_env.keys() == {"project", "local"}
 
 
 def test_lists_are_joined_and_a_denial_anywhere_counts(places: Places) -> None:

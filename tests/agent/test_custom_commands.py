@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.chat.consent import Consent
 from turnlog.agent.chat.injection import run_injected
 from turnlog.agent.custom.commands import Command, load_commands, read_command
 from turnlog.agent.custom.expansion import Place, expand, rules_of
 from turnlog.agent.custom.skills import for_model, listing, skill_tool
 from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.settings import Settings
 from turnlog.agent.tool import Outcome, ToolError
 from turnlog.agent.workspace import Workspace
@@ -33,7 +33,7 @@ def filled(body: str, typed: str = "", **fields: object) -> str:
         return f"<{text}>"
 
     place = Place("5e55", Path("/shop"), run)
-    return asyncio.run(expand(command(body, **fields), typed, place))
+    return asyncio.run(expand(command(body, **fields), typed, place)).text
 
 
 def test_a_file_defines_a_command(tmp_path: Path) -> None:

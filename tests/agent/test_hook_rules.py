@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.hooks.rules import rule_filter
+from turnlog.agent.permissions.hook_filter import rule_filter
 from turnlog.agent.toolbox import TOOLS
 from turnlog.agent.workspace import Workspace
 from turnlog.format.values import Fields

@@ -113,7 +113,7 @@ def test_a_tool_of_a_server_is_called_with_what_happened(
     settings["hooks"]["UserPromptSubmit"] = [{"hooks": [told]}]
     put(store.settings, settings | {"enableAllProjectMcpServers": True})
     api.replies[:] = [called(("t1", "Bash", {"command": "echo x", "timeout": 7})), said("Done.")]
-    events = send(store, Options(cwd=project), "go")
+    events = send(store, Options(cwd=project, trusts_project=True), "go")
     assert "UserPromptSubmit hook additional context: 21" in last_texts(api)
     errors = [each.text for each in events if isinstance(each, Noted) and each.is_error]
     assert [error.partition("hook error: ")[2] for error in errors[-3:]] == [
@@ -256,7 +256,7 @@ def test_hooks_hear_of_each_memory_file(
     until_all = "until [ $(ls told.* | wc -l) = 4 ]; do sleep 0.01; done"
     wait = hooks(Stop={"type": "command", "command": until_all})
     put(project / ".claude" / "settings.json", wait)
-    send(store, Options(cwd=project), "go")
+    send(store, Options(cwd=project, trusts_project=True), "go")
     told = [json.loads(path.read_bytes()) for path in project.glob("told.*")]
     by_name = {Path(each["file_path"]).relative_to(project).as_posix(): each for each in told}
     assert {name: each["load_reason"] for name, each in by_name.items()} == {
@@ -307,7 +307,8 @@ def test_a_skill_brings_hooks_for_the_rest_of_the_session(
     calls = [called((f"t{n}", "Bash", {"command": f"echo {n}"})) for n in range(4)]
     api.replies[:] = [calls[0], said("Done."), calls[1], calls[2], said("Done."), calls[3]]
     api.replies += [said("Done.")]
-    send(store, Options(cwd=project, allow=("Bash",)), "go", "/careful", "go on")
+    options = Options(cwd=project, allow=("Bash",), trusts_project=True)
+    send(store, options, "go", "/careful", "go on")
     assert [each["tool_input"]["command"] for each in told_to(heard)] == [
         f"echo {n}" for n in range(1, 1 + count)
     ]

@@ -11,9 +11,9 @@ import pytest
 
 from turnlog.agent.hooks.answers import HookOutcome
 from turnlog.agent.hooks.facts import SessionFacts
-from turnlog.agent.hooks.grants import Grants
 from turnlog.agent.hooks.groups import matches
 from turnlog.agent.hooks.hooks import Hooks
+from turnlog.agent.permissions.grants import Grants, read_grants
 from turnlog.format.values import Fields
 
 BASH: Fields = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "toolu_1"}
@@ -227,7 +227,9 @@ def test_a_permission_may_come_with_rules_and_a_mode(tmp_path: Path) -> None:
     ]
     decision = {"behavior": "allow", "updatedPermissions": updates}
     outcome = fire(tmp_path, "PermissionRequest", specific("PermissionRequest", decision=decision))
-    assert outcome.grants == Grants(("Bash(npm test)",), ("Bash(ls)",), "acceptEdits")
+    assert read_grants(outcome.permission_updates) == Grants(
+        ("Bash(npm test)",), ("Bash(ls)",), "acceptEdits"
+    )
 
 
 def test_everything_can_be_stopped_with_a_reason_for_the_user(tmp_path: Path) -> None:

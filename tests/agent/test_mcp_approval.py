@@ -13,7 +13,7 @@ from scripted_api import ScriptedApi
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.permissions.asking import Question, Reply
-from turnlog.agent.servers.approval import Approved, ask_for, find_servers, with_given
+from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
 from turnlog.agent.servers.config import ServerConfig, given_servers
 from turnlog.agent.settings import Settings, load
 from turnlog.errors import UsageError
@@ -98,7 +98,7 @@ def test_the_users_own_servers_start_unasked(places: Places) -> None:
     assert names(places.found()) == ("c a b", "a")
     assert places.found().configs["b"] == ServerConfig(command="x")
     write(places.local, enableAllProjectMcpServers=True)
-    assert places.found().configs["a"] == ServerConfig(command="a")
+    assert places.found().configs["a"] == ServerConfig(command="a", is_project=True)
     assert places.found().configs["b"] == ServerConfig(command="x")
 
 
@@ -142,6 +142,20 @@ def test_the_user_is_asked_once_and_the_answers_are_kept(places: Places) -> None
     assert names(places.found()) == ("a", "")
 
 
+def test_servers_of_a_project_that_is_not_trusted_never_start(places: Places) -> None:
+    write(places.store.settings, enableAllProjectMcpServers=True, enabledMcpjsonServers=["a"])
+    found = find_servers(places.store, places.settings(), is_trusted=False)
+    assert (names(found), found.ignored) == (("", ""), ("a", "b"))
+
+
+def test_a_server_of_the_project_cannot_name_the_key(places: Places) -> None:
+    fields = {"url": "https://shop.example/${ANTHROPIC_API_KEY:-none}", "headers": {"x": "${SHOP}"}}
+    write(places.root / ".mcp.json", mcpServers={"a": fields})
+    environment = {"ANTHROPIC_API_KEY": "key", "SHOP": "shop"}
+    config = find_servers(places.store, places.settings(), environment).waiting["a"]
+    assert (config.url, config.headers) == ("https://shop.example/none", {"x": "shop"})
+
+
 def test_where_nobody_can_be_asked_a_line_names_those_that_wait(places: Places) -> None:
     [problem] = asyncio.run(ask_for(places.found(), places.settings(), None)).problems
     assert "a, b" in problem
@@ -153,7 +167,7 @@ def test_only_approved_servers_run(places: Places, api: ScriptedApi) -> None:
     write(places.local, enabledMcpjsonServers=["shop"])
 
     async def run() -> None:
-        chat = await open_chat(places.store, Options(cwd=places.root))
+        chat = await open_chat(places.store, Options(cwd=places.root, trusts_project=True))
         try:
             assert "mcp__shop__add" in chat.parts.tools
             assert chat.server_states == [

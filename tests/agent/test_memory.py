@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.custom.memory import Memory, MemoryFiles, MemoryKind
+from turnlog.agent.custom.memory import Memory, MemoryFiles, MemoryKind, MemoryLimits
 
 
 @pytest.fixture
@@ -122,11 +122,51 @@ def test_what_a_project_imports_from_outside_needs_approval(project: Path) -> No
     assert [memory.needs_approval for memory in found] == [True, False, False]
 
 
-def test_a_link_out_of_the_project_needs_approval_as_well(project: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".claude/rules/a.md"]
+)
+def test_memory_that_links_to_outside_of_the_project_is_not_loaded(
+    project: Path, name: str
+) -> None:
+    outside = write(project.parent / "secret.md", "secret")
+    (project / name).parent.mkdir(parents=True, exist_ok=True)
+    (project / name).symlink_to(outside)
+    files = files_of(project)
+    assert texts(files.at_start()) == []
+    told = f"{project / name} is not loaded: it links to {outside}, outside of the project"
+    assert files.problems == [told]
+
+
+def test_an_import_that_links_to_outside_is_not_loaded_even_if_imports_are_approved(
+    project: Path,
+) -> None:
     outside = write(project.parent / "secret.md", "secret")
     (project / "link.md").symlink_to(outside)
-    write(project / "CLAUDE.md", "@link.md")
-    assert files_of(project).at_start()[0].needs_approval
+    write(project / "CLAUDE.md", "rest\n@link.md")
+    files = MemoryFiles(project, project.parent / ".claude", limits=MemoryLimits(is_approved=True))
+    assert texts(files.at_start()) == ["rest\n@link.md"]
+    assert len(files.problems) == 1
+
+
+def test_a_link_within_the_project_is_loaded(project: Path) -> None:
+    write(project / "AGENTS.md", "both")
+    (project / "CLAUDE.md").symlink_to("AGENTS.md")
+    assert texts(files_of(project).at_start()) == ["both"]
+
+
+def test_what_a_rule_denies_is_neither_loaded_nor_imported(project: Path) -> None:
+    write(project / "CLAUDE.md", "rest\n@.env")
+    write(project / ".env", "KEY=1")
+    limits = MemoryLimits(may_read=lambda path: path.name != ".env")
+    files = MemoryFiles(project, project.parent / ".claude", limits=limits)
+    assert texts(files.at_start()) == ["rest\n@.env"]
+    assert files.problems == [f"{project / '.env'} is not loaded: a rule denies reading it"]
+
+
+def test_a_file_read_elsewhere_brings_no_rules_along(project: Path) -> None:
+    other = project.parent / "other"
+    write(other / ".claude" / "rules" / "a.md", "---\npaths: '*.py'\n---\nobey")
+    assert files_of(project).for_file(write(other / "x.py", "")) == []
 
 
 def test_what_the_user_imports_needs_no_approval(project: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from media import pdf, picture
-from turnlog.agent.chat.consent import Consent
 from turnlog.agent.chat.mentions import mention_blocks, mentioned_paths
 from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.settings import Settings
 from turnlog.agent.workspace import Workspace
 from turnlog.edit.images import pixels_of

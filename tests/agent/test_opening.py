@@ -11,11 +11,11 @@ import pytest
 from scripted_api import ScriptedApi, called, said
 from turnlog.agent.access import Reads
 from turnlog.agent.chat.assembly import Options
-from turnlog.agent.chat.consent import SANDBOX, Consent
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.events import Ended, Event
 from turnlog.agent.model.choice import choose
 from turnlog.agent.permissions import Kind, Mode
+from turnlog.agent.permissions.consent import SANDBOX, Consent
 from turnlog.agent.turn.system_prompt import PLAN
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import require_idle
@@ -151,7 +151,8 @@ def test_tools_of_servers_can_be_called_and_one_that_fails_is_told(
     put(project / ".mcp.json", {"mcpServers": servers})
     put(store.settings, {"enableAllProjectMcpServers": True})
     api.replies[:] = [called(("t1", "mcp__greeter__greet", {"name": "Ada"})), said("Done.")]
-    chat, _ = send(store, Options(cwd=project, mode=Mode.BYPASS), "go")
+    options = Options(cwd=project, mode=Mode.BYPASS, trusts_project=True)
+    chat, _ = send(store, options, "go")
     assert "Hello, Ada." in json.dumps(texts_of(api))
     assert chat.server_states == [
         {"name": "greeter", "status": "connected"},
@@ -178,7 +179,7 @@ def test_file_changes_are_kept_and_recorded(store: Store, project: Path, api: Sc
 def test_hooks_of_the_settings_run(store: Store, project: Path, api: ScriptedApi) -> None:
     hook = {"hooks": [{"type": "command", "command": "echo from the start"}]}
     put(project / ".claude" / "settings.json", {"hooks": {"SessionStart": [hook]}})
-    send(store, Options(cwd=project), "go")
+    send(store, Options(cwd=project, trusts_project=True), "go")
     assert "from the start" in texts_of(api)[1]
 
 
@@ -281,6 +282,12 @@ def test_while_it_is_open_the_registry_says_so(
     asyncio.run(run())
 
 
+def trust(store: Store, project: Path, is_trusted: bool = True) -> None:
+    """Let the client know whether the user trusts a directory."""
+    state = {"projects": {str(project): {"hasTrustDialogAccepted": is_trusted}}}
+    put(store.root / ".claude.json", state)
+
+
 def start_dev(store: Store, project: Path, api: ScriptedApi, head: str, *calls: Fields) -> None:
     """Let a sub-agent make calls, one after the other."""
     own = f"name: dev\ndescription: Develops\n{head}"
@@ -294,6 +301,7 @@ def start_dev(store: Store, project: Path, api: ScriptedApi, head: str, *calls: 
 def test_a_sub_agent_keeps_a_memory_that_it_may_write_without_asking(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
+    trust(store, project)
     folder = project / ".claude" / "agent-memory" / "dev"
     put(folder / "MEMORY.md", "- the marker\n")
     (folder / "out").symlink_to(project)
@@ -336,8 +344,7 @@ def test_a_sub_agent_has_servers_of_its_own_where_the_directory_is_trusted(
     store: Store, project: Path, api: ScriptedApi, is_trusted: bool
 ) -> None:
     put(project / "greeter.py", SERVER)
-    state = {"projects": {str(project): {"hasTrustDialogAccepted": is_trusted}}}
-    put(store.root / ".claude.json", state)
+    trust(store, project, is_trusted)
     head = f"mcpServers:\n  - known\n  - greeter:\n      command: {sys.executable}\n"
     start_dev(store, project, api, f"{head}      args: [greeter.py]\ntools: Bash")
     names = [[tool["name"] for tool in request.body["tools"]] for request in api.requests]
@@ -349,8 +356,7 @@ def test_a_sub_agent_has_servers_of_its_own_where_the_directory_is_trusted(
 def test_a_sub_agent_may_do_more_only_where_the_directory_is_trusted(
     store: Store, project: Path, api: ScriptedApi, is_trusted: bool
 ) -> None:
-    state = {"projects": {str(project): {"hasTrustDialogAccepted": is_trusted}}}
-    put(store.root / ".claude.json", state)
+    trust(store, project, is_trusted)
     call = {"tool": "Bash", "input": {"command": "touch made"}}
     start_dev(store, project, api, "permissionMode: bypassPermissions", call)
     assert (project / "made").exists() == is_trusted
@@ -382,7 +388,8 @@ def test_a_session_gets_its_name_with_its_first_prompt(
 
 def test_rules_tell_where_they_come_from(store: Store, project: Path, api: ScriptedApi) -> None:
     put(project / ".claude" / "commands" / "do.md", "---\nallowed-tools: Bash(make)\n---\nDo it.")
-    chat, _ = send(store, Options(cwd=project, allow=("Edit",), deny=("Bash(rm)",)), "/do")
+    options = Options(cwd=project, allow=("Edit",), deny=("Bash(rm)",), trusts_project=True)
+    chat, _ = send(store, options, "/do")
     rules, workspace = chat.parts.rules, chat.parts.workspace
     assert isinstance(rules, Consent)
     rules.remember(("Bash(ls)",))

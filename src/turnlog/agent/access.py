@@ -1,8 +1,18 @@
-"""What a call would touch: what permissions decide about."""
+"""What permissions decide about: what a call would touch, and in which mode."""
 
+from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
+
+
+class Mode(StrEnum):
+    """How much is done without asking; values as the client has them."""
+
+    DEFAULT = "default"
+    ACCEPT_EDITS = "acceptEdits"
+    PLAN = "plan"
+    BYPASS = "bypassPermissions"
 
 
 class Runs(Struct, frozen=True, tag=True):
@@ -34,6 +44,8 @@ class Uses(Struct, frozen=True, tag=True):
 
     what: str | None = None
     """What a rule may name in brackets: an agent, a skill."""
+    server: str | None = None
+    """The MCP server that the tool belongs to, as tool names spell it."""
 
 
 Access = Runs | Reads | Writes | Fetches | Uses

@@ -1,25 +1,41 @@
 """The client's settings: what the user, the project and the system say, taken together.
 
-Lists are joined; of single values, the one of the highest source counts.
+Lists are joined; of single values, the one of the highest source counts. A project's file that is
+not trusted can only restrict.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from turnlog.agent.environment import is_own, is_routing
 from turnlog.agent.permissions import Mode, Policy, Rule, parse_rule, sound_rules
-from turnlog.agent.repository import repository_of
-from turnlog.agent.sandbox.confinement import Confinement, Said, Sandbox, confine
+from turnlog.agent.permissions.server_approval import ServerChoice
+from turnlog.agent.project import (
+    EVERY_SOURCE,
+    LOCAL_SETTINGS,
+    SETTINGS,
+    SettingSource,
+    local_folder,
+    settings_files,
+)
+from turnlog.agent.sandbox.confinement import (
+    Confinement,
+    Said,
+    Sandbox,
+    SandboxFiles,
+    SandboxNetwork,
+    confine,
+)
 from turnlog.errors import UsageError
 from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 MANAGED = Path("/etc/claude-code/managed-settings.json")
-LOCAL = Path(".claude", "settings.local.json")
-PROJECT = Path(".claude", "settings.json")
 DISABLED = "disable"
 GIVEN = "--settings"
 """Stands for the file of what the command line itself says."""
@@ -70,6 +86,10 @@ class Source(Struct, frozen=True):
     is_managed: bool = False
     is_given: bool = False
     """Whether the user named it for this session."""
+    is_project: bool = False
+    """Whether it lies among a project's files, so that others may have written it."""
+    ignored: tuple[str, ...] = ()
+    """What is left out of it because its directory is not trusted."""
 
     @property
     def permissions(self) -> Permissions:
@@ -106,9 +126,35 @@ class Settings(Struct, frozen=True):
 
     @property
     def env(self) -> dict[str, str]:
-        """Variables for the session and for all that it runs."""
-        found = [(source.content.env or {}).items() for source in self.sources]
-        return {name: _shown(value) for items in found for name, value in items}
+        """Variables for turnlog itself and for all that it runs."""
+        return {
+            name: value
+            for source, name, value in self._variables()
+            if not source.is_project or is_own(name)
+        }
+
+    @property
+    def command_env(self) -> dict[str, str]:
+        """Further variables that only the commands get which the session runs: the project's."""
+        found: dict[str, str] = {}
+        for source, name, value in self._variables():
+            if not source.is_project:
+                found.pop(name, None)
+            elif not is_own(name) and not is_routing(name):
+                found[name] = value
+        return found
+
+    def refused_variables(self, environment: Mapping[str, str] = os.environ) -> list[str]:
+        """Variables a project may not set, each as `NAME in FILE`: they decide where a key is sent.
+
+        One that only repeats what the user says elsewhere is not worth a line.
+        """
+        own = {**environment, **self.env}
+        return [
+            f"{name} in {source.path}"
+            for source, name, value in self._variables()
+            if source.is_project and is_routing(name) and own.get(name) != value
+        ]
 
     @property
     def default_mode(self) -> Mode:
@@ -131,9 +177,8 @@ class Settings(Struct, frozen=True):
         found: dict[str, list[Fields]] = {}
         for source in self._sources_of_hooks():
             for event, groups in (source.content.hooks or {}).items():
-                found.setdefault(event, []).extend(
-                    {**group, "source": str(source.path)} for group in groups
-                )
+                marks = {"source": str(source.path), "is_project": source.is_project}
+                found.setdefault(event, []).extend(group | marks for group in groups)
         return found
 
     @property
@@ -172,7 +217,30 @@ class Settings(Struct, frozen=True):
     @property
     def local_file(self) -> Path:
         """Where rules are saved: at the root of the repository, shared by its worktrees."""
-        return local_folder(self.root) / LOCAL
+        return local_folder(self.root) / LOCAL_SETTINGS
+
+    @property
+    def server_choices(self) -> list[ServerChoice]:
+        """What each file says of the servers in `.mcp.json`, the lowest first."""
+        return [
+            ServerChoice(
+                source.path,
+                source.is_project,
+                source.content.enable_all_project_mcp_servers,
+                tuple(source.content.enabled_mcpjson_servers or ()),
+                tuple(source.content.disabled_mcpjson_servers or ()),
+            )
+            for source in self.sources
+        ]
+
+    @property
+    def ignored(self) -> list[str]:
+        """What is left out because it is not trusted, each as `FILE (what)`."""
+        return [
+            f"{source.path} ({', '.join(source.ignored)})"
+            for source in self.sources
+            if source.ignored
+        ]
 
     def mode(self, wanted: Mode | None = None) -> Mode:
         """The mode to start in: the one that is asked for, unless it is forbidden."""
@@ -214,6 +282,11 @@ class Settings(Struct, frozen=True):
         only = any(source.content.allow_managed_hooks_only for source in managed)
         return managed if disabled or only else self.sources
 
+    def _variables(self) -> Iterator[tuple[Source, str, str]]:
+        for source in self.sources:
+            for name, value in (source.content.env or {}).items():
+                yield source, name, _shown(value)
+
     def _managed(self) -> tuple[Source, ...]:
         return tuple(source for source in self.sources if source.is_managed)
 
@@ -228,19 +301,80 @@ class Settings(Struct, frozen=True):
         return said[-1] if said else None
 
 
-def load(store: Store, root: Path, managed: Path = MANAGED, given: str | None = None) -> Settings:
-    """The settings that count for a session started in a directory; `given` is a file or JSON that
-    comes before all but what is managed."""
-    local = [local_folder(root) / LOCAL, root / LOCAL]
-    dropped = sorted(managed.with_suffix(".d").glob("[!.]*.json"))
-    places = [(store.settings, store.root), (root / PROJECT, root)]
-    places += [(path, root) for path in dict.fromkeys(local)]
-    files = [(path, base) for path, base in dict.fromkeys(places) if path.is_file()]
-    own = [Source(path, base, read(path)) for path, base in files]
+def load(
+    store: Store,
+    root: Path,
+    managed: Path = MANAGED,
+    given: str | None = None,
+    sources: Iterable[SettingSource] = EVERY_SOURCE,
+    is_trusted: Callable[[Path], bool] = lambda path: True,
+) -> Settings:
+    """Load the settings of a session started in a directory.
+
+    `given` is a file or JSON that comes before all but what is managed, `sources` says whose files
+    are read, and `is_trusted` which of the project's files may do more than restrict.
+    """
+    wanted = frozenset(sources)
+    own = [_read_own(store)] if SettingSource.USER in wanted and store.settings.is_file() else []
+    for path, _ in settings_files(root, wanted):
+        # In the home directory, the project's `.claude` is the user's own.
+        is_shared = path.parent != store.root
+        if path.is_file() and path != store.settings:
+            own.append(_project_source(path, root, is_shared, is_trusted(path) or not is_shared))
     own += [_given_source(given, root)] if given is not None else []
+    dropped = sorted(managed.with_suffix(".d").glob("[!.]*.json"))
     theirs = [path for path in (managed, *dropped) if path.is_file()]
     above = [Source(path, path.parent, read(path), is_managed=True) for path in theirs]
     return Settings(root, (*own, *above))
+
+
+def _read_own(store: Store) -> Source:
+    return Source(store.settings, store.root, read(store.settings))
+
+
+def _project_source(path: Path, root: Path, is_project: bool, is_trusted: bool) -> Source:
+    content = read(path)
+    if is_trusted:
+        return Source(path, root, content, is_project=is_project)
+    kept = _restricting(content)
+    return Source(path, root, kept, is_project=True, ignored=tuple(_lost(content, kept)))
+
+
+def _restricting(content: Content) -> Content:
+    """The part of a file that can only forbid: what an untrusted project may still say."""
+    permissions = content.permissions or Permissions()
+    sandbox = content.sandbox or Sandbox()
+    files, network = sandbox.filesystem or SandboxFiles(), sandbox.network or SandboxNetwork()
+    return Content(
+        permissions=Permissions(
+            ask=permissions.ask,
+            deny=permissions.deny,
+            disable_bypass_permissions_mode=permissions.disable_bypass_permissions_mode,
+        ),
+        disabled_mcpjson_servers=content.disabled_mcpjson_servers,
+        sandbox=Sandbox(
+            enabled=sandbox.enabled or None,
+            fail_if_unavailable=sandbox.fail_if_unavailable or None,
+            filesystem=SandboxFiles(deny_write=files.deny_write, deny_read=files.deny_read),
+            network=SandboxNetwork(denied_domains=network.denied_domains),
+            credentials=sandbox.credentials,
+        ),
+    )
+
+
+def _lost(content: Content, kept: Content) -> Iterator[str]:
+    """The settings of a file that are left out, by their names."""
+    said, rest = msgspec.to_builtins(content), msgspec.to_builtins(kept)
+    for name, value in said.items():
+        if name in ("permissions", "sandbox") and value:
+            inner = rest[name]
+            yield from (f"{name}.{each}" for each in value if _is_lost(value[each], inner[each]))
+        elif _is_lost(value, rest[name]):
+            yield name
+
+
+def _is_lost(said: Any, kept: Any) -> bool:
+    return said not in (None, {}, []) and said != kept
 
 
 def _given_source(text: str, root: Path) -> Source:
@@ -256,8 +390,8 @@ def files_of(store: Store, root: Path, managed: Path = MANAGED) -> dict[Path, st
     """The files that settings of a directory are read from, by what hooks are told they are."""
     return {
         store.settings: "user_settings",
-        root / PROJECT: "project_settings",
-        local_folder(root) / LOCAL: "local_settings",
+        root / SETTINGS: "project_settings",
+        local_folder(root) / LOCAL_SETTINGS: "local_settings",
         managed: "policy_settings",
     }
 
@@ -278,26 +412,6 @@ def _decode(text: str, name: str, hint: str) -> Content:
         return msgspec.json.decode(text, type=Content)
     except msgspec.MsgspecError as error:
         raise UsageError(f"{name} is not valid: {error}", hint) from error
-
-
-def local_folder(root: Path) -> Path:
-    """Where the local settings of a directory lie: in its repository's main checkout, if any."""
-    repository = repository_of(root)
-    found = _main_checkout(repository) if repository else root
-    return root if found == Path.home() else found
-
-
-def _main_checkout(folder: Path) -> Path:
-    """The checkout that a worktree belongs to; any other is its own."""
-    link = folder / ".git"
-    if not link.is_file():
-        return folder
-    _, _, named = link.read_text("utf-8", "replace").partition("gitdir:")
-    common = folder / named.strip() / "commondir"
-    if not named.strip() or not common.is_file():
-        return folder
-    shared = (common.parent / common.read_text("utf-8", "replace").strip()).resolve()
-    return shared.parent if shared.name == ".git" else folder
 
 
 def _rules(

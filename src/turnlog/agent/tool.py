@@ -45,3 +45,5 @@ class Tool(Struct, frozen=True):
     """Carries a call out; raises `ToolError` where it fails; may be cancelled at any moment."""
     is_parallel: bool = False
     """Whether calls may run side by side with others: those that change nothing."""
+    server: str | None = None
+    """The MCP server it belongs to, as its name spells it."""

@@ -24,6 +24,7 @@ from turnlog.text import harmless
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import Options
     from turnlog.agent.print import Printer
+    from turnlog.agent.project import SettingSource
     from turnlog.agent.turn.moments import Prompt
 
 STYLES = ("text", "json", "stream-json")
@@ -62,6 +63,12 @@ SEPARATORS = ", \t\n"
 @click.option("--max-turns", type=click.IntRange(1), help="Answers of the model, at most.")
 @click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), help="Dollars, at most.")
 @click.option("--settings", metavar="FILE|JSON", help="Further settings, above those of files.")
+@click.option(
+    "--setting-sources",
+    metavar="LIST",
+    help="Use only these settings: user, project, local. With -p, trusts those named.",
+)
+@click.option("--trust", is_flag=True, help="Trust this project's configuration for this session.")
 @click.option("--mcp-config", multiple=True, metavar="FILE|JSON", help="Further MCP servers.")
 @click.option("--strict-mcp-config", is_flag=True, help="No other MCP servers than those.")
 @click.option("--verbose", is_flag=True, help="With -p and json: all messages, not only the last.")
@@ -113,6 +120,8 @@ def _options(store: Store, given: dict[str, Any]) -> "Options":
         session_id=_session_id(given["session_id"]),
         name=given["name"],
         settings=given["settings"],
+        setting_sources=_setting_sources(given["setting_sources"]),
+        trusts_project=given["trust"],
         model=given["model"],
         mode=Mode(mode) if mode else None,
         allow=_rules(given["allowed_tools"]),
@@ -148,6 +157,18 @@ def _session_id(text: str | None) -> str | None:
         return str(UUID(text)) if text else None
     except ValueError as error:
         raise UsageError(f"{text!r} is not a UUID", f"--session-id {uuid4()}") from error
+
+
+def _setting_sources(text: str | None) -> "frozenset[SettingSource] | None":
+    from turnlog.agent.project import SettingSource
+
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    known = [each.value for each in SettingSource]
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(
+            f"{unknown[0]!r} is not a setting source", f"--setting-sources {','.join(known)}"
+        )
+    return None if text is None else frozenset(map(SettingSource, names))
 
 
 def _rules(texts: Sequence[str]) -> tuple[str, ...]:
@@ -217,15 +238,15 @@ def _stop_on_signals(printer: "Printer") -> None:
 
 
 def _prompts(prompt: str | None, style: str) -> "AsyncIterator[Prompt]":
+    from turnlog.agent.chat.prompts import PipedPrompt
     from turnlog.agent.print import read_prompts
 
     if style == "stream-json":
         return read_prompts(_lines())
-    piped = _piped()
-    text = "\n\n".join(part for part in (prompt, piped.strip()) if part)
-    if not text:
+    piped = _piped().strip()
+    if not (prompt or piped):
         raise UsageError("there is nothing to do", "turnlog chat -p PROMPT")
-    return _one(text)
+    return _one(PipedPrompt(prompt, piped) if prompt and piped else prompt or piped)
 
 
 async def _one(text: str) -> "AsyncIterator[Prompt]":

@@ -13,9 +13,9 @@ from turnlog.agent.console.shown import Teller
 from turnlog.agent.console.talk import last_turns
 from turnlog.agent.permissions import Mode, Policy, Verdict, parse_rule
 from turnlog.agent.permissions.asking import Question
+from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.permissions.policy import Kind
 from turnlog.agent.session.lines import REJECTED_TEXT, STOPPED
-from turnlog.agent.turn.gate import REJECTED
 from turnlog.store.paths import Store
 
 Fields = dict[str, Any]

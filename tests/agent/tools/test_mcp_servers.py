@@ -31,7 +31,7 @@ def with_servers(
     async def run() -> list[str]:
         connections = Connections()
         try:
-            await connections.start(configs, calls.root, seconds)
+            await connections.start(configs, calls.root, seconds=seconds)
             calls.tools |= {tool.name: tool for tool in connections.tools}
             await use()
         finally:

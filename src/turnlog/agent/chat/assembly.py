@@ -2,25 +2,27 @@
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.agent.chat.consent import Consent
-from turnlog.agent.chat.trust import may_import
-from turnlog.agent.custom.memory import Memory, MemoryFiles
+from turnlog.agent.custom.memory import Memory, MemoryFiles, MemoryLimits
+from turnlog.agent.events import Noted
 from turnlog.agent.files.file_history import FileHistory
 from turnlog.agent.hooks.addresses import Allowed
 from turnlog.agent.hooks.env import fresh_env_file
 from turnlog.agent.hooks.facts import SessionFacts
 from turnlog.agent.hooks.hooks import Hooks
-from turnlog.agent.hooks.rules import rule_filter
 from turnlog.agent.model.choice import choose
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions import Mode, is_readable
+from turnlog.agent.permissions.consent import Consent
+from turnlog.agent.permissions.hook_filter import rule_filter
+from turnlog.agent.permissions.trust import may_import
+from turnlog.agent.project import EVERY_SOURCE, SettingSource
 from turnlog.agent.sandbox.bubblewrap import in_sandbox
 from turnlog.agent.session.lines import Facts
 from turnlog.agent.session.names import branch_of, new_slug
@@ -57,6 +59,10 @@ class Options(Struct, frozen=True, kw_only=True):
     """What the session is called from its next prompt on."""
     settings: str | None = None
     """Further settings: a file, or JSON."""
+    setting_sources: frozenset[SettingSource] | None = None
+    """Whose configuration is used; None for everyone's."""
+    trusts_project: bool = False
+    """Whether the project is trusted for this session without being asked about."""
     model: str | None = None
     mode: Mode | None = None
     allow: tuple[str, ...] = ()
@@ -71,11 +77,24 @@ class Options(Struct, frozen=True, kw_only=True):
     """Whether pages of private networks, and of this machine, may be fetched."""
     limits: Limits = Limits()
 
+    @property
+    def sources(self) -> frozenset[SettingSource]:
+        """Whose configuration is used."""
+        return EVERY_SOURCE if self.setting_sources is None else self.setting_sources
+
 
 def assemble(
-    store: Store, options: Options, settings: Settings, path: Path, resumed: Resumed
+    store: Store,
+    options: Options,
+    settings: Settings,
+    path: Path,
+    resumed: Resumed,
+    tell: Callable[[str], None],
 ) -> Parts:
-    """The parts of a chat whose session is in a file; its tools are still to be put in."""
+    """The parts of a chat whose session is in a file; its tools are still to be put in.
+
+    `tell` gets what the user should know before the chat starts.
+    """
     cwd = options.cwd
     mode = settings.mode(options.mode or resumed.mode)
     choice = choose(options.model or resumed.model or settings.model, os.environ)
@@ -83,6 +102,7 @@ def assemble(
     history = FileHistory(store, recorder, cwd)
     places = [*settings.directories[1:], *options.directories]
     workspace = Workspace(cwd, sidecar_folder(path), cwd, places)
+    workspace.environment = settings.command_env
     workspace.before_change = history.before_change
     workspace.pages.allows_private = options.allows_private_pages
     workspace.sandbox = partial(_confined, settings, workspace)
@@ -90,10 +110,13 @@ def assemble(
     workspace.may_read = lambda place: is_readable(place, consent.policy(workspace))
     told = SessionFacts(path.stem, path, cwd, cwd, mode.value, entrypoint=options.entrypoint)
     told.env_file = fresh_env_file(store, path.stem)
-    files = MemoryFiles(cwd, store.root, is_approved=may_import(store, cwd))
+    told.variables = settings.command_env
+    files = MemoryFiles(cwd, store.root, limits=memory_limits(store, options, workspace.may_read))
     tools: dict[str, Tool] = {}
     hooks = Hooks(settings.hooks, told, rule_filter(tools, workspace), _allowed(settings))
     memory = _remembered(files.at_start(), hooks)
+    for problem in files.problems:
+        tell(problem)
     parts = Parts(
         choice=choice,
         model=Model(),
@@ -105,13 +128,32 @@ def assemble(
         ask=None,
         system=_system(options, [surroundings(cwd, places), *memory]),
         memory=memory,
-        recall=lambda place: _remembered(files.for_file(place), hooks),
+        recall=partial(_recall, files, hooks),
         limits=_limits(options, settings),
         backups=history,
     )
     parts.hooks.means = HookMeans(parts)
     workspace.ask = partial(_ask_aside, parts)
     return parts
+
+
+def memory_limits(store: Store, options: Options, may_read: Callable[[Path], bool]) -> MemoryLimits:
+    """Which memory files a chat loads."""
+    return MemoryLimits(
+        is_approved=may_import(store, options.cwd),
+        may_read=may_read,
+        uses_user=SettingSource.USER in options.sources,
+        uses_project=SettingSource.PROJECT in options.sources,
+    )
+
+
+def _recall(files: MemoryFiles, hooks: Hooks, place: Path) -> list[str]:
+    """What memory files say of a file that is read; the user hears of those not loaded."""
+    before = len(files.problems)
+    found = _remembered(files.for_file(place), hooks)
+    for problem in files.problems[before:]:
+        RUNNING.get().emit(Noted(problem, is_error=True))
+    return found
 
 
 def _recorder(options: Options, path: Path, resumed: Resumed) -> Recorder:

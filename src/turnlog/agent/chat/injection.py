@@ -2,9 +2,9 @@
 
 from turnlog.agent.access import Runs
 from turnlog.agent.permissions import Kind
+from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.turn.parts import Rules
 from turnlog.agent.workspace import Workspace
 
 

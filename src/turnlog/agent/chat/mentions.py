@@ -1,21 +1,27 @@
-"""Files that a prompt mentions with an at sign: their content goes along with it."""
+"""Files that a prompt mentions with an at sign: their content goes along with it.
+
+Only what a person typed, or wrote into a command, mentions files: output of a command or the text
+of a file that says `@/etc/passwd` does not.
+"""
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from turnlog.agent.access import Reads
 from turnlog.agent.custom.markdown_text import PUNCTUATION
 from turnlog.agent.files.pdf import count_pages
-from turnlog.agent.permissions import Kind
+from turnlog.agent.permissions import Kind, Verdict
+from turnlog.agent.permissions.asking import Ask, Question
+from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.read import READ
-from turnlog.agent.turn.parts import Rules
 from turnlog.agent.workspace import Workspace
 from turnlog.format.values import Fields
 
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|((?:\\ |[^\s\\])+))')
+NOT_READ = "{path} was mentioned, but not read: {why}"
 MOST_NAMES = 1_000
 """Names of a mentioned directory that are told."""
 SHORT_PDF = 10
@@ -27,13 +33,39 @@ def mentioned_paths(text: str, cwd: Path) -> list[Path]:
     return list(dict.fromkeys(_found(text, cwd)))
 
 
-async def mention_blocks(text: str, workspace: Workspace, rules: Rules) -> list[Fields]:
-    """What the mentioned files hold, as blocks of the prompt; none that a rule forbids."""
+async def mention_blocks(
+    typed: str,
+    workspace: Workspace,
+    rules: Rules,
+    ask: Ask | None = None,
+    written: Sequence[str] = (),
+) -> list[Fields]:
+    """What the mentioned files hold, as blocks of the prompt; each is decided about as Read is.
+
+    The user is asked about what was `typed`. What was `written` beforehand, in the file of a
+    command, brings only what may be read without asking.
+    """
+    named = {path: None for text in written for path in mentioned_paths(text, workspace.cwd)}
+    named |= dict.fromkeys(mentioned_paths(typed, workspace.cwd), ask)
     blocks: list[Fields] = []
-    for path in mentioned_paths(text, workspace.cwd):
-        if rules.decide("Read", [Reads(path)], workspace).kind is not Kind.DENY:
+    for path, asked in named.items():
+        verdict = rules.decide(READ.name, [Reads(path)], workspace)
+        if verdict.kind is Kind.ASK and await _is_agreed(path, verdict, rules, asked):
+            verdict = Verdict(Kind.ALLOW, "the user agreed")
+        if verdict.kind is Kind.ALLOW:
             blocks += await _told(path, workspace)
+        elif verdict.kind is Kind.ASK:
+            blocks.append(_reminder(NOT_READ.format(path=path, why=verdict.reason), ""))
     return blocks
+
+
+async def _is_agreed(path: Path, verdict: Verdict, rules: Rules, ask: Ask | None) -> bool:
+    if ask is None:
+        return False
+    reply = await ask(Question(READ.name, READ.name, {"file_path": str(path)}, verdict))
+    if reply.kind == "allow" and reply.remember:
+        rules.remember(reply.remember)
+    return reply.kind == "allow"
 
 
 def _found(text: str, cwd: Path) -> Iterator[Path]:

@@ -1,29 +1,31 @@
 """A chat, opened: a session that goes on or begins, with its tools, servers and commands."""
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-import msgspec
-
 from turnlog.agent import settings as settings_files
-from turnlog.agent.chat.assembly import Options, assemble
-from turnlog.agent.chat.consent import require_user
+from turnlog.agent.chat.assembly import Options, assemble, memory_limits
 from turnlog.agent.chat.prompts import Prompts
-from turnlog.agent.chat.trust import ask_for_imports, is_trusted, require_trust
 from turnlog.agent.custom.commands import load_commands
-from turnlog.agent.custom.definitions import AgentDefinition, load_agents
+from turnlog.agent.custom.definitions import load_agents
+from turnlog.agent.custom.memory import MemoryFiles
+from turnlog.agent.custom.places import DefinitionFiles
 from turnlog.agent.custom.skills import for_model, listing
 from turnlog.agent.events import Event
 from turnlog.agent.hooks.watching import wants_watch, watch
 from turnlog.agent.loop import Loop
+from turnlog.agent.permissions import Mode, is_readable
 from turnlog.agent.permissions.asking import Ask
+from turnlog.agent.permissions.consent import require_user
+from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
+from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust
+from turnlog.agent.project import SERVERS, SettingSource, config_directories
 from turnlog.agent.sandbox.bubblewrap import sandbox_notes
-from turnlog.agent.servers.approval import Approved, ask_for, find_servers, with_given
 from turnlog.agent.servers.config import given_servers
 from turnlog.agent.servers.connections import Connections
 from turnlog.agent.session.lines import VERSION
@@ -31,7 +33,6 @@ from turnlog.agent.session.resume import Resumed, fork, reopen
 from turnlog.agent.session.title import name_session
 from turnlog.agent.settings import Settings
 from turnlog.agent.subagents.agents import Agents
-from turnlog.agent.subagents.means import WIDER
 from turnlog.agent.tool import Tool, ToolError
 from turnlog.agent.toolbox import toolbox
 from turnlog.agent.turn.after_calls import take_variables
@@ -46,6 +47,11 @@ from turnlog.store.paths import Store
 from turnlog.store.registry import claim, release
 
 ELSEWHERE = "this session is open elsewhere, too: both would write to it"
+UNTRUSTED = "ignored, as its directory is not trusted: {names} (try: --trust)"
+REFUSED = (
+    "ignored, as a project may not choose where keys are sent: {names}"
+    " (set it in your own settings or environment)"
+)
 SKILLS = "The skills that you may take up with the Skill tool:\n"
 
 
@@ -108,39 +114,83 @@ async def open_chat(
     """Open a chat; a session's file is made with its first prompt.
 
     `ask` is asked about calls, `approve` about what the project brings along: where nobody can be
-    asked, its settings count (as documented of the client), but its servers do not start.
+    asked, configuration of an untrusted directory can only restrict.
     """
-    if approve:
-        await require_trust(store, options.cwd, approve)
-        await ask_for_imports(store, options.cwd, approve)
-    settings = settings_files.load(store, options.cwd, given=options.settings)
+    trust = await _trust(store, options, approve)
+    settings = settings_files.load(
+        store,
+        options.cwd,
+        given=options.settings,
+        sources=options.sources,
+        is_trusted=trust.covers,
+    )
     path, resumed = _session_of(store, options)
     require_user(settings.mode(options.mode or resumed.mode))
+    if approve:
+        outside = _outside_imports(store, options, settings)
+        await ask_for_imports(store, options.cwd, outside, approve)
+    notes = _refusal(settings)
     os.environ.update(settings.env)
-    notes = sandbox_notes(settings.sandbox)
+    notes += sandbox_notes(settings.sandbox)
     notes += [ELSEWHERE] if path.stem in live_sessions(store) else []
-    parts = assemble(store, options, settings, path, resumed)
+    parts = assemble(store, options, settings, path, resumed, notes.append)
     parts.ask = ask
     parts.model.prepare()
-    found = await ask_for(_servers_of(store, options, settings), settings, approve)
+    servers = _servers_of(store, options, settings, trust)
+    found = await ask_for(servers, settings, approve)
     loop = Loop(parts)
-    prompts = Prompts(loop, load_commands(store, options.cwd))
-    chat = Chat(
-        store, loop, prompts, Connections(), [], [*notes, *settings.problems, *found.problems]
-    )
-    chat.name = options.name
-    await chat.servers.start(found.configs, options.cwd)
+    may_read = parts.workspace.may_read
+    limits = (options.sources, trust.covers, trust.contains, may_read)
+    files = DefinitionFiles(store, options.cwd, *limits)
+    prompts = Prompts(loop, load_commands(store, options.cwd, files))
+    definitions = load_agents(store, options.cwd, files)
+    notes += [*settings.problems, *found.problems, *files.problems]
+    notes += _untrusted([*settings.ignored, *files.ignored, *_left_out(options, found)])
+    chat = Chat(store, loop, prompts, Connections(), [], notes, options.name)
+    await chat.servers.start(found.configs, options.cwd, parts.workspace.environment)
     chat.notes += chat.servers.problems
     chat.server_states = _states(found, chat.servers.failed)
     home = store.root if settings.keeps_memory else None
-    agents = Agents(path, parts, _agents(store, options.cwd), prompts.preload, home)
+    agents = Agents(path, parts, definitions, prompts.preload, home)
     parts.tools |= toolbox(agents.tool(), *_skills(chat), *chat.servers.tools)
     claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
     chat.loop.told += await start_session(parts, _source(options), chat.notes.append)
     if wants_watch(parts.hooks):
-        files = settings_files.files_of(store, options.cwd)
-        parts.hooks.keep(watch(parts.hooks, files, partial(take_variables, parts)))
+        watched = settings_files.files_of(store, options.cwd)
+        parts.hooks.keep(watch(parts.hooks, watched, partial(take_variables, parts)))
     return chat
+
+
+async def _trust(store: Store, options: Options, approve: Ask | None) -> Trust:
+    """What of the project may be used. Where nobody can be asked, to name its settings with
+    `--setting-sources` is to agree to them."""
+    directories = config_directories(store, options.cwd, options.sources)
+    is_named = approve is None and options.setting_sources is not None
+    if options.trusts_project or is_named:
+        return Trust(tuple(directories))
+    return await establish_trust(store, directories, approve)
+
+
+def _outside_imports(store: Store, options: Options, settings: Settings) -> list[Path]:
+    """What the project's memory imports from outside, but for what rules deny."""
+    policy = settings.policy(Mode.DEFAULT, options.cwd)
+    limits = memory_limits(store, options, lambda path: is_readable(path, policy))
+    found = MemoryFiles(options.cwd, store.root, limits=limits).at_start()
+    return [memory.path for memory in found if memory.needs_approval]
+
+
+def _refusal(settings: Settings) -> list[str]:
+    refused = ", ".join(settings.refused_variables())
+    return [REFUSED.format(names=refused)] if refused else []
+
+
+def _untrusted(ignored: Sequence[str]) -> list[str]:
+    return [UNTRUSTED.format(names="; ".join(ignored))] if ignored else []
+
+
+def _left_out(options: Options, found: Approved) -> list[str]:
+    names = ", ".join(found.ignored)
+    return [f"{options.cwd / SERVERS} ({names})"] if names else []
 
 
 def _source(options: Options) -> str:
@@ -148,25 +198,6 @@ def _source(options: Options) -> str:
     if not options.resume:
         return options.start
     return "fork" if options.is_fork else "resume"
-
-
-def _agents(store: Store, cwd: Path) -> dict[str, AgentDefinition]:
-    """The agents that there are; those of a directory that is not trusted have no hooks, start no
-    servers and may do no more than others, even where nobody can be asked about it."""
-    found = load_agents(store, cwd)
-    if is_trusted(store, cwd):
-        return found
-    return {
-        name: each
-        if each.path is None or each.path.is_relative_to(store.root)
-        else _without_means(each)
-        for name, each in found.items()
-    }
-
-
-def _without_means(agent: AgentDefinition) -> AgentDefinition:
-    mode = None if agent.permission_mode in WIDER else agent.permission_mode
-    return msgspec.structs.replace(agent, hooks={}, servers={}, permission_mode=mode)
 
 
 def _session_of(store: Store, options: Options) -> tuple[Path, Resumed]:
@@ -184,11 +215,16 @@ def _session_of(store: Store, options: Options) -> tuple[Path, Resumed]:
     return path, Resumed()
 
 
-def _servers_of(store: Store, options: Options, settings: Settings) -> Approved:
+def _servers_of(store: Store, options: Options, settings: Settings, trust: Trust) -> Approved:
     """The MCP servers of the chat."""
-    given = given_servers(options.servers, options.cwd, os.environ)
-    own = options.has_only_these_servers
-    return with_given(Approved({}, {}, []) if own else find_servers(store, settings), given)
+    environment = os.environ | settings.command_env
+    given = given_servers(options.servers, options.cwd, environment)
+    if options.has_only_these_servers:
+        return with_given(Approved({}, {}, []), given)
+    uses_project = SettingSource.PROJECT in options.sources
+    is_trusted = trust.covers(options.cwd / SERVERS)
+    found = find_servers(store, settings, environment, uses_project, is_trusted)
+    return with_given(found, given)
 
 
 def _skills(chat: Chat) -> list[Tool]:

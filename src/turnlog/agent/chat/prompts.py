@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Self
 
 from turnlog.agent.chat.injection import run_injected
 from turnlog.agent.chat.mentions import mention_blocks
 from turnlog.agent.custom.commands import Command
-from turnlog.agent.custom.expansion import Place, expand, rules_of
+from turnlog.agent.custom.expansion import Expanded, Place, expand, rules_of
 from turnlog.agent.custom.skills import for_model, skill_text, skill_tool
 from turnlog.agent.loop import Loop
 from turnlog.agent.model.choice import choose
@@ -21,6 +22,17 @@ RECORDED = (
     "<command-args>{arguments}</command-args>"
 )
 """How every client writes down that a command was typed."""
+
+
+class PipedPrompt(str):
+    """A prompt with text from a pipe behind it, which mentions no files: nobody typed it."""
+
+    __slots__ = ("typed",)
+
+    def __new__(cls, typed: str, piped: str) -> Self:
+        made = super().__new__(cls, f"{typed}\n\n{piped}")
+        made.typed = typed
+        return made
 
 
 class Prompts:
@@ -45,21 +57,26 @@ class Prompts:
         `ToolError`.
         """
         self.begin_turn()
+        typed = text.typed if isinstance(text, PipedPrompt) else text
         found = self.find(text)
         if not found:
-            await self._tell_files(text)
-            return text
+            await self._tell_files(typed)
+            return str(text)
         command, arguments = found
         await self._hear(command, arguments, text)
-        body = await self.take_up(command, arguments)
+        body = await self._expand(command, arguments)
         if command.model:
             self._lend(command.model)
-        self._loop.told.append(skill_text(command, body))
-        await self._tell_files(body)
+        self._loop.told.append(skill_text(command, body.text))
+        # A command is a prompt that was written beforehand; a skill is a text for the model.
+        await self._tell_files(typed, () if command.is_skill else body.written)
         return RECORDED.format(name=command.name, arguments=arguments)
 
     async def take_up(self, command: Command, arguments: str) -> str:
         """The text of a command, whose rules hold from here to the end of the turn."""
+        return (await self._expand(command, arguments)).text
+
+    async def _expand(self, command: Command, arguments: str) -> Expanded:
         place = self._place()
         self._loop.parts.rules.for_turn += rules_of(command, place)
         self._loop.parts.hooks.add(command.hooks)
@@ -88,7 +105,7 @@ class Prompts:
         command = for_model(self.commands).get(name)
         if command is None:
             return None
-        body = await expand(command, "", self._place())
+        body = (await expand(command, "", self._place())).text
         head = f"<command-message>{name}</command-message>\n<command-name>{name}</command-name>"
         texts = (f"{head}\n<skill-format>true</skill-format>", skill_text(command, body))
         return [{"type": "text", "text": text} for text in texts]
@@ -98,10 +115,10 @@ class Prompts:
         known = for_model(self.commands)
         return skill_tool(known, self.take_up) if known else None
 
-    async def _tell_files(self, text: str) -> None:
-        """Let the model see the files that a text mentions."""
+    async def _tell_files(self, typed: str, written: Sequence[str] = ()) -> None:
+        """Let the model see the files that are mentioned in what was typed, or written before."""
         parts = self._loop.parts
-        blocks = await mention_blocks(text, parts.workspace, parts.rules)
+        blocks = await mention_blocks(typed, parts.workspace, parts.rules, parts.ask, written)
         if blocks:
             self._loop.told.append(blocks)
 

@@ -1,10 +1,10 @@
 """The question whether a call may run, in the place of the prompt; the call itself is above it."""
 
-from turnlog.agent.chat.trust import IMPORTS, TRUST
 from turnlog.agent.console.ink import Style, cells, cut, one_line
 from turnlog.agent.console.menu import Choices, Item
 from turnlog.agent.console.preview import EDITS
 from turnlog.agent.permissions.asking import Question, Reply
+from turnlog.agent.permissions.trust import IMPORTS, TRUST
 
 ASKED = {
     "Bash": "Run this command?",

@@ -7,16 +7,19 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.chat.trust import may_import
+from turnlog.agent.chat.assembly import memory_limits
 from turnlog.agent.console.completion import Known
 from turnlog.agent.console.ink import Style, cells, cut, fold, one_line
 from turnlog.agent.console.status import BY_TOKEN, MODES, dollars, short
 from turnlog.agent.console.talk import Talk
 from turnlog.agent.custom.definitions import load_agents
 from turnlog.agent.custom.memory import MemoryFiles
+from turnlog.agent.custom.places import DefinitionFiles
 from turnlog.agent.hooks.events import EVENTS
 from turnlog.agent.hooks.groups import shown
 from turnlog.agent.permissions.policy import Policy
+from turnlog.agent.servers.connections import spelt, tool_name
+from turnlog.agent.tool import Tool
 from turnlog.agent.toolbox import definitions
 from turnlog.agent.turn.parts import Parts
 from turnlog.agent.turn.spending import context_tokens
@@ -176,8 +179,9 @@ def _place(path: str, root: Path) -> str:
 
 async def show_memory(talk: Talk, arguments: str) -> None:
     """Show the memory files that are loaded."""
-    is_approved = may_import(talk.store, talk.options.cwd)
-    found = MemoryFiles(talk.options.cwd, talk.store.root, is_approved=is_approved).at_start()
+    may_read = talk.chat.parts.workspace.may_read
+    limits = memory_limits(talk.store, talk.options, may_read)
+    found = MemoryFiles(talk.options.cwd, talk.store.root, limits=limits).at_start()
     rows = [
         (
             _place(str(each.path), talk.options.cwd),
@@ -190,7 +194,9 @@ async def show_memory(talk: Talk, arguments: str) -> None:
 
 async def show_agents(talk: Talk, arguments: str) -> None:
     """Show the agents that can be started."""
-    agents = load_agents(talk.store, talk.options.cwd)
+    cwd = talk.options.cwd
+    files = DefinitionFiles(talk.store, cwd, talk.options.sources)
+    agents = load_agents(talk.store, cwd, files)
     _show(talk, [(each.name, each.description) for each in agents.values()], "no agents")
 
 
@@ -213,9 +219,9 @@ async def show_hooks(talk: Talk, arguments: str) -> None:
 
 async def show_servers(talk: Talk, arguments: str) -> None:
     """Show the MCP servers and their tools."""
-    names = [tool.name for tool in talk.chat.servers.tools]
+    tools = talk.chat.servers.tools
     rows = [
-        (f"{state['name']} {state['status']}", ", ".join(_tools_of(state["name"], names)))
+        (f"{state['name']} {state['status']}", ", ".join(_tools_of(state["name"], tools)))
         for state in talk.chat.server_states
     ]
     _show(talk, rows, "no MCP servers; .mcp.json in this directory would name some")
@@ -231,9 +237,9 @@ async def show_tasks(talk: Talk, arguments: str) -> None:
     )
 
 
-def _tools_of(server: str, names: Sequence[str]) -> list[str]:
-    start = f"mcp__{server}__"
-    return [name.removeprefix(start) for name in names if name.startswith(start)]
+def _tools_of(server: str, tools: Sequence[Tool]) -> list[str]:
+    start = tool_name(server, "")
+    return [tool.name.removeprefix(start) for tool in tools if tool.server == spelt(server)]
 
 
 def _show(talk: Talk, rows: Sequence[tuple[str, str]], nothing: str) -> None:

@@ -10,8 +10,8 @@ from turnlog.agent.console.face import Shown
 from turnlog.agent.console.ink import Style, one_line
 from turnlog.agent.console.preview import EDITS, preview
 from turnlog.agent.permissions.asking import Question
+from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.session.lines import REJECTED_TEXT, text_of
-from turnlog.agent.turn.gate import REJECTED
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.conversation.prompts import BASH_INPUT, INTERRUPTION, label_of

@@ -9,8 +9,8 @@ from turnlog.agent.console.markdown import Answer
 from turnlog.agent.console.shown import Teller
 from turnlog.agent.console.status import Meter, dollars, short, span, spinner
 from turnlog.agent.events import Called, Ended, Event, Noted, Recorded, Retrying, Streamed
+from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.session.lines import text_of
-from turnlog.agent.turn.gate import REJECTED
 from turnlog.agent.turn.notices import NOTICE
 from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.values import Fields, is_array

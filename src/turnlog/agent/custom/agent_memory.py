@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from turnlog.agent.custom.places import read_text
+from turnlog.agent.project import CONFIG, is_within
 
 FOLDERS = {"project": "agent-memory", "local": "agent-memory-local"}
 """Below `.claude` of the project; that of the user lies in the store (as documented)."""
@@ -34,12 +35,17 @@ def memory_folder(
         return None
     if scope == "user":
         return home / "agent-memory" / name
-    return root / ".claude" / FOLDERS[scope] / name if scope in FOLDERS else None
+    if scope not in FOLDERS:
+        return None
+    place = Path(CONFIG, FOLDERS[scope], name)
+    # Its files are written without asking: a link on the way could lead to ~/.ssh or .git/hooks.
+    return root / place if (root / place).resolve() == root.resolve() / place else None
 
 
 def memory_told(folder: Path) -> str:
     """What a sub-agent is told of its memory, with the start of the list of its notes."""
-    listed = read_text(folder / LIST) or ""
+    path = folder / LIST
+    listed = (read_text(path) or "") if is_within(path, [folder]) else ""
     raw = "\n".join(listed.splitlines()[:MOST_LINES]).encode()[:MOST_BYTES]
     start = raw.decode("utf-8", "ignore").strip()
     told = KEPT.format(folder=folder, list=LIST)

@@ -6,15 +6,17 @@ Skills are such files too, in folders of their own; the model may call them as w
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from turnlog.agent.custom.frontmatter import is_set, model_of, names_of, split_head, text_of
-from turnlog.agent.custom.places import markdown_files, project_folders, read_text, user_folder
+from turnlog.agent.custom.places import DefinitionFiles, read_text
 from turnlog.agent.hooks.groups import groups_of
 from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 SKILL = "SKILL.md"
+PROJECT = "project"
 
 
 class Command(Struct, frozen=True):
@@ -42,14 +44,21 @@ class Command(Struct, frozen=True):
     """Hooks that run from when it is first taken up to the end of the session."""
 
 
-def load_commands(store: Store, cwd: Path) -> dict[str, Command]:
+def load_commands(
+    store: Store, cwd: Path, files: DefinitionFiles | None = None
+) -> dict[str, Command]:
     """All commands by name: skills before plain commands, and the user's before the project's.
 
-    A command in a folder is named with it, and without it too if no other has that name.
+    A command in a folder is named with it, and without it too if no other has that name. One of an
+    untrusted project is only text: it brings neither hooks nor rules.
     """
+    known = files or DefinitionFiles(store, cwd)
     found: dict[str, Command] = {}
-    for command in _all(store, cwd):
-        found[command.name] = command
+    for command in _all(known):
+        wants = {"hooks": command.hooks, "allowed-tools": command.allowed_tools}
+        may_act = known.may_act(command.path, [name for name, said in wants.items() if said])
+        plain = msgspec.structs.replace(command, hooks={}, allowed_tools=())
+        found[command.name] = command if may_act else plain
     for command in list(found.values()):
         found.setdefault(command.name.rpartition(":")[2], command)
     return found
@@ -74,28 +83,29 @@ def read_command(path: Path, name: str, origin: str) -> Command | None:
         is_skill=path.name == SKILL,
         for_user="user-invocable" not in fields or is_set(fields["user-invocable"]),
         for_model=not is_set(fields.get("disable-model-invocation")),
-        hooks=groups_of(fields.get("hooks"), name),
+        hooks=groups_of(fields.get("hooks"), name, is_project=origin.startswith(PROJECT)),
     )
 
 
-def _all(store: Store, cwd: Path) -> Iterator[Command]:
+def _all(files: DefinitionFiles) -> Iterator[Command]:
     """Every command, those that count more later."""
     for kind, read in (("commands", _plain_commands), ("skills", _skills)):
-        for folder in project_folders(cwd, kind):
-            yield from read(folder, "project")
-        yield from read(user_folder(store, kind), "user")
+        for folder in files.project_folders(kind):
+            yield from read(files, folder, PROJECT)
+        for folder in files.user_folders(kind):
+            yield from read(files, folder, "user")
 
 
-def _plain_commands(folder: Path, origin: str) -> Iterator[Command]:
-    for path in markdown_files(folder):
+def _plain_commands(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[Command]:
+    for path in files.markdown(folder):
         *spaces, name = path.relative_to(folder).with_suffix("").parts
         command = read_command(path, ":".join([*spaces, name]), ":".join([origin, *spaces]))
         if command:
             yield command
 
 
-def _skills(folder: Path, origin: str) -> Iterator[Command]:
-    for path in sorted(folder.glob(f"*/{SKILL}")):
+def _skills(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[Command]:
+    for path in files.named(folder, f"*/{SKILL}"):
         command = read_command(path, path.parent.name, origin)
         if command:
             yield command

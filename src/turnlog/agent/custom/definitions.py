@@ -3,16 +3,21 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+from turnlog.agent.access import Mode
 from turnlog.agent.custom.frontmatter import model_of, names_of, number_of, split_head, text_of
-from turnlog.agent.custom.places import markdown_files, project_folders, read_text, user_folder
+from turnlog.agent.custom.places import DefinitionFiles, read_text
 from turnlog.agent.hooks.groups import groups_of
+from turnlog.agent.permissions.rules import TOOLS, server_in
 from turnlog.format.values import Fields, is_array, is_object
 from turnlog.store.paths import Store
 
 CALLS = ("Task", "Agent")
 """The tool that starts agents has had two names."""
+WIDER = (Mode.ACCEPT_EDITS, Mode.BYPASS)
+"""Modes in which more is done without asking."""
 
 
 class AgentDefinition(Struct, frozen=True):
@@ -42,16 +47,18 @@ class AgentDefinition(Struct, frozen=True):
     """Whose memory it keeps from task to task: user, project or local."""
     servers: Fields = {}
     """MCP servers of its own, as a file lists them."""
+    is_project: bool = False
+    """Whether a project's file defines it."""
 
-    def may_use(self, tool: str) -> bool:
-        """Whether a tool is among those that it may use."""
-        if self.is_refused(tool):
+    def may_use(self, tool: str, server: str | None = None) -> bool:
+        """Whether a tool, of an MCP server or turnlog's own, is among those that it may use."""
+        if self.is_refused(tool, server):
             return False
-        return self.tools is None or any(_names(entry, tool) for entry in self.tools)
+        return self.tools is None or any(_names(entry, tool, server) for entry in self.tools)
 
-    def is_refused(self, tool: str) -> bool:
+    def is_refused(self, tool: str, server: str | None = None) -> bool:
         """Whether a tool is among those that it may not use."""
-        return any(_names(entry, tool) for entry in self.disallowed_tools)
+        return any(_names(entry, tool, server) for entry in self.disallowed_tools)
 
 
 BUILT_IN = (
@@ -80,18 +87,42 @@ BUILT_IN = (
 )
 
 
-def load_agents(store: Store, cwd: Path) -> dict[str, AgentDefinition]:
-    """All agents by name: of one name the nearest counts, the project before the user."""
+def load_agents(
+    store: Store, cwd: Path, files: DefinitionFiles | None = None
+) -> dict[str, AgentDefinition]:
+    """All agents by name: of one name the nearest counts, the project before the user.
+
+    One of an untrusted project has no hooks, servers, mode or memory of its own.
+    """
+    known = files or DefinitionFiles(store, cwd)
     found = {each.name: each for each in BUILT_IN}
-    for folder in (user_folder(store, "agents"), *project_folders(cwd, "agents")):
-        for path in markdown_files(folder):
-            definition = read_agent(path)
+    for folder in (*known.user_folders("agents"), *known.project_folders("agents")):
+        for path in known.markdown(folder):
+            definition = read_agent(path, known.is_project(path))
+            if definition and not known.may_act(path, _wants(definition)):
+                definition = _without_means(definition)
             if definition:
                 found[definition.name] = definition
     return found
 
 
-def read_agent(path: Path) -> AgentDefinition | None:
+def _wants(agent: AgentDefinition) -> list[str]:
+    wants = {
+        "hooks": agent.hooks,
+        "mcpServers": agent.servers,
+        "permissionMode": agent.permission_mode in WIDER,
+        "memory": agent.memory in ("project", "local"),
+    }
+    return [name for name, said in wants.items() if said]
+
+
+def _without_means(agent: AgentDefinition) -> AgentDefinition:
+    mode = None if agent.permission_mode in WIDER else agent.permission_mode
+    memory = agent.memory if agent.memory == "user" else None
+    return msgspec.structs.replace(agent, hooks={}, servers={}, permission_mode=mode, memory=memory)
+
+
+def read_agent(path: Path, is_project: bool = False) -> AgentDefinition | None:
     """The agent that a file defines; None for a file without a name or a description."""
     fields, body = split_head(read_text(path) or "")
     name, description = text_of(fields.get("name")), text_of(fields.get("description"))
@@ -109,9 +140,10 @@ def read_agent(path: Path) -> AgentDefinition | None:
         max_turns=number_of(fields.get("maxTurns")),
         skills=tuple(names_of(fields.get("skills")) or ()),
         path=path,
-        hooks=_hooks(fields),
+        hooks=_hooks(fields, is_project),
         memory=text_of(fields.get("memory")) or None,
         servers=_servers(fields.get("mcpServers")),
+        is_project=is_project,
     )
 
 
@@ -121,17 +153,19 @@ def _servers(listed: Any) -> Fields:
     return {name: each for entry in entries if is_object(entry) for name, each in entry.items()}
 
 
-def _hooks(fields: Fields) -> dict[str, list[Fields]]:
+def _hooks(fields: Fields, is_project: bool) -> dict[str, list[Fields]]:
     """Its hooks: what it calls the end of its turn is for others that of a sub-agent."""
-    found = groups_of(fields.get("hooks"))
+    found = groups_of(fields.get("hooks"), is_project=is_project)
     ends = [*found.pop("Stop", []), *found.pop("SubagentStop", [])]
     return found | ({"SubagentStop": ends} if ends else {})
 
 
-def _names(entry: str, tool: str) -> bool:
+def _names(entry: str, tool: str, server: str | None) -> bool:
     """Whether an entry of a list names a tool: what stands in brackets does not count."""
     entry = entry.partition("(")[0]
     if entry in ("*", tool) or (entry in CALLS and tool in CALLS):
         return True
-    server = entry.removesuffix("*").removesuffix("__")
-    return entry.startswith("mcp__") and tool.startswith(f"{server}__")
+    owner = f"{TOOLS}{server}" if server else server_in(tool)
+    if entry == f"{TOOLS}*":
+        return tool.startswith(TOOLS)
+    return owner is not None and entry.removesuffix("__*") == owner

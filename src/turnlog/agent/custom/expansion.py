@@ -29,20 +29,30 @@ class Place(Struct, frozen=True):
     run: Run
 
 
-async def expand(command: Command, arguments: str, place: Place) -> str:
+class Expanded(Struct, frozen=True):
     """The prompt that a command stands for."""
+
+    text: str
+    written: tuple[str, ...]
+    """The pieces of it that were written: in the command's file, or as its arguments. What its
+    shell commands printed is in none of them."""
+
+
+async def expand(command: Command, arguments: str, place: Place) -> Expanded:
+    """Make a prompt of a command: fill in arguments and run the shell commands in its text."""
     filler = _Filler(command, arguments, place)
     parts: list[str] = []
+    written: list[str] = []
     end = 0
     for found in INJECTED.finditer(command.body):
-        parts.append(filler.fill(command.body[end : found.start()]))
-        parts.append(await place.run(filler.fill(found[1] or found[2].strip())))
+        written.append(filler.fill(command.body[end : found.start()]))
+        printed = await place.run(filler.fill(found[1] or found[2].strip()))
+        parts += [written[-1], printed]
         end = found.end()
-    parts.append(filler.fill(command.body[end:]))
-    text = "".join(parts)
+    written.append(filler.fill(command.body[end:]))
     if arguments.strip() and not filler.is_used:
-        text += f"\n\nARGUMENTS: {arguments.strip()}"
-    return text
+        written[-1] += f"\n\nARGUMENTS: {arguments.strip()}"
+    return Expanded("".join([*parts, written[-1]]), tuple(written))
 
 
 def rules_of(command: Command, place: Place) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ They lie in every directory from the root to where the work is; the nearer ones 
 file imports comes before it.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from msgspec import Struct
 from turnlog.agent.custom.frontmatter import names_of, split_head
 from turnlog.agent.custom.markdown_text import PUNCTUATION, imports_of, without_comments
 from turnlog.agent.custom.places import markdown_files, read_text
-from turnlog.agent.repository import repository_of
+from turnlog.agent.project import is_within, memory_directories, project_root
 
 MANAGED = Path("/etc/claude-code")
 MOST_HOPS = 4
@@ -27,6 +28,10 @@ class MemoryKind(StrEnum):
     USER = "User"
     PROJECT = "Project"
     LOCAL = "Local"
+
+
+SHARED = (MemoryKind.PROJECT, MemoryKind.LOCAL)
+"""Memory that comes with a project's files."""
 
 
 class Loaded(Struct, frozen=True):
@@ -56,27 +61,47 @@ class Memory(Struct, frozen=True):
     loaded: Loaded = AT_START
 
 
+class MemoryLimits(Struct, frozen=True):
+    """What memory files may be loaded."""
+
+    is_approved: bool = False
+    """Whether the user agreed to what the project imports from outside."""
+    may_read: Callable[[Path], bool] = lambda path: True
+    """Whether no rule denies reading a file."""
+    uses_user: bool = True
+    uses_project: bool = True
+
+
+UNLIMITED = MemoryLimits()
+
+
 class MemoryFiles:
     """The memory files of a conversation, each told once."""
 
     def __init__(
-        self, cwd: Path, home: Path, managed: Path = MANAGED, is_approved: bool = False
+        self,
+        cwd: Path,
+        home: Path,
+        managed: Path = MANAGED,
+        limits: MemoryLimits = UNLIMITED,
     ) -> None:
-        """`home` is the client's configuration directory; `is_approved` whether the user agreed to
-        what the project imports from outside."""
+        """`home` is the client's configuration directory."""
         self.cwd = cwd.resolve()
         self.home = home
         self.managed = managed
-        self._is_approved = is_approved
-        self._project = repository_of(self.cwd) or self.cwd
+        self.problems: list[str] = []
+        """Files that are not loaded, and why."""
+        self._limits = limits
+        self._project = project_root(self.cwd)
         self._seen: set[Path] = set()
 
     def at_start(self) -> list[Memory]:
         """What a conversation starts with."""
         found = [*self._read(self.managed / "CLAUDE.md", MemoryKind.MANAGED)]
-        found += self._read(self.home / "CLAUDE.md", MemoryKind.USER)
-        found += self._rules(self.home / "rules", MemoryKind.USER)
-        for folder in (*reversed(self.cwd.parents), self.cwd):
+        if self._limits.uses_user:
+            found += self._read(self.home / "CLAUDE.md", MemoryKind.USER)
+            found += self._rules(self.home / "rules", MemoryKind.USER)
+        for folder in memory_directories(self.cwd) if self._limits.uses_project else ():
             found += self._in_folder(folder)
         return found
 
@@ -85,15 +110,22 @@ class MemoryFiles:
         the rules for such files."""
         path = path.resolve()
         found: list[Memory] = []
-        if path.is_relative_to(self.cwd):
+        uses_project = self._limits.uses_project
+        if path.is_relative_to(self.cwd) and uses_project:
             below = [each for each in path.parents if each.is_relative_to(self.cwd)]
             for folder in reversed(below[:-1]):
                 found += self._in_folder(folder, Loaded("nested_traversal", path))
-        found += self._rules_for(path, self.home / "rules", MemoryKind.USER, self.cwd)
-        for folder in reversed(path.parents):
+        if self._limits.uses_user:
+            found += self._rules_for(path, self.home / "rules", MemoryKind.USER, self.cwd)
+        for folder in filter(self._is_ours, reversed(path.parents)) if uses_project else ():
             rules = folder / ".claude" / "rules"
             found += self._rules_for(path, rules, MemoryKind.PROJECT, folder)
         return found
+
+    def _is_ours(self, folder: Path) -> bool:
+        """Whether a folder is of the project, or above it: reading a file elsewhere must not bring
+        along what somebody wrote there."""
+        return folder.is_relative_to(self._project) or self._project.is_relative_to(folder)
 
     def _in_folder(self, folder: Path, why: Loaded = AT_START) -> Iterator[Memory]:
         yield from self._read(folder / "CLAUDE.md", MemoryKind.PROJECT, why)
@@ -103,7 +135,7 @@ class MemoryFiles:
 
     def _rules(self, folder: Path, kind: MemoryKind, why: Loaded = AT_START) -> Iterator[Memory]:
         """The rules of a folder that are not limited to certain files."""
-        for path in markdown_files(folder):
+        for path in self._loadable(folder, kind):
             if _patterns_of(path) is None:
                 yield from self._read(path, kind, why)
 
@@ -111,7 +143,7 @@ class MemoryFiles:
         self, target: Path, folder: Path, kind: MemoryKind, root: Path
     ) -> Iterator[Memory]:
         """The rules of a folder that are for a certain file."""
-        for path in markdown_files(folder):
+        for path in self._loadable(folder, kind):
             patterns = _patterns_of(path)
             if patterns and _fits(target, patterns, root):
                 why = Loaded("path_glob_match", target, tuple(patterns))
@@ -122,7 +154,9 @@ class MemoryFiles:
     ) -> Iterator[Memory]:
         """A file, after what it imports."""
         real = path.resolve()
-        raw = read_text(path) if path.is_file() and real not in self._seen else None
+        if not path.is_file() or real in self._seen or not self._may_load(path, kind, hops):
+            return
+        raw = read_text(path)
         if raw is None or "\0" in raw:
             return
         self._seen.add(real)
@@ -135,9 +169,36 @@ class MemoryFiles:
         if text:
             yield Memory(path, kind, text, bool(hops) and self._is_outside(real, kind), why)
 
+    def _loadable(self, folder: Path, kind: MemoryKind) -> Iterator[Path]:
+        return (path for path in markdown_files(folder) if self._may_load(path, kind))
+
+    def _may_load(self, path: Path, kind: MemoryKind, hops: int = 0) -> bool:
+        """Whether a file may be shown to the model; takes down why not."""
+        told = ""
+        if not self._limits.may_read(path):
+            told = f"{path} is not loaded: a rule denies reading it"
+        elif kind in SHARED and self._escapes(path, hops):
+            told = f"{path} is not loaded: it links to {path.resolve()}, outside of the project"
+        if told and told not in self.problems:
+            self.problems.append(told)
+        return not told
+
+    def _escapes(self, path: Path, hops: int) -> bool:
+        """Whether a file that seems to be the project's is really somewhere else.
+
+        `CLAUDE.md -> ~/.ssh/id_ed25519` would be read to the model without a question.
+        """
+        place = Path(os.path.normpath(path))
+        if place.is_relative_to(self._project):
+            return not is_within(place, [self._project])
+        if hops:  # an import that names a file outside is asked about
+            return False
+        above = next((each for each in place.parents if self.cwd.is_relative_to(each)), None)
+        return above is None or not is_within(place, [above])
+
     def _is_outside(self, path: Path, kind: MemoryKind) -> bool:
-        is_shared = kind in (MemoryKind.PROJECT, MemoryKind.LOCAL)
-        return is_shared and not self._is_approved and not path.is_relative_to(self._project)
+        is_approved = self._limits.is_approved
+        return kind in SHARED and not is_approved and not path.is_relative_to(self._project)
 
 
 def _patterns_of(path: Path) -> list[str] | None:

@@ -4,7 +4,6 @@ An address must be public or of this machine. A hook on a private network, or at
 cloud keeps its credentials, is refused, and so is a name that leads there.
 """
 
-import os
 import re
 import socket
 from collections.abc import Mapping
@@ -93,9 +92,10 @@ def reaches(url: str, patterns: tuple[str, ...] | None) -> bool:
 
 
 def headers_of(
-    firing: Firing, allowed: Allowed, environment: Mapping[str, str] = os.environ
+    firing: Firing, allowed: Allowed, environment: Mapping[str, str] | None = None
 ) -> dict[bytes, bytes]:
     """The headers of a hook, with the variables in them that both it and the settings name."""
+    known = firing.environment if environment is None else environment
     named = firing.handler.get("allowedEnvVars")
     names = {each for each in named if isinstance(each, str)} if is_array(named) else set[str]()
     if allowed.variables is not None:
@@ -103,7 +103,7 @@ def headers_of(
 
     def value_of(found: re.Match[str]) -> str:
         name = found[1] or found[2]
-        return environment.get(name, "") if name in names else ""
+        return known.get(name, "") if name in names else ""
 
     headers = firing.handler.get("headers")
     written = headers.items() if is_object(headers) else ()

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from turnlog.agent.hooks.events import EVENTS
-from turnlog.agent.hooks.grants import NOTHING, Grants, read_grants
 from turnlog.agent.hooks.runs import HookRun
 from turnlog.format.fields import CamelView, given
 from turnlog.format.values import Fields
@@ -44,8 +43,8 @@ class HookOutcome(Struct, frozen=True):
     """Texts that the model is to be told."""
     decision: Decision | None = None
     updated_input: Fields | None = None
-    grants: Grants = NOTHING
-    """What is allowed from now on, besides the call that is asked about."""
+    permission_updates: list[Fields] = []
+    """Changes to the permission rules that come with an approval, as the hook wrote them."""
     updated_output: Any = UNSET
     """What takes the place of a call's result, as its tool would give it."""
     stop: bool = False
@@ -131,13 +130,14 @@ def merge_outcomes(outcomes: Sequence[HookOutcome]) -> HookOutcome:
     inputs = [each.updated_input for each in outcomes if each.updated_input is not None]
     outputs = [each.updated_output for each in outcomes if each.updated_output is not UNSET]
     messages = [each.system_message for each in outcomes if each.system_message]
+    updates = [each.permission_updates for each in counted if each.permission_updates]
     return HookOutcome(
         block=block,
         reason=_joined(each.reason for each in counted),
         context=[text for each in outcomes for text in each.context],
         decision=decision,
         updated_input=inputs[-1] if inputs else None,
-        grants=next((each.grants for each in counted if each.grants != NOTHING), NOTHING),
+        permission_updates=updates[0] if updates else [],
         updated_output=outputs[-1] if outputs else UNSET,
         stop=any(each.stop for each in outcomes),
         stop_reason=_joined(each.stop_reason for each in outcomes),
@@ -241,7 +241,7 @@ def _about_permission(outcome: HookOutcome, answer: _PermissionAnswer | None) ->
         decision=behavior,
         reason=(given(answer.message) or "") if denied else "",
         updated_input=None if denied else given(answer.updated_input),
-        grants=NOTHING if denied else read_grants(given(answer.updated_permissions) or []),
+        permission_updates=[] if denied else given(answer.updated_permissions) or [],
         stop=outcome.stop or (denied and bool(given(answer.interrupt))),
     )
 

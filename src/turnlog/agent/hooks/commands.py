@@ -1,7 +1,6 @@
 """Hooks that are commands: run in a process, and ended with all that it started if it is late."""
 
 import asyncio
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -40,7 +39,7 @@ def command_of(firing: Firing, facts: SessionFacts) -> HookCommand:
         argv=_argv(firing, facts),
         shown=text,
         cwd=facts.cwd if facts.cwd.is_dir() else facts.project,
-        environment=_environment(firing.event, facts),
+        environment=_environment(firing, facts),
         stdin=msgspec.json.encode(firing.told) + b"\n",
         timeout=firing.timeout,
     )
@@ -75,15 +74,16 @@ def _argv(firing: Firing, facts: SessionFacts) -> tuple[str, ...]:
     return ("/bin/sh", "-c", text)
 
 
-def _environment(event: str, facts: SessionFacts) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+def _environment(firing: Firing, facts: SessionFacts) -> dict[str, str]:
+    held = firing.environment | facts.variables
+    kept = {name: value for name, value in held.items() if not name.startswith("OTEL_")}
     added = {
         PROJECT: str(facts.project),
         "CLAUDE_CODE_SESSION_ID": facts.session_id,
         "CLAUDE_CODE_ENTRYPOINT": facts.entrypoint,
         "CLAUDECODE": "1",
     }
-    if EVENTS[event].leaves_variables and facts.env_file:
+    if EVENTS[firing.event].leaves_variables and facts.env_file:
         create_private_folder(facts.env_file.parent)
         added["CLAUDE_ENV_FILE"] = str(facts.env_file)
     return kept | added

@@ -1,8 +1,13 @@
-"""Variables that hooks leave for the commands to come."""
+"""Variables that hooks leave for the commands to come.
+
+The file is a script that a project's hook may have written: it runs without credentials, and
+cannot set where they are sent.
+"""
 
 import os
 from pathlib import Path
 
+from turnlog.agent.environment import is_routing, without_credentials
 from turnlog.agent.hooks.commands import HookCommand, run_command
 from turnlog.store.paths import Store
 
@@ -24,9 +29,10 @@ async def left_variables(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     argv = ("/bin/sh", "-c", READ, str(path))
-    command = HookCommand(argv, str(path), path.parent, dict(os.environ), b"", PATIENCE)
+    environment = without_credentials(os.environ)
+    command = HookCommand(argv, str(path), path.parent, environment, b"", PATIENCE)
     run = await run_command("SessionStart", "SessionStart", command)
     pairs = [pair.partition("=") for pair in run.stdout.split("\0") if "=" in pair]
-    found = {name: value for name, _, value in pairs if name not in OWN}
+    found = {name: value for name, _, value in pairs if name not in OWN and not is_routing(name)}
     is_new = {name for name, value in found.items() if os.environ.get(name) != value}
     return {name: found[name] for name in sorted(is_new)} if run.exit_code == 0 else {}

@@ -1,6 +1,6 @@
 """What each hook is told of the session."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from turnlog.agent.hooks.events import EVENTS
@@ -21,6 +21,8 @@ class SessionFacts:
     entrypoint: str = "cli"
     env_file: Path | None = None
     """Where some hooks may leave variables for the commands to come."""
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+    """Variables of the settings that only commands get."""
     title: str = ""
     """What a hook wants the session to be called, until its next prompt."""
 

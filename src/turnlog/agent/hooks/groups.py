@@ -60,13 +60,16 @@ def matches(matcher: object, value: str | None) -> bool:
         return False
 
 
-def groups_of(head: object, skill: str | None = None) -> dict[str, list[Fields]]:
+def groups_of(
+    head: object, skill: str | None = None, is_project: bool = False
+) -> dict[str, list[Fields]]:
     """The hooks in the head of a Markdown file, where all values are texts.
 
     >>> groups_of({"Stop": [{"hooks": [{"command": "true", "timeout": "5"}]}]})
     {'Stop': [{'hooks': [{'command': 'true', 'timeout': 5.0}]}]}
     """
     marks: Fields = {"skill": skill} if skill else {}
+    marks |= {"is_project": True} if is_project else {}
     return {
         event: [
             group | marks | {"hooks": [_typed(each) for each in objects_in(group.get("hooks"))]}

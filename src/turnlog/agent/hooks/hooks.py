@@ -115,8 +115,9 @@ class Hooks:
         name = f"{event}:{matched}" if matched else event
         told = self.facts.told(event, fields)
         waiting: list[Firing] = []
-        for handler in self._chosen(event, matched, fields):
-            firing = Firing(event, name, handler, told, self._timeout(event, handler))
+        for handler, is_project in self._chosen(event, matched, fields):
+            limit = self._timeout(event, handler)
+            firing = Firing(event, name, handler, told, limit, is_project)
             if self._is_aside(firing):
                 self.keep(self._run_aside(firing))
             else:
@@ -149,8 +150,11 @@ class Hooks:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
 
-    def _chosen(self, event: str, matched: str | None, fields: Fields) -> Iterator[Fields]:
-        """The hooks that match, each once though several settings may name it."""
+    def _chosen(
+        self, event: str, matched: str | None, fields: Fields
+    ) -> Iterator[tuple[Fields, bool]]:
+        """The hooks that match, each once though several settings may name it, and whether each is
+        a project's."""
         seen: set[HandlerKey] = set()
         for group in self._groups.get(event, ()):
             if not matches(group.get("matcher"), matched):
@@ -162,7 +166,7 @@ class Hooks:
                 seen.add(same)
                 if handler.get("once") and "skill" in group:
                     self._used.add(same)
-                yield handler
+                yield handler, bool(group.get("is_project"))
 
     def _is_meant(self, event: str, handler: Fields, fields: Fields) -> bool:
         rule = handler.get("if")

@@ -1,11 +1,13 @@
 """A hook that is to run, and what came of it, whatever kind of hook it is."""
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable
 
 from msgspec import Struct
 
+from turnlog.agent.environment import without_credentials
 from turnlog.format.values import Fields
 
 MOST_OUTPUT = 1 << 20
@@ -23,6 +25,13 @@ class Firing(Struct, frozen=True):
     told: Fields
     """What it is told, as JSON."""
     timeout: float
+    is_project: bool = False
+    """Whether a project's file brings it, so that it does not get turnlog's own credentials."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment that it runs in, or takes variables from."""
+        return without_credentials(os.environ) if self.is_project else dict(os.environ)
 
     @property
     def kind(self) -> str:

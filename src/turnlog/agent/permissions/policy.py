@@ -5,21 +5,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from turnlog.agent.access import Mode
 from turnlog.agent.permissions.rules import Rule
 
 MOST_RULES = 5
 """Rules that are offered at once."""
 MOST_REASONS = 3
 """Reasons that are told."""
-
-
-class Mode(StrEnum):
-    """How much is done without asking; values as the client has them."""
-
-    DEFAULT = "default"
-    ACCEPT_EDITS = "acceptEdits"
-    PLAN = "plan"
-    BYPASS = "bypassPermissions"
 
 
 class Kind(StrEnum):

@@ -18,8 +18,8 @@ WRITTEN = re.compile(r"(?P<tool>(?:[A-Z*]|mcp__)[^\s()]*)(?:\((?P<about>.*\S.*)\
 SAME = {"Task": "Agent"}
 """Tools that had another name."""
 COMMANDS = "Bash"
-SERVER = re.compile(r"mcp__[^*]+?__.*")
-"""A rule that allows by a pattern of names must say of which server."""
+TOOLS = "mcp__"
+"""How names of servers' tools start, and rules about them."""
 DOMAIN = "domain:"
 
 
@@ -75,16 +75,29 @@ def sound_rules(texts: Iterable[str], base: Path, source: str) -> Iterator[Rule]
             yield parse_rule(text, base, source)
 
 
-def names_tool(rule: Rule, tool: str, *, allows: bool = False) -> bool:
-    """Whether a rule is about a tool, in all its uses or in some."""
+def names_tool(rule: Rule, tool: str, *, server: str | None = None, allows: bool = False) -> bool:
+    """Whether a rule is about a tool, in all its uses or in some; `server` is the MCP server that
+    the tool belongs to, as tool names spell it."""
     tool = SAME.get(tool, tool)
-    if "*" in rule.tool:
-        return (not allows or bool(SERVER.fullmatch(rule.tool))) and fnmatchcase(tool, rule.tool)
-    return tool == rule.tool or (rule.tool.startswith("mcp__") and _is_tool_of(tool, rule.tool))
+    owner = f"{TOOLS}{server}" if server else server_in(tool)
+    if "*" not in rule.tool:
+        # Where the server is not known, a rule that forbids counts for each that it may be.
+        is_wide = not allows and owner is None and rule.tool.startswith(TOOLS)
+        return rule.tool in (tool, owner) or (is_wide and tool.startswith(f"{rule.tool}__"))
+    if not allows:
+        return fnmatchcase(tool, rule.tool)
+    # `mcp__git__*` must not allow the tools of a server named git__evil.
+    return rule.tool.startswith(f"{owner}__") and fnmatchcase(tool, rule.tool)
 
 
-def _is_tool_of(tool: str, server: str) -> bool:
-    return "__" not in server.removeprefix("mcp__") and tool.startswith(f"{server}__")
+def server_in(tool: str) -> str | None:
+    """The server in a tool's name, as a rule names it; None where that can be read in two ways.
+
+    >>> server_in("mcp__git__log"), server_in("mcp__git__evil__log"), server_in("Bash")
+    ('mcp__git', None, None)
+    """
+    parts = tool.split("__")
+    return "__".join(parts[:2]) if len(parts) == 3 and parts[0] == "mcp" else None
 
 
 def matches_command(rule: Rule, command: str) -> Match:

@@ -1,6 +1,7 @@
 """Whether a call may run: deny before ask before allow, whichever rule is the more specific."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from turnlog.agent.access import Access, Fetches, Reads, Runs, Uses, Writes
 from turnlog.agent.permissions.commands import judge_command
@@ -25,19 +26,33 @@ from turnlog.agent.permissions.rules import (
 FREE = frozenset({"Agent", "BashOutput", "KillShell", "StructuredOutput", "Task", "TodoWrite"})
 """Tools that change nothing by themselves."""
 
+
+class Called(NamedTuple):
+    """The tool that a call is of."""
+
+    name: str
+    server: str | None
+    """The MCP server that it belongs to."""
+
+
 Matches = Callable[[Rule], bool]
 """Whether a rule for a tool is about what is to be done with it."""
 
 
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     """Decide about a call from all that it would touch."""
-    general = _forbidden(tool, policy, _is_general)
+    named = Called(tool, _server_of(accesses))
+    general = _forbidden(named, policy, _is_general)
     findings = [general] if general else []
     for access in accesses or (Uses(),):
-        findings += _judge(tool, access, policy)
+        findings += _judge(named, access, policy)
     if policy.mode is Mode.BYPASS:
         findings = [each for each in findings if each.is_firm]
     return strictest(findings)
+
+
+def _server_of(accesses: Sequence[Access]) -> str | None:
+    return next((each.server for each in accesses if isinstance(each, Uses) and each.server), None)
 
 
 def _is_general(rule: Rule) -> bool:
@@ -45,7 +60,7 @@ def _is_general(rule: Rule) -> bool:
     return rule.about is None
 
 
-def _judge(tool: str, access: Access, policy: Policy) -> list[Finding]:
+def _judge(tool: Called, access: Access, policy: Policy) -> list[Finding]:
     match access:
         case Runs(command):
             return judge_command(command, policy)
@@ -59,14 +74,14 @@ def _judge(tool: str, access: Access, policy: Policy) -> list[Finding]:
             return [_judge_use(tool, what, policy)]
 
 
-def _unless_named(finding: Finding, tool: str, policy: Policy) -> Finding:
+def _unless_named(finding: Finding, tool: Called, policy: Policy) -> Finding:
     """What was decided about a file, unless only a rule was lacking and the tool has one."""
     if finding.kind is not Kind.ASK or finding.is_firm or finding.is_guarded:
         return finding
     return _allowed(tool, policy, _is_general) or finding
 
 
-def _judge_address(tool: str, url: str, policy: Policy) -> Finding:
+def _judge_address(tool: Called, url: str, policy: Policy) -> Finding:
     def matches(rule: Rule) -> bool:
         return matches_address(rule, url)
 
@@ -74,30 +89,30 @@ def _judge_address(tool: str, url: str, policy: Policy) -> Finding:
         return found
     host = host_of(url)
     if host is None:
-        is_ruled = any(names_tool(rule, tool) for rule in policy.deny)
+        is_ruled = any(names_tool(rule, tool.name) for rule in policy.deny)
         return Finding(Kind.ASK, f"the host of {url!r} is unclear", is_firm=is_ruled)
     if found := _allowed(tool, policy, matches):
         return found
-    return Finding(Kind.ASK, f"no rule allows {host}", remember=(f"{tool}(domain:{host})",))
+    return Finding(Kind.ASK, f"no rule allows {host}", remember=(f"{tool.name}(domain:{host})",))
 
 
-def _judge_use(tool: str, what: str | None, policy: Policy) -> Finding:
+def _judge_use(tool: Called, what: str | None, policy: Policy) -> Finding:
     def matches(rule: Rule) -> bool:
         return matches_use(rule, what)
 
     if found := _forbidden(tool, policy, matches):
         return found
-    if tool in FREE:
+    if tool.name in FREE:
         return ALLOWED
     # In plan mode a server's tool asks each time: what it changes cannot be told.
-    may_change = policy.mode is Mode.PLAN and tool.startswith("mcp__")
+    may_change = policy.mode is Mode.PLAN and tool.name.startswith("mcp__")
     if not may_change and (found := _allowed(tool, policy, matches)):
         return found
-    named = f"{tool}({what})" if what else tool
+    named = f"{tool.name}({what})" if what else tool.name
     return Finding(Kind.ASK, f"no rule allows {named}", remember=() if may_change else (named,))
 
 
-def _forbidden(tool: str, policy: Policy, matches: Matches) -> Finding | None:
+def _forbidden(tool: Called, policy: Policy, matches: Matches) -> Finding | None:
     """What the rules say that deny a use, or ask about it."""
     if rule := _about(policy.deny, tool, matches):
         return Finding(Kind.DENY, f"{rule.text} denies it", is_firm=True)
@@ -106,13 +121,15 @@ def _forbidden(tool: str, policy: Policy, matches: Matches) -> Finding | None:
     return None
 
 
-def _allowed(tool: str, policy: Policy, matches: Matches) -> Finding | None:
+def _allowed(tool: Called, policy: Policy, matches: Matches) -> Finding | None:
     rule = _about(policy.allow, tool, matches, allows=True)
     return Finding(Kind.ALLOW, f"{rule.text} allows it") if rule else None
 
 
 def _about(
-    rules: tuple[Rule, ...], tool: str, matches: Matches, *, allows: bool = False
+    rules: tuple[Rule, ...], tool: Called, matches: Matches, *, allows: bool = False
 ) -> Rule | None:
-    named = (rule for rule in rules if names_tool(rule, tool, allows=allows))
+    named = (
+        rule for rule in rules if names_tool(rule, tool.name, server=tool.server, allows=allows)
+    )
     return next((rule for rule in named if matches(rule)), None)

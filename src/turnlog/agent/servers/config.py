@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from turnlog.agent.environment import without_credentials
 from turnlog.errors import UsageError
 from turnlog.format.values import is_array, is_object
 
@@ -31,6 +32,8 @@ class ServerConfig(Struct, frozen=True):
     env: dict[str, str] = {}
     url: str | None = None
     headers: dict[str, str] = {}
+    is_project: bool = False
+    """Whether a project's file names it, so that it does not get turnlog's own credentials."""
 
 
 class Servers(Struct, frozen=True):
@@ -38,6 +41,14 @@ class Servers(Struct, frozen=True):
 
     configs: dict[str, ServerConfig]
     problems: list[str]
+
+    def of_project(self) -> "Servers":
+        """The same as a project's, which do not get turnlog's own credentials."""
+        marked = {
+            name: msgspec.structs.replace(config, is_project=True)
+            for name, config in self.configs.items()
+        }
+        return Servers(marked, self.problems)
 
 
 class _Missing(Exception):
@@ -77,9 +88,13 @@ def _given(text: str, root: Path) -> Any:
         raise UsageError(f"--mcp-config {text} is not JSON: {error}", "a file, or JSON") from error
 
 
-def listed_servers(named: Mapping[str, Any], environment: Mapping[str, str]) -> Servers:
-    """The servers of a list in another file."""
-    return _servers({"mcpServers": dict(named)}, environment)
+def listed_servers(
+    named: Mapping[str, Any], environment: Mapping[str, str], is_project: bool
+) -> Servers:
+    """The servers of a list in another file, the user's or a project's."""
+    known = without_credentials(environment) if is_project else environment
+    found = _servers({"mcpServers": dict(named)}, known)
+    return found.of_project() if is_project else found
 
 
 def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> tuple[Servers, ...]:
@@ -113,7 +128,9 @@ def _servers(listed: dict[str, Any], environment: Mapping[str, str]) -> Servers:
 
 
 def _config(fields: Any, environment: Mapping[str, str]) -> ServerConfig:
-    config = msgspec.convert(expand(fields, environment), ServerConfig)
+    config = msgspec.structs.replace(
+        msgspec.convert(expand(fields, environment), ServerConfig), is_project=False
+    )
     wanted = config.type or ("stdio" if config.command else "http")
     if wanted not in TYPES:
         raise msgspec.ValidationError(f"type {wanted} is not supported: {', '.join(TYPES)}")

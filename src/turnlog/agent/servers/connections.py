@@ -7,7 +7,7 @@ import asyncio
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from io import TextIOWrapper
@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import turnlog
-from turnlog.agent.access import Access, Uses
+from turnlog.agent.access import Uses
+from turnlog.agent.environment import without_credentials
 from turnlog.agent.servers.config import ServerConfig
 from turnlog.agent.servers.results import outcome_of
 from turnlog.agent.tool import Outcome, Output, Tool, ToolError
@@ -49,38 +50,68 @@ class Connections:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def start(
-        self, configs: Mapping[str, ServerConfig], root: Path, seconds: float = SECONDS
+        self,
+        configs: Mapping[str, ServerConfig],
+        root: Path,
+        variables: Mapping[str, str] = {},
+        seconds: float = SECONDS,
     ) -> None:
-        """Start servers, and wait until each is ready or has failed."""
-        await asyncio.gather(
-            *(self._start(name, config, root, seconds) for name, config in configs.items())
+        """Start servers, and wait until each is ready or has failed.
+
+        Of servers that would have tools of the same name, the first one keeps them.
+        """
+        place = _Place(root, variables)
+        listed = await asyncio.gather(
+            *(self._start(name, config, place, seconds) for name, config in configs.items())
         )
+        for name, tools in zip(configs, listed, strict=True):
+            self._add(name, tools)
 
     async def close(self) -> None:
         """Let all servers end."""
         self._stop.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _start(self, name: str, config: ServerConfig, root: Path, seconds: float) -> None:
+    def _add(self, name: str, tools: Sequence[Tool]) -> None:
+        known = {tool.name for tool in self.tools}
+        self.tools += [tool for tool in tools if tool.name not in known]
+        # "a b" and "a_b" are spelt alike, and so are the tool c__d of a and the tool d of a__c.
+        if taken := [tool.name for tool in tools if tool.name in known]:
+            told = f"left out, as another server has tools of these names: {', '.join(taken)}"
+            self.problems.append(f"MCP server {name}: {told}")
+
+    async def _start(
+        self, name: str, config: ServerConfig, place: "_Place", seconds: float
+    ) -> list[Tool]:
         ready: asyncio.Future[list[Tool]] = asyncio.get_running_loop().create_future()
         with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
             task = asyncio.create_task(
-                _serve(_Server(name, config, root, complaints), ready, self._stop)
+                _serve(_Server(name, config, place, complaints), ready, self._stop)
             )
             self._tasks.append(task)
             try:
                 async with asyncio.timeout(seconds):
-                    self.tools += await ready
+                    return await ready
             except TimeoutError:
                 task.cancel()
                 self._fail(name, f"was not ready within {seconds:g} s")
             except Exception as error:  # whatever a server does, the others go on
                 why = _last_line(complaints) or str(error) or type(error).__name__
                 self._fail(name, f"did not start: {why}")
+        return []
 
     def _fail(self, name: str, why: str) -> None:
         self.failed.add(name)
         self.problems.append(f"MCP server {name} {why}")
+
+
+@dataclass
+class _Place:
+    """Where servers run."""
+
+    root: Path
+    variables: Mapping[str, str]
+    """What they find in the environment, besides that of turnlog."""
 
 
 @dataclass
@@ -89,7 +120,7 @@ class _Server:
 
     name: str
     config: ServerConfig
-    root: Path
+    place: _Place
     complaints: TextIO
     """Takes what it prints besides its answers."""
 
@@ -119,8 +150,8 @@ async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
         parameters = StdioServerParameters(
             command=config.command,
             args=config.args,
-            env=dict(os.environ) | config.env,
-            cwd=server.root,
+            env=_environment(server),
+            cwd=server.place.root,
         )
         transport = stdio_client(parameters, server.complaints)
     elif config.type == "sse":
@@ -131,6 +162,12 @@ async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
         transport = streamable_http_client(config.url or "", http_client=http)
     about = Implementation(name="turnlog", version=turnlog.__version__)
     return await stack.enter_async_context(Client(transport, client_info=about))
+
+
+def _environment(server: _Server) -> dict[str, str]:
+    """What a server finds in its environment: a project's none of turnlog's own credentials."""
+    held = os.environ | server.place.variables
+    return (without_credentials(held) if server.config.is_project else held) | server.config.env
 
 
 async def _list_tools(client: "Client") -> "list[ServerTool]":
@@ -159,9 +196,10 @@ def _tool(server: str, client: "Client", tool: "ServerTool") -> Tool:
         (tool.description or "")[:LONGEST_DESCRIPTION],
         EMPTY | tool.input_schema,
         _as_it_is,
-        _touches,
+        lambda given, workspace: [Uses(server=spelt(server))],
         run,
         is_parallel=bool(tool.annotations and tool.annotations.read_only_hint),
+        server=spelt(server),
     )
 
 
@@ -171,15 +209,16 @@ def tool_name(server: str, tool: str) -> str:
     >>> tool_name("my db", "query")
     'mcp__my_db__query'
     """
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", f"mcp__{server}__{tool}")[:LONGEST_NAME]
+    return spelt(f"mcp__{server}__{tool}")[:LONGEST_NAME]
+
+
+def spelt(name: str) -> str:
+    """A name as names of tools can spell it."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)
 
 
 def _as_it_is(given: Fields) -> Fields:
     return given
-
-
-def _touches(given: Fields, workspace: Workspace) -> list[Access]:
-    return [Uses()]
 
 
 def _first(error: BaseException) -> BaseException:

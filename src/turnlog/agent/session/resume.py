@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.permissions import Mode
+from turnlog.agent.access import Mode
 from turnlog.agent.session.recorder import Recorder
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.context import MissingEnd, missing_end

@@ -146,7 +146,7 @@ class Agents:
         child.tools = {
             name: tool
             for name, tool in tools.items()
-            if may_use(definition, name, memory) and (name != NAME or self.depth < DEEPEST)
+            if may_use(definition, tool, memory) and (name != NAME or self.depth < DEEPEST)
         }
         if definition.tools and not child.tools:
             named = ", ".join(definition.tools)
@@ -167,12 +167,15 @@ class Agents:
         self, servers: Connections, definition: AgentDefinition, child: Parts, running: Running
     ) -> None:
         """Let it have the tools of its own servers; what is wrong with one stops nothing else."""
-        found = listed_servers(definition.servers, os.environ)
-        await servers.start(found.configs, child.workspace.root)
+        found = listed_servers(definition.servers, os.environ, definition.is_project)
+        place = child.workspace
+        await servers.start(found.configs, place.root, place.environment)
         for problem in (*found.problems, *servers.problems):
             running.emit(Noted(problem, is_error=True))
         child.tools |= {
-            tool.name: tool for tool in servers.tools if not definition.is_refused(tool.name)
+            tool.name: tool
+            for tool in servers.tools
+            if not definition.is_refused(tool.name, tool.server)
         }
 
     async def _loop(self, child: Parts, definition: AgentDefinition) -> Loop:

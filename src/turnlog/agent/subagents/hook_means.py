@@ -23,7 +23,7 @@ from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.loop import Loop
 from turnlog.agent.model.choice import fast_model, model_named
 from turnlog.agent.permissions.paths import escaped
-from turnlog.agent.servers.connections import tool_name
+from turnlog.agent.servers.connections import spelt, tool_name
 from turnlog.agent.session.lines import meta, text_of
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.shell.shells import Shells
@@ -114,11 +114,11 @@ class HookMeans:
 
     async def call(self, server: str, tool: str, given: Fields) -> str:
         """What a tool of a connected server says."""
-        start, tools = tool_name(server, ""), self.parts.tools
-        if not any(name.startswith(start) for name in tools):
+        tools = self.parts.tools
+        if not any(each.server == spelt(server) for each in tools.values()):
             raise Failed(f"MCP server {server} is not connected")
         called = tools.get(tool_name(server, tool))
-        if called is None:
+        if called is None or called.server != spelt(server):
             raise Failed(f"MCP server {server} has no tool {tool}")
         try:
             value = called.read(given)

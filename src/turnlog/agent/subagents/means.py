@@ -3,17 +3,16 @@
 import os
 from pathlib import Path
 
-from turnlog.agent.custom.definitions import AgentDefinition
+from turnlog.agent.custom.definitions import WIDER, AgentDefinition
 from turnlog.agent.custom.frontmatter import model_of
 from turnlog.agent.permissions import Mode
-from turnlog.agent.turn.parts import Rules
+from turnlog.agent.permissions.consent import Rules
+from turnlog.agent.tool import Tool
 
 MODES = {mode.value: mode for mode in Mode} | {"manual": Mode.DEFAULT}
 """Modes that a definition may name; any other is that of the conversation."""
 NOT_ASKED = "dontAsk"
 """What would be asked about is refused."""
-WIDER = (Mode.ACCEPT_EDITS, Mode.BYPASS)
-"""Modes of a conversation that no definition overrides, as documented of the client."""
 MODEL = "CLAUDE_CODE_SUBAGENT_MODEL"
 MEMORY_TOOLS = ("Read", "Write", "Edit")
 """Tools that one with a memory has, whichever it names."""
@@ -28,11 +27,13 @@ def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) ->
     """What it may do: as the conversation, or in the mode that its definition names; the files of
     its memory are its own."""
     mode = MODES.get(definition.permission_mode or "")
+    # No definition overrides a wider mode of the conversation, as documented of the client.
     mode = None if rules.mode in WIDER else mode
     return rules.lent(mode, memory) if mode or memory else rules
 
 
-def may_use(definition: AgentDefinition, tool: str, memory: Path | None) -> bool:
+def may_use(definition: AgentDefinition, tool: Tool, memory: Path | None) -> bool:
     """Whether it has a tool."""
-    is_needed = memory is not None and tool in MEMORY_TOOLS
-    return definition.may_use(tool) or (is_needed and not definition.is_refused(tool))
+    name = tool.name
+    is_needed = memory is not None and name in MEMORY_TOOLS
+    return definition.may_use(name, tool.server) or (is_needed and not definition.is_refused(name))

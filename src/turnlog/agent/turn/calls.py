@@ -15,6 +15,7 @@ from turnlog.agent.access import Reads, Writes
 from turnlog.agent.events import Called, Printed, Recorded
 from turnlog.agent.hooks.answers import HookOutcome
 from turnlog.agent.hooks.lines import reminder
+from turnlog.agent.permissions.gate import REJECTED, Admitted, Invalid, Refused, admit, plain_input
 from turnlog.agent.session.lines import (
     REJECTED_DATA,
     REJECTED_TEXT,
@@ -24,7 +25,6 @@ from turnlog.agent.session.lines import (
 )
 from turnlog.agent.tool import CALL_ID, Outcome, ToolError
 from turnlog.agent.turn.after_calls import BATCH, after_batch, after_call, after_move
-from turnlog.agent.turn.gate import REJECTED, Admitted, Invalid, Refused, admit, plain_input
 from turnlog.agent.turn.noting import note_hooks, note_stop
 from turnlog.agent.turn.parts import RUNNING, Emit, Parts, Running
 from turnlog.agent.turn.spending import Spending

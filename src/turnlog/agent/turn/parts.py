@@ -1,7 +1,7 @@
 """What a conversation with a model is made of: the parts that the loop works with."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,13 +9,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from turnlog.agent.access import Access
 from turnlog.agent.events import Event
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.model.choice import Choice
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions.asking import Ask
-from turnlog.agent.permissions.policy import Mode, Policy, Verdict
+from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.tool import Tool
 from turnlog.agent.turn.room import Compacting
@@ -48,30 +47,6 @@ class Backups(Protocol):
 
     def snapshot_line(self, prompt_uuid: str) -> Fields:
         """The line before a prompt."""
-        ...
-
-
-class Rules(Protocol):
-    """Says of calls whether they may run."""
-
-    mode: Mode
-    for_turn: tuple[str, ...]
-    """Further rules, which hold for one turn."""
-
-    def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
-        """The verdict about a call."""
-        ...
-
-    def standing(self, workspace: Workspace) -> Policy:
-        """By what it is decided, but for what holds for one turn."""
-        ...
-
-    def remember(self, rules: tuple[str, ...], is_kept: bool = True) -> None:
-        """Allow calls from now on, and in sessions to come if that is to be kept."""
-        ...
-
-    def lent(self, mode: Mode | None, folder: Path | None) -> "Rules":
-        """The same for a sub-agent: in another mode, or with a folder whose files are its own."""
         ...
 
 

@@ -1,15 +1,19 @@
-"""Whether a call may run: what hooks, rules and the user say of it, in that order."""
+"""Decide whether a call may run: ask hooks, then rules, then the user."""
 
-from typing import Any
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from turnlog.agent.hooks.answers import HookOutcome
-from turnlog.agent.hooks.grants import Grants, suggestions
-from turnlog.agent.permissions.asking import Question
+from turnlog.agent.hooks.hooks import Hooks
+from turnlog.agent.permissions.asking import Ask, Question
+from turnlog.agent.permissions.consent import Rules
+from turnlog.agent.permissions.grants import Grants, read_grants, suggestions
 from turnlog.agent.permissions.policy import Kind, Mode
 from turnlog.agent.tool import Tool, ToolError
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.workspace import Workspace
 from turnlog.format.values import Fields
 
 RULE, REJECTED = "permission-rule", "user-rejected"
@@ -18,6 +22,25 @@ PATHS = ("file_path", "notebook_path")
 SETTABLE = (Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN)
 DENIED = "{tool} is not allowed: {why}"
 NO_TOOL = "Error: No such tool available: {name}"
+
+
+class Conversation(Protocol):
+    """The parts of a conversation that decide about its calls."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]: ...
+    @property
+    def workspace(self) -> Workspace: ...
+    @property
+    def hooks(self) -> Hooks: ...
+    @property
+    def rules(self) -> Rules: ...
+    @property
+    def ask(self) -> Ask | None: ...
+    @property
+    def asking(self) -> asyncio.Lock: ...
+    @property
+    def about_agent(self) -> Fields: ...
 
 
 class Refused(Exception):
@@ -51,7 +74,7 @@ class Admitted(Struct, frozen=True):
     """What hooks had to say before it."""
 
 
-async def admit(parts: Parts, call: Fields) -> Admitted:
+async def admit(parts: Conversation, call: Fields) -> Admitted:
     """Let a call pass, or raise why not."""
     tool = parts.tools.get(call["name"])
     if tool is None:
@@ -70,7 +93,7 @@ async def admit(parts: Parts, call: Fields) -> Admitted:
         raise Refused(DENIED.format(tool=tool.name, why=verdict.reason), RULE)
     is_lifted = said.decision == "allow" and not verdict.is_firm
     if said.decision == "ask" or (verdict.kind is Kind.ASK and not is_lifted):
-        agent = parts.recorder.facts.agent_id
+        agent = parts.about_agent.get("agent_id")
         allowed = await _ask(parts, Question(call["id"], tool.name, wanted, verdict, agent))
         if allowed is not wanted:
             value, wanted = _read(tool, allowed), allowed
@@ -78,14 +101,14 @@ async def admit(parts: Parts, call: Fields) -> Admitted:
     return Admitted(tool, wanted, value, said)
 
 
-def plain_input(given: Fields, parts: Parts) -> Fields:
+def plain_input(given: Fields, parts: Conversation) -> Fields:
     """An input as hooks are told it: files by their whole paths, however the model names them, so
     that no hook that looks at paths is got around."""
     named = {name: given[name] for name in PATHS if isinstance(given.get(name), str)}
     return given | {name: str(parts.workspace.path_of(path)) for name, path in named.items()}
 
 
-async def _ask(parts: Parts, question: Question) -> Fields:
+async def _ask(parts: Conversation, question: Question) -> Fields:
     """Ask whoever can be asked; gives the input as it may run."""
     told = plain_input(question.input, parts)
     about = {"tool_name": question.tool, "tool_input": told} | parts.about_agent
@@ -93,7 +116,7 @@ async def _ask(parts: Parts, question: Question) -> Fields:
         about["permission_suggestions"] = offered
     said = await parts.hooks.fire("PermissionRequest", question.tool, about)
     if said.decision == "allow":
-        _take(parts, said.grants)
+        _take(parts, read_grants(said.permission_updates))
         return said.updated_input or question.input
     if said.decision == "deny":
         why = said.reason or "a hook does not allow it"
@@ -112,14 +135,14 @@ async def _ask(parts: Parts, question: Question) -> Fields:
     return question.input
 
 
-def _require_no_denial(parts: Parts, tool: Tool, value: Any) -> None:
+def _require_no_denial(parts: Conversation, tool: Tool, value: Any) -> None:
     """What a hook makes of an input is still for the rules to deny."""
     verdict = parts.rules.decide(tool.name, tool.touches(value, parts.workspace), parts.workspace)
     if verdict.kind is Kind.DENY:
         raise Refused(DENIED.format(tool=tool.name, why=verdict.reason), RULE)
 
 
-def _take(parts: Parts, grants: Grants) -> None:
+def _take(parts: Conversation, grants: Grants) -> None:
     """Allow what a hook allows for the user; never that nothing is asked any more."""
     if grants.kept:
         parts.rules.remember(grants.kept)

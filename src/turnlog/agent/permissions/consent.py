@@ -1,16 +1,16 @@
-"""What the settings, the command line and the user's answers let a session do."""
+"""The permissions of a session: settings, command line and the user's answers together."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 from turnlog.agent.access import Access, Reads, Writes
 from turnlog.agent.permissions import Kind, Mode, Policy, Rule, Verdict, decide, sound_rules
 from turnlog.agent.permissions.paths import escaped
 from turnlog.agent.permissions.saving import save_rules
-from turnlog.agent.settings import Settings
 from turnlog.agent.workspace import Workspace
 from turnlog.errors import UsageError
 
@@ -30,11 +30,61 @@ def require_user(mode: Mode) -> None:
         raise UsageError(f"root may not use the mode {mode.value}", hint)
 
 
+class Rules(Protocol):
+    """Says of calls whether they may run."""
+
+    mode: Mode
+    for_turn: tuple[str, ...]
+    """Further rules, which hold for one turn."""
+
+    def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
+        """The verdict about a call."""
+        ...
+
+    def standing(self, workspace: Workspace) -> Policy:
+        """By what it is decided, but for what holds for one turn."""
+        ...
+
+    def remember(self, rules: tuple[str, ...], is_kept: bool = True) -> None:
+        """Allow calls from now on, and in sessions to come if that is to be kept."""
+        ...
+
+    def lent(self, mode: Mode | None, folder: Path | None) -> "Rules":
+        """The same for a sub-agent: in another mode, or with a folder whose files are its own."""
+        ...
+
+
+class RuleSettings(Protocol):
+    """The part of the settings that permissions are made from."""
+
+    @property
+    def root(self) -> Path: ...
+    @property
+    def local_file(self) -> Path: ...
+    @property
+    def is_bypass_disabled(self) -> bool: ...
+
+    def policy(
+        self,
+        mode: Mode,
+        cwd: Path,
+        directories: Iterable[Path] = (),
+        extra_allow: Iterable[Rule] = (),
+        extra_deny: Iterable[Rule] = (),
+    ) -> Policy:
+        """The policy of a mode, with further directories and rules."""
+        ...
+
+
 class Consent:
     """Grows as the user allows more."""
 
     def __init__(
-        self, settings: Settings, mode: Mode, allow: Sequence[str] = (), deny: Sequence[str] = ()
+        self,
+        settings: RuleSettings,
+        mode: Mode,
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
     ) -> None:
         self.mode = mode
         self.for_turn: tuple[str, ...] = ()

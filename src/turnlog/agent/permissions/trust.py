@@ -1,0 +1,149 @@
+"""Whether a project's configuration may be used: its settings, hooks and servers run commands here,
+and its memory files can import others from outside.
+
+The user is asked once for each directory that configuration is loaded from. What the user told the
+client about a directory counts as well.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.asking import Ask, Question
+from turnlog.agent.permissions.policy import Kind, Verdict
+from turnlog.agent.project import ConfigDirectory, is_within, project_root
+from turnlog.errors import UsageError
+from turnlog.format.values import is_array, is_object
+from turnlog.store.paths import Store, imports_file, trust_file
+from turnlog.store.whole import read_object, write_whole
+
+TRUST = "Trust"
+"""What the question is asked about, in the place of a tool."""
+IMPORTS = "Imports"
+APPROVED, ASKED = "hasClaudeMdExternalIncludesApproved", "hasClaudeMdExternalIncludesWarningShown"
+ACCEPTED = "hasTrustDialogAccepted"
+WITHOUT = "turnlog chat --setting-sources user"
+"""Starts a chat that uses nothing of the project's configuration."""
+
+
+class Trust(Struct, frozen=True):
+    """The directories that configuration is loaded from, trusted and not."""
+
+    trusted: tuple[ConfigDirectory, ...] = ()
+    untrusted: tuple[ConfigDirectory, ...] = ()
+
+    def covers(self, path: Path) -> bool:
+        """Whether a file of the project is configuration that may be used.
+
+        Anything in a directory that nobody was asked about is not, even below a trusted one.
+        """
+        return any(directory.holds(path) for directory in self.trusted)
+
+    def contains(self, path: Path, root: Path) -> bool:
+        """Whether a file really lies in the project, or where the user agreed that links lead."""
+        links = [link for directory in self.trusted for link in directory.links]
+        return is_within(path, [root, *links])
+
+
+async def establish_trust(
+    store: Store,
+    directories: Sequence[ConfigDirectory],
+    ask: Ask | None,
+    environment: Mapping[str, str] = os.environ,
+) -> Trust:
+    """Ask about the directories that are not known to be trusted; refusing ends the chat.
+
+    Where nobody can be asked, they stay untrusted.
+    """
+    unknown = [each for each in directories if not is_trusted(store, each, environment)]
+    if not unknown or ask is None:
+        known = tuple(each for each in directories if each not in unknown)
+        return Trust(known, tuple(unknown))
+    named = ", ".join(map(_described, unknown))
+    verdict = Verdict(Kind.ASK, f"what is loaded from there can run commands: {named}")
+    places = ", ".join(str(each.path) for each in unknown)
+    if (await ask(Question(TRUST, TRUST, {"description": places}, verdict))).kind != "allow":
+        raise UsageError(f"not trusted: {places}", WITHOUT)
+    path = trust_file(environment)
+    known = {*_trusted_here(path), *(key for each in unknown for key in _keys(each))}
+    write_whole(path, json.dumps(sorted(known), indent=1).encode())
+    return Trust(tuple(directories))
+
+
+def is_trusted(
+    store: Store, directory: ConfigDirectory, environment: Mapping[str, str] = os.environ
+) -> bool:
+    """Whether the user trusts a directory, and each place outside that its links lead to.
+
+    Trust in a directory above does not count: a checkout further down is somebody else's.
+    """
+    known = _trusted_here(trust_file(environment))
+    projects = _client_projects(store, environment)
+    names = {str(directory.path), str(directory.path.resolve())}
+    is_known = any(name in known or _is_accepted(projects.get(name)) for name in names)
+    return is_known and all(str(link) in known for link in directory.links)
+
+
+def _keys(directory: ConfigDirectory) -> list[str]:
+    return [str(each) for each in (directory.path.resolve(), *directory.links)]
+
+
+def _described(directory: ConfigDirectory) -> str:
+    files = ", ".join(map(str, directory.files))
+    links = ", ".join(map(str, directory.links))
+    return f"{files} (links to {links})" if links else files
+
+
+async def ask_for_imports(
+    store: Store,
+    root: Path,
+    outside: Sequence[Path],
+    ask: Ask,
+    environment: Mapping[str, str] = os.environ,
+) -> None:
+    """Ask whether memory files may import what is not of their project, unless that was said."""
+    if not outside or _said_of_imports(store, root, environment) is not None:
+        return
+    named = ", ".join(map(str, outside))
+    reason = "they are not of this project, and the model would be shown them"
+    reply = await ask(Question(IMPORTS, IMPORTS, {"description": named}, Verdict(Kind.ASK, reason)))
+    path = imports_file(environment)
+    known = read_object(path) | {str(project_root(root)): reply.kind == "allow"}
+    write_whole(path, json.dumps(known, indent=1).encode())
+
+
+def may_import(store: Store, root: Path, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the user agreed that memory files import what is not of their project."""
+    return _said_of_imports(store, root, environment) is True
+
+
+def _said_of_imports(store: Store, root: Path, environment: Mapping[str, str]) -> bool | None:
+    """What the user said here, else what the client was told (by the repository: observed)."""
+    place = str(project_root(root))
+    own = read_object(imports_file(environment)).get(place)
+    if isinstance(own, bool):
+        return own
+    told = _client_projects(store, environment).get(place)
+    held: dict[str, Any] = told if is_object(told) else {}
+    return held.get(APPROVED) is True if held.get(APPROVED) or held.get(ASKED) else None
+
+
+def _client_projects(store: Store, environment: Mapping[str, str]) -> dict[str, Any]:
+    projects = read_object(store.client_state(environment)).get("projects")
+    return projects if is_object(projects) else {}
+
+
+def _is_accepted(project: Any) -> bool:
+    return is_object(project) and project.get(ACCEPTED) is True
+
+
+def _trusted_here(path: Path) -> list[str]:
+    with suppress(OSError, ValueError):
+        held = json.loads(path.read_bytes())
+        return [each for each in held if isinstance(each, str)] if is_array(held) else []
+    return []

@@ -1,0 +1,66 @@
+"""Rules about the tools of an MCP server are about that server alone."""
+
+from pathlib import Path
+
+import pytest
+
+from turnlog.agent.access import Uses
+from turnlog.agent.custom.definitions import AgentDefinition
+from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.servers.connections import Connections
+from turnlog.agent.tool import Tool
+
+ROOT = Path("/shop")
+
+
+def decided(tool: str, server: str | None, allow: str = "", deny: str = "") -> Kind:
+    allowed, denied = (
+        tuple(parse_rule(text, ROOT, "test") for text in texts.split()) for texts in (allow, deny)
+    )
+    policy = Policy(denied, (), allowed, Mode.DEFAULT, ROOT, (ROOT,))
+    return decide(tool, [Uses(server=server)], policy).kind
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "rule", "kind"),
+    [
+        ("git", "mcp__git__log", "mcp__git", Kind.ALLOW),
+        ("git", "mcp__git__log", "mcp__git__*", Kind.ALLOW),
+        ("git", "mcp__git__deep__log", "mcp__git", Kind.ALLOW),
+        ("git__evil", "mcp__git__evil__log", "mcp__git", Kind.ASK),
+        ("git__evil", "mcp__git__evil__log", "mcp__git__*", Kind.ASK),
+        ("git__evil", "mcp__git__evil__log", "mcp__git__e*", Kind.ASK),
+        ("git__evil", "mcp__git__evil__log", "mcp__git__evil", Kind.ALLOW),
+        ("git__evil", "mcp__git__evil__log", "mcp__git__evil__*", Kind.ALLOW),
+        ("git_", "mcp__git___log", "mcp__git", Kind.ASK),
+        (None, "mcp__git__evil__log", "mcp__git", Kind.ASK),
+    ],
+)
+def test_a_rule_allows_the_tools_of_the_server_it_names(
+    server: str | None, tool: str, rule: str, kind: Kind
+) -> None:
+    assert decided(tool, server, allow=rule) is kind
+
+
+def test_a_rule_denies_the_tools_of_the_server_it_names() -> None:
+    assert decided("mcp__git__evil__log", "git__evil", deny="mcp__git__evil") is Kind.DENY
+    assert decided("mcp__git__deep__log", "git", deny="mcp__git") is Kind.DENY
+    assert decided("mcp__git__evil__log", None, deny="mcp__git") is Kind.DENY
+    assert decided("mcp__git__evil__log", "git__evil", deny="mcp__*") is Kind.DENY
+
+
+def test_an_agent_has_the_tools_of_the_servers_it_names() -> None:
+    agent = AgentDefinition("a", "d", "p", tools=("mcp__git",))
+    assert agent.may_use("mcp__git__log", "git")
+    assert not agent.may_use("mcp__git__evil__log", "git__evil")
+
+
+def test_no_server_takes_the_tool_of_another_by_its_name() -> None:
+    def tool(server: str) -> Tool:
+        return Tool("mcp__a__b__c", server, {}, dict, lambda given, place: [], None, server=server)  # type: ignore[arg-type]
+
+    connections = Connections()
+    connections._add("a", [tool("a")])
+    connections._add("a__b", [tool("a__b")])
+    assert [each.server for each in connections.tools] == ["a"]
+    assert len(connections.problems) == 1
