@@ -1,5 +1,7 @@
 """What a call would touch: what permissions decide about."""
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -37,3 +39,19 @@ class Uses(Struct, frozen=True, tag=True):
 
 
 Access = Runs | Reads | Writes | Fetches | Uses
+
+
+def targets_of(accesses: Iterable[Access]) -> dict[Path, Path]:
+    """Resolve the paths that a call names: where each leads now."""
+    paths = [access.path for access in accesses if isinstance(access, Reads | Writes)]
+    return {path: Path(os.path.realpath(path)) for path in paths}
+
+
+def with_targets(accesses: Iterable[Access], targets: dict[Path, Path]) -> list[Access]:
+    """Add what the paths of a call lead to, so that the verdict is about that as well."""
+    found: list[Access] = []
+    for access in accesses:
+        found.append(access)
+        if isinstance(access, Reads | Writes) and targets[access.path] != access.path:
+            found.append(type(access)(targets[access.path]))
+    return found

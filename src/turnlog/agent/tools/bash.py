@@ -19,7 +19,7 @@ from turnlog.agent.shell.processes import (
     launch,
     told_code,
 )
-from turnlog.agent.tool import CALL_ID, Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import CALL_ID, Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 from turnlog.format.values import Fields
 
@@ -53,7 +53,7 @@ def touches(given: BashInput, workspace: Workspace) -> list[Runs]:
     return [Runs(given.command)]
 
 
-async def run(given: BashInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: BashInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     name = new_output_name()
     running = await _start(given.command, name, workspace)
     if given.run_in_background:
