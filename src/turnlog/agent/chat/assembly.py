@@ -1,8 +1,6 @@
 """The parts of a chat, put together from settings, files and what the user asked for."""
 
 import os
-import tempfile
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +19,6 @@ from turnlog.agent.hooks.rules import rule_filter
 from turnlog.agent.model.choice import choose
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions import Mode, is_readable
-from turnlog.agent.sandbox.bubblewrap import in_sandbox
 from turnlog.agent.session.lines import Facts
 from turnlog.agent.session.names import branch_of, new_slug
 from turnlog.agent.session.recorder import Recorder
@@ -82,10 +79,9 @@ def assemble(
     recorder = _recorder(options, path, resumed)
     history = FileHistory(store, recorder, cwd)
     places = [*settings.directories[1:], *options.directories]
-    workspace = Workspace(cwd, sidecar_folder(path), cwd, places)
+    workspace = Workspace(cwd, sidecar_folder(path), cwd, places, confinement=settings.sandbox)
     workspace.before_change = history.before_change
     workspace.pages.allows_private = options.allows_private_pages
-    workspace.sandbox = partial(_confined, settings, workspace)
     consent = Consent(settings, mode, options.allow, options.deny)
     workspace.may_read = lambda place: is_readable(place, consent.policy(workspace))
     told = SessionFacts(path.stem, path, cwd, cwd, mode.value, entrypoint=options.entrypoint)
@@ -144,11 +140,6 @@ def _about(memory: Memory) -> Fields:
     about |= {"trigger_file_path": why.trigger, "parent_file_path": why.parent}
     told = {name: str(value) for name, value in about.items() if value is not None}
     return told | ({"globs": list(why.globs)} if why.globs else {})
-
-
-def _confined(settings: Settings, workspace: Workspace, argv: Sequence[str]) -> Sequence[str]:
-    folders = [workspace.root, *workspace.directories]
-    return in_sandbox(argv, settings.sandbox, folders, Path(tempfile.gettempdir()))
 
 
 def _system(options: Options, parts: list[str]) -> list[str]:
