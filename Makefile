@@ -32,8 +32,10 @@ types: .venv/developing
 imports: .venv/developing
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 
+# Sandbox tests need bubblewrap; what cannot run without it is listed at the end.
 tests: .venv/developing
-	$(BIN)/pytest -q -n 2
+	@scripts/bubblewrap.sh
+	PATH="$$PATH:$(CURDIR)/.cache/bwrap/usr/bin" $(BIN)/pytest -q -n 2
 
 test-backends: .venv/developing .cache/phoenix/installed .cache/model/installed  ## with a real Phoenix, and a real model
 	PYTHONPATH=tests $(BIN)/python tests/backends/phoenix.py .cache/phoenix/bin/phoenix

@@ -8,17 +8,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from turnlog.agent.access import Access, Uses
+from turnlog.agent.access import Access, Basis, Mode, Uses
 from turnlog.agent.events import Ended, Event, Recorded
 from turnlog.agent.hooks.facts import SessionFacts
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.loop import Loop
 from turnlog.agent.model.choice import Choice
 from turnlog.agent.model.streaming import Model
-from turnlog.agent.permissions.policy import Kind, Mode, Policy, Verdict
+from turnlog.agent.permissions.policy import Kind, Policy, Verdict
 from turnlog.agent.session.lines import Facts
 from turnlog.agent.session.recorder import Recorder
-from turnlog.agent.tool import Outcome, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Tool, ToolError
 from turnlog.agent.turn.parts import Limits, Parts
 from turnlog.agent.workspace import Workspace
 from turnlog.conversation.session import Session, open_session
@@ -40,7 +40,7 @@ class AllowAll:
         self.remembered: list[str] = []
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
-        return Verdict(self.kinds.get(tool, Kind.ALLOW), f"a rule about {tool}")
+        return Verdict(self.kinds.get(tool, Kind.ALLOW), f"a rule about {tool}", basis=Basis.RULE)
 
     def standing(self, workspace: Workspace) -> Policy:
         return Policy((), (), (), self.mode, workspace.cwd, (workspace.root,))
@@ -57,7 +57,9 @@ class AllowAll:
 def make_tool(name: str, run: Callable[..., Any], is_parallel: bool = False) -> Tool:
     """A tool whose run is given its input."""
 
-    async def carry_out(value: Fields, workspace: Workspace, output: Callable[[str], None]) -> Any:
+    async def carry_out(
+        value: Fields, workspace: Workspace, output: Callable[[str], None], grant: Grant
+    ) -> Any:
         return await run(value, output)
 
     schema: Fields = {"type": "object"}

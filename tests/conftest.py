@@ -14,6 +14,8 @@ from hypothesis import settings
 from data.files import session_files
 from turnlog.agent.permissions.consent import SANDBOX
 from turnlog.agent.repository import CEILINGS
+from turnlog.agent.sandbox.bubblewrap import is_working
+from turnlog.agent.shell.environment import find_program
 from turnlog.store.paths import Store
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
@@ -23,6 +25,33 @@ settings.register_profile(
     "turnlog", deadline=None, max_examples=int(os.environ.get("TURNLOG_EXAMPLES", "100"))
 )
 settings.load_profile("turnlog")
+
+
+NEEDS_BWRAP = "needs_bwrap"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{NEEDS_BWRAP}: runs commands in bubblewrap")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs bubblewrap where it is missing, or may not create namespaces."""
+    needing = [item for item in items if item.get_closest_marker(NEEDS_BWRAP)]
+    program = find_program("bwrap") if needing else None
+    if needing and not (program and is_working(program)):
+        reason = f"{program} cannot create namespaces here" if program else "bwrap is not installed"
+        for item in needing:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List each test that could not run, and why: nothing is skipped silently."""
+    skipped: list[pytest.TestReport] = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        terminalreporter.section(f"NOT TESTED: {len(skipped)}")
+    for report in sorted(skipped, key=lambda report: report.nodeid):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        terminalreporter.line(f"{report.nodeid}: {reason}")
 
 
 @pytest.fixture(scope="session", autouse=True)

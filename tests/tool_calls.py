@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from build import assistant, call, result, session
-from turnlog.agent.tool import Outcome, Tool, ToolError
+from turnlog.agent.tool import BY_USER, Grant, Outcome, Tool, ToolError
 from turnlog.agent.toolbox import TOOLS
 from turnlog.agent.workspace import Workspace
 from turnlog.format.survey import survey_file
@@ -27,15 +27,23 @@ class Calls:
 
     async def start(self, tool: str, **fields: Any) -> Outcome:
         """Carry out a call, within a test's own loop."""
+        return await self.admitted(BY_USER, tool, fields)
+
+    async def admitted(self, grant: Grant, tool: str, fields: Fields) -> Outcome:
+        """Carry out a call as it was admitted."""
         value = self.tools[tool].read(fields)
         assert self.tools[tool].touches(value, self.workspace)
-        outcome = await self.tools[tool].run(value, self.workspace, self.printed.append)
+        outcome = await self.tools[tool].run(value, self.workspace, self.printed.append, grant)
         self._keep(tool, fields, outcome)
         return outcome
 
     def run(self, tool: str, **fields: Any) -> Outcome:
         """Carry out a call."""
         return asyncio.run(self.start(tool, **fields))
+
+    def run_by(self, grant: Grant, tool: str, **fields: Any) -> Outcome:
+        """Carry out a call as it was admitted."""
+        return asyncio.run(self.admitted(grant, tool, fields))
 
     def text(self, tool: str, **fields: Any) -> str:
         """What the model is told of a call that succeeds."""

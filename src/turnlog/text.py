@@ -8,8 +8,16 @@ is for the output of programs, `guarded` for text that turnlog has coloured itse
 import re
 import unicodedata
 
-NAMES = {"\0": "NUL", "\a": "BEL", "\b": "BS", "\t": "TAB", "\n": "LF", "\r": "CR"}
-NAMES |= {"\x1b": "ESC", "\x7f": "DEL"}
+NAMES = {
+    "\0": "NUL",
+    "\a": "BEL",
+    "\b": "BS",
+    "\t": "TAB",
+    "\n": "LF",
+    "\r": "CR",
+    "\x1b": "ESC",
+    "\x7f": "DEL",
+}
 """Control characters that people know by name; all others are shown as `<U+009B>`."""
 
 # Patterns are strings: `re` compiles and caches them on first use, and few commands need them.

@@ -1,7 +1,6 @@
 """What the settings and the environment let the calls of a chat reach."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def result_in(api: ScriptedApi, number: int) -> str:
     return str(block["content"])
 
 
-@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+@pytest.mark.needs_bwrap
 def test_with_a_sandbox_commands_write_only_in_the_project(
     chat: ChatProcess, api: ScriptedApi, tmp_path: Path
 ) -> None:

@@ -6,14 +6,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from turnlog.agent.sandbox.bubblewrap import in_sandbox, sandbox_notes
+from turnlog.agent.access import Basis
+from turnlog.agent.sandbox.bubblewrap import sandbox_notes, wrapper_of
 from turnlog.agent.sandbox.confinement import Confinement
 from turnlog.errors import UsageError
 
+GONE = "/not/there/bwrap"
 ON = Confinement(is_on=True)
 HOSTS = Confinement(is_on=True, filters_hosts=True)
-needs_bwrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
 
 
 @pytest.fixture
@@ -23,21 +25,23 @@ def work(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
-def run(work: Path, command: str, options: Confinement = ON) -> subprocess.CompletedProcess[str]:
-    argv = in_sandbox(["sh", "-c", command], options, [work], work.parent / "temporary")
-    return subprocess.run(argv, cwd=work, capture_output=True, text=True, check=False)
+def run(
+    work: Path, command: str, options: Confinement = ON, basis: Basis = Basis.USER
+) -> subprocess.CompletedProcess[str]:
+    wrapper = wrapper_of(basis, options, [work], work.parent / "temporary")
+    return subprocess.run(
+        [*wrapper, "sh", "-c", command], cwd=work, capture_output=True, text=True, check=False
+    )
 
 
 def test_without_a_word_in_the_settings_a_command_is_left_as_it_is(work: Path) -> None:
-    assert in_sandbox(["ls"], Confinement(), [work], work) == ["ls"]
+    assert wrapper_of(Basis.USER, Confinement(), [work], work) == ()
 
 
-def test_where_bubblewrap_is_missing_commands_run_without_it_and_that_is_told(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(work))
-    assert in_sandbox(["ls"], ON, [work], work) == ["ls"]
-    (note,) = sandbox_notes(ON)
+def test_where_bubblewrap_is_missing_commands_run_without_it_and_that_is_told(work: Path) -> None:
+    options = replace(ON, program=GONE)
+    assert wrapper_of(Basis.USER, options, [work], work) == ()
+    (note,) = sandbox_notes(options)
     assert "bwrap is missing: commands run without one" in note
 
 
@@ -51,22 +55,22 @@ def test_where_bubblewrap_is_missing_commands_run_without_it_and_that_is_told(
     ],
 )
 def test_where_bubblewrap_is_missing_nothing_runs_that_it_was_to_guard_against(
-    work: Path, monkeypatch: pytest.MonkeyPatch, options: Confinement
+    work: Path, options: Confinement
 ) -> None:
-    monkeypatch.setenv("PATH", str(work))
+    options = replace(options, program=GONE)
     with pytest.raises(UsageError, match="bwrap is missing"):
-        in_sandbox(["ls"], options, [work], work)
+        wrapper_of(Basis.USER, options, [work], work)
     assert any("no command is run" in note for note in sandbox_notes(options))
 
 
 def test_a_sandbox_that_is_required_and_missing_is_an_error_from_the_start(
-    work: Path, monkeypatch: pytest.MonkeyPatch
+    work: Path,
 ) -> None:
-    required = Confinement(is_on=True, is_required=True)
-    monkeypatch.setenv("PATH", str(work))
-    for use in (lambda: sandbox_notes(required), lambda: in_sandbox(["ls"], required, [], work)):
-        with pytest.raises(UsageError, match="bwrap is missing"):
-            use()
+    required = Confinement(is_on=True, is_required=True, program=GONE)
+    with pytest.raises(UsageError, match="bwrap is missing"):
+        sandbox_notes(required)
+    with pytest.raises(UsageError, match="bwrap is missing"):
+        wrapper_of(Basis.USER, required, [], work)
 
 
 def test_hosts_that_cannot_be_told_apart_are_told_of() -> None:
@@ -74,14 +78,14 @@ def test_hosts_that_cannot_be_told_apart_are_told_of() -> None:
     assert sandbox_notes(Confinement(filters_hosts=True)) == []
 
 
-@needs_bwrap
+@pytest.mark.needs_bwrap
 def test_a_command_writes_in_its_directory_and_in_the_temporary_one(work: Path) -> None:
     assert run(work, "echo x > new && echo y > $TMPDIR/new").returncode == 0
     assert (work / "new").read_text() == "x\n"
     assert (work.parent / "temporary" / "new").read_text() == "y\n"
 
 
-@needs_bwrap
+@pytest.mark.needs_bwrap
 def test_a_command_reads_anything_and_writes_nowhere_else(work: Path) -> None:
     other = work.parent / "other"
     (other / "file").write_text("text")
@@ -91,21 +95,21 @@ def test_a_command_reads_anything_and_writes_nowhere_else(work: Path) -> None:
     assert [path.name for path in other.iterdir()] == ["file"]
 
 
-@needs_bwrap
+@pytest.mark.needs_bwrap
 def test_what_git_runs_and_the_settings_stay_as_they_are(work: Path) -> None:
     for target in (".git/hooks/pre-commit", ".claude/settings.json"):
         assert "Read-only file system" in run(work, f"echo x > {target}").stderr
     assert run(work, "echo x > .git/index").returncode == 0
 
 
-@needs_bwrap
+@pytest.mark.needs_bwrap
 def test_the_settings_name_further_places_to_write(work: Path) -> None:
     other = work.parent / "other"
     options = Confinement(is_on=True, writable=(str(other), "/not/there"))
     assert run(work, f"echo x > {other}/new", options).returncode == 0
 
 
-@needs_bwrap
+@pytest.mark.needs_bwrap
 def test_the_network_is_out_of_reach_unless_all_of_it_is_allowed(work: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = (
@@ -118,13 +122,13 @@ def test_the_network_is_out_of_reach_unless_all_of_it_is_allowed(work: Path) -> 
         assert run(work, command, allowed).returncode == 0
 
 
-@needs_bwrap
+@pytest.mark.needs_bwrap
 def test_a_command_sees_no_other_process(work: Path) -> None:
     assert run(work, "echo $$").stdout.strip() in ("2", "3")
     assert int(run(work, "ls /proc | grep -c '^[0-9]'").stdout) < 8
 
 
-@needs_bwrap
+@pytest.mark.needs_bwrap
 def test_what_is_hidden_cannot_be_read(work: Path) -> None:
     other = work.parent / "other"
     (other / "key").write_text("SECRET")
@@ -138,7 +142,7 @@ def test_what_is_hidden_cannot_be_read(work: Path) -> None:
     assert (work / ".env").read_text() == "SECRET"
 
 
-@needs_bwrap
+@pytest.mark.needs_bwrap
 def test_of_what_is_hidden_some_can_be_shown_and_of_that_some_be_hidden(work: Path) -> None:
     (work / "code").write_text("CODE")
     (work / ".env").write_text("SECRET")
@@ -153,7 +157,7 @@ def test_of_what_is_hidden_some_can_be_shown_and_of_that_some_be_hidden(work: Pa
     assert "Read-only file system" in run(work, f"echo x > {work}/.claude/x", opened).stderr
 
 
-@needs_bwrap
+@pytest.mark.needs_bwrap
 @pytest.mark.parametrize("path", ["work/locked", "work/lock*", "work", ""])
 def test_what_is_locked_cannot_be_written(work: Path, path: str) -> None:
     (work / "locked").mkdir()
@@ -163,7 +167,7 @@ def test_what_is_locked_cannot_be_written(work: Path, path: str) -> None:
     assert (run(work, "echo x > new", options).returncode == 0) == is_free
 
 
-@needs_bwrap
+@pytest.mark.needs_bwrap
 def test_variables_can_be_taken_away(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "SECRET")
     options = Confinement(is_on=True, variables=("SHOP_TOKEN",))

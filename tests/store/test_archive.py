@@ -22,7 +22,8 @@ from turnlog.store import archive_run
 from turnlog.store.archive import Archive, ArchivedFile, open_archive
 from turnlog.store.archive_check import check_archive
 from turnlog.store.archive_run import FEW, Archived, archive_sessions, preview
-from turnlog.store.object_writer import PIECE, ObjectWriter
+from turnlog.store.object_writer import ObjectWriter
+from turnlog.store.objects import PIECE
 from turnlog.store.paths import Store
 from turnlog.store.restore import find_archived, restore_session
 

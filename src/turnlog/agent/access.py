@@ -1,5 +1,7 @@
-"""What permissions decide about: what a call would touch, and in which mode."""
+"""What permissions decide about: what a call would touch, the mode, and what a grant rests on."""
 
+import os
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 
@@ -13,6 +15,20 @@ class Mode(StrEnum):
     ACCEPT_EDITS = "acceptEdits"
     PLAN = "plan"
     BYPASS = "bypassPermissions"
+
+
+class Basis(StrEnum):
+    """What an allowed call rests on, from the narrowest to the widest."""
+
+    UNDERSTOOD = "understood"
+    """Analyzed as reading only."""
+    EDITS = "edits"
+    """Writes in the working directories, in the mode acceptEdits."""
+    RULE = "rule"
+    HOOK = "hook"
+    USER = "user"
+    """A person confirmed this very call."""
+    BYPASS = "bypass"
 
 
 class Runs(Struct, frozen=True, tag=True):
@@ -49,3 +65,19 @@ class Uses(Struct, frozen=True, tag=True):
 
 
 Access = Runs | Reads | Writes | Fetches | Uses
+
+
+def targets_of(accesses: Iterable[Access]) -> dict[Path, Path]:
+    """Resolve the paths that a call names: where each leads now."""
+    paths = [access.path for access in accesses if isinstance(access, Reads | Writes)]
+    return {path: Path(os.path.realpath(path)) for path in paths}
+
+
+def with_targets(accesses: Iterable[Access], targets: dict[Path, Path]) -> list[Access]:
+    """Add what the paths of a call lead to, so that the verdict is about that as well."""
+    found: list[Access] = []
+    for access in accesses:
+        found.append(access)
+        if isinstance(access, Reads | Writes) and targets[access.path] != access.path:
+            found.append(type(access)(targets[access.path]))
+    return found

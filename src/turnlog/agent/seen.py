@@ -1,7 +1,8 @@
 """Files as the model last saw them, so that none is changed whose content it does not know."""
 
 import hashlib
-from pathlib import Path
+import os
+from io import BufferedReader
 from typing import NamedTuple
 
 from turnlog.format.jsonl import FileState
@@ -17,20 +18,26 @@ class Seen(NamedTuple):
     digest: bytes
     """Of its content; empty where only the state is known."""
 
-    def still_holds(self, path: Path) -> bool:
-        """Whether the file has the same content: one that was only touched has."""
-        return FileState.of(path) == self.state or (
-            self.digest != b"" and digest_of(path) == self.digest
+    def still_holds(self, file: BufferedReader) -> bool:
+        """Return whether an open file has the same content; its times may differ."""
+        return state_of(file) == self.state or (
+            self.digest != b"" and digest_of(file) == self.digest
         )
 
 
-def look_at(path: Path, state: FileState) -> Seen:
-    """A file that was read from the moment on when it had a state."""
-    digest = digest_of(path) if state.size <= HASHED else b""
-    return Seen(state, digest if FileState.of(path) == state else b"")
+def look_at(file: BufferedReader, state: FileState) -> Seen:
+    """Note an open file that was read from the moment on when it had a state."""
+    digest = digest_of(file) if state.size <= HASHED else b""
+    return Seen(state, digest if state_of(file) == state else b"")
 
 
-def digest_of(path: Path) -> bytes:
-    """The hash of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+def state_of(file: BufferedReader) -> FileState:
+    """Return the state of an open file."""
+    found = os.fstat(file.fileno())
+    return FileState(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def digest_of(file: BufferedReader) -> bytes:
+    """Hash an open file from its start."""
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").digest()

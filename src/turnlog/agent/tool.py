@@ -1,12 +1,14 @@
 """What a tool is: its name, what it takes, what it would touch, and the function that does it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.access import Access
+from turnlog.agent.access import Access, Basis
 from turnlog.agent.workspace import Workspace
 from turnlog.format.values import Fields
 
@@ -30,6 +32,26 @@ class ToolError(Exception):
     """A call that failed: its text is what the model is told."""
 
 
+class Grant(Struct, frozen=True):
+    """How a call was admitted, and for which files."""
+
+    basis: Basis
+    targets: Mapping[Path, Path] | None = None
+    """Where each path of the call led when permission was decided; None if nothing was decided."""
+
+    def target(self, path: Path) -> Path:
+        """Return the file that a path of the call was admitted for."""
+        if self.targets is None:
+            return Path(os.path.realpath(path))
+        if path not in self.targets:
+            raise ToolError(f"No permission was decided for {path}")
+        return self.targets[path]
+
+
+BY_USER = Grant(Basis.USER)
+"""For what a person runs directly, such as `!make` at the prompt."""
+
+
 class Tool(Struct, frozen=True):
     """A tool that the model may call."""
 
@@ -41,9 +63,15 @@ class Tool(Struct, frozen=True):
     """Its input as a typed value; raises `ToolError` for one that does not fit."""
     touches: Callable[[Any, Workspace], Sequence[Access]]
     """What a call would touch."""
-    run: Callable[[Any, Workspace, Output], Awaitable[Outcome]]
-    """Carries a call out; raises `ToolError` where it fails; may be cancelled at any moment."""
+    execute: Callable[[Any, Workspace, Output, Grant], Awaitable[Outcome]]
+    """Runs a call; raises `ToolError` if it fails; may be cancelled at any moment."""
     is_parallel: bool = False
     """Whether calls may run side by side with others: those that change nothing."""
     server: str | None = None
     """The MCP server it belongs to, as its name spells it."""
+
+    def run(
+        self, value: Any, workspace: Workspace, output: Output, grant: Grant = BY_USER
+    ) -> Awaitable[Outcome]:
+        """Run a call as it was admitted; without a grant, as one that a person started."""
+        return self.execute(value, workspace, output, grant)

@@ -1,11 +1,12 @@
 """Where the agent works, and what its tools must remember from one call to the next."""
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from turnlog.agent.sandbox.confinement import Confinement
 from turnlog.agent.seen import Seen
 from turnlog.agent.shell.shells import Shells
 from turnlog.agent.web.pages import Pages
@@ -36,8 +37,8 @@ class Workspace:
     """Is told each file that is about to change, so that it can be brought back."""
     may_read: Callable[[Path], bool] = lambda path: True
     """Whether a search may show a file: what rules deny to read is left out."""
-    sandbox: Callable[[Sequence[str]], Sequence[str]] = lambda argv: argv
-    """May put a shell's command line into another that confines it."""
+    confinement: Confinement = field(default_factory=Confinement)
+    """What the settings say about the sandbox of commands."""
     ask: Callable[[str, list[dict[str, Any]]], Awaitable[list[dict[str, Any]]]] | None = None
     """Asks a model on the side: a prompt and server tools, to the blocks of its answer."""
 
@@ -46,6 +47,11 @@ class Workspace:
         place = Path.home() / name[2:] if name.startswith("~/") else self.cwd / name
         return Path(os.path.normpath(place))
 
+    @property
+    def folders(self) -> list[Path]:
+        """All directories that may be worked in."""
+        return [self.root, *self.directories]
+
     def holds(self, path: Path) -> bool:
         """Whether a path lies in one of the directories that are worked in."""
-        return any(path.is_relative_to(place.resolve()) for place in (self.root, *self.directories))
+        return any(path.is_relative_to(place.resolve()) for place in self.folders)

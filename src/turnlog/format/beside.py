@@ -15,49 +15,62 @@ LONGEST_NAME = 100
 
 
 @contextmanager
-def written_beside(path: Path, mode: int) -> Generator[tuple[int, Path]]:
-    """A new file beside another: its descriptor and its path; gone at the end, unless moved."""
-    _remove_left(path)
-    descriptor, beside = _create(path, mode)
+def written_beside(path: Path, mode: int, folder: int | None = None) -> Generator[tuple[int, Path]]:
+    """Create a file beside another; yield its descriptor and path; remove it unless it was moved.
+
+    With `folder`, the descriptor of an open folder, paths are relative to that folder.
+    """
+    _remove_left(path, folder)
+    descriptor, beside = _create(path, mode, folder)
     try:
         yield descriptor, beside
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(beside, dir_fd=folder)
         os.close(descriptor)
 
 
-def is_at(path: Path, descriptor: int) -> bool:
+def is_at(path: Path, descriptor: int, folder: int | None = None) -> bool:
     """Whether an open file is the one at a path."""
     try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
+        return os.path.samestat(os.stat(path, dir_fd=folder), os.fstat(descriptor))
     except FileNotFoundError:
         return False
 
 
-def _create(path: Path, mode: int) -> tuple[int, Path]:
+def _create(path: Path, mode: int, folder: int | None) -> tuple[int, Path]:
     while True:
         beside = path.with_name(f"{_start(path)}{os.urandom(4).hex()}{ENDING}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(beside, flags, mode, dir_fd=folder)
         with suppress(OSError):  # there are file systems without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if is_at(beside, descriptor):
+        if is_at(beside, descriptor, folder):
             return descriptor, beside
         os.close(descriptor)  # removed as left behind, before it was locked
 
 
-def _remove_left(path: Path) -> None:
+def _remove_left(path: Path, folder: int | None) -> None:
     start = _start(path)
-    for name in os.listdir(path.parent):
+    for name in _names_in(path.parent, folder):
         if name.startswith(start) and name.endswith(ENDING) and len(name) == len(start) + 12:
             with suppress(OSError):
-                _remove_unlocked(path.with_name(name))
+                _remove_unlocked(path.with_name(name), folder)
 
 
-def _remove_unlocked(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+def _names_in(place: Path, folder: int | None) -> list[str]:
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+    try:
+        return os.listdir(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_unlocked(path: Path, folder: int | None) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
+        os.unlink(path, dir_fd=folder)
     finally:
         os.close(descriptor)
 

@@ -19,8 +19,8 @@ from turnlog.store.archive_files import Files, Found, files_by_session
 from turnlog.store.archive_paths import path_problem
 from turnlog.store.batches import gathered
 from turnlog.store.catalog import describe, locate_session
-from turnlog.store.object_writer import PIECE, ObjectWriter, cut
-from turnlog.store.objects import Piece, hash_of
+from turnlog.store.object_writer import ObjectWriter, cut
+from turnlog.store.objects import PIECE, Piece, hash_of
 from turnlog.store.paths import Store
 
 SMALL = PIECE // 4

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tool_calls import Calls
+from turnlog.agent.sandbox.confinement import Confinement
 from turnlog.agent.shell import processes
 
 
@@ -186,8 +187,13 @@ def test_a_command_that_prints_forever_is_stopped(
     assert "printed more than" in str(outcome.content)
 
 
-def test_what_the_sandbox_makes_of_a_command_is_run(calls: Calls) -> None:
-    calls.workspace.sandbox = lambda argv: ["env", "BOX=closed", *argv]
+def test_a_command_runs_in_the_sandbox_that_the_settings_ask_for(calls: Calls) -> None:
+    program = calls.root.parent / "bwrap"
+    program.write_text(
+        '#!/bin/sh\nuntil [ "$1" = -- ]; do shift; done\nshift; exec env BOX=closed "$@"\n'
+    )
+    program.chmod(0o755)
+    calls.workspace.confinement = Confinement(is_on=True, program=str(program))
     assert calls.text("Bash", command="mkdir d; cd d; echo $BOX") == "closed"
     assert calls.workspace.cwd == calls.root / "d"
 

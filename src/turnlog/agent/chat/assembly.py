@@ -1,8 +1,7 @@
 """The parts of a chat, put together from settings, files and what the user asked for."""
 
 import os
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.permissions.hook_filter import rule_filter
 from turnlog.agent.permissions.trust import may_import
 from turnlog.agent.project import EVERY_SOURCE, SettingSource
-from turnlog.agent.sandbox.bubblewrap import in_sandbox
 from turnlog.agent.session.lines import Facts
 from turnlog.agent.session.names import branch_of, new_slug
 from turnlog.agent.session.recorder import Recorder
@@ -101,11 +99,10 @@ def assemble(
     recorder = _recorder(options, path, resumed)
     history = FileHistory(store, recorder, cwd)
     places = [*settings.directories[1:], *options.directories]
-    workspace = Workspace(cwd, sidecar_folder(path), cwd, places)
+    workspace = Workspace(cwd, sidecar_folder(path), cwd, places, confinement=settings.sandbox)
     workspace.environment = settings.command_env
     workspace.before_change = history.before_change
     workspace.pages.allows_private = options.allows_private_pages
-    workspace.sandbox = partial(_confined, settings, workspace)
     consent = Consent(settings, mode, options.allow, options.deny)
     workspace.may_read = lambda place: is_readable(place, consent.policy(workspace))
     told = SessionFacts(path.stem, path, cwd, cwd, mode.value, entrypoint=options.entrypoint)
@@ -186,11 +183,6 @@ def _about(memory: Memory) -> Fields:
     about |= {"trigger_file_path": why.trigger, "parent_file_path": why.parent}
     told = {name: str(value) for name, value in about.items() if value is not None}
     return told | ({"globs": list(why.globs)} if why.globs else {})
-
-
-def _confined(settings: Settings, workspace: Workspace, argv: Sequence[str]) -> Sequence[str]:
-    folders = [workspace.root, *workspace.directories]
-    return in_sandbox(argv, settings.sandbox, folders, Path(tempfile.gettempdir()))
 
 
 def _system(options: Options, parts: list[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from turnlog.agent.access import Runs
 from turnlog.agent.permissions import Kind
 from turnlog.agent.permissions.consent import Rules
-from turnlog.agent.tool import ToolError
+from turnlog.agent.tool import Grant, ToolError
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.workspace import Workspace
 
@@ -13,7 +13,8 @@ async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
     verdict = rules.decide("Bash", [Runs(text)], workspace)
     if verdict.kind is not Kind.ALLOW:
         raise ToolError(f"`{text}` may not run: {verdict.reason}; see allowed-tools")
-    outcome = await BASH.run(BASH.read({"command": text}), workspace, lambda printed: None)
+    given, grant = BASH.read({"command": text}), Grant(verdict.basis)
+    outcome = await BASH.run(given, workspace, lambda printed: None, grant)
     if outcome.is_error:
         raise ToolError(f"`{text}` failed: {outcome.content}")
     return str(outcome.content)

@@ -8,7 +8,7 @@ from msgspec import Meta
 from turnlog.agent.access import Uses
 from turnlog.agent.custom.commands import Command
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 
 NAME = "Skill"
@@ -59,7 +59,7 @@ def skill_tool(commands: Mapping[str, Command], expand: Expand) -> Tool:
     def touches(given: SkillInput, workspace: Workspace) -> list[Uses]:
         return [Uses(given.skill)]
 
-    async def run(given: SkillInput, workspace: Workspace, output: Output) -> Outcome:
+    async def run(given: SkillInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
         command = commands.get(given.skill.lstrip("/"))
         if command is None:
             raise ToolError(f"There is no skill {given.skill}. There are: {', '.join(commands)}")

@@ -5,7 +5,7 @@ The limits are those that 2.1.325 keeps to (observed).
 
 import base64
 import binascii
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,19 +60,19 @@ class Picture(Struct, frozen=True):
         return {"type": "image", "source": source}
 
 
-def read_image(path: Path) -> Outcome:
-    """An image of a file, as a block; with a note where it is shown smaller."""
-    raw = path.read_bytes()
+def read_image(path: Path, file: BufferedReader) -> Outcome:
+    """Show an image of an open file as a block, with a note if it is shown smaller."""
+    raw = file.read()
     picture = fit(raw, str(path))
     names = ("originalWidth", "originalHeight", "displayWidth", "displayHeight")
     sizes = dict(zip(names, picture.original + picture.shown, strict=True))
-    file = {
+    described = {
         "base64": picture.data,
         "type": picture.kind,
         "originalSize": len(raw),
         "dimensions": sizes,
     }
-    return Outcome([picture.block, *_note(picture)], {"type": "image", "file": file})
+    return Outcome([picture.block, *_note(picture)], {"type": "image", "file": described})
 
 
 def fit(raw: bytes, name: str) -> Picture:

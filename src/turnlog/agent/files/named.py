@@ -4,9 +4,11 @@ import difflib
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
-from turnlog.agent.seen import look_at
+from turnlog.agent.files.pinned import Pinned
+from turnlog.agent.seen import look_at, state_of
 from turnlog.agent.tool import ToolError
 from turnlog.agent.workspace import Workspace
 from turnlog.format.jsonl import FileState
@@ -30,21 +32,23 @@ def require_file(path: Path) -> None:
             raise ToolError(f"{path} is a directory; list it with Glob, or with ls in Bash")
         if path.exists():
             raise ToolError(f"{path} is neither a file nor a directory")
-    raise ToolError(f"File does not exist: {path}{_nearest(path)}")
+        raise ToolError(f"File does not exist: {path}{_nearest(path)}")
 
 
-def require_seen(path: Path, workspace: Workspace) -> None:
+def require_seen(pinned: Pinned, file: BufferedReader, workspace: Workspace) -> None:
     """Refuse to change a file that the model has not read as it is now."""
-    seen = workspace.seen.get(path.resolve())
+    path, seen = pinned.path, workspace.seen.get(pinned.target)
     if seen is None:
         raise ToolError(f"{path} has not been read yet. Read it first, then change it.")
-    if not seen.still_holds(path):
+    if not seen.still_holds(file):
         raise ToolError(f"{path} has changed since it was read. Read it again, then change it.")
 
 
-def remember(path: Path, workspace: Workspace, state: FileState | None = None) -> None:
+def remember(
+    pinned: Pinned, file: BufferedReader, workspace: Workspace, state: FileState | None = None
+) -> None:
     """Note a file as the model knows it now."""
-    workspace.seen[path.resolve()] = look_at(path, state or FileState.of(path))
+    workspace.seen[pinned.target] = look_at(file, state or state_of(file))
 
 
 def _nearest(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Jupyter notebooks: cells with their outputs, as blocks."""
 
 import json
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ LONGEST = 10_000
 UNSHOWN = "[an image that cannot be shown]"
 
 
-def read_notebook(path: Path) -> Outcome:
-    """A notebook as the model can take it in."""
-    notebook = parse(decode(path.read_bytes()).text, path)
+def read_notebook(path: Path, file: BufferedReader) -> Outcome:
+    """Describe a notebook to the model; `path` is what the open file is called."""
+    notebook = parse(decode(file.read()).text, path)
     cells = [_described(cell, number) for number, cell in enumerate(cells_of(notebook))]
     blocks = _joined([block for cell in cells for block in _blocks(cell)])
     data = {"type": "notebook", "file": {"filePath": str(path), "cells": cells}}

@@ -1,11 +1,12 @@
 """PDF files as blocks that the Messages API takes: whole, or some pages as images."""
 
 import base64
+import os
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -27,30 +28,31 @@ RANGE = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
 _one_at_a_time = Lock()  # the library knows no threads
 
 
-def read_pdf(path: Path, pages: str | None, folder: Path) -> Outcome:
-    """A PDF as a block, or some of its pages as images, which `folder` keeps."""
+def read_pdf(path: Path, file: BufferedReader, pages: str | None, folder: Path) -> Outcome:
+    """Show a PDF as a block, or some of its pages as images, which are kept in `folder`."""
     wanted = _range_of(pages) if pages else None
-    with _opened(path) as document:
-        if wanted:
-            return _read_pages(path, document, wanted, folder)
-        return _read_whole(path, document)
+    size = os.fstat(file.fileno()).st_size
+    with _opened(path, file) as document:
+        if wanted is None:
+            return _read_whole(path, file, document, size)
+        outcome, described = _read_pages(path, document, wanted, folder)
+    return Outcome(outcome, {"type": "parts", "file": described | {"originalSize": size}})
 
 
 def count_pages(path: Path) -> int:
     """How many pages a PDF has."""
-    with _opened(path) as document:
+    with path.open("rb") as file, _opened(path, file) as document:
         return len(document)
 
 
 @contextmanager
-def _opened(path: Path) -> Generator[Any]:
-    with path.open("rb") as file:
-        if b"%PDF-" not in file.read(1024):
-            raise ToolError(f"{path} is not a PDF file")
+def _opened(path: Path, file: BufferedReader) -> Generator[Any]:
+    if b"%PDF-" not in file.read(1024):
+        raise ToolError(f"{path} is not a PDF file")
     pdfium: Any = import_module("pypdfium2")
     with _one_at_a_time:
         try:
-            document = pdfium.PdfDocument(path)
+            document = pdfium.PdfDocument(file)
         except pdfium.PdfiumError as error:
             has_password = error.err_code == pdfium.raw.FPDF_ERR_PASSWORD
             told = "needs a password" if has_password else f"cannot be read as a PDF: {error}"
@@ -63,30 +65,34 @@ def _opened(path: Path) -> Generator[Any]:
             document.close()
 
 
-def _read_whole(path: Path, document: Any) -> Outcome:
-    size, count = path.stat().st_size, len(document)
+def _read_whole(path: Path, opened: BufferedReader, document: Any, size: int) -> Outcome:
+    count = len(document)
     if size > WHOLE_BYTES or count > WHOLE_PAGES:
         raise ToolError(
             f"{path} is too large to be read whole ({told_size(size)}, {count:,} pages; at most "
             f"{told_size(WHOLE_BYTES)} and {WHOLE_PAGES} pages): name up to {PAGES_LIMIT} pages"
         )
-    data = base64.b64encode(_plain(path, document)).decode()
+    data = base64.b64encode(_plain(opened, document)).decode()
     source = {"type": "base64", "media_type": "application/pdf", "data": data}
     file: Fields = {"filePath": str(path), "base64": data, "originalSize": size}
     return Outcome([{"type": "document", "source": source}], {"type": "pdf", "file": file})
 
 
-def _plain(path: Path, document: Any) -> bytes:
+def _plain(opened: BufferedReader, document: Any) -> bytes:
     """The bytes of a PDF; not encrypted, as the API takes none that are."""
     library: Any = import_module("pypdfium2.raw")
     if library.FPDF_GetSecurityHandlerRevision(document) < 0:
-        return path.read_bytes()
+        opened.seek(0)
+        return opened.read()
     copy = BytesIO()
     document.save(copy, flags=library.FPDF_REMOVE_SECURITY)
     return copy.getvalue()
 
 
-def _read_pages(path: Path, document: Any, wanted: tuple[int, int], folder: Path) -> Outcome:
+def _read_pages(
+    path: Path, document: Any, wanted: tuple[int, int], folder: Path
+) -> tuple[list[Fields], Fields]:
+    """Draw pages: their blocks, and what the session keeps of them."""
     first, last = wanted[0], min(wanted[1], len(document))
     if first > last:
         raise ToolError(f"{path} has {len(document):,} pages, no page {first:,}")
@@ -97,13 +103,8 @@ def _read_pages(path: Path, document: Any, wanted: tuple[int, int], folder: Path
         picture = _drawn(document[number - 1])
         write_private(kept / f"page-{number:03}.jpg", picture.raw)
         blocks.append(picture.block)
-    file: Fields = {
-        "filePath": str(path),
-        "originalSize": path.stat().st_size,
-        "count": last + 1 - first,
-        "outputDir": str(kept),
-    }
-    return Outcome(blocks, {"type": "parts", "file": file})
+    count = last + 1 - first
+    return blocks, {"filePath": str(path), "count": count, "outputDir": str(kept)}
 
 
 def _drawn(page: Any) -> Picture:

@@ -3,13 +3,17 @@
 import asyncio
 import shutil
 import sysconfig
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from msgspec import Struct
+
+from turnlog.agent.files.pinned import Pinned, open_file, open_place
 from turnlog.agent.tool import ToolError
 
 CHUNK = 1 << 16
+DESCRIPTORS = Path("/proc/self/fd")
 ALWAYS = ("--no-config", "--no-messages", "--color=never", "--hidden", "--glob=!.git")
 
 
@@ -22,8 +26,45 @@ def program() -> str:
     return found
 
 
+class Scope(Struct, frozen=True):
+    """The folder or file that is searched."""
+
+    path: Path
+    """As the call names it."""
+    cwd: Path
+    argument: str
+    """What ripgrep is told to search."""
+    passed: tuple[int, ...] = ()
+    """The descriptors that ripgrep inherits."""
+    is_file: bool = False
+
+    def path_of(self, name: str) -> Path:
+        """Return the path of a file by the name that ripgrep prints."""
+        return self.path if self.is_file else self.path / name
+
+
+@contextmanager
+def scope_of(pinned: Pinned) -> Generator[Scope]:
+    """Open what is searched, so that ripgrep cannot be led elsewhere by a symlink.
+
+    Where the system has no `/proc`, ripgrep is given the resolved path instead.
+    """
+    is_file = not pinned.target.is_dir()
+    with open_file(pinned) if is_file else open_place(pinned) as opened:
+        number = opened if isinstance(opened, int) else opened.fileno()
+        link = DESCRIPTORS / str(number)
+        place = link if DESCRIPTORS.exists() else pinned.target
+        if is_file:
+            yield Scope(pinned.path, Path("/"), str(place), (number,), is_file)
+        else:
+            yield Scope(pinned.path, place, ".")
+
+
 async def pieces(
-    arguments: Sequence[str], cwd: Path, separator: bytes = b"\n"
+    arguments: Sequence[str],
+    cwd: Path,
+    separator: bytes = b"\n",
+    passed: tuple[int, ...] = (),
 ) -> AsyncGenerator[str]:
     """What ripgrep prints, split; the process ends when no more is asked for."""
     process = await asyncio.create_subprocess_exec(
@@ -31,6 +72,7 @@ async def pieces(
         *ALWAYS,
         *arguments,
         cwd=cwd,
+        pass_fds=passed,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -55,3 +97,8 @@ async def pieces(
             pass
         await complaints
         await process.wait()
+
+
+def search(arguments: Sequence[str], scope: Scope, separator: bytes = b"\n") -> AsyncGenerator[str]:
+    """Run ripgrep on a scope; yield what it prints, split."""
+    return pieces([*arguments, "--", scope.argument], scope.cwd, separator, scope.passed)

@@ -71,26 +71,35 @@ def decode(raw: bytes) -> TextFile:
     return TextFile(text, coding)
 
 
-def replace_content(path: Path, payload: bytes) -> None:
-    """Put new content in a file's place at once, with the mode of the old one.
+def replace_content(folder: int, name: str, payload: bytes) -> None:
+    """Replace a file of an open folder atomically; keep its mode and follow no symlink.
 
     Where the folder or the mount does not let a file be replaced, it is written in place.
     """
-    target = path.resolve()
+    mode = _mode_of(folder, name)
     try:
-        _replace(target, payload)
+        _replace(folder, name, payload, mode)
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EBUSY) or not target.exists():
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EBUSY) or mode is None:
             raise
-        target.write_bytes(payload)
+        flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+        with os.fdopen(os.open(name, flags, dir_fd=folder), "wb") as file:
+            file.write(payload)
 
 
-def _replace(target: Path, payload: bytes) -> None:
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    with written_beside(target, 0o666 if mode is None else 0o600) as (descriptor, beside):
+def _mode_of(folder: int, name: str) -> int | None:
+    try:
+        return stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return None
+
+
+def _replace(folder: int, name: str, payload: bytes, mode: int | None) -> None:
+    first = 0o666 if mode is None else 0o600
+    with written_beside(Path(name), first, folder) as (descriptor, beside):
         with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(payload)
         if mode is not None:
             os.fchmod(descriptor, mode)
         os.fsync(descriptor)
-        beside.replace(target)
+        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)

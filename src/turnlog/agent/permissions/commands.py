@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from turnlog.agent.access import Mode
 from turnlog.agent.permissions.bash import Part, Script, Unknown, Word, parse_script
 from turnlog.agent.permissions.directories import (
     arguments_in,
@@ -26,7 +27,7 @@ from turnlog.agent.permissions.launchers import (
 )
 from turnlog.agent.permissions.offers import offers_for
 from turnlog.agent.permissions.paths import is_protected
-from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Mode, Policy
+from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Policy
 from turnlog.agent.permissions.programs import (
     READERS,
     WRITERS,

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from turnlog.agent.access import Mode
 from turnlog.agent.permissions.bash import HOLE, Part, Unknown, Word
 from turnlog.agent.permissions.commands import CommandFindings, PartFindings, analyze_command
 from turnlog.agent.permissions.directories import arguments_in
 from turnlog.agent.permissions.launchers import without_wrappers
-from turnlog.agent.permissions.policy import Finding, Kind, Mode, Policy, Verdict, strictest
+from turnlog.agent.permissions.policy import Finding, Kind, Policy, Verdict, strictest
 from turnlog.agent.permissions.programs import Effect, change_files, read_files
 
 

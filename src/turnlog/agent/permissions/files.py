@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from turnlog.agent.access import Basis, Mode
 from turnlog.agent.permissions.paths import (
     escaped,
     is_inside,
@@ -10,7 +11,7 @@ from turnlog.agent.permissions.paths import (
     permits,
     restricts,
 )
-from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Mode, Policy
+from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Policy
 from turnlog.agent.permissions.rules import Rule
 
 OPEN_ANYWAY = frozenset(
@@ -28,6 +29,7 @@ def judge_read(path: Path, policy: Policy) -> Finding:
     if found := restricted(path, policy, READING):
         return found
     if rule := _permitting(path, policy, ("Read", "Edit")):
+        # Still understood: the rule widens what may be read, not what may run or be written.
         return Finding(Kind.ALLOW, f"{rule.text} allows it")
     if is_inside(path, policy.directories):
         return ALLOWED
@@ -47,11 +49,11 @@ def judge_write(path: Path, policy: Policy) -> Finding:
     if is_protected(path):
         return Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
     if rule := _permitting(path, policy, ("Edit",)):
-        return Finding(Kind.ALLOW, f"{rule.text} allows it")
+        return Finding(Kind.ALLOW, f"{rule.text} allows it", basis=Basis.RULE)
     if not is_inside(path, policy.directories):
         return Finding(Kind.ASK, f"{path} is outside of the working directories")
     if policy.mode is Mode.ACCEPT_EDITS:
-        return ALLOWED
+        return Finding(Kind.ALLOW, "", basis=Basis.EDITS)
     return Finding(Kind.ASK, f"it writes {path}")
 
 

@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
 
+from turnlog.agent.access import Basis, Mode, targets_of, with_targets
 from turnlog.agent.hooks.answers import HookOutcome
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.permissions.grants import Grants, read_grants, suggestions
-from turnlog.agent.permissions.policy import Kind, Mode
-from turnlog.agent.tool import Tool, ToolError
+from turnlog.agent.permissions.policy import Kind, Verdict
+from turnlog.agent.tool import Grant, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 from turnlog.format.values import Fields
 
@@ -72,6 +74,23 @@ class Admitted(Struct, frozen=True):
     """The input as the tool reads it."""
     said: HookOutcome
     """What hooks had to say before it."""
+    grant: Grant
+
+
+class _Judged(Struct, frozen=True):
+    """A verdict, and the files that it is about."""
+
+    verdict: Verdict
+    targets: dict[Path, Path]
+    """Each path of the call, and where it leads."""
+
+
+class _Consented(Struct, frozen=True):
+    """A call that someone was asked about and allowed."""
+
+    input: Fields
+    """As it may run."""
+    basis: Basis
 
 
 async def admit(parts: Conversation, call: Fields) -> Admitted:
@@ -88,17 +107,33 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
         raise Refused(f"{tool.name} was not allowed: {why}", RULE, said=said)
     wanted = said.updated_input or call["input"]
     value = _read(tool, wanted) if said.updated_input else value
-    verdict = parts.rules.decide(tool.name, tool.touches(value, parts.workspace), parts.workspace)
-    if verdict.kind is Kind.DENY:
-        raise Refused(DENIED.format(tool=tool.name, why=verdict.reason), RULE)
+    judged = _judge(parts, tool, value)
+    verdict = judged.verdict
+    basis = verdict.basis if verdict.kind is Kind.ALLOW else Basis.HOOK
     is_lifted = said.decision == "allow" and not verdict.is_firm
     if said.decision == "ask" or (verdict.kind is Kind.ASK and not is_lifted):
         agent = parts.about_agent.get("agent_id")
         allowed = await _ask(parts, Question(call["id"], tool.name, wanted, verdict, agent))
-        if allowed is not wanted:
-            value, wanted = _read(tool, allowed), allowed
-            _require_no_denial(parts, tool, value)
-    return Admitted(tool, wanted, value, said)
+        basis = allowed.basis
+        if allowed.input is not wanted:
+            value, wanted = _read(tool, allowed.input), allowed.input
+            judged = _judge(parts, tool, value)  # rules may still deny what a hook made of it
+    return Admitted(tool, wanted, value, said, Grant(basis, judged.targets))
+
+
+def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
+    """Decide about a call by the rules; raise if they deny it.
+
+    Paths are resolved before the verdict, which covers both the path as named and where it leads.
+    The tool opens only the latter: a symlink that is swapped in later leads nowhere.
+    """
+    accesses = tool.touches(value, parts.workspace)
+    targets = targets_of(accesses)
+    touched = with_targets(accesses, targets)
+    verdict = parts.rules.decide(tool.name, touched, parts.workspace)
+    if verdict.kind is Kind.DENY:
+        raise Refused(DENIED.format(tool=tool.name, why=verdict.reason), RULE)
+    return _Judged(verdict, targets)
 
 
 def plain_input(given: Fields, parts: Conversation) -> Fields:
@@ -108,8 +143,8 @@ def plain_input(given: Fields, parts: Conversation) -> Fields:
     return given | {name: str(parts.workspace.path_of(path)) for name, path in named.items()}
 
 
-async def _ask(parts: Conversation, question: Question) -> Fields:
-    """Ask whoever can be asked; gives the input as it may run."""
+async def _ask(parts: Conversation, question: Question) -> _Consented:
+    """Ask whoever can be asked; raise if the answer is no."""
     told = plain_input(question.input, parts)
     about = {"tool_name": question.tool, "tool_input": told} | parts.about_agent
     if offered := suggestions(question.verdict.remember):
@@ -117,7 +152,7 @@ async def _ask(parts: Conversation, question: Question) -> Fields:
     said = await parts.hooks.fire("PermissionRequest", question.tool, about)
     if said.decision == "allow":
         _take(parts, read_grants(said.permission_updates))
-        return said.updated_input or question.input
+        return _Consented(said.updated_input or question.input, Basis.HOOK)
     if said.decision == "deny":
         why = said.reason or "a hook does not allow it"
         raise Refused(f"{question.tool} was not allowed: {why}", RULE, said.stop)
@@ -132,14 +167,7 @@ async def _ask(parts: Conversation, question: Question) -> Fields:
         raise Refused(reply.feedback, REJECTED, ends_turn)
     if reply.remember:
         parts.rules.remember(reply.remember)
-    return question.input
-
-
-def _require_no_denial(parts: Conversation, tool: Tool, value: Any) -> None:
-    """What a hook makes of an input is still for the rules to deny."""
-    verdict = parts.rules.decide(tool.name, tool.touches(value, parts.workspace), parts.workspace)
-    if verdict.kind is Kind.DENY:
-        raise Refused(DENIED.format(tool=tool.name, why=verdict.reason), RULE)
+    return _Consented(question.input, Basis.USER)
 
 
 def _take(parts: Conversation, grants: Grants) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnlog.agent.permissions.rules import Rule
+from turnlog.agent.protected import PROTECTED_FILES, PROTECTED_FOLDERS
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -14,19 +15,6 @@ if TYPE_CHECKING:
 LONGEST_CHAIN = 40
 """Links that are followed, as the system does."""
 SPECIAL = "*?[]!#\\"
-PROTECTED_FOLDERS = frozenset(
-    ".git .vscode .idea .husky .cargo .devcontainer .yarn .mvn .claude".split()
-)
-PROTECTED_FILES = frozenset(
-    """
-    .gitconfig .gitmodules .bashrc .bash_profile .bash_login .bash_aliases .bash_logout .zshrc
-    .zprofile .zshenv .zlogin .zlogout .profile .envrc .npmrc .yarnrc .yarnrc.yml .pnp.cjs
-    .pnp.loader.mjs .pnpmfile.cjs bunfig.toml .bunfig.toml .bazelrc .bazelversion .bazeliskrc
-    .pre-commit-config.yaml lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml
-    gradle-wrapper.properties maven-wrapper.properties .devcontainer.json .ripgreprc
-    pyrightconfig.json .mcp.json .claude.json
-    """.split()
-)
 EVERYTHING = ("", "/", "**", "/**", "*", "/*")
 """Patterns for all that is below the place where they start."""
 WORKTREES = ("worktrees",)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.access import Mode
+from turnlog.agent.access import Basis, Mode
 from turnlog.agent.permissions.rules import Rule
 
 MOST_RULES = 5
@@ -22,6 +22,9 @@ class Kind(StrEnum):
     DENY = "deny"
 
 
+WIDTH = {basis: rank for rank, basis in enumerate(Basis)}
+
+
 class Verdict(Struct, frozen=True):
     """What was decided about a call, and why."""
 
@@ -31,6 +34,8 @@ class Verdict(Struct, frozen=True):
     """Rules that would let it pass another time: what "don't ask again" would save."""
     is_firm: bool = False
     """Whether it holds in every mode, and whatever a hook says."""
+    basis: Basis = Basis.UNDERSTOOD
+    """What an allowed call rests on; decides how freely it runs."""
 
 
 class Policy(Struct, frozen=True):
@@ -61,6 +66,8 @@ class Finding(Struct, frozen=True):
     remember: tuple[str, ...] = ()
     is_guarded: bool = False
     """Whether no rule can allow it."""
+    basis: Basis = Basis.UNDERSTOOD
+    """What an allowed access rests on; the default confines a command most."""
 
 
 ALLOWED = Finding(Kind.ALLOW, "")
@@ -76,4 +83,7 @@ def strictest(findings: list[Finding]) -> Verdict:
             reasons = list(dict.fromkeys(each.reason for each in found))[:MOST_REASONS]
             offered = rules[:MOST_RULES] if all(offers) else ()
             return Verdict(kind, "; ".join(reasons), offered, any(each.is_firm for each in found))
-    return Verdict(Kind.ALLOW, next((each.reason for each in findings if each.reason), ""))
+    reason = next((each.reason for each in findings if each.reason), "")
+    # `git status && npm test` runs as one command, so it needs what its widest part needs.
+    widest = max((each.basis for each in findings), key=WIDTH.__getitem__, default=Basis.UNDERSTOOD)
+    return Verdict(Kind.ALLOW, reason, basis=widest)

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from turnlog.agent.access import Access, Fetches, Reads, Runs, Uses, Writes
+from msgspec.structs import replace
+
+from turnlog.agent.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses, Writes
 from turnlog.agent.permissions.commands import judge_command
 from turnlog.agent.permissions.files import judge_read, judge_write
 from turnlog.agent.permissions.policy import (
     ALLOWED,
+    WIDTH,
     Finding,
     Kind,
-    Mode,
     Policy,
     Verdict,
     strictest,
@@ -23,6 +25,7 @@ from turnlog.agent.permissions.rules import (
     names_tool,
 )
 
+COMMANDS = "Bash"
 FREE = frozenset({"Agent", "BashOutput", "KillShell", "StructuredOutput", "Task", "TodoWrite"})
 """Tools that change nothing by themselves."""
 
@@ -40,7 +43,32 @@ Matches = Callable[[Rule], bool]
 
 
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
-    """Decide about a call from all that it would touch."""
+    """Decide about a call from all that it would touch, and say what an allowed one rests on."""
+    verdict = _strictest(tool, accesses, policy)
+    if verdict.kind is not Kind.ALLOW:
+        return verdict
+    if policy.mode is Mode.BYPASS:
+        return replace(verdict, basis=Basis.BYPASS)
+    return _narrowed(verdict, tool, accesses, policy)
+
+
+def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
+    """Let a rule for commands count only where a command needs it.
+
+    With `Bash(git:*)`, `git status` still runs as confined as without the rule, `git commit` runs
+    by the rule.
+    """
+    others = tuple(rule for rule in policy.allow if rule.tool != COMMANDS)
+    is_command = any(isinstance(access, Runs) for access in accesses)
+    if not is_command or len(others) == len(policy.allow):
+        return verdict
+    without = _strictest(tool, accesses, replace(policy, allow=others))
+    if without.kind is Kind.ALLOW:
+        return replace(verdict, basis=without.basis)
+    return replace(verdict, basis=max(verdict.basis, Basis.RULE, key=WIDTH.__getitem__))
+
+
+def _strictest(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     named = Called(tool, _server_of(accesses))
     general = _forbidden(named, policy, _is_general)
     findings = [general] if general else []
@@ -123,7 +151,9 @@ def _forbidden(tool: Called, policy: Policy, matches: Matches) -> Finding | None
 
 def _allowed(tool: Called, policy: Policy, matches: Matches) -> Finding | None:
     rule = _about(policy.allow, tool, matches, allows=True)
-    return Finding(Kind.ALLOW, f"{rule.text} allows it") if rule else None
+    if rule is None:
+        return None
+    return Finding(Kind.ALLOW, f"{rule.text} allows it", basis=Basis.RULE)
 
 
 def _about(

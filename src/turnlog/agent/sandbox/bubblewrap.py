@@ -1,13 +1,22 @@
-"""Shell commands in a sandbox: bubblewrap lets them write only where work may be done."""
+"""Shell commands in a sandbox: bubblewrap lets them write only where work may be done.
 
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
+Commands that the analysis alone allowed always run in one if it works here: those that read can
+write nothing, those that edit only in the working directories, and neither reaches the network.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from turnlog.agent.permissions.paths import PROTECTED_FILES, PROTECTED_FOLDERS
+from turnlog.agent.access import Basis
+from turnlog.agent.protected import PROTECTED_FILES, PROTECTED_FOLDERS
 from turnlog.agent.sandbox.confinement import NO_HOSTS, Confinement
+from turnlog.agent.shell.environment import CONFINED, find_program
 from turnlog.errors import UsageError
 
 KEPT_IN_GIT = (Path(".git", "hooks"), Path(".git", "config"))
@@ -15,6 +24,17 @@ KEPT_IN_GIT = (Path(".git", "hooks"), Path(".git", "config"))
 MISSING = "the settings ask for a sandbox, and bwrap is missing"
 HINT = "install bubblewrap"
 NOTHING = "/dev/null"
+MEMORY = Path("/dev/shm")
+"""A folder of the sandbox's own, in memory: here-documents and `sort` need temporary files."""
+FAILURE = "bwrap: "
+"""How each complaint of bubblewrap starts."""
+PATIENCE = 5.0
+# Root keeps what it needs to read or write files of others. Without CAP_SYS_ADMIN it cannot
+# remount the file system as writable.
+READING_ROOT = ("--cap-add", "CAP_DAC_READ_SEARCH")
+WRITING_ROOT = tuple(
+    part for name in ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER") for part in ("--cap-add", name)
+)
 
 
 class Mount(Struct, frozen=True, order=True):
@@ -26,22 +46,45 @@ class Mount(Struct, frozen=True, order=True):
     options: tuple[str, ...]
 
 
-def in_sandbox(
-    argv: Sequence[str], rules: Confinement, folders: Iterable[Path], temporary: Path
-) -> Sequence[str]:
-    """The command line that runs another in a sandbox, if the settings ask for one.
+def wrapper_of(
+    basis: Basis, rules: Confinement, folders: Iterable[Path], temporary: Path
+) -> tuple[str, ...]:
+    """Return the command line that runs another in a sandbox; empty if it runs without one.
 
-    Where bubblewrap is missing the command runs without it, unless that would let it see or reach
-    what the settings keep from it.
+    The stricter of the settings and the basis counts. Where bubblewrap is missing, a command runs
+    without it, unless that would let it see or reach what the settings keep from it.
     """
+    places = list(folders)
     if not rules.is_on:
-        return argv
-    program = shutil.which(rules.program)
-    if program:
-        return [program, *_options(rules, folders, temporary), "--", *argv]
-    if rules.is_required or rules.guards:
-        raise UsageError(MISSING, HINT)
-    return argv
+        program = find_program(rules.program, places) if basis in CONFINED else None
+        if program is None or not is_working(program):
+            return ()
+        return (program, *_narrow_options(basis, rules, places), "--")
+    program = find_program(rules.program, places)
+    if program is None:
+        if rules.is_required or rules.guards:
+            raise UsageError(MISSING, HINT)
+        return ()
+    if basis in CONFINED:
+        return (program, *_narrow_options(basis, rules, places), "--")
+    return (program, *_options(rules, places, temporary), "--")
+
+
+@lru_cache(maxsize=8)
+def is_working(program: str) -> bool:
+    """Return whether bubblewrap can start a command here; containers often forbid namespaces."""
+    argv = [program, *_narrow_options(Basis.UNDERSTOOD, Confinement(), []), "--", "/bin/sh", "-c"]
+    try:
+        done = subprocess.run(
+            [*argv, ":"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def sandbox_notes(rules: Confinement) -> list[str]:
@@ -49,7 +92,7 @@ def sandbox_notes(rules: Confinement) -> list[str]:
     if not rules.is_on:
         return []
     notes = [NO_HOSTS] if rules.filters_hosts else []
-    if not shutil.which(rules.program):
+    if not find_program(rules.program):
         if rules.is_required:
             raise UsageError(MISSING, HINT)
         then = "no command is run" if rules.guards else "commands run without one"
@@ -57,18 +100,30 @@ def sandbox_notes(rules: Confinement) -> list[str]:
     return notes
 
 
-def _options(rules: Confinement, folders: Iterable[Path], temporary: Path) -> list[str]:
+def _narrow_options(basis: Basis, rules: Confinement, folders: list[Path]) -> list[str]:
+    """Return the options for a command that nobody confirmed, whatever settings would add."""
+    narrow = replace(rules, writable=(), is_online=False)
+    return _options(narrow, folders if basis is Basis.EDITS else [], MEMORY)
+
+
+def _options(rules: Confinement, folders: list[Path], temporary: Path) -> list[str]:
     """All can be read, little be written, and there is no network unless all of it is allowed."""
-    places = _Places(rules, [*folders, temporary])
+    places = _Places(rules, folders if temporary == MEMORY else [*folders, temporary])
     return [
         *"--die-with-parent --new-session --unshare-pid --unshare-ipc --unshare-uts".split(),
         *([] if rules.is_online else ["--unshare-net"]),
+        *_capabilities(bool(folders)),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
         *(option for mount in sorted(places.mounts()) for option in mount.options),
         *(part for path in places.emptied for part in ("--remount-ro", str(path))),
         *("--setenv", "TMPDIR", str(temporary)),
         *(part for name in rules.variables for part in ("--unsetenv", name)),
     ]
+
+
+def _capabilities(is_writing: bool) -> tuple[str, ...]:
+    kept = WRITING_ROOT if is_writing else READING_ROOT
+    return ("--cap-drop", "ALL", *(kept if os.geteuid() == 0 else ()))
 
 
 class _Places:

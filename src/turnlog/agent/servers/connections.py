@@ -19,7 +19,7 @@ from turnlog.agent.access import Uses
 from turnlog.agent.environment import without_credentials
 from turnlog.agent.servers.config import ServerConfig
 from turnlog.agent.servers.results import outcome_of
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 from turnlog.format.values import Fields
 
@@ -182,7 +182,7 @@ async def _list_tools(client: "Client") -> "list[ServerTool]":
 
 
 def _tool(server: str, client: "Client", tool: "ServerTool") -> Tool:
-    async def run(given: Fields, workspace: Workspace, output: Output) -> Outcome:
+    async def run(given: Fields, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
         from mcp import MCPError
 
         try:

@@ -3,7 +3,6 @@
 import asyncio
 import codecs
 import os
-import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,8 +23,6 @@ SHOWN = 10_000
 LARGEST = 1 << 30
 """Bytes that a command may print."""
 
-Sandbox = Callable[[Sequence[str]], Sequence[str]]
-
 
 class Flood(Exception):
     """A command printed more than any use of it."""
@@ -39,6 +36,17 @@ class Launch(Struct, frozen=True):
     printed: Path
     """The file that takes what it prints."""
     environment: Mapping[str, str]
+    shell: tuple[str, ...] = ("/bin/sh",)
+    """The command line of the shell, without the command."""
+    setup: str = ""
+    """What the shell runs before the command."""
+    wrapper: tuple[str, ...] = ()
+    """The command line that runs the shell in a sandbox, if any."""
+
+    def argv(self, descriptor: int) -> list[str]:
+        """Return the command line; the shell notes in a file that it starts, and where it ends."""
+        notes = f"echo >&{descriptor}; trap '{{ pwd -P >&{descriptor}; }} 2>/dev/null' EXIT; "
+        return [*self.wrapper, *self.shell, "-c", f"{notes}{self.setup}{self.command}"]
 
 
 @dataclass
@@ -48,34 +56,34 @@ class Running:
     process: asyncio.subprocess.Process
     printed: Path
     left_in: IO[bytes]
-    """Where the shell writes its directory when it ends."""
+    """Where the shell notes that it starts, and its directory when it ends."""
 
     @property
     def code(self) -> int | None:
         """The exit code; None while it runs."""
         return self.process.returncode
 
+    @property
+    def has_started(self) -> bool:
+        """Whether the shell came to run; a sandbox may fail before."""
+        self.left_in.seek(0)
+        return self.left_in.read(1) != b""
+
     def directory(self) -> Path | None:
         """The directory that the command ended in."""
-        self.left_in.seek(0)
+        self.left_in.seek(1)
         name = self.left_in.read().removesuffix(b"\n")
         return Path(os.fsdecode(name)) if name.startswith(b"/") else None
 
 
-def shell_line(command: str, descriptor: int) -> list[str]:
-    """The command line of a shell that runs a command and then tells its directory."""
-    shell = shutil.which("bash") or "/bin/sh"
-    return [shell, "-c", f"trap '{{ pwd -P >&{descriptor}; }} 2>/dev/null' EXIT; {command}"]
-
-
-async def launch(wanted: Launch, sandbox: Sandbox) -> Running:
+async def launch(wanted: Launch) -> Running:
     """Start a command in a process group of its own, without input."""
     left_in = tempfile.TemporaryFile()  # noqa: SIM115 (is read when the command has ended)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     descriptor = os.open(wanted.printed, flags, 0o600)
     try:
         process = await asyncio.create_subprocess_exec(
-            *sandbox(shell_line(wanted.command, left_in.fileno())),
+            *wanted.argv(left_in.fileno()),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=descriptor,
             stderr=descriptor,

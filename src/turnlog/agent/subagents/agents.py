@@ -28,7 +28,7 @@ from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.shell.shells import Shells
 from turnlog.agent.subagents.hook_means import HookMeans
 from turnlog.agent.subagents.means import NOT_ASKED, may_use, model_for, rules_for
-from turnlog.agent.tool import CALL_ID, Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import CALL_ID, Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.turn.moments import Prompt
 from turnlog.agent.turn.parts import RUNNING, Parts, Running
 from turnlog.agent.turn.spending import context_tokens
@@ -89,7 +89,9 @@ class Agents:
         schema, read = schema_of(TaskInput), reader_of(TaskInput)
         return Tool(NAME, told, schema, read, _touches, self._run, is_parallel=True)
 
-    async def _run(self, given: TaskInput, workspace: Workspace, output: Output) -> Outcome:
+    async def _run(
+        self, given: TaskInput, workspace: Workspace, output: Output, grant: Grant
+    ) -> Outcome:
         definition = self.definitions.get(given.subagent_type)
         if definition is None:
             known = ", ".join(self.definitions)

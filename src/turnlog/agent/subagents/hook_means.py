@@ -27,7 +27,7 @@ from turnlog.agent.servers.connections import spelt, tool_name
 from turnlog.agent.session.lines import meta, text_of
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.shell.shells import Shells
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.toolbox import definitions
 from turnlog.agent.turn.answering import ask_aside
 from turnlog.agent.turn.parts import Parts
@@ -175,7 +175,9 @@ async def _run(loop: Loop, question: str, found: list[str]) -> Ended:
 def _answer_tool(found: list[str]) -> Tool:
     """The tool by which a model says what it has decided."""
 
-    async def run(given: AnswerInput, workspace: Workspace, output: Output) -> Outcome:
+    async def run(
+        given: AnswerInput, workspace: Workspace, output: Output, grant: Grant
+    ) -> Outcome:
         found.append(msgspec.json.encode(given).decode())
         return Outcome("Decided.")
 

@@ -1,15 +1,20 @@
 """Bash: a command in a shell, waited for or left in the background."""
 
 import asyncio
-import os
+import tempfile
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
-from turnlog.agent.access import Runs
+from turnlog.agent.access import Basis, Runs
 from turnlog.agent.inputs import Input, reader_of, schema_of
+from turnlog.agent.sandbox.bubblewrap import FAILURE, wrapper_of
 from turnlog.agent.session.kept import EXTRACT, extract, results_folder
 from turnlog.agent.session.names import new_output_name
+from turnlog.agent.shell.environment import CONFINED, environment_of, shell_of, shell_setup
+from turnlog.agent.shell.git_guard import UnguardedError, guard_git
 from turnlog.agent.shell.processes import (
     Flood,
     Launch,
@@ -19,8 +24,9 @@ from turnlog.agent.shell.processes import (
     launch,
     told_code,
 )
-from turnlog.agent.tool import CALL_ID, Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import CALL_ID, Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
+from turnlog.errors import UsageError
 from turnlog.format.values import Fields
 
 TIMEOUT = 120_000
@@ -53,9 +59,10 @@ def touches(given: BashInput, workspace: Workspace) -> list[Runs]:
     return [Runs(given.command)]
 
 
-async def run(given: BashInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: BashInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     name = new_output_name()
-    running = await _start(given.command, name, workspace)
+    wanted = await asyncio.to_thread(_prepare, given.command, name, workspace, grant.basis)
+    running = await _start(wanted)
     if given.run_in_background:
         title = given.description or given.command
         workspace.shells.add(name, given.command, running, title, CALL_ID.get())
@@ -68,18 +75,48 @@ async def run(given: BashInput, workspace: Workspace, output: Output) -> Outcome
     with running.left_in:
         trouble = await _wait(running, limit, output)
         moved = _move(running, workspace)
+        has_failed = bool(wanted.wrapper) and bool(running.code) and not running.has_started
     text, data = _read(running)
+    if has_failed and text.startswith(FAILURE) and not workspace.confinement.is_on:
+        return await _run_bare(wanted, text, limit, workspace, output)
     return _outcome(running, text, data, [note for note in (trouble, moved) if note])
 
 
-async def _start(command: str, name: str, workspace: Workspace) -> Running:
+async def _run_bare(
+    wanted: Launch, why: str, limit: float, workspace: Workspace, output: Output
+) -> Outcome:
+    """Run a command without the sandbox, which failed before the command's shell was started."""
+    running = await _start(replace(wanted, wrapper=()))
+    with running.left_in:
+        trouble = await _wait(running, limit, output)
+        moved = _move(running, workspace)
+    text, data = _read(running)
+    notes = [trouble, moved, f"The command ran without a sandbox, which failed to start: {why}"]
+    return _outcome(running, text, data, [note for note in notes if note])
+
+
+def _prepare(command: str, name: str, workspace: Workspace, basis: Basis) -> Launch:
+    """Decide what a command sees and what confines it, by what it was admitted for."""
     if not workspace.cwd.is_dir():
         workspace.cwd = workspace.root
-    printed = results_folder(workspace.folder) / f"{name}.txt"
-    environment = os.environ | {"CLAUDECODE": "1", "GIT_EDITOR": "true"} | workspace.environment
-    wanted = Launch(command, workspace.cwd, printed, environment)
+    folders, cwd = workspace.folders, workspace.cwd
+    environment = environment_of(basis, workspace.environment, folders)
+    shell = shell_of(basis, folders)
     try:
-        return await launch(wanted, workspace.sandbox)
+        if basis in CONFINED:
+            environment |= guard_git(command, cwd, environment)
+        temporary = Path(tempfile.gettempdir())
+        wrapper = wrapper_of(basis, workspace.confinement, folders, temporary)
+    except (UnguardedError, UsageError) as error:
+        raise ToolError(f"The command cannot be run: {error}") from error
+    printed = results_folder(workspace.folder) / f"{name}.txt"
+    setup = shell_setup(basis, shell)
+    return Launch(command, cwd, printed, environment, shell, setup, wrapper)
+
+
+async def _start(wanted: Launch) -> Running:
+    try:
+        return await launch(wanted)
     except (OSError, ValueError) as error:
         raise ToolError(f"The command cannot be run: {error}") from error
 

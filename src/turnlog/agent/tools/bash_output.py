@@ -9,7 +9,7 @@ from msgspec import Meta
 from turnlog.agent.access import Uses
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.shell.shells import Job
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 
 MOST = 30_000
@@ -33,7 +33,9 @@ def touches(given: BashOutputInput, workspace: Workspace) -> list[Uses]:
     return [Uses()]
 
 
-async def run(given: BashOutputInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(
+    given: BashOutputInput, workspace: Workspace, output: Output, grant: Grant
+) -> Outcome:
     job = job_of(given.bash_id, workspace)
     status, code = job.status, job.running.code
     before = job.tail.offset

@@ -8,8 +8,9 @@ from msgspec import Meta
 from turnlog.agent.access import Writes
 from turnlog.agent.files.changes import change_text, load_text
 from turnlog.agent.files.named import require_file
+from turnlog.agent.files.pinned import pin
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 from turnlog.format.values import Fields
 
@@ -33,15 +34,16 @@ def touches(given: EditInput, workspace: Workspace) -> list[Writes]:
     return [Writes(workspace.path_of(given.file_path))]
 
 
-async def run(given: EditInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: EditInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     path = workspace.path_of(given.file_path)
     if given.old_string == given.new_string:
         raise ToolError("old_string and new_string are the same: there is nothing to change")
     if given.old_string:
         require_file(path)
-    kept = await asyncio.to_thread(load_text, path, workspace)
+    pinned = pin(path, grant)
+    kept = await asyncio.to_thread(load_text, pinned, workspace)
     text, count = _changed(kept.text if kept else "", given)
-    changed = await change_text(path, kept, text, workspace)
+    changed = await change_text(pinned, kept, text, workspace)
     data: Fields = {
         "oldString": given.old_string,
         "newString": given.new_string,

@@ -9,9 +9,11 @@ from typing import Annotated
 from msgspec import Meta
 
 from turnlog.agent.access import Reads
-from turnlog.agent.files.ripgrep import pieces
+from turnlog.agent.files.named import refusals
+from turnlog.agent.files.pinned import Pinned, pin
+from turnlog.agent.files.ripgrep import scope_of, search
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 
 MOST = 100
@@ -35,13 +37,13 @@ def touches(given: GlobInput, workspace: Workspace) -> list[Reads]:
     return [Reads(_place(given, workspace)[0])]
 
 
-async def run(given: GlobInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: GlobInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     started = time.monotonic()
     place, pattern = _place(given, workspace)
     if not place.is_dir():
         raise ToolError(f"Directory does not exist: {place}")
     arguments = ["--files", "--no-ignore", "--null", f"--glob={pattern}"]
-    names, count = await newest(arguments, place, workspace)
+    names, count = await newest(arguments, pin(place, grant), workspace)
     data = {
         "filenames": names,
         "durationMs": int((time.monotonic() - started) * 1000),
@@ -55,19 +57,20 @@ async def run(given: GlobInput, workspace: Workspace, output: Output) -> Outcome
 
 
 async def newest(
-    arguments: list[str], place: Path, workspace: Workspace, most: int = MOST
+    arguments: list[str], pinned: Pinned, workspace: Workspace, most: int = MOST
 ) -> tuple[list[str], int]:
     """The files that ripgrep lists, those changed last first, and how many there are in all."""
     held: list[tuple[int, str]] = []
     count = 0
-    async with aclosing(pieces(arguments, place, b"\0")) as found:
-        async for name in found:
-            path = place / name
-            if not workspace.may_read(path):
-                continue
-            count += 1
-            item = (_changed(path), str(path))
-            heappush(held, item) if len(held) < most else heappushpop(held, item)
+    with refusals("search", pinned.path), scope_of(pinned) as scope:
+        async with aclosing(search(arguments, scope, b"\0")) as found:
+            async for name in found:
+                path = scope.path_of(name)
+                if not workspace.may_read(path):
+                    continue
+                count += 1
+                item = (_changed(path), str(path))
+                heappush(held, item) if len(held) < most else heappushpop(held, item)
     return [name for _, name in sorted(held, key=lambda item: (-item[0], item[1]))], count
 
 

@@ -1,6 +1,5 @@
 """Grep: files by what they hold, with ripgrep."""
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -10,10 +9,12 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from turnlog.agent.access import Reads
-from turnlog.agent.files.ripgrep import pieces
+from turnlog.agent.files.named import refusals
+from turnlog.agent.files.pinned import Pinned, pin
+from turnlog.agent.files.ripgrep import Scope, scope_of, search
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.session.kept import fit_text
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.tools.glob import newest
 from turnlog.agent.workspace import Workspace
 
@@ -72,20 +73,19 @@ def touches(given: GrepInput, workspace: Workspace) -> list[Reads]:
     return [Reads(workspace.path_of(given.path or "."))]
 
 
-async def run(given: GrepInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: GrepInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     place = workspace.path_of(given.path or ".")
     if not place.exists():
         raise ToolError(f"Path does not exist: {place}")
     limit = MOST if given.head_limit is None else given.head_limit or ALL
     if given.output_mode == "files_with_matches":
-        return await _files(given, place, limit, workspace)
-    return await _lines(given, place, limit, workspace)
+        return await _files(given, pin(place, grant), limit, workspace)
+    return await _lines(given, pin(place, grant), limit, workspace)
 
 
-async def _files(given: GrepInput, place: Path, limit: int, workspace: Workspace) -> Outcome:
-    folder, target = (place, ".") if place.is_dir() else (place.parent, place.name)
-    arguments = [*_options(given), "--files-with-matches", "--null", "--", target]
-    names, count = await newest(arguments, folder, workspace, limit)
+async def _files(given: GrepInput, pinned: Pinned, limit: int, workspace: Workspace) -> Outcome:
+    arguments = [*_options(given), "--files-with-matches", "--null"]
+    names, count = await newest(arguments, pinned, workspace, limit)
     data = {"mode": given.output_mode, "filenames": names, "numFiles": len(names)}
     if not names:
         return Outcome("No files found", data)
@@ -95,21 +95,11 @@ async def _files(given: GrepInput, place: Path, limit: int, workspace: Workspace
     return Outcome("\n".join([f"Found {count} {'file' if count == 1 else 'files'}", *names]), data)
 
 
-async def _lines(given: GrepInput, place: Path, limit: int, workspace: Workspace) -> Outcome:
-    inside = place.is_relative_to(workspace.cwd)
-    target = os.path.relpath(place, workspace.cwd) if inside else str(place)
+async def _lines(given: GrepInput, pinned: Pinned, limit: int, workspace: Workspace) -> Outcome:
     shape = _context(given) if given.output_mode == "content" else ["--count-matches"]
     arguments = [*_options(given), *shape, "--with-filename", "--no-heading", "--null"]
-    lines: list[str] = []
-    async with aclosing(pieces([*arguments, "--", target], workspace.cwd)) as found:
-        async for line in found:
-            name, mark, told = line.partition("\0")
-            if mark and not workspace.may_read(workspace.cwd / name):
-                continue
-            if len(lines) == limit:
-                lines.append("")
-                break
-            lines.append(_shown(name, told) if mark else line)
+    with refusals("search", pinned.path), scope_of(pinned) as scope:
+        lines = await _matches(arguments, scope, limit, workspace)
     is_cut = len(lines) > limit
     del lines[limit:]
     data = _described(given, lines) | ({"appliedLimit": limit} if is_cut else {})
@@ -119,10 +109,28 @@ async def _lines(given: GrepInput, place: Path, limit: int, workspace: Workspace
     return Outcome(fit_text(text, workspace.folder), data)
 
 
-def _shown(name: str, told: str) -> str:
+async def _matches(
+    arguments: list[str], scope: Scope, limit: int, workspace: Workspace
+) -> list[str]:
+    """Search; return the lines to show, and one more if there are more than the limit."""
+    lines: list[str] = []
+    async with aclosing(search(arguments, scope)) as found:
+        async for line in found:
+            name, mark, told = line.partition("\0")
+            path = scope.path_of(name)
+            if mark and not workspace.may_read(path):
+                continue
+            lines.append(_shown(path, workspace.cwd, told) if mark else line)
+            if len(lines) > limit:
+                break
+    return lines
+
+
+def _shown(path: Path, cwd: Path, told: str) -> str:
     """A line as grep shows it: behind its file, a hyphen marks what is only around a match."""
+    name = path.relative_to(cwd) if path.is_relative_to(cwd) else path
     numbered = re.match(r"\d+([:-])", told)
-    return f"{name.removeprefix('./')}{numbered[1] if numbered else ':'}{told}"
+    return f"{name}{numbered[1] if numbered else ':'}{told}"
 
 
 def _described(given: GrepInput, lines: list[str]) -> dict[str, object]:

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from turnlog.agent.access import Uses
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.tools.bash_output import job_of
 from turnlog.agent.workspace import Workspace
 
@@ -23,7 +23,7 @@ def touches(given: KillShellInput, workspace: Workspace) -> list[Uses]:
     return [Uses()]
 
 
-async def run(given: KillShellInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: KillShellInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     job = job_of(given.shell_id, workspace)
     if job.status != "running":
         raise ToolError(f"The command {job.name} does not run any more: it is {job.status}")

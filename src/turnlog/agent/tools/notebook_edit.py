@@ -10,9 +10,9 @@ from turnlog.agent.access import Writes
 from turnlog.agent.files.changes import load_text, write_text
 from turnlog.agent.files.named import require_file
 from turnlog.agent.files.notebooks import cells_of, indent_of, name_of, parse
-from turnlog.agent.files.textfile import TextFile
+from turnlog.agent.files.pinned import pin
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 from turnlog.format.values import Fields
 
@@ -42,15 +42,20 @@ def touches(given: NotebookEditInput, workspace: Workspace) -> list[Writes]:
     return [Writes(workspace.path_of(given.notebook_path))]
 
 
-async def run(given: NotebookEditInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(
+    given: NotebookEditInput, workspace: Workspace, output: Output, grant: Grant
+) -> Outcome:
     path = workspace.path_of(given.notebook_path)
     require_file(path)
-    kept = load_text(path, workspace) or TextFile("")
+    pinned = pin(path, grant)
+    kept = load_text(pinned, workspace)
+    if kept is None:
+        raise pinned.changed
     notebook = parse(kept.text, path)
     cell = _change(notebook, given)
     text = json.dumps(notebook, indent=indent_of(kept.text), ensure_ascii=False)
     text += "\n" if kept.text.endswith("\n") else ""
-    write_text(path, text, kept, workspace)
+    write_text(pinned, text, kept, workspace)
     data = {
         "new_source": given.new_source,
         "cell_type": cell.get("cell_type"),

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from io import TextIOWrapper
+from io import BufferedReader, TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +14,12 @@ from turnlog.agent.files.images import read_image
 from turnlog.agent.files.named import refusals, remember, require_file
 from turnlog.agent.files.notebooks import read_notebook
 from turnlog.agent.files.pdf import read_pdf
+from turnlog.agent.files.pinned import Pinned, open_file, pin
 from turnlog.agent.files.textfile import SAMPLE, coding_of, is_binary
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.seen import state_of
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
-from turnlog.format.jsonl import FileState
 
 LINES = 2_000
 WIDEST = 2_000
@@ -61,29 +62,33 @@ def touches(given: ReadInput, workspace: Workspace) -> list[Reads]:
     return [Reads(workspace.path_of(given.file_path))]
 
 
-async def run(given: ReadInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: ReadInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     path = workspace.path_of(given.file_path)
     require_file(path)
     with refusals("read", path):
-        state = FileState.of(path)
-        read = READERS.get(path.suffix.lower(), _read_text)
-        outcome = await asyncio.to_thread(read, path, given, workspace.folder)
-        remember(path, workspace, state)
+        return await asyncio.to_thread(_read, pin(path, grant), given, workspace)
+
+
+def _read(pinned: Pinned, given: ReadInput, workspace: Workspace) -> Outcome:
+    with open_file(pinned) as file:
+        state = state_of(file)
+        read = READERS.get(pinned.path.suffix.lower(), _read_text)
+        outcome = read(pinned.path, file, given, workspace.folder)
+        remember(pinned, file, workspace, state)
     return outcome
 
 
-def _read_text(path: Path, given: ReadInput, folder: Path) -> Outcome:
-    with path.open("rb") as file:
-        head = file.read(SAMPLE)
+def _read_text(path: Path, file: BufferedReader, given: ReadInput, folder: Path) -> Outcome:
+    head = file.read(SAMPLE)
     if is_binary(head):
         raise ToolError(f"{path} is a binary file; look at it with a command in Bash")
     coding = coding_of(head, len(head) < SAMPLE)
     start = max(given.offset or 1, 1)
     limit = LINES if given.limit is None else max(given.limit, 1)
-    with path.open("rb") as raw:
-        raw.seek(len(coding.mark))
-        text = TextIOWrapper(raw, coding.name, "replace", newline="\n")
-        part = _take(_lines(text), start, limit)
+    file.seek(len(coding.mark))
+    text = TextIOWrapper(file, coding.name, "replace", newline="\n")
+    part = _take(_lines(text), start, limit)
+    text.detach()  # else the file would be closed along with it
     return Outcome(_numbered(part, start), _described(path, part, start))
 
 
@@ -137,14 +142,14 @@ def _described(path: Path, part: Part, start: int) -> dict[str, object]:
     return {"type": "text", "file": file}
 
 
-READERS: dict[str, Callable[[Path, ReadInput, Path], Outcome]] = {
-    ".ipynb": lambda path, given, folder: read_notebook(path),
-    ".pdf": lambda path, given, folder: read_pdf(path, given.pages, folder),
-    ".png": lambda path, given, folder: read_image(path),
-    ".jpg": lambda path, given, folder: read_image(path),
-    ".jpeg": lambda path, given, folder: read_image(path),
-    ".gif": lambda path, given, folder: read_image(path),
-    ".webp": lambda path, given, folder: read_image(path),
+READERS: dict[str, Callable[[Path, BufferedReader, ReadInput, Path], Outcome]] = {
+    ".ipynb": lambda path, file, given, folder: read_notebook(path, file),
+    ".pdf": lambda path, file, given, folder: read_pdf(path, file, given.pages, folder),
+    ".png": lambda path, file, given, folder: read_image(path, file),
+    ".jpg": lambda path, file, given, folder: read_image(path, file),
+    ".jpeg": lambda path, file, given, folder: read_image(path, file),
+    ".gif": lambda path, file, given, folder: read_image(path, file),
+    ".webp": lambda path, file, given, folder: read_image(path, file),
 }
 """By how a file's name ends; all others are text. The folder is the session's."""
 

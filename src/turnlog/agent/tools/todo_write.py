@@ -6,7 +6,7 @@ from msgspec import Meta, Struct, to_builtins
 
 from turnlog.agent.access import Uses
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Outcome, Output, Tool
+from turnlog.agent.tool import Grant, Outcome, Output, Tool
 from turnlog.agent.workspace import Workspace
 
 DESCRIPTION = """\
@@ -35,7 +35,7 @@ def touches(given: TodoWriteInput, workspace: Workspace) -> list[Uses]:
     return [Uses()]
 
 
-async def run(given: TodoWriteInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: TodoWriteInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     old, new = workspace.todos, to_builtins(given.todos)
     workspace.todos = new
     return Outcome("The list has been updated. Go on with it.", {"oldTodos": old, "newTodos": new})

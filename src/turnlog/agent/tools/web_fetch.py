@@ -9,7 +9,7 @@ from msgspec import Meta
 from turnlog.agent.access import Fetches
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.session.kept import fit_text
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.web.pages import Page, Unfetched
 from turnlog.agent.workspace import Workspace
 
@@ -47,7 +47,7 @@ def touches(given: WebFetchInput, workspace: Workspace) -> list[Fetches]:
     return [Fetches(given.url)]
 
 
-async def run(given: WebFetchInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: WebFetchInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     started = time.monotonic()
     try:
         page = await workspace.pages.fetch(given.url)

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from turnlog.agent.access import Uses
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Outcome, Output, Tool, ToolError
+from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 from turnlog.format.values import Fields, is_array, is_object
 
@@ -36,7 +36,7 @@ def touches(given: WebSearchInput, workspace: Workspace) -> list[Uses]:
     return [Uses()]
 
 
-async def run(given: WebSearchInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: WebSearchInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     if workspace.ask is None:
         raise ToolError("There is no search here")
     if given.allowed_domains and given.blocked_domains:

@@ -7,8 +7,9 @@ from msgspec import Meta
 
 from turnlog.agent.access import Writes
 from turnlog.agent.files.changes import change_text, load_text
+from turnlog.agent.files.pinned import pin
 from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Outcome, Output, Tool
+from turnlog.agent.tool import Grant, Outcome, Output, Tool
 from turnlog.agent.workspace import Workspace
 
 DESCRIPTION = """\
@@ -27,10 +28,11 @@ def touches(given: WriteInput, workspace: Workspace) -> list[Writes]:
     return [Writes(workspace.path_of(given.file_path))]
 
 
-async def run(given: WriteInput, workspace: Workspace, output: Output) -> Outcome:
+async def run(given: WriteInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     path = workspace.path_of(given.file_path)
-    kept = await asyncio.to_thread(load_text, path, workspace)
-    changed = await change_text(path, kept, given.content, workspace)
+    pinned = pin(path, grant)
+    kept = await asyncio.to_thread(load_text, pinned, workspace)
+    changed = await change_text(pinned, kept, given.content, workspace)
     data = {"type": "update" if kept else "create", "content": given.content}
     done = "updated" if kept else "created"
     return Outcome(f"The file {path} has been {done}.", changed | data)

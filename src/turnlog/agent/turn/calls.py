@@ -182,7 +182,9 @@ async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
     started = monotonic()
     news = _News(parts, call, emit)
     try:
-        outcome = await admitted.tool.run(admitted.value, parts.workspace, news.printed)
+        outcome = await admitted.tool.run(
+            admitted.value, parts.workspace, news.printed, admitted.grant
+        )
     except ToolError as error:
         outcome = _failed(str(error))
     except Exception as error:  # whatever a tool does, the model is told and the loop goes on
