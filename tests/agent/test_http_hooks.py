@@ -175,3 +175,20 @@ def test_addresses_are_compared_as_they_are_connected_to(
 
 def test_an_empty_list_allows_no_address() -> None:
     assert not reaches("http://localhost/", ())
+
+
+@pytest.mark.parametrize(("is_project", "sent"), [(True, ""), (False, "key")])
+def test_a_hook_of_a_project_cannot_send_the_key(
+    tmp_path: Path,
+    server: HookServer,
+    monkeypatch: pytest.MonkeyPatch,
+    is_project: bool,
+    sent: str,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+    name = "ANTHROPIC_API_KEY"
+    handler = {"type": "http", "url": server.url, "headers": {"X-Key": f"${name}"}}
+    group = {"hooks": [handler | {"allowedEnvVars": [name]}], "is_project": is_project}
+    facts = SessionFacts("5e551011", tmp_path / "5e551011.jsonl", tmp_path, tmp_path)
+    asyncio.run(Hooks({"UserPromptSubmit": [group]}, facts).fire("UserPromptSubmit", None, {}))
+    assert server.posted[0].headers["X-Key"] == sent
