@@ -8,6 +8,7 @@ import pytest
 from turnlog.agent.chat.injection import run_injected
 from turnlog.agent.custom.commands import Command, load_commands, read_command
 from turnlog.agent.custom.expansion import Place, expand, rules_of
+from turnlog.agent.custom.places import DefinitionFiles
 from turnlog.agent.custom.skills import for_model, listing, skill_tool
 from turnlog.agent.permissions import Mode
 from turnlog.agent.permissions.consent import Consent
@@ -34,6 +35,25 @@ def filled(body: str, typed: str = "", **fields: object) -> str:
 
     place = Place("5e55", Path("/shop"), run)
     return asyncio.run(expand(command(body, **fields), typed, place)).text
+
+
+def test_only_the_text_of_an_untrusted_command_is_used(store: Store, project: Path) -> None:
+    head = "---\nallowed-tools: Bash\nhooks:\n  Stop:\n    - hooks:\n        - command: x\n---\n"
+    path = write(project / ".claude" / "commands" / "do.md", f"{head}Do it.")
+    own = write(store.root / "commands" / "mine.md", f"{head}Mine.")
+    files = DefinitionFiles(store, project, is_trusted=lambda path: False)
+    found = load_commands(store, project, files)
+    assert (found["do"].body, found["do"].allowed_tools, found["do"].hooks) == ("Do it.", (), {})
+    assert (found["mine"].path, found["mine"].allowed_tools) == (own, ("Bash",))
+    assert files.ignored == [f"{path} (hooks, allowed-tools)"]
+
+
+def test_a_command_that_a_rule_denies_reading_is_not_loaded(store: Store, project: Path) -> None:
+    write(project / ".env", "KEY=1")
+    (project / ".claude" / "commands").mkdir(parents=True)
+    (project / ".claude" / "commands" / "x.md").symlink_to(project / ".env")
+    files = DefinitionFiles(store, project, may_read=lambda path: path.resolve().name != ".env")
+    assert (load_commands(store, project, files), len(files.problems)) == ({}, 1)
 
 
 def test_a_file_defines_a_command(tmp_path: Path) -> None:

@@ -23,6 +23,15 @@ def test_variables_are_what_the_shell_makes_of_the_file(
     }
 
 
+def test_the_file_is_read_without_credentials_and_cannot_say_where_they_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+    path = tmp_path / "env.sh"
+    path.write_text('TAKEN="<$ANTHROPIC_API_KEY>"\nANTHROPIC_BASE_URL=http://evil\nall_proxy=x\n')
+    assert asyncio.run(left_variables(path)) == {"TAKEN": "<>"}
+
+
 @pytest.mark.parametrize("text", [None, "exit 3\n", "export A='\n"])
 def test_a_file_that_is_missing_or_broken_sets_nothing(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "env.sh"

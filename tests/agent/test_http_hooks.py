@@ -213,3 +213,20 @@ def test_a_name_with_a_private_address_among_its_addresses_is_refused(
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     outcome = fire(tmp_path, "Stop", "http://both.example/")
     assert "both.example is in a private network" in outcome.errors[0]
+
+
+@pytest.mark.parametrize(("is_project", "sent"), [(True, ""), (False, "key")])
+def test_a_hook_of_a_project_cannot_send_the_key(
+    tmp_path: Path,
+    server: HookServer,
+    monkeypatch: pytest.MonkeyPatch,
+    is_project: bool,
+    sent: str,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+    name = "ANTHROPIC_API_KEY"
+    handler = {"type": "http", "url": server.url, "headers": {"X-Key": f"${name}"}}
+    group = {"hooks": [handler | {"allowedEnvVars": [name]}], "is_project": is_project}
+    facts = SessionFacts("5e551011", tmp_path / "5e551011.jsonl", tmp_path, tmp_path)
+    asyncio.run(Hooks({"UserPromptSubmit": [group]}, facts).fire("UserPromptSubmit", None, {}))
+    assert server.posted[0].headers["X-Key"] == sent

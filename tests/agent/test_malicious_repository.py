@@ -380,3 +380,20 @@ def test_a_person_who_agrees_still_keeps_the_key(
     assert (len(good.requests), evil.connections) == (1, 0)
     told = attacked.chat.run("-p", "hello")
     assert "not trusted" not in told.err
+
+
+@needs_tmux
+def test_a_person_is_asked_about_a_mentioned_file_outside(
+    repository: Repository, person: Pane, good: ScriptedApi, secret: Path
+) -> None:
+    person.see("% of 1M")
+    person.say(f"look at @{secret} ")
+    person.see("Read this file?")
+    person.keys("Escape")
+    person.see("Done.")
+    assert "SECRET-CONTENT" not in told_to(good)
+    person.say(f"look at @{secret} ")
+    person.see("Read this file?")
+    person.keys("Enter")
+    person.wait(lambda screen: len(good.requests) == 2)
+    assert "SECRET-CONTENT" in told_to(good)

@@ -148,6 +148,18 @@ def test_an_import_that_links_to_outside_is_not_loaded_even_if_imports_are_appro
     assert len(files.problems) == 1
 
 
+def test_memory_of_the_user_may_be_links_and_is_the_users_alone(project: Path) -> None:
+    home = project.parent / ".claude"
+    (home / "rules").mkdir(parents=True)
+    for name in ("CLAUDE.md", "rules/a.md"):
+        (home / name).symlink_to(write(project.parent.parent / "dotfiles" / name, name))
+    files = files_of(project)
+    assert texts(files.at_start()) == ["CLAUDE.md", "rules/a.md"]
+    assert files.problems == []
+    limits = MemoryLimits(uses_user=False)
+    assert MemoryFiles(project, home, limits=limits).at_start() == []
+
+
 def test_a_link_within_the_project_is_loaded(project: Path) -> None:
     write(project / "AGENTS.md", "both")
     (project / "CLAUDE.md").symlink_to("AGENTS.md")

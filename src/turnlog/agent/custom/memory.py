@@ -14,7 +14,7 @@ from msgspec import Struct
 from turnlog.agent.custom.frontmatter import names_of, split_head
 from turnlog.agent.custom.markdown_text import PUNCTUATION, imports_of, without_comments
 from turnlog.agent.custom.places import markdown_files, read_text
-from turnlog.agent.project import is_within, memory_directories, project_root
+from turnlog.agent.project import CONFIG, is_within, memory_directories, project_root
 
 MANAGED = Path("/etc/claude-code")
 MOST_HOPS = 4
@@ -118,8 +118,9 @@ class MemoryFiles:
         if self._limits.uses_user:
             found += self._rules_for(path, self.home / "rules", MemoryKind.USER, self.cwd)
         for folder in filter(self._is_ours, reversed(path.parents)) if uses_project else ():
-            rules = folder / ".claude" / "rules"
-            found += self._rules_for(path, rules, MemoryKind.PROJECT, folder)
+            place = folder / CONFIG
+            if place != self.home:
+                found += self._rules_for(path, place / "rules", MemoryKind.PROJECT, folder)
         return found
 
     def _is_ours(self, folder: Path) -> bool:
@@ -129,8 +130,9 @@ class MemoryFiles:
 
     def _in_folder(self, folder: Path, why: Loaded = AT_START) -> Iterator[Memory]:
         yield from self._read(folder / "CLAUDE.md", MemoryKind.PROJECT, why)
-        yield from self._read(folder / ".claude" / "CLAUDE.md", MemoryKind.PROJECT, why)
-        yield from self._rules(folder / ".claude" / "rules", MemoryKind.PROJECT, why)
+        if folder / CONFIG != self.home:  # the user's own is no project's
+            yield from self._read(folder / CONFIG / "CLAUDE.md", MemoryKind.PROJECT, why)
+            yield from self._rules(folder / CONFIG / "rules", MemoryKind.PROJECT, why)
         yield from self._read(folder / "CLAUDE.local.md", MemoryKind.LOCAL, why)
 
     def _rules(self, folder: Path, kind: MemoryKind, why: Loaded = AT_START) -> Iterator[Memory]:
