@@ -112,7 +112,7 @@ def test_a_tool_of_a_server_is_called_with_what_happened(
     settings = {"hooks": {"PreToolUse": [{"hooks": [hook]}], "PostToolUse": [post]}}
     settings["hooks"]["UserPromptSubmit"] = [{"hooks": [told]}]
     put(store.settings, settings | {"enableAllProjectMcpServers": True})
-    api.replies[:] = [called(("t1", "Bash", {"command": "echo x", "timeout": 7})), said("Done.")]
+    api.replies[:] = [called(("t1", "Bash", {"command": "echo x", "timeout": 7000})), said("Done.")]
     events = send(store, Options(cwd=project, trusts_project=True), "go")
     assert "UserPromptSubmit hook additional context: 21" in last_texts(api)
     errors = [each.text for each in events if isinstance(each, Noted) and each.is_error]

@@ -72,19 +72,29 @@ class UnguardedError(Exception):
 
 
 def guard_git(command: str, cwd: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for a command that may run git in a directory."""
-    if not re.search("git", command, re.IGNORECASE):
-        return {}
+    """Return the variables for a command in a directory, in case that it runs git."""
     given = VARIABLES | _counted(ALWAYS.items())
-    listing, repository = dict(environment) | given, repository_of(cwd, environment)
+    repository = repository_of(cwd, environment)
+    if repository is None or not _may_run_git(command):
+        return given
+    listing = dict(environment) | given
     named = list(_names(cwd, listing))
-    for source in MODULES if repository else ():
-        named += _names(repository or cwd, listing, *source)
+    for source in MODULES:
+        named += _names(repository, listing, *source)
     given |= _counted([*ALWAYS.items(), *_overrides(named)])
-    if repository and ("core", "", "worktree") in named:
+    if ("core", "", "worktree") in named:
         # core.worktree may be any folder: `git diff` would show files from there.
         given["GIT_WORK_TREE"] = str(repository)
     return given
+
+
+def _may_run_git(command: str) -> bool:
+    """Return whether a command may run git: by name, or by a word that only the shell spells out.
+
+    >>> [_may_run_git(command) for command in ("git log", "g'i't log", "ls src")]
+    [True, True, False]
+    """
+    return "git" in command or re.search(r"['\"\\$`*?\[{]", command) is not None
 
 
 def _overrides(names: Iterable[Name]) -> Iterator[tuple[str, str]]:

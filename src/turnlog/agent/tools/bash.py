@@ -35,7 +35,8 @@ LIMIT = 30_000
 """Characters of what a command prints that the model is given whole."""
 
 DESCRIPTION = f"""\
-Run a command in bash. The directory is kept from one call to the next, variables are not. What \
+Run a command in bash. The directory is kept from one call to the next, variables are not. \
+Commands that need no permission see only basic variables such as HOME, LANG and PATH. What \
 the command prints comes back, both streams together; more than {LIMIT:,} characters are kept in a \
 file of which you get the start and the end. The command has no input, so it must not ask for any. \
 It is stopped after timeout milliseconds ({TIMEOUT:,} unless given, at most {LONGEST:,}). With \

@@ -1,0 +1,92 @@
+"""What an allowed call rests on: decides how freely it runs."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from chatting import make_parts, rules_of
+from turnlog.agent.access import Access, Runs, Uses, Writes
+from turnlog.agent.permissions import Basis, Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.permissions.asking import Question, Reply
+from turnlog.agent.toolbox import TOOLS
+from turnlog.agent.turn.gate import admit
+from turnlog.store.paths import Store
+
+EDIT, DEFAULT, BYPASS = Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.BYPASS
+
+
+def basis_of(folder: Path, access: Access, mode: Mode, *allow: str, tool: str = "Bash") -> Basis:
+    rules = tuple(parse_rule(text, folder, "a test") for text in allow)
+    verdict = decide(tool, [access], Policy((), (), rules, mode, folder, (folder,)))
+    assert verdict.kind is Kind.ALLOW
+    return verdict.basis
+
+
+@pytest.mark.parametrize(
+    ("command", "mode", "allow", "basis"),
+    [
+        ("ls", DEFAULT, (), Basis.UNDERSTOOD),
+        ("ls", EDIT, (), Basis.UNDERSTOOD),
+        ("touch x", EDIT, (), Basis.EDITS),
+        ("echo x > y", EDIT, (), Basis.EDITS),
+        ("ls && touch x", EDIT, (), Basis.EDITS),
+        ("npm test", DEFAULT, ("Bash(npm test:*)",), Basis.RULE),
+        ("npm test", DEFAULT, ("Bash",), Basis.RULE),
+        ("ls && npm test", DEFAULT, ("Bash(npm test:*)",), Basis.RULE),
+        ("touch x && npm test", EDIT, ("Bash(npm test:*)",), Basis.RULE),
+        ("echo x > src/y", DEFAULT, ("Edit(src/**)",), Basis.RULE),
+        ("cat /etc/hostname", DEFAULT, ("Read(//etc/**)",), Basis.UNDERSTOOD),
+        # A rule counts only where it is needed: this stays as confined as without it.
+        ("git status", DEFAULT, ("Bash(git:*)",), Basis.UNDERSTOOD),
+        ("ls", DEFAULT, ("Bash",), Basis.UNDERSTOOD),
+        ("ls", BYPASS, (), Basis.BYPASS),
+        ("npm test", BYPASS, (), Basis.BYPASS),
+    ],
+)
+def test_a_verdict_says_what_a_command_rests_on(
+    tmp_path: Path, command: str, mode: Mode, allow: tuple[str, ...], basis: Basis
+) -> None:
+    assert basis_of(tmp_path, Runs(command), mode, *allow) is basis
+
+
+def test_a_verdict_says_what_other_calls_rest_on(tmp_path: Path) -> None:
+    file = Writes(tmp_path / "x")
+    assert basis_of(tmp_path, file, EDIT, tool="Write") is Basis.EDITS
+    assert basis_of(tmp_path, file, DEFAULT, "Write", tool="Write") is Basis.RULE
+    assert basis_of(tmp_path, Uses(), DEFAULT, "mcp__a", tool="mcp__a__b") is Basis.RULE
+
+
+async def consent(question: Question) -> Reply:
+    return Reply("allow")
+
+
+def admitted(store: Store, folder: Path, kind: Kind, **decisions: str) -> Basis:
+    """What a command rests on that passes the gate, with a hook for each decision."""
+    hooks = {event: [{"hooks": [answering(event, text)]}] for event, text in decisions.items()}
+    parts = make_parts(store, folder, hooks)
+    parts.tools |= TOOLS
+    parts.ask = consent
+    rules_of(parts).kinds["Bash"] = kind
+    call = {"id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}
+    return asyncio.run(admit(parts, call)).grant.basis
+
+
+def answering(event: str, decision: str) -> dict[str, str]:
+    told: dict[str, object] = {"hookEventName": event}
+    if event == "PreToolUse":
+        told["permissionDecision"] = decision
+    else:
+        told["decision"] = {"behavior": decision}
+    printed = json.dumps({"hookSpecificOutput": told})
+    return {"type": "command", "command": f"echo '{printed}'"}
+
+
+def test_a_confirmed_call_rests_on_who_confirmed_it(store: Store, tmp_path: Path) -> None:
+    assert admitted(store, tmp_path, Kind.ALLOW) is Basis.RULE
+    assert admitted(store, tmp_path, Kind.ALLOW, PreToolUse="allow") is Basis.RULE
+    assert admitted(store, tmp_path, Kind.ALLOW, PreToolUse="ask") is Basis.USER
+    assert admitted(store, tmp_path, Kind.ASK) is Basis.USER
+    assert admitted(store, tmp_path, Kind.ASK, PreToolUse="allow") is Basis.HOOK
+    assert admitted(store, tmp_path, Kind.ASK, PermissionRequest="allow") is Basis.HOOK
