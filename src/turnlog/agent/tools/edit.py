@@ -40,7 +40,7 @@ async def run(given: EditInput, workspace: Workspace, output: Output) -> Outcome
     if given.old_string:
         require_file(path)
     kept = await asyncio.to_thread(load_text, path, workspace)
-    text, count = _changed(kept.text if kept else "", given)
+    text, count = edited_text(kept.text if kept else "", given)
     changed = await change_text(path, kept, text, workspace)
     data: Fields = {
         "oldString": given.old_string,
@@ -51,7 +51,7 @@ async def run(given: EditInput, workspace: Workspace, output: Output) -> Outcome
     return Outcome(f"The file {path} has been updated{places}.", changed | data)
 
 
-def _changed(text: str, given: EditInput) -> tuple[str, int]:
+def edited_text(text: str, given: EditInput) -> tuple[str, int]:
     """The text after the edit, and how many pieces were replaced."""
     old, new = given.old_string, given.new_string
     if not old:

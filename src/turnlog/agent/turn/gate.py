@@ -70,8 +70,10 @@ async def admit(parts: Parts, call: Fields) -> Admitted:
         raise Refused(DENIED.format(tool=tool.name, why=verdict.reason), RULE)
     is_lifted = said.decision == "allow" and not verdict.is_firm
     if said.decision == "ask" or (verdict.kind is Kind.ASK and not is_lifted):
-        agent = parts.recorder.facts.agent_id
-        allowed = await _ask(parts, Question(call["id"], tool.name, wanted, verdict, agent))
+        agent, kind = parts.recorder.facts.agent_id, parts.agent_type or ""
+        place = parts.workspace.cwd
+        question = Question(call["id"], tool.name, wanted, verdict, agent, kind, place)
+        allowed = await _ask(parts, question)
         if allowed is not wanted:
             value, wanted = _read(tool, allowed), allowed
             _require_no_denial(parts, tool, value)
