@@ -8,16 +8,7 @@ is for the output of programs, `guarded` for text that turnlog has coloured itse
 import re
 import unicodedata
 
-NAMES = {
-    "\0": "NUL",
-    "\a": "BEL",
-    "\b": "BS",
-    "\t": "TAB",
-    "\n": "LF",
-    "\r": "CR",
-    "\x1b": "ESC",
-    "\x7f": "DEL",
-}
+NAMES = dict(zip("\0\a\b\t\n\r\x1b\x7f", "NUL BEL BS TAB LF CR ESC DEL".split(), strict=True))
 """Control characters that people know by name; all others are shown as `<U+009B>`."""
 
 # Patterns are strings: `re` compiles and caches them on first use, and few commands need them.
@@ -59,16 +50,6 @@ def visible(text: str, keep: str = "\n") -> str:
     """
     shown = re.sub(ESCAPE, "<U+003C>", text)
     return re.sub(rf"[^ -~{keep}]+", _spell_out, shown)
-
-
-def visible_end(text: str) -> str:
-    """Return a visible line whose trailing blanks are spelled out as well.
-
-    >>> visible_end("x = 1  ")
-    'x = 1<U+0020><U+0020>'
-    """
-    body = text.rstrip(" \t")
-    return body + "".join(map(escaped, text[len(body) :]))
 
 
 def escaped(char: str) -> str:

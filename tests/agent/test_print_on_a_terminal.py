@@ -68,9 +68,11 @@ def test_a_pipe_gets_the_answer_as_it_is(api: ScriptedApi, tmp_path: Path) -> No
     assert ChatProcess(tmp_path / "chat", api.url).run("-p", "hi").out == f"{HOSTILE}\n"
 
 
-def test_a_message_cannot_control_the_terminal(tmp_path: Path) -> None:
+def test_a_raw_line_cannot_control_the_terminal(tmp_path: Path) -> None:
+    session = tmp_path / "5e551011-0000-4000-8000-000000000000.jsonl"
+    session.write_text(f'{{"type": "user", "text": "{HOSTILE}"}}\n')
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "turnlog", "show", f"no-such-{HOSTILE}"]
+    command = [sys.executable, "-m", "turnlog", "raw", str(session), "--line", "1"]
     environment = os.environ | {"CLAUDE_CONFIG_DIR": str(tmp_path)}
     subprocess.run(command, stdout=theirs, stderr=theirs, env=environment, check=False)
     os.close(theirs)
@@ -78,3 +80,5 @@ def test_a_message_cannot_control_the_terminal(tmp_path: Path) -> None:
     os.close(ours)
     assert "hidden" in written
     assert CONTROL.findall(written) == []
+    piped = subprocess.run(command, capture_output=True, env=environment, check=True)
+    assert piped.stdout == session.read_bytes()

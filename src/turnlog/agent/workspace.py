@@ -44,8 +44,7 @@ class Workspace:
 
     def path_of(self, name: str) -> Path:
         """A path as a call names it: absolute, from home, or from the current directory."""
-        place = Path.home() / name[2:] if name.startswith("~/") else self.cwd / name
-        return Path(os.path.normpath(place))
+        return path_in(self.cwd, name)
 
     @property
     def folders(self) -> list[Path]:
@@ -55,3 +54,9 @@ class Workspace:
     def holds(self, path: Path) -> bool:
         """Whether a path lies in one of the directories that are worked in."""
         return any(path.is_relative_to(place.resolve()) for place in self.folders)
+
+
+def path_in(cwd: Path, name: str) -> Path:
+    """Return the path that a call names in a directory."""
+    place = Path.home() / name[2:] if name.startswith("~/") else cwd / name
+    return Path(os.path.normpath(place))

@@ -19,7 +19,10 @@ from turnlog.text import harmless
 @click.option("--line", "number", type=click.IntRange(1), required=True, help="Counts from 1.")
 @click.pass_obj
 def command(store: Store, session: str, number: int) -> None:
-    """Print line N of SESSION, byte for byte; on a terminal, without control characters."""
+    """Print line N of SESSION, byte for byte.
+
+    On a terminal, control characters are spelled out.
+    """
     path = find_session(store, session).path
     line = next(islice(read_lines(path), number - 1, None), None)
     if line is None:

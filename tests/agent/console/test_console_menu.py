@@ -41,8 +41,14 @@ def question(tool: str = "Bash", *rules: str) -> Question:
 
 
 def test_keys_move_and_choose() -> None:
-    menu = in_loop(lambda: press(Menu(["Which?"], ITEMS), "down", "down", "down", "up", "enter"))
-    assert menu.chosen.result() == 3
+    menu = in_loop(lambda: press(Menu(["Which?"], ITEMS), "down", "down", "up", "enter"))
+    assert menu.chosen.result() == 2
+
+
+def test_a_list_ends_at_both_ends() -> None:
+    up = in_loop(lambda: press(Menu(["Which?"], ITEMS), "up", "enter"))
+    down = in_loop(lambda: press(Choices(["Which?"], ITEMS), *["down"] * 9, "enter"))
+    assert (up.chosen.result(), down.chosen.result()) == (1, 3)
 
 
 def test_escape_chooses_nothing() -> None:
@@ -124,5 +130,5 @@ def test_commands_offer_no_edits() -> None:
 
 
 def test_a_sub_agent_is_named() -> None:
-    asked = Question("t1", "Bash", {}, Verdict(Kind.ASK, ""), "a1b2")
-    assert in_loop(lambda: Asking(asked)).head == ["Run this command? (a sub-agent, a1b2)"]
+    asked = Question("t1", "Bash", {}, Verdict(Kind.ASK, ""), "a1b2", "Explore")
+    assert in_loop(lambda: Asking(asked)).head == ["Run this command? (sub-agent Explore, a1b2)"]

@@ -290,10 +290,12 @@ def test_going_back_brings_back_files_and_the_prompt(
         pane.say("/rewind")
         pane.see("Go back to before which prompt?", "❯ write it", "  hi")
         pane.keys("Enter")
-        pane.see("Go back with what?\nto before: write it\n  new.txt is removed\n❯ 1. Conversation")
-        pane.keys("Enter")
+        pane.see("Go back with what?\nto before: write it\n  new.txt is deleted\n❯ 1. Conversation")
+        pane.keys("2")
+        pane.see("Delete 1 file?\n  new.txt is deleted\n❯ 1. No, leave everything as it is")
+        pane.keys("2")
         pane.wait(lambda screen: screen.split("\n")[-2] == "❯ write it")
-        pane.see("── went back:", "1 file\n   removed;")
+        pane.see("── went back:", "1 file\n   deleted;")
         assert not (project / "new.txt").exists()
         pane.keys("C-c")
         pane.say("/rewind")
@@ -302,6 +304,59 @@ def test_going_back_brings_back_files_and_the_prompt(
         pane.see("── undone")
         assert (project / "new.txt").read_text() == "new\n"
     entries(sessions(store)[0])
+
+
+def test_up_and_enter_out_of_habit_delete_nothing(
+    start: Start, api: ScriptedApi, project: Path
+) -> None:
+    write = {"file_path": str(project / "new.txt"), "content": "new\n"}
+    api.replies[:] = [called(("t1", "Write", write)), said("Written."), said("Hello.")]
+    with start("--permission-mode", "acceptEdits", columns=80, rows=24) as pane:
+        pane.say("write it")
+        pane.see("Written.")
+        pane.say("hi")
+        pane.see("Hello.")
+        pane.say("/rewind")
+        pane.see("❯ hi", "  write it")
+        pane.keys("Up")
+        pane.keys("Enter")
+        pane.see("to before: hi", "no file has changed since")
+        pane.keys("Escape")
+        pane.wait(lambda screen: "Go back" not in screen)
+        pane.say("/rewind")
+        pane.see("❯ hi", "  write it")
+        pane.keys("Down", "Enter")
+        pane.see("new.txt is deleted", "❯ 1. Conversation  files stay as they are")
+        pane.keys("Enter")
+        pane.see("── went back:")
+        assert (project / "new.txt").read_text() == "new\n"
+
+
+def test_all_files_that_would_be_deleted_can_be_listed(
+    start: Start, api: ScriptedApi, project: Path
+) -> None:
+    names = [f"new-{number:02}\x1b[2J.txt" for number in range(20)]
+    calls = [
+        (f"t{rank}", "Write", {"file_path": str(project / name), "content": "x\n"})
+        for rank, name in enumerate(names)
+    ]
+    api.replies[:] = [called(*calls), said("Written.")]
+    with start("--permission-mode", "acceptEdits", columns=80, rows=24) as pane:
+        pane.say("write them")
+        pane.see("Written.")
+        pane.say("/rewind")
+        pane.see("❯ write them")
+        pane.keys("Enter")
+        pane.see("… and 12 more", "deletes 20 files", "ctrl-e to show all")
+        pane.keys("C-e")
+        pane.see("new-19<ESC>[2J.txt is deleted")
+        listed = pane.scrollback()
+        assert all(f"new-{number:02}<ESC>[2J.txt is deleted" in listed for number in range(20))
+        pane.keys("3")
+        pane.see("Delete 20 files?", "❯ 1. No, leave everything as it is")
+        pane.keys("Enter")
+        pane.wait(lambda screen: "Delete 20" not in screen)
+    assert len(list(project.iterdir())) == 20
 
 
 def test_another_session_is_found_and_gone_on_with(

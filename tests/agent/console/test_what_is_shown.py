@@ -8,7 +8,6 @@ from turnlog.agent.console.face import Shown
 from turnlog.agent.console.ink import make_style
 from turnlog.agent.console.listings import Amount, context_rows, permission_rows
 from turnlog.agent.console.picker import session_items, sessions_in
-from turnlog.agent.console.preview import preview
 from turnlog.agent.console.shown import Teller
 from turnlog.agent.console.talk import last_turns
 from turnlog.agent.permissions import Mode, Policy, Verdict, parse_rule
@@ -162,9 +161,8 @@ def asked(tool: str, **given: Any) -> Question:
 def test_what_was_shown_with_the_question_is_not_shown_again() -> None:
     told = teller()
     told.tell(use("Bash", command="ls"))
-    assert lines(told.question(asked("Bash", command="ls", description="List"))) == [
-        "● Bash ls  List"
-    ]
+    (question,) = told.question(asked("Bash", command="ls", description="List"))
+    assert question.lines == ["● Bash ls  List"]
     shown = told.tell(result("a"))
     assert lines(shown) == ["    a"]
     assert shown
@@ -178,34 +176,6 @@ def test_a_refusal_is_told_with_what_the_user_said() -> None:
     text = "…rejected. To tell you how to proceed, the user said:\nuse find"
     shown = told.tell(result(text, is_error=True, toolDenialKind="user-rejected"))
     assert lines(shown) == ["  ✗ refused: use find"]
-
-
-def test_all_of_a_command_is_shown_before_it_may_run() -> None:
-    command = "\n".join(f"echo {number}" for number in range(50))
-    shown = lines(teller().question(asked("Bash", command=command)))
-    assert shown[0] == "● Bash echo 0 …"
-    assert shown[1:] == [f"    echo {number}" for number in range(50)]
-
-
-def test_an_edit_is_shown_as_the_diff_it_would_make(tmp_path: Path) -> None:
-    path = tmp_path / "a.py"
-    path.write_text("".join(f"{number}\n" for number in range(10)))
-    kind, diff = preview("Edit", {"file_path": str(path), "old_string": "5", "new_string": "five"})
-    assert kind == "diff"
-    assert diff == ["@@ -3,7 +3,7 @@", " 2", " 3", " 4", "-5", "+five", " 6", " 7", " 8"]
-
-
-def test_a_new_file_is_shown_whole(tmp_path: Path) -> None:
-    given = {"file_path": str(tmp_path / "new"), "content": "a\nb\n"}
-    assert preview("Write", given) == ("diff", ["@@ -0,0 +1,2 @@", "+a", "+b"])
-
-
-def test_other_calls_show_all_that_they_are_given() -> None:
-    kind, shown = preview("mcp__x__y", {"one": 1, "two": ["a"]})
-    assert (kind, [line.strip() for line in shown]) == (
-        "text",
-        ['"one": 1,', '"two": [', '"a"', "]"],
-    )
 
 
 def test_notes_and_errors() -> None:

@@ -10,8 +10,8 @@ from chatting import make_parts, rules_of
 from turnlog.agent.access import Access, Runs, Uses, Writes
 from turnlog.agent.permissions import Basis, Kind, Mode, Policy, decide, parse_rule
 from turnlog.agent.permissions.asking import Question, Reply
+from turnlog.agent.permissions.gate import admit
 from turnlog.agent.toolbox import TOOLS
-from turnlog.agent.turn.gate import admit
 from turnlog.store.paths import Store
 
 EDIT, DEFAULT, BYPASS = Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.BYPASS

@@ -1,8 +1,11 @@
-"""The question whether a call may run, in the place of the prompt; the call itself is above it."""
+"""The question whether a call may run, in the place of the prompt; the call itself is above it.
+
+Whatever a reply would save as rules is part of the reply's label, in full.
+"""
 
 from turnlog.agent.console.ink import Style, cells, cut, one_line
 from turnlog.agent.console.menu import Choices, Item
-from turnlog.agent.console.preview import EDITS
+from turnlog.agent.console.preview import EDITS, spelled, spelled_lines
 from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.permissions.trust import IMPORTS, TRUST
 
@@ -20,6 +23,11 @@ ASKED = {
 }
 REFUSAL = "No"
 FOOT = "enter to choose · esc to refuse and stop"
+TOO_LONG = "rules for this are too long to show, so none are offered"
+MOST_REASONS = 3
+"""Reasons that the question itself names; more are listed above it."""
+LONGEST = 400
+"""Characters of a line of the question: what takes more is listed above it, or not offered."""
 
 
 ACCEPT = Reply("allow", remember=("acceptEdits",))
@@ -31,15 +39,17 @@ class Asking(Choices):
 
     def __init__(self, question: Question, offers_edits: bool = False) -> None:
         """`offers_edits`: whether all edits to come may be allowed along with this one."""
-        rules = question.verdict.remember
+        rules, head = question.verdict.remember, head_of(question)
+        label = f"Yes, and don't ask again for {', '.join(map(spelled, rules))}"
         items = [Item("Yes", Reply("allow"))]
         if offers_edits and question.tool in EDITS:
             items.append(Item("Yes, and accept edits from now on", ACCEPT))
-        elif rules:
-            label = f"Yes, and don't ask again for {', '.join(rules)}"
+        elif rules and len(label) <= LONGEST:
             items.append(Item(label, Reply("allow", remember=rules)))
+        elif rules:
+            head.append(TOO_LONG)
         items.append(Item(REFUSAL, Reply("deny")))
-        super().__init__(head_of(question), items, FOOT)
+        super().__init__(head, items, FOOT)
 
     @property
     def _is_refusing(self) -> bool:
@@ -68,11 +78,25 @@ class Asking(Choices):
 
 
 def head_of(question: Question) -> list[str]:
-    """What is asked, and why."""
-    asked = ASKED.get(question.tool, f"Let {question.tool} run?")
-    agent = f" (a sub-agent, {question.agent_id})" if question.agent_id else ""
-    reason = one_line(question.verdict.reason)
-    return [f"{asked}{agent}", *([reason] if reason else [])]
+    """Return what is asked, who asks, and why."""
+    asked = ASKED.get(question.tool, f"Let {spelled(question.tool)} run?")
+    agent = ", ".join(filter(None, (spelled(question.agent_type), question.agent_id)))
+    reasons = _reasons(question)
+    told = ["; ".join(reasons)] if question.verdict.reasons else reasons
+    if long_reasons(question):
+        told = [f"for {len(reasons)} reasons, listed above"]
+    return [f"{asked} (sub-agent {agent})" if agent else asked, *told]
+
+
+def long_reasons(question: Question) -> list[str]:
+    """Return the reasons if they take too much room for the question itself."""
+    reasons = _reasons(question)
+    return reasons if len(reasons) > MOST_REASONS or len("; ".join(reasons)) > LONGEST else []
+
+
+def _reasons(question: Question) -> list[str]:
+    verdict = question.verdict
+    return [*map(spelled, verdict.reasons)] or [*filter(None, spelled_lines(verdict.reason))]
 
 
 def _end_of(text: str, room: int) -> str:

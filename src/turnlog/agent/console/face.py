@@ -1,5 +1,6 @@
 """What the rest of the console may ask of the screen, and what is shown on it."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -50,8 +51,11 @@ class Face(Protocol):
         """Let the user choose; None if nothing was chosen."""
         ...
 
-    async def ask(self, menu: Menu, about: Shown) -> Any:
-        """The same, for what comes unexpected: what it is about is shown first."""
+    async def ask(self, menu: Menu, about: Sequence[Shown]) -> Any:
+        """Let the user answer an unexpected question; what it is about is shown first.
+
+        What does not fit on the screen is folded, and a key shows all of it.
+        """
         ...
 
     def type_in(self, text: str) -> None:

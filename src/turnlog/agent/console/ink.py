@@ -11,6 +11,8 @@ Style = Callable[[str, str], str]
 
 COLOUR = re.compile(f"({SGR})")
 TAB = 4
+LONG = 5_000
+"""Characters of a line from which it is broken anywhere, not at spaces."""
 
 ROLES = {
     "prompt": "1;32",
@@ -107,6 +109,8 @@ def fold(line: str, room: int, indent: int = 0) -> str:
     """
     if cells(line) <= room or room <= indent + 1:
         return line
+    if len(line) > LONG:
+        return _chop(line, room, indent)
     folder = _Folder(room, indent)
     for number, piece in enumerate(COLOUR.split(line)):
         if number % 2:
@@ -115,6 +119,39 @@ def fold(line: str, room: int, indent: int = 0) -> str:
             for character in piece:
                 folder.add(character, width_of(character))
     return "".join(folder.written)
+
+
+def _chop(line: str, room: int, indent: int) -> str:
+    """Break a very long line after so many cells, wherever that is: a megabyte in a moment."""
+    rows, left = [""], room
+    for number, piece in enumerate(COLOUR.split(line)):
+        if number % 2:
+            rows[-1] += piece
+            continue
+        place = 0
+        while place < len(piece):
+            taken = _taken(piece[place : place + left], left)
+            if not taken and left == room - indent:
+                break  # not even one character fits
+            rows[-1] += taken
+            place += len(taken)
+            left -= cells(taken)
+            if place < len(piece):
+                rows.append(" " * indent)
+                left = room - indent
+    return "\n".join(rows)
+
+
+def _taken(text: str, room: int) -> str:
+    """Return the start of a text that fits into so many cells."""
+    if text.isascii():
+        return text
+    used = 0
+    for place, character in enumerate(text):
+        used += width_of(character)
+        if used > room:
+            return text[:place]
+    return text
 
 
 class _Folder:

@@ -22,6 +22,7 @@ from turnlog.agent.console.ink import Style, cells, cut, one_line
 from turnlog.agent.console.menu import Menu
 from turnlog.agent.console.prompt import Controls, bindings
 from turnlog.agent.console.terminal import App, Output
+from turnlog.text import guarded
 
 MARK = "❯ "
 MOST_OFFERS = 8
@@ -40,6 +41,7 @@ KEYS = {
     "<sigint>": "escape",
     "c-p": "up",
     "c-n": "down",
+    "c-e": "expand",
     "backspace": "erase",
     Keys.Any: "text",
     Keys.BracketedPaste: "text",
@@ -85,6 +87,10 @@ class View:
         """How wide the terminal is."""
         return self._output.get_size().columns
 
+    def room_above(self, menu: Menu) -> int:
+        """Rows of the screen that are left when a menu is shown."""
+        return self._output.get_size().rows - len(self._rows_of(menu)) - 2
+
     def focus(self) -> None:
         """Let keys go to what is in the place of the prompt."""
         self.app.layout.focus(self._menu if self._source.menu else self._prompt)
@@ -117,8 +123,11 @@ class View:
 
     def _menu_rows(self) -> list[str]:
         menu = self._source.menu
-        rows = self._output.get_size().rows
-        return menu.rows(self._style, self.columns, max(6, rows // 2)) if menu else []
+        return self._rows_of(menu) if menu else []
+
+    def _rows_of(self, menu: Menu) -> list[str]:
+        height = max(6, self._output.get_size().rows // 2)
+        return menu.rows(self._style, self.columns, height)
 
     def _offer_rows(self) -> list[str]:
         state = self._source.buffer.complete_state
@@ -129,7 +138,7 @@ class View:
 
     def _window(self, rows: Callable[[], list[str]], keys: KeyBindings | None = None) -> Window:
         control = FormattedTextControl(
-            lambda: ANSI("\n".join(rows())),
+            lambda: ANSI(guarded("\n".join(rows()))),
             focusable=keys is not None,
             key_bindings=keys,
             show_cursor=False,

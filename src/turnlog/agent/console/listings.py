@@ -43,6 +43,7 @@ KEYS = (
     ("@", "mention a file"),
     ("!", "run a shell command"),
     ("ctrl-v", "paste an image"),
+    ("ctrl-e", "show all of what a question folds"),
     ("up", "take back what is queued; prompts of before"),
     ("ctrl-c, ctrl-d", "clear, leave"),
 )

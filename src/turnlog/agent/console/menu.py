@@ -1,13 +1,17 @@
-"""A list to choose from, in the place of the prompt: what it shows, and what keys do to it."""
+"""A list to choose from, in the place of the prompt: what it shows, and what keys do to it.
+
+No list wraps around: Up on the first item must not end on the last, which may be far more drastic.
+"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from turnlog.agent.console.ink import Style, cells, cut, fold, one_line
 
+EXPAND = "ctrl-e to show all"
 MARK, NO_MARK = "❯ ", "  "
 INDENT = 5
 FEWEST = 3
@@ -36,6 +40,8 @@ class Menu:
         self.foot = foot
         self.typed = ""
         self.index = 0
+        self.expand: Callable[[], None] | None = None
+        """Prints what is folded, if anything is."""
         self._is_narrowed = is_narrowed
         self.chosen: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -52,10 +58,12 @@ class Menu:
         ]
 
     def press(self, key: str, text: str = "") -> None:
-        """Take a key: up, down, enter, escape, erase, or text."""
+        """Take a key: up, down, enter, escape, erase, expand, or text."""
         count = len(self.shown)
-        if key in ("up", "down") and count:
-            self.index = (self.index + (1 if key == "down" else -1)) % count
+        if key in ("up", "down"):
+            self.index += 1 if key == "down" else -1
+        elif key == "expand" and self.expand:
+            self.expand()
         elif key == "enter" and count:
             self.choose(self.shown[self.index].value)
         elif key == "escape":
@@ -87,7 +95,8 @@ class Menu:
         ]
         if self._is_narrowed:
             head.append(f"{style('search:', 'dim')} {style(self.typed, 'text')}▏")
-        foot = [style(cut(self.foot, columns), "dim")] if self.foot else []
+        told = " · ".join(filter(None, (self.foot, EXPAND if self.expand else "")))
+        foot = fold(style(told, "dim"), columns - 1).split("\n") if told else []
         room = max(FEWEST, height - len(head) - len(foot))
         items = self.shown
         start = max(0, min(self.index - room // 2, len(items) - room))

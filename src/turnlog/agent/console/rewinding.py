@@ -1,10 +1,16 @@
-"""Going back to before a prompt: which one, what with it, and what that would do to files."""
+"""Going back to before a prompt: which one, what with it, and what that would do to files.
+
+Before a file is deleted, it is named and the user says so twice.
+"""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from turnlog.agent.console.ink import cut, one_line
 from turnlog.agent.console.menu import Choices, Item, Menu
+from turnlog.agent.console.preview import spelled
 from turnlog.agent.console.talk import Talk
 from turnlog.agent.files.rewind import (
     FileBack,
@@ -26,7 +32,7 @@ STAY = "enter to go on · esc to stay"
 NAMED = 60
 """Cells of a prompt by which it is named."""
 SHOWN = 8
-"""Files that are named."""
+"""Files that are named at once; a key lists all."""
 
 
 async def rewind(talk: Talk, arguments: str) -> None:
@@ -51,61 +57,99 @@ def point_menu(points: list[Point], has_undo: bool) -> Menu:
 
 
 def scope_menu(plan: RewindPlan, root: Path) -> Choices:
-    """What is to go back, with what that does to files."""
-    lost = [file for file in plan.files if file.is_lost]
+    """Offer what is to go back; with a file to delete, the files stay unless that is chosen."""
     files = [file for file in plan.files if not file.is_lost]
-    told = [f"  {_told(file, root)}" for file in plan.files[:SHOWN]]
-    more = len(plan.files) - SHOWN
-    told += [f"  … and {more} more"] if more > 0 else []
-    items = [Item("Conversation", Scope.CONVERSATION, "files stay as they are")]
+    keep = Item("Conversation", Scope.CONVERSATION, "files stay as they are")
+    items = [keep]
     if files:
-        both = Item("Conversation and files", Scope.BOTH)
-        items = [both, *items, Item("Files", Scope.FILES, "the conversation goes on")]
+        both = Item("Conversation and files", Scope.BOTH, _counts(files))
+        # Whoever presses Enter out of habit must not delete anything.
+        items = [keep, both] if plan.removed else [both, keep]
+        items.append(Item("Files", Scope.FILES, f"the conversation goes on; {_counts(files)}"))
+    told = _listed(sorted(plan.files, key=_is_kept), root)[:SHOWN]
+    more = len(plan.files) - SHOWN
+    told += [f"  … and {more:,} more"] if more > 0 else []
     head = ["Go back with what?", f"to before: {cut(one_line(plan.point.text), NAMED)}", *told]
-    head += ["no file has changed since"] if not files and not lost else []
+    head += [] if plan.files else ["no file has changed since"]
     return Choices(head, items, STAY)
 
 
+def confirm_menu(plan: RewindPlan, root: Path) -> Choices:
+    """Ask again about files that would be deleted, or lose what someone else has changed."""
+    risky = _risky(plan)
+    told = _listed(risky, root)[:SHOWN]
+    told += [f"  … and {len(risky) - SHOWN:,} more"] if len(risky) > SHOWN else []
+    removed, changed = len(plan.removed), len(risky) - len(plan.removed)
+    acts = [f"delete {_files(removed)}"] if removed else []
+    acts += [f"overwrite {_files(changed)} that someone else has changed"] if changed else []
+    act = " and ".join(acts)
+    items = [Item("No, leave everything as it is", False), Item(f"Yes, {act}", True)]  # noqa: FBT003
+    return Choices([f"{act[0].upper()}{act[1:]}?", *told], items, STAY)
+
+
+def _risky(plan: RewindPlan) -> list[FileBack]:
+    return [*plan.removed, *(file for file in plan.conflicts if file.copy)]
+
+
+def _is_kept(file: FileBack) -> bool:
+    return file.copy is not None
+
+
+def _listed(files: Sequence[FileBack], root: Path) -> list[str]:
+    return [f"  {_told(file, root)}" for file in files]
+
+
 def _told(file: FileBack, root: Path) -> str:
-    name = file.path.relative_to(root) if file.path.is_relative_to(root) else file.path
+    path = file.path.relative_to(root) if file.path.is_relative_to(root) else file.path
+    name = spelled(str(path))
     if file.is_lost:
         return f"{name} stays: its copy is gone"
-    done = "is brought back" if file.copy else "is removed"
-    return (
-        f"{name} {done}{', though someone else has changed it' if file.is_changed_outside else ''}"
-    )
+    done = "is brought back" if file.copy else "is deleted"
+    other = ", though someone else has changed it" if file.is_changed_outside else ""
+    return f"{name} {done}{other}"
 
 
 async def _go_back(talk: Talk, session: Session, prompt: str) -> None:
     root = talk.chat.parts.workspace.root
     plan = plan_rewind(talk.store, session, prompt, root)
-    scope = await talk.face.choose(scope_menu(plan, root))
+    scope = await _choose(talk, scope_menu(plan, root), plan.files)
     if scope is None:
         return
-    is_sure = scope is Scope.CONVERSATION or not plan.conflicts
-    if not is_sure and not await talk.face.choose(_conflict_menu(plan, root)):
+    risky = [] if scope is Scope.CONVERSATION else _risky(plan)
+    if risky and not await _choose(talk, confirm_menu(plan, root), risky):
         return
     talk.rewound = apply_rewind(plan, scope, session, _journal(), overwrite=True)
     if scope is not Scope.FILES:
         talk.go_on()
         talk.face.type_in(plan.point.text)
     done = [] if scope is Scope.FILES else ["the conversation is where it was before that prompt"]
-    done += [] if scope is Scope.CONVERSATION else _counted(plan)
+    done += [] if scope is Scope.CONVERSATION else _done(plan)
     talk.telling.note(f"went back: {', '.join(done)}; /rewind can undo it")
 
 
-def _counted(plan: RewindPlan) -> list[str]:
-    """How many files were brought back, and how many removed."""
-    files = [file for file in plan.files if not file.is_lost]
+async def _choose(talk: Talk, menu: Menu, files: Sequence[FileBack]) -> Any:
+    """Let the user choose; a key lists all files where the menu has room for a few only."""
+    if len(files) > SHOWN:
+        root = talk.chat.parts.workspace.root
+        menu.expand = lambda: talk.show_lines(_listed(files, root))
+    return await talk.face.choose(menu)
+
+
+def _counts(files: Sequence[FileBack]) -> str:
+    """Say what happens to how many files: `deletes 1 file, brings back 2 files`."""
     back = sum(file.copy is not None for file in files)
-    counts = ((back, "brought back"), (len(files) - back, "removed"))
-    return [f"{count} file{'' if count == 1 else 's'} {what}" for count, what in counts if count]
+    counts = ((len(files) - back, "deletes"), (back, "brings back"))
+    return ", ".join(f"{what} {_files(count)}" for count, what in counts if count)
 
 
-def _conflict_menu(plan: RewindPlan, root: Path) -> Choices:
-    names = [f"  {_told(file, root)}" for file in plan.conflicts[:SHOWN]]
-    items = [Item("No, leave everything as it is", False), Item("Yes, overwrite them", True)]  # noqa: FBT003
-    return Choices(["Overwrite what someone else has changed?", *names], items, STAY)
+def _done(plan: RewindPlan) -> list[str]:
+    back = sum(file.copy is not None and not file.is_lost for file in plan.files)
+    counts = ((back, "brought back"), (len(plan.removed), "deleted"))
+    return [f"{_files(count)} {what}" for count, what in counts if count]
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file{'' if count == 1 else 's'}"
 
 
 def _undo(talk: Talk, session: Session) -> None:

@@ -8,7 +8,7 @@ takes longer to load is loaded behind it.
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ from prompt_toolkit.buffer import Buffer
 
 from turnlog.agent.console.completion import Offer, files_in, offers
 from turnlog.agent.console.face import Shown, Waiting
+from turnlog.agent.console.folded import Unfolding, fold_rows
 from turnlog.agent.console.history import add_typed, typed_in
 from turnlog.agent.console.ink import cut, fold, has_colour, make_style, one_line
 from turnlog.agent.console.layout import View
@@ -180,9 +181,15 @@ class Screen:
             self.menu = before
             self._view.focus()
 
-    async def ask(self, menu: Menu, about: Shown) -> Any:
+    async def ask(self, menu: Menu, about: Sequence[Shown]) -> Any:
         await quiet_since(lambda: self._last_key, CALM)
-        self.show(about)
+        rows = [(await asyncio.to_thread(self._laid_out, each)).split("\n") for each in about]
+        folded = fold_rows(rows, self._view.room_above(menu) - 1)
+        if folded != rows:
+            whole = Unfolding([row for part in rows for row in part])
+            menu.expand = lambda: self._view.app.print_above("\n".join(["", *whole.turn()]))
+        self._was_tight = False
+        self._view.app.print_above("\n".join(["", *(row for part in folded for row in part)]))
         return await self.choose(menu)
 
     def type_in(self, text: str) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from turnlog.agent.console.asking import long_reasons
 from turnlog.agent.console.face import Shown
 from turnlog.agent.console.ink import Style, one_line
-from turnlog.agent.console.preview import EDITS, preview
+from turnlog.agent.console.preview import EDITS, Place, preview
 from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.session.lines import REJECTED_TEXT, text_of
@@ -20,7 +21,7 @@ from turnlog.format.values import Fields, is_array, is_object
 from turnlog.render.rows import Did
 from turnlog.render.text import Terminal
 from turnlog.render.tools import body_of, outcome_of, title_of
-from turnlog.text import as_printed
+from turnlog.text import as_printed, visible
 
 FEW = 4
 """Lines of what a call printed that are shown."""
@@ -80,18 +81,18 @@ class Teller:
             [f"{self._style('──', role)} {lines[0]}", *(f"   {each}" for each in lines[1:])], 3
         )
 
-    def question(self, question: Question) -> Shown:
-        """A call that the user is asked about, with all that it would do."""
+    def question(self, question: Question) -> list[Shown]:
+        """Show a call that the user is asked about, and the reasons where they are many."""
         self._asked.add(question.call_id)
-        style, body = preview(question.tool, question.input)
-        detail = Detail(question.input)
-        added = sum(line.startswith("+") for line in body)
-        removed = sum(line.startswith("-") for line in body)
-        described = str(question.input.get("description") or "")
-        described = "" if described == title_of(question.tool, detail) else described
-        facts = f"+{added} -{removed}" if style == "diff" else described
-        did = self._did(question.tool, detail, facts, style, body)
-        return Shown(list(Terminal(self._style, full=True).draw([did])))
+        place = Place(self._root, self._root / question.place)
+        shown = preview(question.tool, question.input, place)
+        mark, name = self._style("●", "ok"), self._style(visible(question.tool, keep=""), "tool")
+        parts = (f"{mark} {name}", self._style(shown.title, "text"))
+        head = " ".join(filter(None, parts)) + f"  {self._style(shown.facts, 'dim')}"
+        body = [f"    {self._style(line, role)}".rstrip() for role, line in shown.lines]
+        reasons = [f"  • {self._style(each, 'dim')}" for each in long_reasons(question)]
+        call = Shown([head.rstrip(), *body])
+        return [call, Shown(reasons, is_attached=True)] if reasons else [call]
 
     def _did(self, name: str, detail: Detail, outcome: str, style: str, body: list[str]) -> Did:
         title = title_of(name, detail).replace(f"{self._root}/", "")

@@ -16,6 +16,8 @@ from prompt_toolkit.layout.screen import Screen
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from turnlog.text import guarded
+
 LEAST = Size(rows=5, columns=20)
 USUAL = Size(rows=24, columns=80)
 
@@ -66,8 +68,8 @@ class App(Application[None]):
     """The part of the screen that is redrawn."""
 
     def print_above(self, text: str) -> None:
-        """Print a text into the scrollback."""
-        written = text.replace("\n", "\r\n") + "\r\n"
+        """Print a text into the scrollback; of what it holds, only colours reach the terminal."""
+        written = guarded(text).replace("\n", "\r\n") + "\r\n"
         output = self.output
         assert isinstance(output, Output)
         with output.in_one_piece():

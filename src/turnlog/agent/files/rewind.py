@@ -90,6 +90,11 @@ class RewindPlan(Struct, frozen=True):
         """Files that someone else has changed since."""
         return [file for file in self.files if file.is_changed_outside]
 
+    @property
+    def removed(self) -> list[FileBack]:
+        """Files that were not there at the prompt, and would be deleted."""
+        return [file for file in self.files if file.copy is None]
+
 
 class Rewound(Struct, frozen=True):
     """What was done, to undo it by."""

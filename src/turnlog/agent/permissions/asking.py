@@ -1,6 +1,7 @@
 """What the user is asked before a call runs, and what comes back."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -19,6 +20,10 @@ class Question(Struct, frozen=True):
     """Why it is asked, and the rules that would allow it from now on."""
     agent_id: str | None = None
     """The sub-agent that wants it."""
+    agent_type: str = ""
+    """The kind of that sub-agent."""
+    place: Path = Path()
+    """The directory that relative paths start at."""
 
 
 class Reply(Struct, frozen=True):

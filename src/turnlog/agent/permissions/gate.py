@@ -112,8 +112,11 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
     basis = verdict.basis if verdict.kind is Kind.ALLOW else Basis.HOOK
     is_lifted = said.decision == "allow" and not verdict.is_firm
     if said.decision == "ask" or (verdict.kind is Kind.ASK and not is_lifted):
-        agent = parts.about_agent.get("agent_id")
-        allowed = await _ask(parts, Question(call["id"], tool.name, wanted, verdict, agent))
+        about = parts.about_agent
+        agent, kind = about.get("agent_id"), about.get("agent_type") or ""
+        place = parts.workspace.cwd
+        question = Question(call["id"], tool.name, wanted, verdict, agent, kind, place)
+        allowed = await _ask(parts, question)
         basis = allowed.basis
         if allowed.input is not wanted:
             value, wanted = _read(tool, allowed.input), allowed.input

@@ -8,11 +8,6 @@ from msgspec import Struct
 from turnlog.agent.access import Basis, Mode
 from turnlog.agent.permissions.rules import Rule
 
-MOST_RULES = 5
-"""Rules that are offered at once."""
-MOST_REASONS = 3
-"""Reasons that are told."""
-
 
 class Kind(StrEnum):
     """What becomes of a call."""
@@ -34,6 +29,8 @@ class Verdict(Struct, frozen=True):
     """Rules that would let it pass another time: what "don't ask again" would save."""
     is_firm: bool = False
     """Whether it holds in every mode, and whatever a hook says."""
+    reasons: tuple[str, ...] = ()
+    """The reasons one by one; `reason` joins them."""
     basis: Basis = Basis.UNDERSTOOD
     """What an allowed call rests on; decides how freely it runs."""
 
@@ -80,9 +77,11 @@ def strictest(findings: list[Finding]) -> Verdict:
             # A rule cannot let pass what asks for another reason than the lack of one.
             offers = [each.remember for each in found] if kind is Kind.ASK else []
             rules = tuple(dict.fromkeys(rule for offer in offers for rule in offer))
-            reasons = list(dict.fromkeys(each.reason for each in found))[:MOST_REASONS]
-            offered = rules[:MOST_RULES] if all(offers) else ()
-            return Verdict(kind, "; ".join(reasons), offered, any(each.is_firm for each in found))
+            # All reasons, however many: a part that is left out runs without having been shown.
+            reasons = tuple(dict.fromkeys(each.reason for each in found))
+            offered = rules if all(offers) else ()
+            is_firm = any(each.is_firm for each in found)
+            return Verdict(kind, "; ".join(reasons), offered, is_firm, reasons)
     reason = next((each.reason for each in findings if each.reason), "")
     # `git status && npm test` runs as one command, so it needs what its widest part needs.
     widest = max((each.basis for each in findings), key=WIDTH.__getitem__, default=Basis.UNDERSTOOD)

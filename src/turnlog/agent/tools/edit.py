@@ -42,7 +42,7 @@ async def run(given: EditInput, workspace: Workspace, output: Output, grant: Gra
         require_file(path)
     pinned = pin(path, grant)
     kept = await asyncio.to_thread(load_text, pinned, workspace)
-    text, count = _changed(kept.text if kept else "", given)
+    text, count = edited_text(kept.text if kept else "", given)
     changed = await change_text(pinned, kept, text, workspace)
     data: Fields = {
         "oldString": given.old_string,
@@ -53,7 +53,7 @@ async def run(given: EditInput, workspace: Workspace, output: Output, grant: Gra
     return Outcome(f"The file {path} has been updated{places}.", changed | data)
 
 
-def _changed(text: str, given: EditInput) -> tuple[str, int]:
+def edited_text(text: str, given: EditInput) -> tuple[str, int]:
     """The text after the edit, and how many pieces were replaced."""
     old, new = given.old_string, given.new_string
     if not old:

@@ -1,0 +1,56 @@
+"""Long text, folded to fit the screen; a key prints all of it into the scrollback.
+
+Both ends stay in sight, so that padding alone cannot hide how a command ends.
+"""
+
+from collections.abc import Sequence
+
+PAGE = 1_000
+"""Rows that are printed at once: what a terminal keeps for scrolling back is limited."""
+LEAST = 4
+"""Rows that are shown of anything, however low the terminal is."""
+RESET = "\x1b[0m"
+"""Colours go on from row to row, and the row that ends them may be folded."""
+NOTE = "    … {count:,} more lines · ctrl-e shows all"
+NEXT = "    … {count:,} more lines · ctrl-e shows more"
+
+
+def fold_rows(parts: Sequence[list[str]], room: int) -> list[list[str]]:
+    """Return parts that fit into a number of rows; the first takes what the others leave.
+
+    >>> fold_rows([["a", "b", "c", "d", "e", "f"]], 4)
+    [['a', 'b', '\\x1b[0m    … 3 more lines · ctrl-e shows all', 'f']]
+    """
+    first, others = len(parts[0]), sum(map(len, parts[1:]))
+    if first + others <= room:
+        return list(parts)
+    left = min(others, max(room // 3, room - first))
+    each = left // max(1, len(parts) - 1)
+    return [_folded(parts[0], room - left), *(_folded(part, each) for part in parts[1:])]
+
+
+def _folded(rows: list[str], room: int) -> list[str]:
+    room = max(LEAST, room)
+    if len(rows) <= room:
+        return rows
+    end = (room - 1) // 3
+    start = room - 1 - end
+    note = NOTE.format(count=len(rows) - start - end)
+    return [*rows[:start], f"{RESET}{note}", *rows[len(rows) - end :]]
+
+
+class Unfolding:
+    """Prints rows from the start, a page for each press of the key."""
+
+    def __init__(self, rows: Sequence[str]) -> None:
+        self._rows = rows
+        self._place = 0
+
+    def turn(self) -> list[str]:
+        """Return the next page; after the last one, the first again."""
+        page = self._rows[self._place : self._place + PAGE]
+        self._place += PAGE
+        left = len(self._rows) - self._place
+        if left <= 0:
+            self._place = 0
+        return [*page, f"{RESET}{NEXT.format(count=left)}" if left > 0 else RESET]
