@@ -77,6 +77,8 @@ class ProjectSession:
         self._add(system("turn_duration", duration_ms=5), at)
 
     def payload(self, event: str, **more: Any) -> bytes:
+        """What the client passes to its hook, once the time of the last line has come."""
+        self.project.world[0].catch_up()
         told = {"hook_event_name": event, "session_id": self.path.stem}
         return json.dumps(told | {"transcript_path": str(self.path)} | more).encode()
 

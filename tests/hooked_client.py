@@ -39,6 +39,11 @@ class Clock:
         self.last = max(self.last + timedelta(milliseconds=1), datetime.now(UTC))
         return self.last.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
+    def catch_up(self) -> None:
+        """Wait until it is later than all lines; those to come are later than now."""
+        time.sleep(max(0, (self.last - datetime.now(UTC)).total_seconds()) + 0.001)
+        self.last = datetime.now(UTC) + timedelta(milliseconds=2)
+
 
 class Names:
     """Ids that no other line has."""
