@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
 from build import assistant, encode, session, system, text, user
 from hooked_client import LONG_AGO, Clock, Names
 from otlp_receiver import Receiver, attributes
@@ -151,8 +153,12 @@ def _leaks(project: Project) -> Iterator[str]:
 
 def turns_at(project: Project) -> int:
     """How many turns the backend of a project has."""
-    spans = project.receiver.spans.values()
-    return len({span.trace_id for span in spans if not span.parent_span_id})
+    return len({span.trace_id for span in roots_at(project)})
+
+
+def roots_at(project: Project) -> list[Span]:
+    """The spans of whole turns that the backend of a project has."""
+    return [span for span in project.receiver.spans.values() if not span.parent_span_id]
 
 
 def texts_at(project: Project) -> str:

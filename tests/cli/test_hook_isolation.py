@@ -15,6 +15,7 @@ from hook_projects import (
     COMMAND,
     Project,
     leaks,
+    roots_at,
     run_hook,
     send_from,
     texts_at,
@@ -267,6 +268,22 @@ def test_of_a_session_that_moves_each_project_gets_its_own_turns(
     wait_until_idle(spool)
     assert (leaks(alpha), leaks(beta)) == ([], [])
     assert (turns_at(alpha), turns_at(beta)) == (2, 1)
+
+
+def test_each_turn_is_sent_at_the_level_that_applied_when_it_was_made(
+    alpha: Project, spool: Spool
+) -> None:
+    alpha.content = "none"
+    session = alpha.session()
+    session.turn()
+    with spool.lock():
+        session.hook()
+    alpha.content = "full"
+    session.turn()
+    session.hook()
+    wait_until_idle(spool)
+    levels = {span.trace_id: "content-of-alpha" in str(span) for span in roots_at(alpha)}
+    assert sorted(levels.values()) == [False, True]
 
 
 def test_turns_from_before_a_session_moved_stay_behind_though_no_hook_announced_them(

@@ -21,7 +21,8 @@ from turnlog.trace.span import Span
 CLIENT_SECONDS = 120
 SEND_SECONDS = 15
 PAUSE = 0.1
-BEGUN = '"name":"Bash"'
+BEGUN = '"name":"Bash","input":'
+"""In the line of a call; the client also writes what it asked, where only the tool is named."""
 TOOLS = "Read,Bash,Task,Agent"
 
 

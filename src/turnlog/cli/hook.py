@@ -158,6 +158,8 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
         echo_json(sender.reports)
     else:
         _tell(sender.reports)
+        if not (sender.reports or sender.held or sender.problems):
+            echo("nothing waits")
     for project, count in sender.held.items():
         hint = f"turnlog hook on --project {plain(project)}"
         echo(f"held: {counted(count, 'note')} of {plain(project)} ({hint})", err=True)
@@ -172,8 +174,6 @@ def _tell(reports: list[Report]) -> None:
         others = {"open": report.open, "refused": report.refused}
         told = "".join(f", {count:,} {name}" for name, count in others.items() if count)
         echo(f"{report.session}  {counted(report.sent, 'span')} sent{told}")
-    if not reports:
-        echo("nothing waits")
 
 
 @command.command("status")
