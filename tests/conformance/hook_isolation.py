@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Thread
@@ -74,7 +74,7 @@ class Project:
         path.write_text(json.dumps({"env": settings}), "utf-8")
 
     @contextmanager
-    def backend(self) -> Iterator[None]:
+    def backend(self) -> Generator[None]:
         with receiving(self.port) as receiver:
             receiver.requests = self.received
             yield
