@@ -58,6 +58,7 @@ class Growing:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(original, self.path)
         places = {"CLAUDE_CONFIG_DIR": str(folder / "store"), "TURNLOG_HOME": str(self.home)}
+        places["CLAUDE_PROJECT_DIR"] = "/home/ada/shop"
         self.environment = {**environment, **places}
         self.parent = _last_uuid(self.path)
 

@@ -20,8 +20,11 @@ from build import (
     text,
     user,
 )
+from turnlog.trace.capture import capture
 from turnlog.trace.note import leave_note
 
+PROJECT = "/home/ada/shop"
+"""Where the lines of a session say that they were written."""
 LONG_AGO = 10_000
 """Seconds after which nobody goes on with a session."""
 
@@ -35,6 +38,11 @@ class Clock:
     def tick(self) -> str:
         self.last = max(self.last + timedelta(milliseconds=1), datetime.now(UTC))
         return self.last.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def catch_up(self) -> None:
+        """Wait until it is later than all lines; those to come are later than now."""
+        time.sleep(max(0, (self.last - datetime.now(UTC)).total_seconds()) + 0.001)
+        self.last = datetime.now(UTC) + timedelta(milliseconds=2)
 
 
 class Names:
@@ -64,6 +72,9 @@ class Client:
         self.background: dict[str, str] = {}
         """Sub-agents that run, and the calls that started them."""
         self.id = self.names.uuid()
+        self.project = PROJECT
+        self.variables: dict[str, str] = {}
+        """What the client adds to the environment of its hooks."""
 
     @property
     def path(self) -> Path:
@@ -74,14 +85,18 @@ class Client:
         given = {"uuid": self.names.uuid(), "parent": self.tip, "timestamp": self.clock.tick()}
         given |= fields
         self.tip = given["uuid"]
-        self._write(self.path, session(make(*values, **given), session_id=self.id))
+        raw = json.loads(make(*values, **given)) | {"cwd": self.project}
+        self._write(self.path, session(encode(raw), session_id=self.id))
 
     def call_hooks(self, event: str, **told: Any) -> None:
         """What the client tells its hooks at an event, noted as the hook notes it."""
         told |= {"session_id": self.id, "transcript_path": str(self.path)}
         told |= {"hook_event_name": event}
         time.sleep(max(0, (self.clock.last - datetime.now(UTC)).total_seconds()))
-        leave_note(str(self.spool), ["--to", self.to], json.dumps(told).encode())
+        environment = {**os.environ, "CLAUDE_PROJECT_DIR": self.project, **self.variables}
+        options = ["--to", self.to] if self.to else []
+        fields = capture(options, environment, str(self.spool))
+        leave_note(str(self.spool), fields, json.dumps(told).encode())
         self.clock.last = max(self.clock.last, datetime.now(UTC) + timedelta(milliseconds=1))
 
     def ask(self) -> None:

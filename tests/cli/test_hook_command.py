@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from hooked_client import Client, Clock, Names
+from hooked_client import PROJECT, Client, Clock, Names
 from otlp_receiver import Receiver, receiving
 from turnlog.conversation.session import open_session
+from turnlog.trace.note import split_note
 from turnlog.trace.spans import Options, spans_of
 from turnlog.trace.spool import Spool
 
@@ -114,10 +115,10 @@ def test_status_tells_what_was_sent_what_waits_and_what_failed(
     failed = turnlog("hook", "send")
     assert (failed.code, failed.err.count("\n")) == (1, 1)
     assert "401" in failed.err
-    (client.spool / "1-1.note").write_bytes(b"\n{")
+    (client.spool / "1-1.note").write_bytes(b"turnlog-note 2\0project=/x\0\0{")
     assert turnlog("hook", "send").code == 1
     told = turnlog("hook", "status").out
-    for part in ("sent     5 spans of 1 session", "waits    1 note: ", "401", "failed   1", "JSON"):
+    for part in ("sent     5 spans of 1 session", "waits    1 note\n", "401", "failed   1", "JSON"):
         assert part in told
     held: dict[str, Any] = json.loads(turnlog("hook", "status", "--json").out)
     assert held["events"] == EVENTS
@@ -126,7 +127,11 @@ def test_status_tells_what_was_sent_what_waits_and_what_failed(
     assert (sent["session"], sent["turns"], sent["spans"]) == (client.id, 2, 5)
     (waiting,) = held["waiting"]
     assert (waiting["session"], waiting["event"]) == (client.id, "Stop")
-    assert "401" in held["trouble"]["reason"]
+    (project,) = held["projects"]
+    assert (project["project"], project["is_on"], project["waiting"]) == (PROJECT, True, 1)
+    assert (project["target"], project["content"]) == (f"{receiver.url}/v1/traces", "redacted")
+    assert project["sent"]
+    assert "401" in project["reason"]
     assert len(held["failures"]) == 1
 
 
@@ -179,6 +184,7 @@ def test_doctor_says_what_is_wrong(
 def run_hook(told: bytes, *arguments: str) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
         [*COMMAND, "run", *arguments],
+        env=os.environ | {"CLAUDE_PROJECT_DIR": PROJECT},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -192,9 +198,10 @@ def run_hook(told: bytes, *arguments: str) -> "subprocess.Popen[bytes]":
 def last_note(client: Client) -> bytes:
     """What the client told its hook last, taken out of the spool."""
     path = Spool(client.spool).paths()[-1]
-    told = path.read_bytes().partition(b"\n")[2]
+    parts = split_note(path.read_bytes())
+    assert parts
     path.unlink()
-    return told
+    return parts[1]
 
 
 def outcome(process: "subprocess.Popen[bytes]") -> tuple[int, bytes, bytes]:

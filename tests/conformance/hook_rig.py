@@ -21,7 +21,8 @@ from turnlog.trace.span import Span
 CLIENT_SECONDS = 120
 SEND_SECONDS = 15
 PAUSE = 0.1
-BEGUN = '"name":"Bash"'
+BEGUN = '"name":"Bash","input":'
+"""In the line of a call; the client also writes what it asked, where only the tool is named."""
 TOOLS = "Read,Bash,Task,Agent"
 
 
@@ -35,7 +36,7 @@ class Rig:
         self.complaints: list[str] = []
         self.received: list[Received] = []
         self._port = free_port()
-        self._environment = _environment(folder, api)
+        self._environment = client_environment(folder, api)
         for place in (self.work, self.store, folder / "home"):
             place.mkdir()
         (self.work / "a.txt").write_text("alpha\n")
@@ -141,14 +142,20 @@ class Rig:
             self.complaints.append(f"{script}: the client said {errors.strip()}")
 
 
-def _environment(folder: Path, api: str) -> dict[str, str]:
+def client_environment(folder: Path, api: str) -> dict[str, str]:
     programs = Path(sys.executable).parent
-    return environment_of(folder / "home", api) | {
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "TMPDIR": str(folder),
-        "CLAUDE_CONFIG_DIR": str(folder / "claude"),
-        "TURNLOG_HOME": str(folder / "turnlog"),
-    }
+    # The hook has to run the code under test, wherever that lies.
+    sources = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    return (
+        environment_of(folder / "home", api)
+        | sources
+        | {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "TMPDIR": str(folder),
+            "CLAUDE_CONFIG_DIR": str(folder / "claude"),
+            "TURNLOG_HOME": str(folder / "turnlog"),
+        }
+    )
 
 
 def free_port() -> int:

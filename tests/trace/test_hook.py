@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from build import encode, session, user
-from hooked_client import Client, Clock, Names
+from hooked_client import PROJECT, Client, Clock, Names
 from otlp_receiver import Receiver, attributes
+from turnlog.store.paths import folder_name
 from turnlog.trace import deliver
+from turnlog.trace.capture import capture
 from turnlog.trace.hook import Sender
+from turnlog.trace.ledger import Ledger
 from turnlog.trace.note import leave_note
 from turnlog.trace.progress import load_progress, save_progress
 from turnlog.trace.settle import PATIENCE, Patience
@@ -40,7 +43,7 @@ def spool(tmp_path: Path) -> Spool:
 
 @pytest.fixture
 def client(tmp_path: Path, spool: Spool, receiver: Receiver) -> Client:
-    folder = tmp_path / "projects" / "-shop"
+    folder = tmp_path / "projects" / folder_name(PROJECT)
     folder.mkdir(parents=True)
     return Client(spool.folder, receiver.url, folder, (Clock(), Names()))
 
@@ -62,6 +65,13 @@ def turn(client: Client) -> None:
     client.ask()
     client.say(is_late=False)
     client.close()
+
+
+def problems(spool: Spool) -> list[str]:
+    """Send what waits; tell why some of it does."""
+    sender = Sender(spool, spool.folder.parent, AT_ONCE)
+    assert sender.run()
+    return list(sender.problems.values())
 
 
 def names(receiver: Receiver) -> list[str]:
@@ -143,12 +153,12 @@ def test_what_a_backend_that_is_down_missed_is_sent_when_it_is_up(
         turn(client)
         send(spool)
     assert len(spool.paths()) == 2
-    assert spool.trouble
-    assert "401" in spool.trouble.reason
+    (problem,) = problems(spool)
+    assert "401" in problem
     receiver.always = 200
     turn(client)
     assert send(spool) == ["6 sent, 0 open"]
-    assert (spool.paths(), spool.trouble) == ([], None)
+    assert (spool.paths(), problems(spool)) == ([], [])
     numbers = sorted(attributes(s)["langfuse.trace.name"] for s in receiver.spans.values())
     assert numbers == [f"Turn {n}" for n in (1, 1, 2, 2, 3, 3, 4, 4)]
 
@@ -337,7 +347,8 @@ def test_a_session_that_has_no_file_yet_is_none(client: Client, spool: Spool) ->
     ],
 )
 def test_what_makes_no_sense_is_a_failure(spool: Spool, told: bytes, reason: str) -> None:
-    leave_note(str(spool.folder), ["--to", "http://127.0.0.1:9"], told)
+    fields = capture(["--to", "http://127.0.0.1:9"], os.environ, str(spool.folder))
+    leave_note(str(spool.folder), fields, told)
     assert send(spool) == []
     (failure,) = spool.failures
     assert reason in failure.reason
@@ -345,12 +356,12 @@ def test_what_makes_no_sense_is_a_failure(spool: Spool, told: bytes, reason: str
 
 
 @pytest.mark.parametrize("to", ["nowhere", "out.json", ""])
-def test_without_a_backend_everything_waits(client: Client, spool: Spool, to: str) -> None:
+def test_a_note_without_a_backend_is_a_failure(client: Client, spool: Spool, to: str) -> None:
     client.to = to
     turn(client)
-    assert send(spool) == []
-    assert len(spool.paths()) == 1
-    assert spool.trouble
+    (problem,) = problems(spool)
+    assert [failure.reason for failure in spool.failures] == [problem]
+    assert spool.paths() == []
 
 
 def test_a_session_that_goes_wrong_holds_up_no_other(client: Client, spool: Spool) -> None:
@@ -370,15 +381,15 @@ def test_a_note_that_is_left_at_the_last_moment_is_taken(
     client: Client, spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = another(client)
-    worry = Spool.worry
+    save = Ledger.save
 
-    def worry_late(self: Spool, reason: str | None) -> None:
+    def save_late(self: Ledger) -> None:
         """The last thing that a sender does before it lets go of the lock."""
-        worry(self, reason)
+        save(self)
         if not late.path.exists():
             turn(late)
 
-    monkeypatch.setattr(Spool, "worry", worry_late)
+    monkeypatch.setattr(Ledger, "save", save_late)
     turn(client)
     assert send(spool) == ["2 sent, 0 open", "2 sent, 0 open"]
 

@@ -63,6 +63,19 @@ def test_further_headers_go_along() -> None:
     assert target(to="http://c", headers={"x-key": "v"}).headers == {"x-key": "v"}
 
 
+@pytest.mark.parametrize("headers", [{"x-key": "secret\r\nx-b: 1"}, {"x key": "secret"}])
+def test_a_header_that_would_break_the_request_is_an_error_that_names_no_value(
+    headers: dict[str, str],
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        target(to="http://c", headers=headers)
+    assert "secret" not in caught.value.message
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    assert target(to="https://ada:secret@c:1/x").address == "https://c:1/x"
+
+
 def test_files_are_told_by_their_names() -> None:
     assert target_of(Settings(to="out/t.json")) == FileTarget(Path("out/t.json"))
     assert target_of(Settings(to="perfetto:p.json")) == FileTarget(Path("p.json"), is_perfetto=True)

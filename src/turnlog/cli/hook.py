@@ -1,5 +1,6 @@
 """turnlog hook: the client's hooks, by which traces are sent as the work goes on."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -7,16 +8,18 @@ import click
 from turnlog.cli.arguments import json_option
 from turnlog.cli.hook_doctor import examine, print_examination
 from turnlog.cli.hook_status import HOOK, print_status, status_of
-from turnlog.cli.output import counted, echo_json
+from turnlog.cli.output import counted, echo_json, plain
 from turnlog.cli.terminal import echo, style
-from turnlog.errors import Conflict
+from turnlog.errors import Conflict, TurnlogError
 from turnlog.store.paths import Store
 from turnlog.trace.content import Mode
-from turnlog.trace.hook import Sender, backend_of
+from turnlog.trace.hook import Sender
+from turnlog.trace.route import require_backend
 from turnlog.trace.send import Report
-from turnlog.trace.settings import load_settings
+from turnlog.trace.settings import config_file, load_settings
 from turnlog.trace.span import Layout
 from turnlog.trace.spool import Spool
+from turnlog.trace.switch import ancestors, read_switches
 from turnlog.trace.targets import target_of
 
 WAIT = 30.0
@@ -35,6 +38,13 @@ OPTIONS = (
     ),
     click.option("--max-chars", type=click.IntRange(0), help="Cut longer texts; 0 cuts none."),
     click.option("--user", metavar="NAME", help="The user to put on the traces."),
+)
+
+project_option = click.option(
+    "--project",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Default: the current directory.",
 )
 
 
@@ -60,16 +70,16 @@ def command() -> None:
 def install(store: Store, **options: Any) -> None:
     """Have the client send traces after each turn.
 
-    What is not said here is looked for in the environment and in turnlog's configuration, each
-    time that something is sent.
+    Settings that are not given here come from the environment of each hook and from turnlog's
+    configuration, at the time the hook runs.
     """
-    target = backend_of(target_of(load_settings(options)))
+    target = require_backend(target_of(load_settings(options)))
     given = {name: value for name, value in options.items() if value is not None}
     pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in given.items()]
     is_new = HOOK.install(store, [word for pair in pairs for word in pair])
     Spool().begin()
     verb = "Installed" if is_new else "Installed already"
-    echo(f"{verb} in {store.settings}; traces go to {target.url}")
+    echo(f"{verb} in {store.settings}; traces go to {target.address}")
 
 
 @command.command("uninstall")
@@ -84,11 +94,51 @@ def uninstall(store: Store) -> None:
 @command.command("run", context_settings={"ignore_unknown_options": True})
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def run(options: tuple[str, ...]) -> None:
-    """What the client's hooks call, with JSON on stdin.
+    """Queue a hook call for delivery; the client runs this, with JSON on stdin.
 
-    Notes what the client tells, and leaves the sending to a process of its own.
+    Another process does the sending.
     """
     raise click.UsageError("there is no JSON on stdin: the client gives it to its hooks")
+
+
+@command.command("on")
+@click.option(
+    "--project",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Default: the current directory.",
+)
+def switch_on(project: Path | None) -> None:
+    """Send traces of a project again, and of everything below it."""
+    _switch(project, is_on=True)
+
+
+@command.command("off")
+@click.option(
+    "--project",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Default: the current directory.",
+)
+def switch_off(project: Path | None) -> None:
+    """Stop sending traces of a project, and of everything below it.
+
+    Notes that wait are held until the project is switched on again. Turns made while it is off are
+    never sent by the hooks.
+    """
+    _switch(project, is_on=False)
+
+
+def _switch(project: Path | None, is_on: bool) -> None:
+    folder = (project or Path.cwd()).resolve()
+    switches = read_switches(str(config_file().absolute()))
+    if not switches.is_readable:
+        raise TurnlogError(f"{switches.path} cannot be read", f"chmod 600 {switches.path}")
+    switches.turn(str(folder), is_on)
+    inside = [n for n in Spool().notes() if str(folder) in ancestors(n.route.project)]
+    verb = "waiting (send now: turnlog hook send)" if is_on else "held"
+    told = f"; {counted(len(inside), 'note')} {verb}" if inside else ""
+    echo(f"{'on' if is_on else 'off'}  {folder}{told}")
 
 
 @command.command("send")
@@ -96,7 +146,7 @@ def run(options: tuple[str, ...]) -> None:
 @json_option
 @click.pass_context
 def send(ctx: click.Context, again: bool, as_json: bool) -> None:
-    """Send now what waits.
+    """Send now what waits, each note to its own project's target.
 
     Exits with 1 if something could not be sent.
     """
@@ -108,9 +158,14 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
         echo_json(sender.reports)
     else:
         _tell(sender.reports)
-    trouble = spool.trouble
-    if trouble:
-        echo(style(f"waits: {trouble.reason}", "red"), err=True)
+        if not (sender.reports or sender.held or sender.problems):
+            echo("nothing waits")
+    for project, count in sender.held.items():
+        hint = f"turnlog hook on --project {plain(project)}"
+        echo(f"held: {counted(count, 'note')} of {plain(project)} ({hint})", err=True)
+    for reason in sender.problems.values():
+        echo(style(f"waits: {plain(reason)}", "red"), err=True)
+    if sender.problems:
         ctx.exit(1)
 
 
@@ -119,15 +174,13 @@ def _tell(reports: list[Report]) -> None:
         others = {"open": report.open, "refused": report.refused}
         told = "".join(f", {count:,} {name}" for name, count in others.items() if count)
         echo(f"{report.session}  {counted(report.sent, 'span')} sent{told}")
-    if not reports:
-        echo("nothing waits")
 
 
 @command.command("status")
 @json_option
 @click.pass_obj
 def status(store: Store, as_json: bool) -> None:
-    """Tell what was sent, what waits, and what failed and why."""
+    """Show each project's target, content level and switch; what was sent, waits or failed."""
     held = status_of(store, Spool())
     if as_json:
         echo_json(held)

@@ -9,7 +9,7 @@ from turnlog.cli.output import counted, plain
 from turnlog.cli.terminal import echo, style
 from turnlog.store.paths import Store
 from turnlog.trace.doctor import Answer, send_test
-from turnlog.trace.hook import backend_of
+from turnlog.trace.route import require_backend
 from turnlog.trace.spool import Spool
 from turnlog.trace.targets import target_of
 
@@ -17,7 +17,7 @@ from turnlog.trace.targets import target_of
 def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
     """All that was found, as JSON has it."""
     settings = settings_of(store, options)
-    answer = send_test(backend_of(target_of(settings)), settings.timeout)
+    answer = send_test(require_backend(target_of(settings)), settings.timeout)
     installed = HOOK.installed(store)
     missing = [event for event in HOOK.events if event not in installed]
     commands = sorted(set(installed.values()))

@@ -1,29 +1,39 @@
-"""turnlog hook run: notes what the client tells its hook, and lets another process do the rest.
+"""turnlog hook run: leaves a note of the hook call, and lets another process deliver it.
 
-The client waits for this, and may take what a hook prints for an order: it is silent, quick, and
-always a success. Nothing is loaded before the client goes on.
+The client waits for this, and may take what a hook prints for a decision: it is silent, quick, and
+always succeeds. Nothing heavy is loaded before the client goes on.
 """
 
 import os
 import sys
 
+from turnlog.trace.capture import capture
 from turnlog.trace.note import leave_note, spool_folder
+from turnlog.trace.switch import read_switches
+
+KEPT = ("HOME", "LANG", "LC_ALL", "TZ")
+"""Variables that a sender may see: none of them says where or how to send."""
 
 
 def run(arguments: list[str]) -> None:
-    """Note what is on stdin, and start a sender; ends the process."""
+    """Leave a note of the hook call, and start a sender; ends the process."""
     try:
-        leave_note(spool_folder(), arguments, sys.stdin.buffer.read())
-        if os.fork() == 0:
+        payload = sys.stdin.buffer.read()
+        spool = os.path.abspath(spool_folder())
+        fields = capture(arguments, os.environ, spool)
+        is_on = read_switches(fields["config"]).is_on(fields["project"])
+        if is_on:
+            leave_note(spool, fields, payload)
+        if is_on and os.fork() == 0:
             _detach()
-            _send()
-    except BaseException:  # whatever it is, the client goes on; what was missed is caught up
+            _send(spool)
+    except BaseException:  # whatever it is, the client goes on; backfill finds what was missed
         pass
     os._exit(0)
 
 
 def _detach() -> None:
-    """Leave the client's group and its pipes: it ends what is in them, or waits for it."""
+    """Leave the client's process group and pipes: it kills the one, and waits for the other."""
     os.setsid()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
@@ -33,12 +43,18 @@ def _detach() -> None:
     os.nice(5)
 
 
-def _send() -> None:
+def _send(folder: str) -> None:
+    # This sender also delivers the notes of other projects. Libraries that look for proxies, keys
+    # or headers in the environment must not find those of the project that started it.
+    for name in [name for name in os.environ if name not in KEPT]:
+        del os.environ[name]
+    from pathlib import Path
+
     from turnlog.trace.hook import Sender
     from turnlog.trace.spool import Spool
 
-    spool = Spool()
+    spool = Spool(Path(folder))
     try:
-        Sender(spool).run()
+        Sender(spool, spool.folder.parent).run()
     except Exception as error:
-        spool.worry(f"{type(error).__name__}: {error}")
+        spool.fail(None, f"{type(error).__name__}: {error}")

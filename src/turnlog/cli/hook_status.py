@@ -1,20 +1,24 @@
-"""How things stand with the hooks: what was sent, what waits, and what failed."""
+"""The state of the hooks: every project with its target, what was sent, waits or failed."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from turnlog.cli.client_hooks import ClientHook
 from turnlog.cli.output import counted, plain
-from turnlog.cli.terminal import dim, echo
-from turnlog.errors import TurnlogError
+from turnlog.cli.terminal import dim, echo, style
+from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.timestamps import age, parse_timestamp
 from turnlog.store.paths import Store
 from turnlog.store.whole import read_object
-from turnlog.trace.hook import backend_of, typed
+from turnlog.trace.capture import parse_options
+from turnlog.trace.ledger import Ledger, RouteRecord
 from turnlog.trace.progress import Progress, all_progress
-from turnlog.trace.settings import Settings, load_settings, state_folder
+from turnlog.trace.route import TIMEOUT, require_backend
+from turnlog.trace.settings import Settings, config_file, load_settings, state_folder
 from turnlog.trace.spool import Note, Spool
+from turnlog.trace.switch import Switches, read_switches
 from turnlog.trace.targets import target_of
 
 HOOK = ClientHook(("hook", "run"), ("SessionStart", "Stop", "SubagentStop", "SessionEnd"))
@@ -23,24 +27,27 @@ SHOWN = 10
 
 
 def status_of(store: Store, spool: Spool) -> dict[str, Any]:
-    """All that is known, as JSON has it."""
+    """Return everything that is known, as JSON has it."""
     installed = HOOK.installed(store)
     commands = sorted(set(installed.values()))
+    notes = spool.notes()
     return {
         "settings": store.settings,
         "events": list(installed),
         "commands": commands,
         "target": _target(commands),
         "sessions": [_sent(each) for _, each in all_progress(state_folder())],
-        "waiting": [_waiting(note) for note in spool.notes()],
-        "trouble": spool.trouble,
+        "projects": _projects(notes),
+        "waiting": [_waiting(note) for note in notes],
         "failures": spool.failures,
     }
 
 
 def print_status(held: dict[str, Any]) -> None:
-    """Tell it to a person."""
+    """Print the state for a person."""
     echo(_installation(held))
+    for each in held["projects"]:
+        _print_project(each)
     sessions: list[dict[str, Any]] = held["sessions"]
     spans = sum(each["spans"] for each in sessions)
     echo(f"sent     {counted(spans, 'span')} of {counted(len(sessions), 'session')}")
@@ -49,7 +56,7 @@ def print_status(held: dict[str, Any]) -> None:
         rest += f", {each['refused']:,} refused" if each["refused"] else ""
         told = f"{counted(each['turns'], 'turn')}, {counted(each['spans'], 'span')}{rest}"
         echo(f"         {each['session']}  {told}  {dim(_ago(each['updated']))}")
-    echo(f"waits    {counted(len(held['waiting']), 'note')}{_why(held)}")
+    echo(f"waits    {counted(len(held['waiting']), 'note')}")
     for each in held["waiting"][:SHOWN]:
         echo(f"         {plain(each['session'])}  {each['event']}  {dim(_ago(each['since']))}")
     echo(f"failed   {len(held['failures']):,}")
@@ -59,11 +66,11 @@ def print_status(held: dict[str, Any]) -> None:
 
 
 def settings_of(store: Store, given: dict[str, Any]) -> Settings:
-    """The settings that the installed hooks send with, or those given."""
+    """Return the settings that the installed hooks have in this environment, or those given."""
     commands = HOOK.installed(store).values()
-    arguments = HOOK.arguments(next(iter(commands))) if commands else []
-    known = typed(arguments) | {name: value for name, value in given.items() if value is not None}
-    return load_settings(known, usual={"timeout": 2.0})
+    known: dict[str, Any] = _options(next(iter(commands), None))
+    known |= {name: value for name, value in given.items() if value is not None}
+    return load_settings(known, usual={"timeout": TIMEOUT})
 
 
 def disabled_in(store: Store) -> list[Path]:
@@ -76,8 +83,8 @@ def disabled_in(store: Store) -> list[Path]:
 def _target(commands: list[str]) -> str | None:
     """Where the installed hooks send to, as far as this environment tells."""
     try:
-        arguments = HOOK.arguments(commands[0]) if commands else []
-        return backend_of(target_of(load_settings(typed(arguments)))).url
+        options = _options(commands[0] if commands else None)
+        return require_backend(target_of(load_settings(options))).address
     except TurnlogError:
         return None
 
@@ -100,12 +107,54 @@ def _sent(each: Progress) -> dict[str, Any]:
 def _waiting(note: Note) -> dict[str, Any]:
     since = datetime.fromtimestamp(note.time, UTC).isoformat(timespec="seconds")
     told = {"session": note.session, "event": note.event, "since": since}
+    told["project"] = note.route.project
     return told | {"transcript": note.transcript}
 
 
-def _why(held: dict[str, Any]) -> str:
-    trouble = held["trouble"]
-    return f": {plain(trouble.reason)} {dim(_ago(trouble.time))}" if trouble else ""
+def _projects(notes: list[Note]) -> list[dict[str, Any]]:
+    """Return every project that used a route or has a switch, with how things stand."""
+    switches = read_switches(str(config_file().absolute()))
+    ledger = Ledger(state_folder())
+    for note in notes:
+        if note.route.key not in ledger.records:
+            ledger.open(note.route, None)
+    waiting = Counter(note.route.key for note in notes)
+    found = [
+        _project(record, switches) | {"waiting": waiting[key]}
+        for key, record in ledger.records.items()
+        if key in ledger.newest() or waiting[key]
+    ]
+    silent = switches.events.keys() - ledger.projects
+    found += [
+        {"project": folder, "is_on": switches.is_on(folder), "waiting": 0} for folder in silent
+    ]
+    return sorted(found, key=lambda each: each["project"])
+
+
+def _project(record: RouteRecord, switches: Switches) -> dict[str, Any]:
+    names = ("project", "target", "content", "sent", "failed", "reason")
+    held = {name: getattr(record, name) for name in names}
+    return held | {"is_on": switches.is_on(record.project)}
+
+
+def _print_project(held: dict[str, Any]) -> None:
+    state = style("on ", "green") if held["is_on"] else style("off", "red")
+    target = plain(held.get("target")) or "no target yet"
+    waits = counted(held["waiting"], "note") + (" waiting" if held["is_on"] else " held")
+    echo(f"{state}      {plain(held['project'])}")
+    if "content" in held:
+        echo(f"         {target}  content {held['content']}  {waits}")
+    if held.get("sent"):
+        echo(f"         last sent {_ago(held['sent'])}")
+    if held.get("reason"):
+        echo(f"         last error {_ago(held['failed'])}: {plain(held['reason'])}")
+
+
+def _options(command: str | None) -> dict[str, str]:
+    try:
+        return parse_options(HOOK.arguments(command)) if command else {}
+    except ValueError as error:
+        raise UsageError(str(error), "turnlog hook install --help") from error
 
 
 def _ago(moment: str) -> str:

@@ -32,13 +32,16 @@ def create_private_folder(folder: AnyPath) -> None:
         raise NotADirectoryError(20, os.strerror(20), os.fspath(folder))
 
 
-def secure_folder(folder: AnyPath) -> None:
+def secure_folder(folder: AnyPath, *, must_own: bool = False) -> None:
     """Create a directory of turnlog's own, or make an existing one private.
 
-    A directory of another user stays as it is: root must not take it away from its owner.
+    A directory of another user stays as it is: root must not take it away from its owner. With
+    `must_own` it is refused, because its owner could read and replace what is written there.
     """
     create_private_folder(folder)
     found = os.stat(folder)
+    if must_own and found.st_uid != os.geteuid():
+        raise PermissionError(13, "belongs to another user", os.fspath(folder))
     if found.st_uid == os.geteuid() and found.st_mode & OTHERS:
         _set_mode(folder, stat.S_IMODE(found.st_mode) & ~OTHERS)
 

@@ -1,4 +1,4 @@
-"""One session brought up to date at a target, as far as the client's hooks told of it."""
+"""Bring one session up to date at the target of a route, as far as hooks announced it."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.store.catalog import dead_sessions, live_sessions
-from turnlog.store.paths import Store, open_store
+from turnlog.store.paths import Store
 from turnlog.trace.cc_langfuse import ids_sent
 from turnlog.trace.content import Content
+from turnlog.trace.ownership import Ownership
 from turnlog.trace.progress import Progress, load_progress, save_progress
 from turnlog.trace.send import Report, send_session
 from turnlog.trace.settings import Settings
@@ -54,19 +55,25 @@ class Job(NamedTuple):
         return (ends or turning or list(self.notes))[-1]
 
     @property
+    def newest(self) -> Note:
+        """The note that was left last: its credentials are the current ones."""
+        return self.notes[-1]
+
+    @property
     def path(self) -> Path | None:
-        """The session's file; where its project was moved since, that is elsewhere."""
-        told = self.last.transcript
-        if told.is_file():
-            return told
-        found = self.store.projects.glob(f"*/{told.name}")
+        """The session's file; elsewhere in the same store if its project was moved since."""
+        named = self.last.transcript
+        if named.is_file():
+            return named
+        found = self.store.projects.glob(f"*/{named.name}")
         return next(found, None)
 
     @property
     def store(self) -> Store:
+        """The store of the client that called the hook, never that of this process."""
         folders = self.last.transcript.parents
         is_usual = len(folders) > 2 and folders[1].name == "projects"
-        return Store(folders[2]) if is_usual else open_store()
+        return Store(folders[2] if is_usual else Path(self.last.route.store))
 
 
 class Line:
@@ -95,13 +102,14 @@ class Line:
 
 
 class Delivery(NamedTuple):
-    """How sessions are sent."""
+    """How the sessions of one route are sent."""
 
     folder: Path
     """Where it is remembered what was sent."""
     settings: Settings
     line: Line
     patience: Patience
+    ownership: Ownership
 
     def progress(self, path: Path) -> Progress | None:
         """How far a session was sent before."""
@@ -112,6 +120,8 @@ class Delivery(NamedTuple):
         before = self.progress(path)
         target = self.line.target.name
         session, options = self._read(job, path, before)
+        foreign = self.ownership.foreign_turns(session, turns_of(session, options.past))
+        options = replace(options, excluded=foreign)
         first = before.first if before else first_trace(session)
         if first is None:  # nobody has said anything yet
             return Report(session.id)
@@ -123,8 +133,8 @@ class Delivery(NamedTuple):
             report = self._send(session, state, options)
             known = state.sent | state.refused
         unsent = {span.trace.turn_number for span in spans_of(session, options, known)}
-        progress.path, progress.arguments = str(path), job.last.arguments
-        progress.seen, progress.size = job.notes[-1].time, session.state.size
+        progress.path = str(path)
+        progress.seen, progress.size = job.newest.time, session.state.size
         progress.mark = mark_at(session, options, unsent, sizes) or progress.mark
         progress.turns = max((turn.n for turn in turns_of(session, options.past)), default=0)
         _count(progress, report)

@@ -40,4 +40,4 @@ def send_test(target: Target, timeout: float) -> Answer:
         (outcome,) = exporter.send([test])
         took = (time.time_ns() - now) // 1_000_000
         is_taken = bool(outcome.accepted)
-        return Answer(target.url, is_taken, exporter.status, took, outcome.reason)
+        return Answer(target.address, is_taken, exporter.status, took, outcome.reason)

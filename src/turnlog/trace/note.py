@@ -1,35 +1,58 @@
-"""Notes: what the client told its hook, on disk until all that follows from it is sent.
+"""Write notes: one file for each hook call, kept in the spool until it is delivered.
 
-Loads only what Python has loaded anyway: the client waits for the hook.
+A note carries everything its delivery depends on, so no sender ever consults its own environment.
+Imports only what Python has loaded anyway: the client waits for the hook.
 """
 
 import os
 import time
 
-from turnlog.format.private_files import create_private_folder
+from turnlog.format.private_files import secure_folder
 
 # Type checkers take this name as true.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 SUFFIX = ".note"
+FAMILY = b"turnlog-note "
+"""Every version starts like this, except the first, which carried no route at all."""
+MAGIC = FAMILY + b"2\0"
+END = b"\0\0"
+"""Between fields and payload: neither arguments nor variables can contain a NUL."""
 
 
 def spool_folder(environment: "Mapping[str, str]" = os.environ) -> str:
-    """Where notes wait for the sender."""
+    """Return the folder where notes wait for a sender."""
     if home := environment.get("TURNLOG_HOME"):
         return os.path.join(home, "trace", "spool")
     data = environment.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     return os.path.join(data, "turnlog", "trace", "spool")
 
 
-def leave_note(folder: str, arguments: "Sequence[str]", told: bytes) -> None:
-    """Write down what the hook was told, and with which arguments; the name tells when."""
-    create_private_folder(folder)
-    name = f"{time.time_ns():020}-{os.getpid()}"
-    beside = os.path.join(folder, f".{name}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+def leave_note(folder: str, fields: "Mapping[str, str]", payload: bytes) -> None:
+    """Write a note atomically: the fields of its route, and the JSON the client passed."""
+    pairs = (f"{name}={value}" for name, value in fields.items())
+    head = "\0".join(pairs).encode("utf-8", "surrogateescape")
+    name = f"{time.time_ns():020}-{os.getpid()}{SUFFIX}"
+    write_private(os.path.join(folder, name), MAGIC + head + END + payload)
+
+
+def split_note(raw: bytes) -> "tuple[dict[str, str], bytes] | None":
+    """Return the fields and the payload of a note; None for another version's format."""
+    if not raw.startswith(MAGIC):
+        return None
+    head, _, payload = raw[len(MAGIC) :].partition(END)
+    pairs = (each.partition("=") for each in head.decode("utf-8", "surrogateescape").split("\0"))
+    return {name: value for name, _, value in pairs}, payload
+
+
+def write_private(path: str, content: bytes) -> None:
+    """Write a small file, readable only by the user, which appears complete or not at all."""
+    folder, name = os.path.split(path)
+    secure_folder(folder, must_own=True)  # a note may contain a credential
+    partial = os.path.join(folder, f".{name}.{os.getpid()}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write("\0".join(arguments).encode("utf-8", "surrogateescape") + b"\n" + told)
-    os.rename(beside, os.path.join(folder, name + SUFFIX))
+        file.write(content)
+    os.rename(partial, path)

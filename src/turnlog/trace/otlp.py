@@ -1,7 +1,7 @@
-"""Spans sent to a backend by OpenTelemetry's own exporter, over HTTP, in batches.
+"""Send spans to a backend in batches, with OpenTelemetry's own exporter over HTTP.
 
-Never raises: a backend that is down, slow or unwilling is a verdict. Loads OpenTelemetry: import
-this module late.
+Never raises: a backend that is down, slow or unwilling is a verdict. Takes nothing from the
+environment: the target says everything. Loads OpenTelemetry: import this module late.
 """
 
 import logging
@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace import Event as SdkEvent
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from requests.utils import should_bypass_proxies
 
 from turnlog import __version__
 from turnlog.trace.attributes import attributes_of
@@ -76,8 +77,8 @@ class Exporter:
     """Whether the target takes nothing more, for now or for good."""
 
     def __init__(self, target: Target, timeout: float = 10.0) -> None:
-        self._url = target.url
-        self._wire = _Wire(target.headers)
+        self._address = target.address
+        self._wire = _Wire(target)
         self._resource = resource_of(target)
         self._exporter = OTLPSpanExporter(
             target.url, timeout=timeout, compression=Compression.Gzip, session=self._wire
@@ -123,21 +124,29 @@ class Exporter:
         names = [_id_of(span) for span in spans]
         if verdict is Verdict.SENT:
             return Outcome(verdict, names)
-        reason = f"{self._url}: {self._wire.reason or 'it did not take the spans'}"
+        reason = f"{self._address}: {self._wire.reason or 'it did not take the spans'}"
         return Outcome(verdict, [], len(spans), reason, names if self._wire.is_for_good else [])
 
 
 class _Wire(requests.Session):
-    """Sends requests with the target's own headers, and remembers what came back.
+    """Sends requests exactly as the target says, and remembers the response.
 
-    The exporter alone would add headers from variables that are meant for another backend, and
-    take a redirection for success.
+    Left alone, requests and the exporter would take proxies, certificates, client keys, headers
+    and ~/.netrc from this process, which may have been started by another project.
     """
 
-    def __init__(self, headers: dict[str, str]) -> None:
+    def __init__(self, target: Target) -> None:
         super().__init__()
-        self.own = {"user-agent": f"turnlog/{__version__}", **headers}
-        self.auth = lambda request: request  # without it ~/.netrc would replace the target's key
+        self.trust_env = False
+        self.own = {"user-agent": f"turnlog/{__version__}", **target.headers}
+        self.fixed: dict[str, Any] = {
+            "verify": target.ca_file or True,
+            "cert": None,
+            "proxies": _proxies_of(target),
+            # A redirect could carry headers and spans to an address that no setting names.
+            "allow_redirects": False,
+        }
+        self.auth = lambda request: request  # keeps user:password@host out of the headers
         self.forget()
 
     def forget(self) -> None:
@@ -163,7 +172,7 @@ class _Wire(requests.Session):
                 del request.headers[name]
         request.headers.update(self.own)
         try:
-            response = super().send(request, **kwargs)
+            response = super().send(request, **(kwargs | self.fixed))
         except requests.RequestException as error:
             cause = _cause_of(error)
             self.reason = cause.strerror or str(error)
@@ -177,6 +186,12 @@ class _Wire(requests.Session):
             self.rejected = answer.rejected_spans
             self.reason = answer.error_message
         return response
+
+
+def _proxies_of(target: Target) -> dict[str, str]:
+    if not target.proxy or should_bypass_proxies(target.url, no_proxy=target.no_proxy):
+        return {}
+    return {"http": target.proxy, "https": target.proxy}
 
 
 def resource_of(target: Target | None = None) -> Resource:

@@ -4,15 +4,14 @@ A lost one does no harm: the session is read from its start again, and the state
 tells what was sent.
 """
 
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from turnlog.format.private_files import create_private_folder
-from turnlog.trace.state import write_json
+from turnlog.format.private_files import secure_folder
+from turnlog.trace.state import now_text, write_json
 
 PROBE = 4096
 """Bytes before an offset that tell whether a file is still the one that was read."""
@@ -38,8 +37,6 @@ class Progress(Struct):
     path: str
     first: str
     """The name of the conversation's state: the id of its first trace."""
-    arguments: tuple[str, ...] = ()
-    """What the hook was called with that sent it last."""
     mark: Mark | None = None
     size: int = 0
     """Of the session's file when it was read last."""
@@ -73,9 +70,9 @@ def load_progress(folder: Path, target: str, session: str) -> Progress | None:
 
 def save_progress(folder: Path, target: str, progress: Progress) -> None:
     """Remember how far a session was sent."""
-    progress.updated = datetime.now(UTC).isoformat(timespec="seconds")
+    progress.updated = now_text()
     path = _path(folder, target, progress.session)
-    create_private_folder(path.parent)
+    secure_folder(path.parent, must_own=True)
     write_json(path, msgspec.to_builtins(progress))
 
 

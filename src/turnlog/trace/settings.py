@@ -1,6 +1,6 @@
-"""How to trace, from what was typed, the environment, and turnlog's configuration, in that order.
+"""Trace settings: options first, then the environment, then turnlog's configuration.
 
-The variables are turnlog's own, as the client hides those of OpenTelemetry from its hooks.
+The variables are turnlog's own, because the client hides OpenTelemetry's from its hooks.
 """
 
 import os
@@ -14,26 +14,12 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.format.values import is_object
+from turnlog.trace.capture import config_path, find_variables
 from turnlog.trace.content import MAX_CHARS, Mode
 from turnlog.trace.note import spool_folder
 from turnlog.trace.span import Layout
 
-PREFIX = "TURNLOG_TRACE_"
 NONE: Mapping[str, Any] = {}
-ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
-    "langfuse": {
-        "public_key": ("CC_LANGFUSE_PUBLIC_KEY", "LANGFUSE_PUBLIC_KEY"),
-        "secret_key": ("CC_LANGFUSE_SECRET_KEY", "LANGFUSE_SECRET_KEY"),
-        "host": ("CC_LANGFUSE_BASE_URL", "CC_LANGFUSE_HOST", "LANGFUSE_BASE_URL", "LANGFUSE_HOST"),
-    },
-    "phoenix": {
-        "secret_key": ("PHOENIX_API_KEY",),
-        "host": ("PHOENIX_COLLECTOR_ENDPOINT",),
-        "project": ("PHOENIX_PROJECT_NAME",),
-    },
-    "mlflow": {"host": ("MLFLOW_TRACKING_URI",), "project": ("MLFLOW_EXPERIMENT_ID",)},
-}
-"""The names under which each backend's own tools know a setting."""
 
 
 class Settings(Struct, frozen=True):
@@ -57,6 +43,12 @@ class Settings(Struct, frozen=True):
     """Langfuse's."""
     secret_key: str | None = None
     """Langfuse's, or Phoenix's key."""
+    proxy: str | None = None
+    """The HTTP proxy; by default that of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY."""
+    no_proxy: str | None = None
+    """Hosts that are reached without the proxy; by default those of NO_PROXY."""
+    ca_file: str | None = None
+    """Trusted certificates; by default those of REQUESTS_CA_BUNDLE."""
 
 
 def load_settings(
@@ -64,26 +56,29 @@ def load_settings(
     environment: Mapping[str, str] = os.environ,
     usual: Mapping[str, Any] = NONE,
 ) -> Settings:
-    """The settings that hold: what was typed, then the environment, then the configuration.
-
-    What none of them says is as usual.
-    """
+    """Resolve settings from options, environment and configuration; `usual` gives defaults."""
     chosen = {name: value for name, value in typed.items() if value is not None}
-    configured = _configured(environment)
-    told = _told(environment)
-    to = (configured | told | chosen).get("to")
-    of_target = configured.get(str(to))
-    known = dict(usual) | configured | (of_target if is_object(of_target) else {})
-    known |= _aliased(environment, str(to)) | told | chosen
+    configured = read_table(config_file(environment))
+    to = str((configured | _from_environment(environment, "") | chosen).get("to"))
+    own = table_of(configured, to)
+    host = chosen.get("host") or own.get("host")
+    known = dict(usual) | own | _from_environment(environment, to, str(host or "")) | chosen
+    return convert_settings(known)
+
+
+def convert_settings(known: Mapping[str, Any]) -> Settings:
+    """Return settings of the right types; raise UsageError if a value does not fit."""
+    if isinstance(known.get("headers"), str):
+        known = {**known, "headers": _parse_headers(known["headers"])}
     try:
         return msgspec.convert(known, Settings, strict=False)
     except msgspec.ValidationError as error:
-        message = f"a setting of traces makes no sense: {error}"
+        message = f"a trace setting is not valid: {error}"
         raise UsageError(message, "turnlog trace --help") from error
 
 
-def _configured(environment: Mapping[str, str]) -> dict[str, Any]:
-    path = config_file(environment)
+def read_table(path: Path) -> dict[str, Any]:
+    """Return [trace] of the configuration; empty if there is none."""
     try:
         held = tomllib.loads(path.read_text("utf-8")).get("trace", {})
     except FileNotFoundError:
@@ -93,31 +88,26 @@ def _configured(environment: Mapping[str, str]) -> dict[str, Any]:
     return held if is_object(held) else {}
 
 
-def _told(environment: Mapping[str, str]) -> dict[str, Any]:
-    names = {name: f"{PREFIX}{name.upper()}" for name in Settings.__struct_fields__}
-    found: dict[str, Any] = {name: environment.get(told) for name, told in names.items()}
-    if pairs := found["headers"]:
-        split = (pair.partition("=") for pair in pairs.split(","))
-        found["headers"] = {name.strip(): value.strip() for name, _, value in split}
-    return {name: value for name, value in found.items() if value}
+def table_of(configured: Mapping[str, Any], to: str) -> dict[str, Any]:
+    """Return what the configuration says for one target: [trace], then [trace.TARGET]."""
+    own = configured.get(to)
+    return dict(configured) | (own if is_object(own) else {})
 
 
-def _aliased(environment: Mapping[str, str], target: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, aliases in ALIASES.get(target, {}).items():
-        if value := next(filter(None, map(environment.get, aliases)), None):
-            found[name] = value
-    return found
+def _from_environment(environment: Mapping[str, str], to: str, host: str = "") -> dict[str, Any]:
+    return {name: environment[each] for name, each in find_variables(environment, to, host).items()}
+
+
+def _parse_headers(pairs: str) -> dict[str, str]:
+    split = (pair.partition("=") for pair in pairs.split(","))
+    return {name.strip(): value.strip() for name, _, value in split if name.strip()}
 
 
 def config_file(environment: Mapping[str, str] = os.environ) -> Path:
-    """turnlog's configuration."""
-    if home := environment.get("TURNLOG_HOME"):
-        return Path(home) / "config.toml"
-    folder = environment.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(folder) / "turnlog" / "config.toml"
+    """Return the path of turnlog's configuration."""
+    return Path(config_path(environment))
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where turnlog remembers what was sent."""
+    """Return the folder where turnlog remembers what was sent."""
     return Path(spool_folder(environment)).parent

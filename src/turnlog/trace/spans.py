@@ -45,6 +45,8 @@ class Options(Struct, frozen=True):
     settled: bool = False
     """The last turn is over, though the session is not."""
     past: Past = NOTHING
+    excluded: frozenset[int] = frozenset()
+    """The numbers of turns that make no spans."""
 
 
 def spans_of(
@@ -62,7 +64,8 @@ def spans_of(
     for turn in turns:
         near = nearest_time(turn) or near
         # What no prompt is known for may yet get one: lines are not always in order.
-        if turn.is_answered and (turn.prompt or options.ended):
+        is_wanted = turn.n not in options.excluded
+        if is_wanted and turn.is_answered and (turn.prompt or options.ended):
             is_over = options.ended or turn is not turns[-1]
             teller = _Teller(turn, crew, options, skip)
             place = _Place(None, near, is_over or options.settled)

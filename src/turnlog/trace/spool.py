@@ -1,46 +1,69 @@
-"""The notes that wait, in the order in which they were left; and what went wrong with others.
+"""The spool: notes that wait, oldest first; notes a backend refused; and failures.
 
-A note says which session has something to send. Only one sender at a time takes notes.
+A note says which session has something to send, and along which route. One sender at a time takes
+notes.
 """
 
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from turnlog.format.private_files import create_private_folder, touch_private
+from turnlog.errors import TurnlogError
+from turnlog.format.private_files import secure_folder, touch_private
 from turnlog.format.values import is_array, is_object
-from turnlog.trace.note import SUFFIX, leave_note, spool_folder
-from turnlog.trace.state import write_json
+from turnlog.trace.note import (
+    FAMILY,
+    SUFFIX,
+    leave_note,
+    split_note,
+    spool_folder,
+)
+from turnlog.trace.route import Credential, Route, parse_route
+from turnlog.trace.state import now_text, write_json
 
 KEPT = 100
-"""Failures that are remembered."""
-CATCH_UP = "CatchUp"
-"""The event of a note that turnlog left itself, for a session that no hook told of."""
+"""Failures and refused notes that are remembered."""
+SESSION_FILE = re.compile(r"(?!agent-)[\w-][\w.-]*\.jsonl")
+BACKFILL = "Backfill"
+"""The event of a note that turnlog left itself, for a session that no hook announced."""
+OTHER_VERSION = "left by an older turnlog, without a route (try: turnlog trace SESSION --to TARGET)"
 
 
 class Note(Struct, frozen=True):
-    """What the client told at an event."""
+    """One hook call: what the client passed, and the route of what it announces."""
 
     path: Path
     time: float
     """When it was left, in seconds since 1970."""
-    arguments: tuple[str, ...]
-    """What the hook's command was called with: where to send, and how."""
+    fields: dict[str, str]
+    route: Route
+    credentials: tuple[Credential, ...]
     event: str
     session: str
     transcript: Path
+    source: str = ""
+    """What made a session start."""
     message: str | None = None
     """The model's last words, where the client tells them."""
     running: frozenset[str] = frozenset()
     """The ids of sub-agents that go on in the background."""
+
+    @property
+    def is_backfill(self) -> bool:
+        return self.event == BACKFILL
+
+    @property
+    def is_start(self) -> bool:
+        """Whether a client started: compaction in the midst of a turn reports a start as well."""
+        return self.event == "SessionStart" and self.source != "compact"
 
 
 class Failure(Struct, frozen=True):
@@ -51,22 +74,15 @@ class Failure(Struct, frozen=True):
     reason: str
 
 
-class Trouble(Struct, frozen=True):
-    """Why what waits could not be sent the last time."""
-
-    time: str
-    reason: str
-
-
 class Spool:
-    """The folder of the notes."""
+    """The folder of notes; only the user can read it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or Path(spool_folder())
 
     def begin(self) -> None:
         """Remember since when sessions are to be sent; what is older, only when it goes on."""
-        create_private_folder(self.folder)
+        secure_folder(self.folder, must_own=True)
         touch_private(self.folder / "since")
 
     @property
@@ -80,7 +96,7 @@ class Spool:
     @contextmanager
     def lock(self, wait: float = 0) -> Generator[bool]:
         """Take the notes for oneself; False if another sender has them all the time."""
-        create_private_folder(self.folder)
+        secure_folder(self.folder, must_own=True)
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             yield _is_locked(descriptor, time.time() + wait)
@@ -95,25 +111,49 @@ class Spool:
         """All notes that make sense, the oldest first."""
         return [found for path in self.paths() if isinstance(found := read_note(path), Note)]
 
-    def weed(self) -> None:
-        """Take away the notes that make no sense, remembering why."""
+    def discard_invalid(self) -> None:
+        """Remove the notes that can never be sent, remembering why."""
         for path in self.paths():
             if isinstance(found := read_note(path), str):
                 self.fail(None, found)
                 path.unlink(missing_ok=True)
 
-    def leave(self, arguments: Sequence[str], transcript: Path) -> None:
-        """Leave a note for a session that no hook told of, unless one waits already."""
-        if any(note.transcript == transcript for note in self.notes()):
+    def leave_backfill(self, like: Note, transcript: Path) -> None:
+        """Leave a note for a session that no hook announced, with the route of another note."""
+        waiting = ((note.transcript, note.route.key) for note in self.notes())
+        if (transcript, like.route.key) in waiting:
             return
-        told = {"hook_event_name": CATCH_UP, "session_id": transcript.stem}
-        told["transcript_path"] = str(transcript)
-        leave_note(str(self.folder), arguments, json.dumps(told).encode())
+        payload = {"hook_event_name": BACKFILL, "session_id": transcript.stem}
+        payload["transcript_path"] = str(transcript)
+        leave_note(str(self.folder), like.fields, json.dumps(payload).encode())
 
     def drop(self, notes: Iterable[Note]) -> None:
-        """Take away notes of which everything is sent."""
+        """Remove notes that are delivered."""
         for note in notes:
             note.path.unlink(missing_ok=True)
+
+    def set_aside(self, note: Note) -> None:
+        """Keep a note whose spans the backend refused, so that its route is known later."""
+        secure_folder(self._refused, must_own=True)
+        for other in self.refused_notes():
+            if (other.transcript, other.route.key) == (note.transcript, note.route.key):
+                other.path.unlink(missing_ok=True)
+        note.path.replace(self._refused / note.path.name)
+        for path in sorted(self._refused.glob(f"*{SUFFIX}"))[:-KEPT]:
+            path.unlink(missing_ok=True)
+
+    def refused_notes(self) -> list[Note]:
+        """Return the notes whose spans the backend refused."""
+        paths = sorted(self._refused.glob(f"*{SUFFIX}"))
+        return [found for path in paths if isinstance(found := read_note(path), Note)]
+
+    def take_back(self, note: Note) -> None:
+        """Queue a refused note again."""
+        note.path.replace(self.folder / note.path.name)
+
+    @property
+    def _refused(self) -> Path:
+        return self.folder / "refused"
 
     @property
     def failures(self) -> list[Failure]:
@@ -127,7 +167,7 @@ class Spool:
     def fail(self, session: str | None, reason: str) -> None:
         """Remember something that will not be sent; the same is remembered once."""
         same = [each for each in self.failures if (each.session, each.reason) != (session, reason)]
-        self._remember([*same, Failure(_now(), session, reason)])
+        self._remember([*same, Failure(now_text(), session, reason)])
 
     def forgive(self) -> None:
         """Forget all failures."""
@@ -137,45 +177,51 @@ class Spool:
         fields = [{name: getattr(e, name) for name in e.__struct_fields__} for e in failures]
         write_json(self.folder / "failures.json", fields[-KEPT:])
 
-    @property
-    def trouble(self) -> Trouble | None:
-        held = _read(self.folder / "trouble.json")
-        return Trouble(str(held.get("time")), str(held.get("reason"))) if is_object(held) else None
-
-    def worry(self, reason: str | None) -> None:
-        """Remember why what waits could not be sent, or that it could."""
-        path = self.folder / "trouble.json"
-        if reason is not None:
-            write_json(path, {"time": _now(), "reason": reason})
-        else:
-            path.unlink(missing_ok=True)
-
 
 def read_note(path: Path) -> Note | str | None:
-    """A note; or why it makes no sense; or None if it is gone."""
+    """Return a note; or why it can never be sent; or None if it is gone or of a newer version."""
     try:
-        first, _, told = path.read_bytes().partition(b"\n")
+        raw = path.read_bytes()
     except OSError:
         return None
+    parts = split_note(raw)
+    if parts is None:
+        return None if raw.startswith(FAMILY) else OTHER_VERSION
+    fields, payload = parts
     try:
-        held = json.loads(told)
+        held = json.loads(payload)
     except (ValueError, RecursionError):
-        return "what the client told the hook is not JSON"
-    if not is_object(held) or not isinstance(held.get("transcript_path"), str):
-        return "the client told the hook no transcript_path"
-    transcript = Path(held["transcript_path"])
+        return "the hook's payload is not JSON"
+    transcript = _transcript(held)
+    if transcript is None:
+        return "the hook's payload has no valid transcript_path"
+    try:
+        route, credentials = parse_route(fields)
+    except TurnlogError as error:
+        return f"{transcript.stem}: {error.message}"
     message = held.get("last_assistant_message")
-    arguments = first.decode("utf-8", "surrogateescape").split("\0") if first else []
     return Note(
         path=path,
         time=_moment(path),
-        arguments=tuple(arguments),
+        fields=fields,
+        route=route,
+        credentials=credentials,
         event=str(held.get("hook_event_name") or ""),
         session=str(held.get("session_id") or transcript.stem),
         transcript=transcript,
+        source=str(held.get("source") or ""),
         message=message if isinstance(message, str) else None,
         running=_running(held.get("background_tasks")),
     )
+
+
+def _transcript(payload: Any) -> Path | None:
+    """Return the session file that a payload names, if it can be one."""
+    name = payload.get("transcript_path") if is_object(payload) else None
+    if not isinstance(name, str) or not name.startswith("/") or "\0" in name:
+        return None
+    # The name becomes part of paths below the state folder: "..", "*" and the like are no session.
+    return Path(name) if SESSION_FILE.fullmatch(Path(name).name) else None
 
 
 def _running(tasks: Any) -> frozenset[str]:
@@ -188,10 +234,6 @@ def _moment(path: Path) -> float:
         return int(path.name.partition("-")[0]) / 1e9
     except ValueError:
         return time.time()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _read(path: Path) -> Any:

@@ -9,11 +9,12 @@ import os
 import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from turnlog.errors import Conflict
-from turnlog.format.private_files import create_private_folder
+from turnlog.format.private_files import secure_folder
 from turnlog.format.values import is_array
 from turnlog.store.whole import read_object
 
@@ -53,7 +54,7 @@ def open_state(folder: Path, target: str, name: str, wait: bool = True) -> Gener
     It is named by the conversation's first trace, so that a fork or a resumed copy shares it.
     """
     path = folder / target / f"{name}.json"
-    create_private_folder(path.parent)
+    secure_folder(path.parent, must_own=True)
     descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _lock(descriptor, path, wait)
@@ -67,6 +68,11 @@ def _lock(descriptor: int, path: Path, wait: bool) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
         raise Conflict(f"{path} is in use by another turnlog", "try again in a while") from error
+
+
+def now_text() -> str:
+    """Return the current time as turnlog's own files contain it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -1,6 +1,7 @@
-"""Where spans go: presets of the backends, any OTLP address, or a file."""
+"""Targets: presets for known backends, any OTLP address, or a file."""
 
 import base64
+import re
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -13,6 +14,7 @@ from turnlog.trace.settings import Settings
 
 TRACES = "/v1/traces"
 PERFETTO = "perfetto:"
+HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class Target(Struct, frozen=True):
@@ -24,11 +26,20 @@ class Target(Struct, frozen=True):
     headers: dict[str, str] = {}
     resource: dict[str, str] = {}
     """Attributes of the resource that all spans share."""
+    proxy: str | None = None
+    no_proxy: str = ""
+    ca_file: str | None = None
 
     @property
     def name(self) -> str:
         """Tells one target from another."""
         return sha256(f"{self.url} {self.project}".encode()).hexdigest()[:16]
+
+    @property
+    def address(self) -> str:
+        """The URL as it may be shown: without a user name and password."""
+        parts = urlsplit(self.url)
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 class FileTarget(Struct, frozen=True):
@@ -52,13 +63,27 @@ def target_of(settings: Settings) -> Target | FileTarget:
     else:
         what = f"turnlog knows no target {told!r}" if told else "say where to send the traces"
         raise UsageError(what, "--to langfuse|phoenix|mlflow|URL|FILE.json")
-    return replace(target, headers=target.headers | settings.headers)
+    return replace(
+        target,
+        headers=_checked(target.headers | settings.headers),
+        proxy=settings.proxy,
+        no_proxy=settings.no_proxy or "",
+        ca_file=settings.ca_file,
+    )
+
+
+def _checked(headers: dict[str, str]) -> dict[str, str]:
+    """Return headers, unless one could break the request: the error names no value."""
+    for name, value in headers.items():
+        if not HEADER.fullmatch(name) or not value.isprintable():
+            raise UsageError(f"header {name!r} is not valid", "check TURNLOG_TRACE_HEADERS")
+    return headers
 
 
 def _langfuse(settings: Settings) -> Target:
     if not (settings.public_key and settings.secret_key):
         hint = "set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY"
-        raise UsageError("Langfuse wants a public and a secret key", hint)
+        raise UsageError("Langfuse needs a public key and a secret key", hint)
     host = (settings.host or "https://cloud.langfuse.com").rstrip("/")
     keys = base64.b64encode(f"{settings.public_key}:{settings.secret_key}".encode()).decode()
     headers = {"authorization": f"Basic {keys}", "x-langfuse-ingestion-version": "4"}

@@ -1,4 +1,8 @@
-"""Sessions that no hook told the end of: a client was killed, or went on under another id."""
+"""Sessions that no hook announced: a client was killed, or continued under another id.
+
+They are delivered along the route of the note that led to them, which sends only those of their
+turns that belong to its project.
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,13 +15,11 @@ from turnlog.store.paths import is_session_name
 from turnlog.trace.deliver import Delivery, Job
 
 
-def sessions_missed(
-    delivery: Delivery, job: Job, path: Path | None, since: float
-) -> Iterator[Path]:
-    """The files of other sessions of which there is something to send.
+def find_missed(delivery: Delivery, job: Job, path: Path | None, since: float) -> Iterator[Path]:
+    """Yield the files of other sessions that may have something to send.
 
-    When a session starts, those of its project that have changed since the hooks were installed;
-    when one is seen for the first time, the one that it goes on with.
+    When a session starts, those in the same folder that have changed since the hooks were
+    installed; when one is seen for the first time, the one that it continues.
     """
     if any(note.event == "SessionStart" for note in job.notes):
         for other in _beside(job, since):

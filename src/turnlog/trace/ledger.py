@@ -1,0 +1,79 @@
+"""The delivery ledger: what is known of each route, for `hook status` and for ownership.
+
+Only the sender that holds the spool's lock writes it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.store.whole import read_object
+from turnlog.trace.route import Route
+from turnlog.trace.state import now_text, write_json
+
+KEPT = 500
+"""Routes that are remembered, the most recently used first."""
+
+
+class RouteRecord(Struct):
+    """How things stand with one route."""
+
+    project: str
+    target: str | None
+    """The address; None if the settings name no usable target."""
+    content: str
+    used: str = ""
+    """When something was last attempted."""
+    sent: str | None = None
+    """When the target last took something."""
+    failed: str | None = None
+    reason: str | None = None
+    """Why the last failed attempt failed."""
+
+
+class Ledger:
+    """Every route that a sender has used."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "routes.json"
+        self.records: dict[str, RouteRecord] = {}
+        for key, held in read_object(self.path).items():
+            record = _record(held)
+            if record:
+                self.records[key] = record
+
+    @property
+    def projects(self) -> set[str]:
+        """The directories of every project that ever announced anything."""
+        return {record.project for record in self.records.values()}
+
+    def open(self, route: Route, target: str | None) -> RouteRecord:
+        """Return the record of a route, and remember the route as used now."""
+        record = self.records.get(route.key)
+        if record is None:
+            record = RouteRecord(route.project, None, route.settings.content)
+            self.records[route.key] = record
+        record.target, record.used = target or record.target, now_text()
+        return record
+
+    def newest(self) -> set[str]:
+        """Return the key of the route that each project used last."""
+        last: dict[str, str] = {}
+        for key, record in sorted(self.records.items(), key=lambda each: each[1].used):
+            last[record.project] = key
+        return set(last.values())
+
+    def save(self) -> None:
+        """Write the ledger atomically."""
+        newest = sorted(self.records.items(), key=lambda each: each[1].used, reverse=True)
+        self.records = dict(newest[:KEPT])
+        write_json(self.path, msgspec.to_builtins(self.records))
+
+
+def _record(held: Any) -> RouteRecord | None:
+    try:
+        return msgspec.convert(held, RouteRecord)
+    except msgspec.ValidationError:
+        return None

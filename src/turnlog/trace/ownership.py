@@ -1,0 +1,151 @@
+"""Which route a turn belongs to: its traces are sent along that one alone.
+
+A session can move: resumed in a worktree, continued in another directory, copied by a fork. Its
+file then contains turns of several projects, or of one project before and after its settings
+changed. A turn belongs to the route of the hook that announced it; a turn that no hook announced,
+to the project it was recorded in.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from turnlog.conversation.session import Session
+from turnlog.format.entries import ChainEntry
+from turnlog.format.fields import given
+from turnlog.format.private_files import secure_folder
+from turnlog.format.values import is_array
+from turnlog.store.paths import folder_name
+from turnlog.store.whole import read_object
+from turnlog.trace.spool import Note
+from turnlog.trace.state import write_json
+from turnlog.trace.switch import Switches, ancestors, nearest
+from turnlog.trace.times import nanoseconds, nearest_time
+from turnlog.trace.work import Work
+
+KEPT = 2000
+"""Announcements that are remembered of a session; older turns count as not announced."""
+
+
+class Announcement(NamedTuple):
+    """A hook call for a session: when, along which route, and whether a client started."""
+
+    time: float
+    is_start: bool
+    project: str
+    route: str
+
+
+class Ownership(Struct, frozen=True):
+    """Decides which turns may be sent along one route."""
+
+    folder: Path
+    """Where announcements are remembered."""
+    project: str
+    route: str
+    known: frozenset[str]
+    """Every directory that is known to be a project."""
+    switches: Switches
+
+    def foreign_turns(self, session: Session, turns: Sequence[Work]) -> frozenset[int]:
+        """Return the numbers of the turns that must not be sent along this route."""
+        history = load_announcements(self.folder, session.path.stem)
+        announced = _announcements_of(turns, history)
+        is_home = session.path.parent.name == folder_name(self.project)
+        return frozenset(
+            turn.n
+            for turn in turns
+            if not self._was_on(turn)
+            or not self._is_current(announced.get(turn.n) or _before(history, turn))
+            or not self._owns(turn, {each.project for each in announced.get(turn.n, ())}, is_home)
+        )
+
+    def _is_current(self, announcements: Sequence[Announcement]) -> bool:
+        """Return whether this is the route that the project had, if any, at the time of a turn."""
+        own = [each.route for each in announcements if each.project == self.project]
+        return not own or own[-1] == self.route
+
+    def _owns(self, turn: Work, announcers: set[str], is_home: bool) -> bool:
+        cwd = _cwd_of(turn)
+        if announcers and self.project not in announcers:
+            return False
+        if cwd is None:  # early clients and other exporters write none
+            return is_home and announcers <= {self.project}
+        if announcers == {self.project}:
+            is_inside = self.project in ancestors(cwd)
+            # `cd` into an added directory stays this project's turn, unless a project is there.
+            return is_inside or (is_home and nearest(cwd, self.known) is None)
+        # Nobody announced the turn, or clients of several projects had the session open at once.
+        return nearest(cwd, self.known | {self.project}) == self.project
+
+    def _was_on(self, turn: Work) -> bool:
+        times = [time / 1e9 for node in turn.nodes if (time := nanoseconds(node.time))]
+        if not times:
+            return self.switches.is_on(self.project)
+        return self.switches.was_on(self.project, min(times), max(times))
+
+
+def record_announcements(folder: Path, notes: Iterable[Note]) -> None:
+    """Remember which projects announced something of which sessions."""
+    sessions: dict[str, list[Announcement]] = {}
+    for note in notes:
+        if not note.is_backfill:
+            announced = Announcement(note.time, note.is_start, note.route.project, note.route.key)
+            sessions.setdefault(note.transcript.stem, []).append(announced)
+    for session, announced in sessions.items():
+        before = load_announcements(folder, session)
+        after = sorted({*before, *announced})[-KEPT:]
+        if after != before:
+            path = _path(folder, session)
+            secure_folder(path.parent, must_own=True)
+            write_json(path, {"announcements": after})
+
+
+def load_announcements(folder: Path, session: str) -> list[Announcement]:
+    """Return what hooks announced of a session, the oldest first."""
+    held = read_object(_path(folder, session)).get("announcements")
+    return [
+        Announcement(each[0], each[1], each[2], each[3])
+        for each in (held if is_array(held) else [])
+        if is_array(each) and len(each) == 4 and isinstance(each[0], float)
+    ]
+
+
+def _announcements_of(
+    turns: Iterable[Work], history: Iterable[Announcement]
+) -> dict[int, list[Announcement]]:
+    """Return what announced each turn.
+
+    A hook announces the turn that is under way. A start announces nothing, and a client that has
+    started since does not announce the turn that another one left behind.
+    """
+    began = [(time / 1e9, turn.n) for turn in turns if (time := nearest_time(turn))]
+    found: dict[int, list[Announcement]] = {}
+    started = 0.0
+    for each in history:
+        if each.is_start:
+            started = each.time
+            continue
+        before = [entry for entry in began if entry[0] <= each.time]
+        if before and (latest := max(before))[0] >= started:
+            found.setdefault(latest[1], []).append(each)
+    return found
+
+
+def _before(history: Sequence[Announcement], turn: Work) -> list[Announcement]:
+    """Return what was announced before a turn began."""
+    start = (nearest_time(turn) or 0) / 1e9
+    return [each for each in history if each.time <= start]
+
+
+def _cwd_of(turn: Work) -> str | None:
+    entry = turn.session.entry(turn.first)
+    cwd = given(entry.cwd) if isinstance(entry, ChainEntry) else None
+    return os.path.realpath(cwd) if cwd and cwd.startswith("/") and "\0" not in cwd else None
+
+
+def _path(folder: Path, session: str) -> Path:
+    return folder / "announcements" / f"{session}.json"

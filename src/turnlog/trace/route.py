@@ -1,0 +1,162 @@
+"""A route: the project, target and settings that one hook call's traces are delivered with.
+
+A route is resolved when the hook fires and never changes. It names the sources of its credentials;
+their values are looked up when something is sent, and only for the address they belong to.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.errors import TurnlogError, UsageError
+from turnlog.format.values import is_array, is_object
+from turnlog.trace.capture import PLAIN, SECRET, fingerprint, is_same_address
+from turnlog.trace.settings import Settings, convert_settings, read_table, table_of
+from turnlog.trace.targets import FileTarget, Target, target_of
+
+TIMEOUT = 2.0
+"""Seconds of network for each batch, unless the settings say otherwise."""
+
+TRANSPORT = ("timeout", "no_proxy", "ca_file")
+"""Settings of the connection: like credentials, the newest ones of a route apply."""
+
+
+class Credential(Struct, frozen=True):
+    """Where the value of a secret setting is: in the note, the configuration or a settings file."""
+
+    name: str
+    value: str | None = None
+    config: str | None = None
+    file: str | None = None
+    variable: str = ""
+    fingerprint: str = ""
+    withheld: str | None = None
+    """A configuration whose value is for another address."""
+
+
+class Route(Struct, frozen=True, dict=True):
+    """Where traces go, and how."""
+
+    project: str
+    settings: Settings
+    """Without credentials."""
+    options: frozenset[str] = frozenset()
+    """Settings that the hook's command itself names."""
+    config: str = ""
+    """turnlog's configuration, as the hook found it."""
+    store: str = ""
+    """The client's configuration directory."""
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for notes that may be sent together: same project, target, content and tags."""
+        held = {name: getattr(self.settings, name) for name in PLAIN if name not in TRANSPORT}
+        return sha256(json.dumps([self.project, held]).encode()).hexdigest()[:16]
+
+
+def parse_route(fields: Mapping[str, str]) -> tuple[Route, tuple[Credential, ...]]:
+    """Return the route of a note and its credentials; raise UsageError if it has no valid one."""
+    if problem := fields.get("problem"):
+        raise UsageError(problem, "turnlog hook install --help")
+    project = fields.get("project", "")
+    if not project.startswith("/"):
+        raise UsageError("the note names no project", "turnlog hook doctor")
+    known: dict[str, Any] = {"timeout": TIMEOUT}
+    known |= {name: fields[f"set.{name}"] for name in PLAIN if fields.get(f"set.{name}")}
+    options = frozenset(filter(None, fields.get("options", "").split(",")))
+    places = fields.get("config", ""), fields.get("store", "")
+    return Route(project, convert_settings(known), options, *places), tuple(_credentials(fields))
+
+
+def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[Settings, Target]:
+    """Return the settings of a route with its credentials, and its target.
+
+    Raises UsageError if the target is unusable, which no later attempt can change, and other
+    TurnlogErrors if a credential cannot be read right now.
+    """
+    values = {each.name: _value(route, each) for each in credentials if each.withheld is None}
+    settings = convert_settings(msgspec.to_builtins(route.settings) | values)
+    try:
+        return settings, require_backend(target_of(settings))
+    except UsageError as error:
+        withheld = [each for each in credentials if each.withheld is not None]
+        if not withheld:
+            raise
+        hint = f"{withheld[0].name} in {withheld[0].withheld} is only sent to the host named there"
+        raise UsageError(f"{error.message} ({hint})", error.hint) from error
+
+
+def require_backend(target: Target | FileTarget) -> Target:
+    """Return a target that accepts spans over HTTP; raise UsageError for a file."""
+    if isinstance(target, FileTarget):
+        raise UsageError("hooks send to a backend, not to a file", "turnlog hook install --to URL")
+    return target
+
+
+def _credentials(fields: Mapping[str, str]) -> Iterator[Credential]:
+    kinds = ("value", "config", "file", "variable", "fingerprint", "withheld")
+    for name in SECRET:
+        held = {kind: fields.get(f"secret.{name}.{kind}") for kind in kinds}
+        if found := {kind: value for kind, value in held.items() if value is not None}:
+            yield Credential(name, **found)
+
+
+def _value(route: Route, credential: Credential) -> Any:
+    if credential.value is not None:
+        return credential.value
+    if credential.config is not None:
+        return _from_config(route, credential.name, Path(credential.config))
+    return _from_settings_file(credential)
+
+
+def _from_config(route: Route, name: str, path: Path) -> Any:
+    """Return the configuration's current value, if it is still for the address of the route."""
+    settings = route.settings
+    try:
+        table = table_of(read_table(path), settings.to or "")
+    except UsageError as error:  # once it is corrected, the note can be sent
+        raise TurnlogError(error.message, error.hint) from error
+    chosen = {each: getattr(settings, each) for each in ("to", "host", "public_key")}
+    if name not in table or not is_same_address(chosen, table, list(route.options)):
+        raise TurnlogError(
+            f"{path} no longer has a {name} for the target of this note", "turnlog hook status"
+        )
+    return table[name]
+
+
+def _from_settings_file(credential: Credential) -> str:
+    """Return the value that the hook saw in a settings file.
+
+    Only a value with the same fingerprint counts: after the hook, a branch switch may have replaced
+    the file with one that contains another tenant's key. A rotated key arrives with the next hook.
+    """
+    try:
+        document = json.loads(Path(credential.file or "").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        document = None
+    for value in _values_of(document, credential.variable):
+        if fingerprint(value) == credential.fingerprint:
+            return value
+    raise TurnlogError(
+        f"{credential.variable} in {credential.file} changed since the hook ran;"
+        " the project's next hook brings the new value",
+        "turnlog hook status",
+    )
+
+
+def _values_of(document: Any, name: str) -> Iterator[str]:
+    waiting = [document]
+    while waiting:
+        held = waiting.pop()
+        if is_object(held):
+            if isinstance(value := held.get(name), str):
+                yield value
+            waiting += held.values()
+        elif is_array(held):
+            waiting += held

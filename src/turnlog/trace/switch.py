@@ -1,0 +1,105 @@
+"""The per-project on/off switch for live traces.
+
+A log of switch events in turnlog's configuration, never in a project, so a repository cannot
+switch itself on. The log keeps times: turns made while a project was off are never sent live.
+Imports only what Python has loaded anyway: the client waits for the hook.
+"""
+
+import os
+import time
+
+from turnlog.trace.note import write_private
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+NAME = "hook-switches"
+WORDS = {"on": True, "off": False}
+
+
+class Switches:
+    """Who was on when; the nearest directory with an entry decides, and the default is on."""
+
+    def __init__(self, path: str, content: bytes = b"", is_readable: bool = True) -> None:
+        self.path = path
+        self.is_readable = is_readable
+        self.events: dict[str, list[tuple[float, bool]]] = {}
+        """Per directory, the oldest first."""
+        for moment, is_on, folder in _parsed(content):
+            self.events.setdefault(folder, []).append((moment, is_on))
+
+    def is_on(self, project: str, at: float | None = None) -> bool:
+        """Return whether a project's traces are sent, now or at a time in the past."""
+        # Fail closed: a log that exists but cannot be read may contain this project.
+        if not self.is_readable:
+            return False
+        moment = time.time() if at is None else at
+        for folder in ancestors(project):
+            past = [is_on for then, is_on in self.events.get(folder, ()) if then <= moment]
+            if past:
+                return past[-1]
+        return True
+
+    def was_on(self, project: str, start: float, end: float) -> bool:
+        """Return whether a project was on during all of a period."""
+        changes = [then for folder in ancestors(project) for then, _ in self.events.get(folder, ())]
+        moments = [start, *(then for then in changes if start < then <= end)]
+        return all(self.is_on(project, moment) for moment in moments)
+
+    def turn(self, project: str, is_on: bool) -> None:
+        """Switch a project, and everything below it, on or off."""
+        self.events.setdefault(project, []).append((time.time(), is_on))
+        lines = (
+            f"{moment:.6f} {'on' if is_on else 'off'} {_escaped(folder)}\n"
+            for folder, events in self.events.items()
+            for moment, is_on in events
+        )
+        write_private(self.path, "".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def read_switches(config: str) -> Switches:
+    """Read the switches kept beside a configuration file."""
+    path = os.path.join(os.path.dirname(config), NAME)
+    try:
+        with open(path, "rb") as file:
+            return Switches(path, file.read())
+    except FileNotFoundError:
+        return Switches(path)
+    except OSError:
+        return Switches(path, is_readable=False)
+
+
+def ancestors(folder: str) -> "Iterator[str]":
+    """Yield a directory and everything above it, the nearest first."""
+    while True:
+        yield folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def nearest(folder: str, roots: "Iterable[str]") -> str | None:
+    """Return the nearest of some directories that contains a folder."""
+    known = set(roots)
+    return next((each for each in ancestors(folder) if each in known), None)
+
+
+def _parsed(content: bytes) -> "Iterator[tuple[float, bool, str]]":
+    for line in content.decode("utf-8", "surrogateescape").split("\n"):
+        moment, _, rest = line.partition(" ")
+        word, _, folder = rest.partition(" ")
+        try:
+            found = float(moment), WORDS[word], folder
+        except (ValueError, KeyError):
+            continue
+        yield found[0], found[1], _unescaped(found[2])
+
+
+def _escaped(folder: str) -> str:
+    return folder.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _unescaped(text: str) -> str:
+    return "\\".join(part.replace("\\n", "\n") for part in text.split("\\\\"))
