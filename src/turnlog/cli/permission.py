@@ -1,5 +1,6 @@
 """Print why a shell command may run in `turnlog chat`, or may not."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,18 +20,10 @@ LOOKS: dict[str, Look] = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 def explain(store: "Store", options: "Options", command: str, as_json: bool) -> None:
     """Print the parse of a command, the meaning of each word, what matched, and the verdict."""
+    from turnlog.agent.chat.opening import starting_policy
     from turnlog.agent.permissions.explanation import explain_command
-    from turnlog.agent.permissions.rules import sound_rules
-    from turnlog.agent.settings import load
 
-    settings = load(store, options.cwd, given=options.settings)
-    allow, deny = (
-        list(sound_rules(rules, options.cwd, "the command line"))
-        for rules in (options.allow, options.deny)
-    )
-    policy = settings.policy(
-        settings.mode(options.mode), options.cwd, options.directories, allow, deny
-    )
+    policy = asyncio.run(starting_policy(store, options))
     explanation = explain_command(command, policy)
     if as_json:
         echo_json(msgspec.to_builtins(explanation))

@@ -19,9 +19,9 @@ from turnlog.agent.custom.skills import for_model, listing
 from turnlog.agent.events import Event
 from turnlog.agent.hooks.watching import wants_watch, watch
 from turnlog.agent.loop import Loop
-from turnlog.agent.permissions import Mode, is_readable
+from turnlog.agent.permissions import Mode, Policy, is_readable, sound_rules
 from turnlog.agent.permissions.asking import Ask
-from turnlog.agent.permissions.consent import require_user
+from turnlog.agent.permissions.consent import COMMAND_LINE, require_user
 from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
 from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust
 from turnlog.agent.project import SERVERS, SettingSource, config_directories
@@ -117,13 +117,7 @@ async def open_chat(
     asked, configuration of an untrusted directory can only restrict.
     """
     trust = await _trust(store, options, approve)
-    settings = settings_files.load(
-        store,
-        options.cwd,
-        given=options.settings,
-        sources=options.sources,
-        is_trusted=trust.covers,
-    )
+    settings = _load_settings(store, options, trust)
     path, resumed = _session_of(store, options)
     require_user(settings.mode(options.mode or resumed.mode))
     if approve:
@@ -159,6 +153,27 @@ async def open_chat(
         watched = settings_files.files_of(store, options.cwd)
         parts.hooks.keep(watch(parts.hooks, watched, partial(take_variables, parts)))
     return chat
+
+
+async def starting_policy(store: Store, options: Options) -> Policy:
+    """Return the policy that a chat would start with; an untrusted project can only restrict it."""
+    settings = _load_settings(store, options, await _trust(store, options, None))
+    allow, deny = (
+        list(sound_rules(rules, options.cwd, COMMAND_LINE))
+        for rules in (options.allow, options.deny)
+    )
+    mode = settings.mode(options.mode)
+    return settings.policy(mode, options.cwd, options.directories, allow, deny)
+
+
+def _load_settings(store: Store, options: Options, trust: Trust) -> Settings:
+    return settings_files.load(
+        store,
+        options.cwd,
+        given=options.settings,
+        sources=options.sources,
+        is_trusted=trust.covers,
+    )
 
 
 async def _trust(store: Store, options: Options, approve: Ask | None) -> Trust:
