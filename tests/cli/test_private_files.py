@@ -134,7 +134,7 @@ def test_only_what_is_missing_is_created_and_existing_directories_stay(tmp_path:
     modes = [stat.S_IMODE((shared / name).stat().st_mode) for name in ("", "a", "a/b")]
     assert modes == [0o755, 0o700, 0o700]
     (shared / "file").touch()
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(FileExistsError):
         create_private_folder(shared / "file")
 
 

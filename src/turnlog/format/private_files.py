@@ -1,9 +1,10 @@
 """Private directories (0700) and files (0600), whatever the umask.
 
 `Path.mkdir(mode=0o700, parents=True)` applies its mode to the last directory only: the parents get
-the umask's. Imports nothing but `os` and `stat`, because the client waits for hooks that use it.
+the umask's. Imports only what Python has loaded anyway: the client waits for hooks that use it.
 """
 
+import errno
 import os
 import stat
 
@@ -29,7 +30,7 @@ def create_private_folder(folder: AnyPath) -> None:
         if stat.S_IMODE(os.lstat(each).st_mode) & FOLDER != FOLDER:
             os.chmod(each, FOLDER)  # a umask of 0777 takes the owner's bits as well
     if not os.path.isdir(folder):
-        raise NotADirectoryError(20, os.strerror(20), os.fspath(folder))
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(folder))
 
 
 def secure_folder(folder: AnyPath, *, must_own: bool = False) -> None:

@@ -76,7 +76,8 @@ def restore_session(
         pairs = zip(staged, missing, strict=True)
         for each, _ in sorted(pairs, key=lambda pair: manifest.is_transcript(pair[1])):
             place.put_in_place(each)
-    return Restored(sorted(each.path for each in staged), [root / path for path in kept], left_out)
+    there = [root / path for path in sorted(kept)]
+    return Restored(sorted(each.path for each in staged), there, left_out)
 
 
 def _with_title(archive: Archive, wanted: str) -> list[Manifest]:
