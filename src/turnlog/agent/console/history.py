@@ -6,6 +6,7 @@ from time import time
 from typing import Any
 
 from turnlog.agent.console.pastes import NAMED
+from turnlog.format.private_files import create_private_folder
 from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
@@ -45,7 +46,7 @@ def add_typed(store: Store, text: str, pasted: Fields, project: Path, session_id
         "project": str(project),
         "sessionId": session_id,
     }
-    store.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(store.root)
     append_lines(store.history, [encoded(entry)])
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
@@ -136,6 +137,6 @@ def _kept(number: int, text: str, store: Store) -> Fields:
         return kept | {"content": text}
     raw = text.encode("utf-8", "replace")
     name = hashlib.sha256(raw).hexdigest()[:16]
-    store.pastes.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (store.pastes / f"{name}.txt").write_bytes(raw)
+    create_private_folder(store.pastes)
+    write_private(store.pastes / f"{name}.txt", raw)
     return kept | {"contentHash": name}
