@@ -19,10 +19,11 @@ def clean_title(text: str) -> str:
     >>> clean_title("  Mend the" + chr(10) + "cart ")
     'Mend the cart'
     """
-    title = " ".join(one_line(text).split())
+    encodable = text.encode("utf-8", "replace").decode()
+    title = " ".join(one_line(encodable).split())
     if not title:
         raise UsageError("a title needs a letter", "turnlog rename --help")
-    return title.encode("utf-8", "replace").decode()
+    return title
 
 
 def rename_session(session: Path, title: str) -> list[Change]:
