@@ -1,8 +1,7 @@
 """Judge whether a value is a secret: not a sample, a variable, code or an ordinary word."""
 
 import re
-from base64 import b64decode
-from binascii import Error
+from binascii import Error, a2b_base64
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -177,7 +176,7 @@ def _is_wordpress(value: str) -> bool:
 
 def _decoded(value: str) -> bytes:
     try:
-        return b64decode(value[: len(value) // 4 * 4] if "=" not in value else value)
+        return a2b_base64(value[: len(value) // 4 * 4] if "=" not in value else value)
     except (Error, ValueError):
         return b""
 

@@ -24,7 +24,7 @@ ARN = re.compile(r"\barn:[\w:/*-]*\Z")
 NAME_REST = re.compile(r"[\w.-]*")
 KINDS = {3: ("password", "password"), 2: ("secret", "key"), 1: ("secret", "random"), 0: ("", "")}
 """Of a value by the strength of its name: its kind, and how it is judged."""
-BASE64 = r"[0-9A-Za-z+/_-]{40}"
+BASE64 = r"[0-9A-Za-z+/]{40}|[0-9A-Za-z_-]{40}"
 GLUE = re.compile(r"[\\0-9A-Za-z+_-]")
 ESCAPE = re.compile(r"\\[0abfnrtv]|(?:%|\\x)[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|[0-9;\[]m")
 """What ends in a letter and is no part of a word: `\\n` in JSON, `%3D` in a URL, a colour."""
@@ -42,14 +42,14 @@ UNSEEN = (
     "\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 )
 SEQUENCE = "(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]{0,200}(?:\x07|\x1b\\\\))"
-UNSEEN_LETTER = re.compile(f"[\x1b{UNSEEN}]")
+UNSEEN_LETTER = f"[\x1b{UNSEEN}]"
 SPELLED = (
     rf"\\*(?:(?:u001[bB]|x1[bB]|033|e){SEQUENCE}"
     r"|u(?:00[aA][dD]|034[fF]|200[b-fB-F]|202[a-eA-E]|206[0-9a-fA-F]|[fF][eE][fF]{2}))"
 )
 # Each begins with a class of characters, which `re` skips to.
-INVISIBLE = re.compile(f"[\x1b{UNSEEN}](?:(?<=[{UNSEEN}])|{SEQUENCE})")
-INVISIBLE_OR_SPELLED = re.compile(
+INVISIBLE = f"[\x1b{UNSEEN}](?:(?<=[{UNSEEN}])|{SEQUENCE})"
+INVISIBLE_OR_SPELLED = (
     f"[\x1b\\\\{UNSEEN}](?:(?<=[{UNSEEN}])|(?<=\x1b){SEQUENCE}|(?<=\\\\){SPELLED})"
 )
 AROUND = 512
@@ -216,9 +216,11 @@ def _candidates(text: str) -> Iterator[tuple[Secret, int]]:
 def _split_candidates(text: str) -> Iterator[tuple[Secret, int]]:
     """Find secrets that colours or invisible characters split."""
     invisible = INVISIBLE
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return
     if "\\" in text and any(escape in text for escape in ESCAPES):
         invisible = INVISIBLE_OR_SPELLED
-    elif not UNSEEN_LETTER.search(text):
+    elif not re.search(UNSEEN_LETTER, text):
         return
     for start, end in _windows(text, invisible):
         visible, original = _visible(text[start:end], invisible)
@@ -227,10 +229,10 @@ def _split_candidates(text: str) -> Iterator[tuple[Secret, int]]:
             yield Secret(secret.kind, *span), weight
 
 
-def _windows(text: str, invisible: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+def _windows(text: str, invisible: str) -> Iterator[tuple[int, int]]:
     """Yield the parts of a text near invisible characters; elsewhere nothing is split."""
     start = end = -1
-    for match in invisible.finditer(text):
+    for match in re.finditer(invisible, text):
         if match.start() - AROUND > end:
             if end >= 0:
                 yield start, end
@@ -240,13 +242,13 @@ def _windows(text: str, invisible: re.Pattern[str]) -> Iterator[tuple[int, int]]
         yield start, end
 
 
-def _visible(text: str, invisible: re.Pattern[str]) -> tuple[str, Callable[[int], int]]:
+def _visible(text: str, invisible: str) -> tuple[str, Callable[[int], int]]:
     """Return a text without invisible characters, and where each place of it was."""
     pieces: list[str] = []
     starts: list[int] = []
     places: list[int] = []
     length = end = 0
-    for match in [*invisible.finditer(text), None]:
+    for match in [*re.finditer(invisible, text), None]:
         begin = match.start() if match else len(text)
         starts.append(length)
         places.append(end)
@@ -301,8 +303,9 @@ def _trimmed(value: str) -> str:
 
 
 def _in_base64(text: str, start: int) -> bool:
-    """Whether base64 data reaches up to `start`: an image, a signature."""
-    return start >= 40 and re.match(BASE64, text[start - 40 : start]) is not None
+    """Whether base64 data reaches up to `start`: an image, a signature, but not a path."""
+    before = text[start - 40 : start] if start >= 40 else ""
+    return re.match(BASE64, before) is not None and is_dense(before)
 
 
 def _in_placeholder(text: str, start: int) -> bool:
