@@ -339,7 +339,7 @@ FRAMED: list[tuple[str, str, Make]] = [
     ("django secret", "SECRET_KEY = 'django-insecure-@'", some(50, ALNUM + "!#$%^&*(-_=+)")),
     ("laravel key", "APP_KEY=base64:@\n", joined(some(43, BASE64), "=")),
     ("rails secret", "secret_key_base: @\n", some(128, HEX)),
-    ("terraform", 'resource "x" "y" {\n  master_password = "@"\n}', password),
+    ("terraform file", 'resource "x" "y" {\n  master_password = "@"\n}', password),
     ("terraform state", '"attributes": {"secret_string": "@"}', password),
     ("ansible", "ansible_become_password: @\n", shell_password),
     ("sql", "CREATE USER ada WITH PASSWORD '@';", password),

@@ -9,7 +9,7 @@ import pytest
 from secret_kinds import FRAMED, TOKEN_FRAMES, TOKENS, contexts
 from turnlog.secrets import mask
 
-EACH = 12
+EACH = 5
 """Values of each kind."""
 GLUED = "xx@"
 NOT_GLUED = frozenset(
@@ -36,6 +36,32 @@ def examples(name: str) -> Iterator[tuple[str, str, str]]:
             text = f"{before}{value}{after}".replace("\x01", "@")
             for context, (whole, written) in contexts(text, value).items():
                 yield f"{frame} {context}", whole, written
+
+
+SPLITS = (
+    "\x1b[0m",
+    "\x1b[01;31m\x1b[K",
+    "\u200b",
+    "\u2060",
+    "\ufeff",
+    "\xad",
+    "\\u001b[0m",
+    "\\u200b",
+)
+"""Colours and characters without width, bare and as JSON spells them."""
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_token_that_is_split_is_found(name: str) -> None:
+    random = Random(name)
+    missed = Counter[str]()
+    for split in SPLITS * EACH:
+        value = TOKENS[name](random)
+        places = sorted(random.sample(range(1, len(value)), 2))
+        pieces = [value[: places[0]], value[places[0] : places[1]], value[places[1] :]]
+        masked = mask(f"a {split.join(pieces)} b")
+        missed[split] += any(len(piece) > 11 and piece in masked for piece in pieces)
+    assert missed.total() <= 0.02 * len(SPLITS) * EACH, missed.most_common(4)
 
 
 def leaks(masked: str, value: str) -> bool:

@@ -84,6 +84,13 @@ def find_secrets(text: str) -> list[Secret]:
     return [secret for secret, _ in found]
 
 
+def visible(value: str) -> str:
+    """Return a secret without the colours and invisible characters that split it."""
+    if value.isprintable() and value.isascii() and "\\" not in value:
+        return value
+    return re.sub(INVISIBLE_OR_SPELLED, "", value)
+
+
 def placeholder_for(kind: str, value: str) -> str:
     """Return what stands for a secret: the same for equal values, and not reversible."""
     from hashlib import sha256
@@ -231,14 +238,14 @@ def _split_candidates(text: str) -> Iterator[tuple[Secret, int]]:
 
 def _windows(text: str, invisible: str) -> Iterator[tuple[int, int]]:
     """Yield the parts of a text near invisible characters; elsewhere nothing is split."""
-    start = end = -1
+    start = end = 0
     for match in re.finditer(invisible, text):
         if match.start() - AROUND > end:
-            if end >= 0:
+            if end:
                 yield start, end
-            start = max(0, match.start() - AROUND)
+            start = match.start() - AROUND
         end = match.end() + AROUND
-    if end >= 0:
+    if end:
         yield start, end
 
 

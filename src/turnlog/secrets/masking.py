@@ -6,17 +6,12 @@ Mask before cutting a text: half a token is not recognised, and shown.
 from collections.abc import Callable
 from typing import Any
 
-from turnlog.secrets.detector import Secret, find_secrets, placeholder_for
-from turnlog.secrets.names import find_named, tells_secret
+from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
+from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, tells_secret
 
 AROUND = 4096
 """Characters after a cut that decide whether a secret stands at it; longer ones, private keys, are
 recognised by their start."""
-FLAG = "-"
-LABELS = ("name", "key", "Name", "Key")
-"""Fields that name what is in `value` next to them: `{"name": "DB_PASSWORD", "value": …}`."""
-VALUES = ("value", "Value", "val")
-
 Placeholder = Callable[[str, str], str]
 
 
@@ -84,8 +79,7 @@ def _masked_items(values: list[Any] | tuple[Any, ...], name: str) -> list[Any]:
     flag = name
     for value in values:
         masked.append(mask_value(value, flag))
-        is_flag = isinstance(value, str) and value.startswith(FLAG) and "=" not in value
-        flag = value.lstrip(FLAG) if is_flag and tells_secret(value) else name
+        flag = (flag_name(value) if isinstance(value, str) else "") or name
     return masked
 
 
@@ -98,6 +92,7 @@ def _replace(text: str, found: list[Secret], placeholder: Placeholder) -> str:
     parts: list[str] = []
     end = 0
     for secret in found:
-        parts += text[end : secret.start], placeholder(secret.kind, text[secret.start : secret.end])
+        value = visible(text[secret.start : secret.end])
+        parts += text[end : secret.start], placeholder(secret.kind, value)
         end = secret.end
     return "".join([*parts, text[end:]])

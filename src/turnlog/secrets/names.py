@@ -52,6 +52,9 @@ LONGEST = 4096
 
 
 PASSWORD, STRONG, WEAK = 3, 2, 1
+LABELS = frozenset({"name", "key", "Name", "Key"})
+"""Fields that name what is in `value` next to them: `{"name": "DB_PASSWORD", "value": …}`."""
+VALUES = frozenset({"value", "Value"})
 
 
 def tells_secret(name: str) -> bool:
@@ -61,6 +64,16 @@ def tells_secret(name: str) -> bool:
     (True, True, False)
     """
     return strength_of(f'"{name}') > 0
+
+
+def flag_name(word: str) -> str:
+    """Return the name of a flag whose value is the next word of a command, if that is a secret.
+
+    >>> flag_name("--password"), flag_name("--verbose")
+    ('password', '')
+    """
+    is_flag = word.startswith("-") and "=" not in word and tells_secret(word)
+    return word.lstrip("-") if is_flag else ""
 
 
 def find_named(name: str, value: str) -> str | None:
