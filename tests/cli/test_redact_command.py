@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, session, user
+from build import SESSION, assistant, call, result, session, user
 from cli.conftest import Run
 from planted import SECRETS, contents, plant, prompt, write
 from turnlog.edit.journal import Journal
@@ -73,7 +73,7 @@ def test_json_counts_by_kind_and_file(path: Path, store: Store, turnlog: Run) ->
     assert done["kinds"] == {"github-token": {"transcript": 1}, "redacted": {"transcript": 1}}
     assert done["files"] == [{"path": str(path), "kinds": {"redacted": 1, "github-token": 1}}]
     assert [find["placeholder"] for find in done["finds"]] == [redacted, HIDDEN]
-    assert (done["left"], done["refused"], len(done["changes"]), done["done"]) == ([], [], 1, True)
+    assert (done["left"], done["skipped"], len(done["changes"]), done["done"]) == ([], [], 1, True)
 
 
 def test_a_session_in_use_is_refused(path: Path, turnlog: Run) -> None:
@@ -84,14 +84,77 @@ def test_a_session_in_use_is_refused(path: Path, turnlog: Run) -> None:
     assert path.read_bytes() == before
 
 
-def test_with_all_a_session_in_use_is_left_and_told(path: Path, turnlog: Run) -> None:
+def test_with_all_a_session_in_use_is_skipped_and_only_the_others_count(
+    path: Path, turnlog: Run
+) -> None:
     other = write(path.with_name("other.jsonl"), session(user(f"it is {TOKEN}")))
     os.utime(path)
     done = turnlog("redact", "--all")
     assert done.code == 1
-    assert f"left alone: {path} was written to a moment ago" in done.out
-    assert f"left: {HIDDEN} in projects/-home-ada-shop/{path.name}:1" in done.out
+    first, *rest = done.out.splitlines()
+    assert first == (
+        "1 secret (1 kind) in 1 file replaced; rescanned: none left in these, 1 session skipped"
+    )
+    why = f"{path} was written to a moment ago"
+    assert f"skipped: {why}: 1 secret (1 kind) in 1 file not replaced" in rest
     assert (TOKEN in path.read_text(), TOKEN in other.read_text()) == (True, False)
+
+
+def test_with_all_nothing_is_claimed_where_all_sessions_are_in_use(
+    path: Path, turnlog: Run
+) -> None:
+    os.utime(path)
+    done = turnlog("redact", "--all")
+    assert (done.code, done.out.startswith("0 secrets (0 kinds) in 0 files replaced;")) == (1, True)
+    told = json.loads(turnlog("redact", "--all", "--json").out)
+    assert (told["secrets"], told["finds"], told["changes"]) == (0, [], [])
+    assert [len(each["finds"]) for each in told["skipped"]] == [1]
+
+
+@pytest.mark.parametrize(
+    "split",
+    ["{0}\x1b[0m\x1b[31m{1}", "{0}\u200b{1}", "{0}\u2060\u200d{1}", "{0}\x1b[K{1}", "xx{0}{1}"],
+)
+def test_a_split_or_glued_token_is_replaced(path: Path, turnlog: Run, split: str) -> None:
+    write(path, session(user("it is " + split.format(TOKEN[:12], TOKEN[12:]))))
+    done = turnlog("redact", SESSION)
+    assert (done.code, "none left" in done.out) == (0, True)
+    assert TOKEN[14:] not in path.read_text()
+    assert HIDDEN in path.read_text()
+
+
+def test_a_secret_that_only_a_directory_holds_is_not_said_to_be_gone(
+    path: Path, turnlog: Run
+) -> None:
+    write(path, session(user("hello", cwd=f"/home/ada/{TOKEN}")))
+    done = turnlog("redact", SESSION)
+    assert done.code == 1
+    assert f"left: {HIDDEN} in projects/-home-ada-shop/{path.name}:1\n" in done.out
+
+
+def test_a_secret_in_the_name_of_a_project_is_told(path: Path, turnlog: Run) -> None:
+    folder = path.parent.rename(path.parent.with_name(f"-home-{TOKEN}"))
+    done = turnlog("redact", SESSION)
+    assert done.code == 1
+    assert f"left: {HIDDEN} in the name of projects/-home-{HIDDEN}/{path.name}\n" in done.out
+    assert TOKEN not in (folder / path.name).read_text()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"api_key": "hunter2-hunter2"},
+        {"env": [{"name": "DB_PASSWORD", "value": "hunter2-hunter2"}]},
+        {"args": ["--token", "hunter2hunter2Zq9"]},
+        {"body": '{"client_secret": "hunter2-hunter2"}'},
+    ],
+)
+def test_what_a_name_tells_in_the_input_of_a_tool_is_replaced(
+    path: Path, turnlog: Run, given: dict[str, object]
+) -> None:
+    write(path, session(user("go"), assistant(call("mcp__x__y", given)), result("toolu_1")))
+    done = turnlog("redact", SESSION)
+    assert (done.code, "hunter2" in path.read_text()) == (0, False)
 
 
 def test_what_cannot_be_redacted_is_told(path: Path, store: Store, turnlog: Run) -> None:

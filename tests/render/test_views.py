@@ -7,7 +7,8 @@ import pytest
 
 from build import assistant, call, nth, result, text, user
 from conversation.conftest import Opened
-from turnlog.render.views import call_view, mask_all, turn_view
+from turnlog.render.views import call_view, turn_view
+from turnlog.secrets import mask_value
 
 SECRET = "password = 'tr0ub4dor&3'"
 
@@ -117,4 +118,4 @@ def test_secrets_are_masked_unless_they_are_wanted(opened: Opened) -> None:
 
 def test_masking_leaves_other_values_as_they_are() -> None:
     value: dict[str, Any] = {"a": [1, None, True, 2.5, "text"], "b": {}}
-    assert mask_all(value) == value
+    assert mask_value(value) == value

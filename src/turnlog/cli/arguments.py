@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from turnlog.cli.terminal import reveal_secrets
 from turnlog.store.paths import Store, open_store
 
 if TYPE_CHECKING:
@@ -49,17 +50,36 @@ def complete_session(
     """Complete the id of a session in the shell, with its title as help."""
     from click.shell_completion import CompletionItem
 
+    from turnlog.cli.output import plain
     from turnlog.store.catalog import describe, list_sessions
 
     store = ctx.obj if isinstance(ctx.obj, Store) else open_store()
     found = [each for each in list_sessions(store) if each.id.startswith(incomplete)]
-    return [CompletionItem(each.id, help=describe(each).title) for each in found[:50]]
+    return [CompletionItem(each.id, help=plain(describe(each).title)) for each in found[:50]]
 
 
 session_argument = click.argument("session", shell_complete=complete_session)
 branch_option = click.option(
     "--branch", metavar="UUID", help="The branch that ends here; by default the active one."
 )
-reveal_option = click.option("--reveal", is_flag=True, help="Show secrets, which are masked.")
+
+
+def _reveal(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> bool:
+    reveal_secrets(is_wanted)
+    return is_wanted
+
+
+reveal_option = click.option(
+    "--reveal", is_flag=True, callback=_reveal, help="Show secrets, which are masked."
+)
+reveal_switch = click.option(
+    "--reveal",
+    is_flag=True,
+    callback=_reveal,
+    expose_value=False,
+    help="Show secrets, which are masked.",
+)
+"""For commands that only print: what they print is revealed."""
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")

@@ -1,17 +1,18 @@
 """turnlog calls: the tool calls of a session."""
 
+from dataclasses import replace
+
 import click
 
-from turnlog.cli.arguments import json_option, reveal_option, session_argument
+from turnlog.cli.arguments import json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import open_named
-from turnlog.cli.terminal import dim, echo, style
+from turnlog.cli.terminal import dim, echo, masked_value, style
 from turnlog.conversation.calls import Call
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
 from turnlog.render.tools import outcome_of, title_of
 from turnlog.render.views import call_view
-from turnlog.secrets import mask
 from turnlog.store.paths import Store
 
 
@@ -19,12 +20,10 @@ from turnlog.store.paths import Store
 @session_argument
 @click.option("--tool", metavar="NAME", help="Only calls of this tool.")
 @click.option("--errors", is_flag=True, help="Only calls that failed.")
-@reveal_option
+@reveal_switch
 @json_option
 @click.pass_obj
-def command(
-    store: Store, session: str, tool: str | None, errors: bool, reveal: bool, as_json: bool
-) -> None:
+def command(store: Store, session: str, tool: str | None, errors: bool, as_json: bool) -> None:
     """List the tool calls of SESSION, of all its branches."""
     opened = open_named(store, session)
     chosen = [
@@ -33,18 +32,17 @@ def command(
         if (tool is None or call.name == tool) and (call.is_error or not errors)
     ]
     if as_json:
-        echo_json([call_view(opened, call, reveal) for call in chosen])
+        echo_json([call_view(opened, call, reveal=True) for call in chosen])
         return
     if not chosen:
         raise NotFound(f"no such calls in {opened.path.name}", f"turnlog calls {opened.id}")
     for call in chosen:
-        echo(_row(opened, call, reveal))
+        echo(_row(opened, call))
 
 
-def _row(session: Session, call: Call, reveal: bool) -> str:
+def _row(session: Session, call: Call) -> str:
     detail = session.detail(call)
-    title = title_of(call.name, detail)
-    title = plain(title if reveal else mask(title))
+    title = plain(title_of(call.name, replace(detail, input=masked_value(detail.input))))
     mark = style("✗", "red") if call.is_error else style("●", "cyan")
     seconds = f"{detail.duration_ms / 1000:.1f}s" if detail.duration_ms is not None else ""
     after = f"  {plain(outcome_of(call.name, detail)):>14}  {seconds:>7}"

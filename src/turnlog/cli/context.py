@@ -2,12 +2,11 @@
 
 import click
 
-from turnlog.cli.arguments import json_option, reveal_option, session_argument
+from turnlog.cli.arguments import json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
-from turnlog.cli.terminal import echo, style
+from turnlog.cli.terminal import echo, masked_value, style
 from turnlog.format.values import Fields
-from turnlog.render.views import mask_all
 from turnlog.store.paths import Store
 
 
@@ -15,12 +14,10 @@ from turnlog.store.paths import Store
 @session_argument
 @click.option("--at", metavar="UUID", help="At this entry; by default where the session goes on.")
 @click.option("--from-start", is_flag=True, help="The whole history, as if never compacted.")
-@reveal_option
+@reveal_switch
 @json_option
 @click.pass_obj
-def command(
-    store: Store, session: str, at: str | None, from_start: bool, reveal: bool, as_json: bool
-) -> None:
+def command(store: Store, session: str, at: str | None, from_start: bool, as_json: bool) -> None:
     """Print the messages that the client would send when it resumes SESSION.
 
     Left out is what the client makes anew each time: reminders, and the next prompt.
@@ -28,11 +25,10 @@ def command(
     opened = open_named(store, session)
     leaf = leaf_of(opened, at)
     messages = opened.history(leaf) if from_start else opened.context(leaf)
-    messages = messages if reveal else mask_all(messages)
     if as_json:
         echo_json(messages)
         return
-    for message in messages:
+    for message in masked_value(messages):
         for block in message["content"]:
             echo(_row(message["role"], block))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import json_option, session_argument
+from turnlog.cli.arguments import json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json_line, fit, plain, size, width
 from turnlog.cli.preview import preview
 from turnlog.cli.terminal import Look, dim, echo, style
@@ -22,6 +22,7 @@ KIND_WIDTH = 22
 
 @click.command("entries")
 @session_argument
+@reveal_switch
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, as_json: bool) -> None:

@@ -21,7 +21,7 @@ COLOURS: dict[str, Look] = {"+": "green", "-": "red"}
 @click.pass_obj
 def command(store: Store, session: str, diff: bool, reveal: bool, as_json: bool) -> None:
     """List the files that SESSION read or changed, and by which calls."""
-    files = touched_files(open_named(store, session), reveal)
+    files = touched_files(open_named(store, session), reveal or as_json)
     if as_json:
         echo_json(files)
         return

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import Since, json_option
+from turnlog.cli.arguments import Since, json_option, reveal_switch
 from turnlog.cli.output import echo_json, fit, plain, size, width
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
@@ -41,6 +41,7 @@ class Row:
     "--since", type=Since(), help="Only sessions active since a date or an age (3d, 12h)."
 )
 @click.option("--limit", type=click.IntRange(0), default=30, show_default=True, help="0 for all.")
+@reveal_switch
 @json_option
 @click.pass_obj
 def command(
@@ -113,10 +114,10 @@ def _text(row: Row, columns: int) -> str:
     marks = ("  ● live" if row.live else "") + _agents(row.subagents)
     after = f"  {size(session.size):>7}"
     if columns >= 110:
-        after = f"  {fit(about.branch or '', 16)}{after}"
+        after = f"  {fit(plain(about.branch), 16)}{after}"
     if columns >= 140:
-        model = fit((about.model or "").removeprefix("claude-"), 20)
-        after = f"  {model}  {about.version or '':8}{after}"
+        model = fit(plain(about.model).removeprefix("claude-"), 20)
+        after = f"  {model}  {fit(plain(about.version), 8)}{after}"
     shown = fit(title, columns - len(before) - len(marks) - len(after))
     return f"{dim(before)}{shown}{style(marks, 'green')}{dim(after)}"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from turnlog.cli.terminal import echo
+from turnlog.cli.terminal import echo_masked, masked, masked_value
 from turnlog.text import one_line, safe_json
 
 NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
@@ -31,14 +31,19 @@ def width() -> int:
 
 
 def plain(text: str | None, keep_indent: bool = False) -> str:
-    """A text on one line, without what would move the cursor or change the screen.
+    """Return a text on one line, masked, without what would move the cursor or change the screen.
 
     >>> plain("two" + chr(10) + "lines" + chr(27) + "[2J")
     'two lines [2J'
     """
+    return plain_masked(masked(text or ""), keep_indent)
+
+
+def plain_masked(text: str, keep_indent: bool = False) -> str:
+    """Return a text that is masked already on one line, as `plain` does."""
     if keep_indent:
-        return one_line((text or "").expandtabs(4)).rstrip()
-    return one_line(text or "").strip()
+        return one_line(text.expandtabs(4)).rstrip()
+    return one_line(text).strip()
 
 
 def money(dollars: float | None) -> str:
@@ -93,29 +98,29 @@ def local_time(moment: datetime | None) -> str:
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Print many lines as they come, some at a time."""
+    """Print many lines that are masked already as they come, some at a time."""
     left = iter(lines)
     while some := list(islice(left, AT_ONCE)):
-        echo("\n".join(some))
+        echo_masked("\n".join(some))
 
 
 def echo_json(value: Any) -> None:
     """Print one JSON document, laid out for people."""
-    echo(to_json(value, indent=2))
+    echo_masked(to_json(value, indent=2))
 
 
 def echo_json_line(value: Any) -> None:
     """Print one JSON object on one line."""
-    echo(to_json(value))
+    echo_masked(to_json(value))
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """A value, or typed views, as JSON; escaped where UTF-8 or a terminal could not bear it.
+    """Return a value, or typed views, as JSON, masked; escaped where UTF-8 could not bear it.
 
     >>> to_json(["日本"]), to_json([chr(0xD800)])
     ('["日本"]', '["\\\\ud800"]')
     """
-    plain_value = msgspec.to_builtins(value, enc_hook=str)
+    plain_value = masked_value(msgspec.to_builtins(value, enc_hook=str))
     separators = (",", ":") if indent is None else None
     text = json.dumps(plain_value, ensure_ascii=False, indent=indent, separators=separators)
     return safe_json(text)

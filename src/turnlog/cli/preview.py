@@ -1,8 +1,9 @@
-"""One line of text that tells what an entry is about."""
+"""One line of text that tells what an entry is about, masked before it is cut."""
 
 import json
 from typing import Any
 
+from turnlog.cli.terminal import masked_start, masked_value
 from turnlog.format.blocks import (
     Block,
     TextBlock,
@@ -36,7 +37,7 @@ def preview(entry: Entry) -> str:
             }
             return _first(fields, *fields)
         case Unknown():
-            return _text(json.dumps(entry.fields, ensure_ascii=False))
+            return _text(json.dumps(masked_value(entry.fields), ensure_ascii=False))
         case _:
             return _state(entry)
 
@@ -54,7 +55,7 @@ def _block(block: Block) -> str:
         case ToolResultBlock():
             return f"{'error' if given(block.is_error) else 'result'}: {_result(block)}"
         case UnknownPart():
-            return _text(json.dumps(block.value, ensure_ascii=False))
+            return _text(json.dumps(masked_value(block.value), ensure_ascii=False))
         case _:
             return f"({block.__struct_config__.tag})"
 
@@ -78,4 +79,4 @@ def _first(fields: dict[str, Any], *names: str) -> str:
 
 
 def _text(value: object) -> str:
-    return value[:ENOUGH] if isinstance(value, str) else ""
+    return masked_start(value, ENOUGH) if isinstance(value, str) else ""

@@ -23,11 +23,12 @@ from turnlog.edit.redact import (
     find_all,
     find_left,
     fixed_matches,
+    names_with_secrets,
     replace_all,
     session_group,
     store_groups,
 )
-from turnlog.edit.redacted import Find, Noted, Part
+from turnlog.edit.redacted import IN_NAME, Find, Noted, Part
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.index.database import discard_index, index_path
 from turnlog.secrets import placeholder_for
@@ -46,17 +47,32 @@ PLACES = {
 }
 
 
+@dataclass(frozen=True)
+class Skipped:
+    """Files that were not touched, and why."""
+
+    reason: str
+    finds: list[Find]
+
+
 @dataclass
 class Outcome:
     """What was done."""
 
     found: Noted
     finder: Finder
+    replaced: list[Find] = field(default_factory=list[Find])
+    skipped: list[Skipped] = field(default_factory=list[Skipped])
     records: list[Record] = field(default_factory=list[Record])
     earlier: list[Record] = field(default_factory=list[Record])
     left: list[Find] = field(default_factory=list[Find])
+    """What is still in files that were not skipped."""
     fixed: Counter[str] = field(default_factory=Counter[str])
-    refused: list[str] = field(default_factory=list[str])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no secret is left that was found."""
+        return not (self.left or self.skipped)
 
 
 @click.command("redact")
@@ -84,7 +100,7 @@ def command(
     In all its files: the conversation, sub-agents, large outputs, backups of files, to-do lists,
     plans, task outputs, the history of prompts. A secret found once is replaced wherever it stands,
     and the same one has the same placeholder everywhere. All is looked through again afterwards:
-    exits with 1 if something is left.
+    exits with 1 if something is left, or a session was skipped because it is in use.
 
     `turnlog undo` brings the secrets back, until `turnlog forget` deletes what it would need.
     """
@@ -100,7 +116,7 @@ def command(
         _print_finds(store, outcome)
     else:
         _print(store, outcome)
-    if outcome.left:
+    if not (dry_run or outcome.is_complete):
         ctx.exit(1)
 
 
@@ -118,14 +134,20 @@ def _redact(
     parts = _parts(groups)
     with progress_bar(PASSES * sum(part.path.stat().st_size for part in parts), "redacting") as bar:
         outcome = Outcome(*find_all(parts, also, bar.update))
-        if dry_run or not outcome.found.finds:
+        outcome.found.stuck += names_with_secrets(parts)
+        if dry_run:
+            return outcome
+        if not outcome.found.finds:
+            outcome.left = list(dict.fromkeys(outcome.found.stuck))
             return outcome
         journal = open_journal()
         outcome.earlier = earlier_changes(journal, groups)
         _replace(journal, store, groups, outcome, must_be_idle=bool(sessions))
         discard_index(index_path(store))
         parts = _parts(_groups(store, sessions))
-        outcome.left = find_left(parts, outcome.finder, bar.update)
+        skipped = {find.path for each in outcome.skipped for find in each.finds}
+        left = find_left(parts, outcome.finder, bar.update)
+        outcome.left = [find for find in left if find.path not in skipped]
         outcome.fixed = fixed_matches(parts, outcome.finder)
     return outcome
 
@@ -141,20 +163,23 @@ def _parts(groups: list[Group]) -> list[Part]:
 def _replace(
     journal: Journal, store: Store, groups: list[Group], outcome: Outcome, must_be_idle: bool
 ) -> None:
+    """Redact group by group; one that is refused leaves the others as they are wanted."""
     touched = {find.path for find in outcome.found.finds}
     wanted = [group for group in groups if any(part.path in touched for part in group.parts)]
     if must_be_idle:
         for group in wanted:
             _require_idle(store, group)
     for group in wanted:
+        paths = {part.path for part in group.parts}
+        finds = [find for find in outcome.found.finds if find.path in paths]
         try:
             _require_idle(store, group)
             record = replace_all(journal, store, group, outcome.finder, touched)
-            outcome.records += [record] if record else []
         except TurnlogError as error:
-            if must_be_idle:
-                raise
-            outcome.refused.append(error.message)
+            outcome.skipped.append(Skipped(error.message, finds))
+            continue
+        outcome.records += [record] if record else []
+        outcome.replaced += finds
 
 
 def _require_idle(store: Store, group: Group) -> None:
@@ -182,29 +207,31 @@ def place_of(store: Store, path: Path) -> str:
 
 
 def _print(store: Store, outcome: Outcome) -> None:
-    if not outcome.found.finds:
+    if not outcome.found.finds and not outcome.left:
         echo("no secrets found")
         return
     left = f"{len(outcome.left)} left" if outcome.left else "none left"
-    echo(f"{_summary(outcome.found.finds)} replaced; rescanned: {left}")
-    _print_table(store, outcome.found.finds)
+    if outcome.skipped:
+        left += f" in these, {counted(len(outcome.skipped), 'session')} skipped"
+    echo(f"{_summary(outcome.replaced)} replaced; rescanned: {left}")
+    _print_table(store, outcome.replaced)
     _print_left(store, outcome)
     _print_kept(outcome)
     archive = open_archive()
-    if any(archive.find(path) for path in {str(find.path) for find in outcome.found.finds}):
+    if any(archive.find(path) for path in {str(find.path) for find in outcome.replaced}):
         echo("the archive has copies from before: `turnlog archive` renews them")
 
 
 def _print_finds(store: Store, outcome: Outcome) -> None:
     """Print each place of something that would be replaced, without telling what it is."""
-    if not outcome.found.finds:
+    if not (outcome.found.finds or outcome.found.stuck):
         echo("no secrets found")
         return
     rows = Counter((f.path, f.line, placeholder_for(f.kind, f.value)) for f in outcome.found.finds)
     for (path, line, placeholder), count in rows.items():
         times = dim(f"  {count} times") if count > 1 else ""
         echo(f"{placeholder}  {_short(store, path)}:{line}{times}")
-    for find in outcome.found.stuck:
+    for find in dict.fromkeys(outcome.found.stuck):
         echo(_left(store, find))
     echo(f"{_summary(outcome.found.finds)} would be replaced")
 
@@ -219,8 +246,8 @@ def _print_table(store: Store, finds: Iterable[Find]) -> None:
 
 
 def _print_left(store: Store, outcome: Outcome) -> None:
-    for message in outcome.refused:
-        echo(f"left alone: {plain(message)}")
+    for each in outcome.skipped:
+        echo(f"skipped: {plain(each.reason)}: {_summary(each.finds)} not replaced")
     for find in outcome.left:
         echo(_left(store, find))
     if outcome.fixed:
@@ -251,8 +278,10 @@ def _summary(finds: list[Find]) -> str:
 
 
 def _left(store: Store, find: Find) -> str:
-    line = f":{find.line}" if find.line else ", which is no text"
-    return f"left: {placeholder_for(find.kind, find.value)} in {_short(store, find.path)}{line}"
+    placeholder, path = placeholder_for(find.kind, find.value), _short(store, find.path)
+    if find.line == IN_NAME:
+        return f"left: {placeholder} in the name of {path}"
+    return f"left: {placeholder} in {path}{f':{find.line}' if find.line else ', which is no text'}"
 
 
 def _short(store: Store, path: Path) -> str:
@@ -262,17 +291,21 @@ def _short(store: Store, path: Path) -> str:
 def _as_json(store: Store, outcome: Outcome, dry_run: bool) -> dict[str, Any]:
     kinds: dict[str, Counter[str]] = {}
     files: dict[Path, Counter[str]] = {}
-    for find in outcome.found.finds:
+    finds = outcome.found.finds if dry_run else outcome.replaced
+    for find in finds:
         kinds.setdefault(find.kind, Counter())[place_of(store, find.path)] += 1
         files.setdefault(find.path, Counter())[find.kind] += 1
     return {
-        "secrets": len({find.value for find in outcome.found.finds}),
+        "secrets": len({find.value for find in finds}),
         "kinds": kinds,
         "files": [{"path": path, "kinds": counts} for path, counts in files.items()],
-        "finds": [_find_as_json(find) for find in outcome.found.finds],
+        "finds": [_find_as_json(find) for find in finds],
         "left": [_find_as_json(f) for f in (outcome.found.stuck if dry_run else outcome.left)],
         "left_in_fields": outcome.fixed,
-        "refused": outcome.refused,
+        "skipped": [
+            {"reason": each.reason, "finds": [_find_as_json(find) for find in each.finds]}
+            for each in outcome.skipped
+        ],
         "changes": [record.id for record in outcome.records],
         "earlier_changes": [record.id for record in outcome.earlier],
         "done": not dry_run,

@@ -3,14 +3,13 @@
 import click
 
 from turnlog.agent.replay.tracks import Answer, Track, tracks_of
-from turnlog.cli.arguments import json_option, reveal_option, session_argument
+from turnlog.cli.arguments import json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import open_named
-from turnlog.cli.terminal import dim, echo
+from turnlog.cli.terminal import dim, echo, masked_value
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.values import Fields
-from turnlog.render.views import mask_all
 from turnlog.store.paths import Store
 
 
@@ -19,11 +18,11 @@ from turnlog.store.paths import Store
 @click.option("--serve", is_flag=True, help="Answer requests on this machine until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
 @click.option("--strict", is_flag=True, help="Refuse requests that differ, with status 400.")
-@reveal_option
+@reveal_switch
 @json_option
 @click.pass_obj
 def command(
-    store: Store, session: str, serve: bool, port: int, strict: bool, **shown: bool
+    store: Store, session: str, serve: bool, port: int, strict: bool, as_json: bool
 ) -> None:
     """Serve SESSION as a Messages API that answers as it was recorded.
 
@@ -40,11 +39,11 @@ def command(
     answers = [(track, rank) for track in tracks_of(opened) for rank in range(len(track.messages))]
     if not answers:
         raise NotFound(f"no answers in {opened.path.name}", f"turnlog show {opened.id}")
-    if shown["as_json"]:
-        echo_json([_view(track, rank, shown["reveal"]) for track, rank in answers])
+    if as_json:
+        echo_json([_view(track, rank) for track, rank in answers])
         return
     for track, rank in answers:
-        echo(_row(track, rank, shown["reveal"]))
+        echo(_row(track, rank))
 
 
 def _serve(session: Session, port: int, strict: bool) -> None:
@@ -59,21 +58,21 @@ def _serve(session: Session, port: int, strict: bool) -> None:
         server.serve_forever()
 
 
-def _view(track: Track, rank: int, reveal: bool) -> Fields:
+def _view(track: Track, rank: int) -> Fields:
     answer = track.answer(rank)
     body = answer.body if answer else {}
     return {
         "conversation": track.name,
         "n": rank + 1,
-        "message": body if reveal else mask_all(body),
+        "message": body,
     }
 
 
-def _row(track: Track, rank: int, reveal: bool) -> str:
+def _row(track: Track, rank: int) -> str:
     answer = track.answer(rank)
     before = f"{track.name[:10]:10}  {rank + 1:>4}  "
     after = f"  {answer.body['stop_reason'] if answer else '':10}"
-    told = _told(answer if reveal or not answer else Answer(mask_all(answer.body), None))
+    told = _told(Answer(masked_value(answer.body), None) if answer else None)
     return f"{dim(before)}{fit(plain(told), width() - len(before) - len(after))}{dim(after)}"
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from turnlog.cli.terminal import echo
+from turnlog.cli.terminal import echo, reveal_secrets
 from turnlog.errors import Ambiguous, TurnlogError, Unresumable
 from turnlog.text import harmless
 
@@ -13,7 +13,8 @@ INTERRUPTED = 130
 
 
 def reported(work: Callable[[], int | None]) -> int:
-    """Do what a command does; its exit code."""
+    """Run a command, print errors, return its exit code."""
+    reveal_secrets(is_wanted=False)
     try:
         code = work()
         sys.stdout.flush()

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import branch_option, reveal_option, session_argument
-from turnlog.cli.output import echo_lines, plain, to_json
+from turnlog.cli.output import echo_lines, plain_masked, to_json
 from turnlog.cli.sessions import leaf_of, open_named, place_of
 from turnlog.cli.terminal import Look, is_coloured, style
 from turnlog.conversation.session import Session
@@ -74,7 +74,7 @@ def command(store: Store, session: str, form: str, pager: bool | None, **view: A
 
 def _text(session: Session, options: ViewOptions) -> Iterator[str]:
     def paint(text: str, role: str) -> str:
-        return style(plain(text, keep_indent=True), *LOOKS.get(role, ()))
+        return style(plain_masked(text, keep_indent=True), *LOOKS.get(role, ()))
 
     return Terminal(paint, options.full).draw(rows_of(session, options))
 
@@ -86,8 +86,8 @@ def _markdown(session: Session, options: ViewOptions) -> Iterator[str]:
 def _json(session: Session, options: ViewOptions) -> Iterator[str]:
     turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
     chosen = [turn for turn in turns if options.turn in (None, turn.n)]
-    views = [turn_view(session, turn, options.reveal) for turn in chosen]
-    yield to_json(views, indent=2)
+    # to_json masks, and knows the names of fields.
+    yield to_json([turn_view(session, turn, reveal=True) for turn in chosen], indent=2)
 
 
 def _require_turn(session: Session, options: ViewOptions) -> None:

@@ -4,21 +4,20 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import csv_option, json_option, reveal_option
+from turnlog.cli.arguments import csv_option, json_option, reveal_switch
 from turnlog.cli.indexing import synced_index
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.tables import Column, draw_table, echo_csv
-from turnlog.cli.terminal import dim, echo, style
+from turnlog.cli.terminal import dim, echo, masked_value, style
 from turnlog.errors import UsageError
 from turnlog.index.asking import TABLES_HINT, Answer, Table, ask, tables_of
-from turnlog.secrets import mask
 from turnlog.store.paths import Store
 
 
 @click.command("sql")
 @click.argument("statement", required=False)
 @click.option("--tables", is_flag=True, help="List the tables and their columns.")
-@reveal_option
+@reveal_switch
 @json_option
 @csv_option
 @click.pass_obj
@@ -44,26 +43,21 @@ def _print_tables(tables: list[Table], as_json: bool) -> None:
         echo(f"{style(table.name, 'bold')}  {dim(', '.join(table.columns))}")
 
 
-def _print(answer: Answer, reveal: bool, as_json: bool, as_csv: bool) -> None:
-    rows = answer.rows if reveal else [tuple(map(_masked, row)) for row in answer.rows]
+def _print(answer: Answer, as_json: bool, as_csv: bool) -> None:
     if as_json:
-        echo_json([dict(zip(answer.columns, row, strict=True)) for row in rows])
+        echo_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
     elif as_csv:
-        echo_csv(answer.columns, rows)
+        echo_csv(answer.columns, answer.rows)
     else:
-        columns = [_column(answer, rows, rank) for rank in range(len(answer.columns))]
+        columns = [_column(answer, rank) for rank in range(len(answer.columns))]
         head, *lines = draw_table(columns, width())
         echo(dim(head.rstrip()))
         for line in lines:
             echo(line.rstrip())
 
 
-def _masked(value: Any) -> Any:
-    return mask(value) if isinstance(value, str) else value
-
-
-def _column(answer: Answer, rows: list[tuple[Any, ...]], rank: int) -> Column:
-    values = [row[rank] for row in rows]
+def _column(answer: Answer, rank: int) -> Column:
+    values = [masked_value(row[rank], answer.columns[rank]) for row in answer.rows]
     is_number = all(isinstance(value, int | float | None) for value in values)
     return Column(plain(answer.columns[rank]), [_cell(value) for value in values], is_number)
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from turnlog.cli.arguments import Since, Until, csv_option, json_option, reveal_option
+from turnlog.cli.arguments import Since, Until, csv_option, json_option, reveal_switch
 from turnlog.cli.drawing import draw_report
 from turnlog.cli.indexing import synced_index
 from turnlog.cli.layouts import LAYOUTS
@@ -17,8 +17,6 @@ from turnlog.store.paths import Store
 
 SHOWN = 30
 """How many rows a terminal shows unless told otherwise."""
-TEXTS = ("title", "project", "branch", "path", "command", "last_error")
-"""Columns that may hold secrets."""
 
 
 class Wanted(NamedTuple):
@@ -29,7 +27,6 @@ class Wanted(NamedTuple):
     """None is as many as suits the form; 0 is all."""
     as_json: bool
     as_csv: bool
-    reveal: bool
 
     @property
     def size(self) -> int | None:
@@ -47,7 +44,7 @@ class Wanted(NamedTuple):
 @click.option("--model", metavar="TEXT", help="Only models whose name contains TEXT.")
 @click.option("--order", metavar="COLUMN", help="Sort by a column of the JSON, the largest first.")
 @click.option("--limit", type=click.IntRange(0), help=f"Rows, {SHOWN} in a table; 0 for all.")
-@reveal_option
+@reveal_switch
 @json_option
 @csv_option
 @click.pass_obj
@@ -64,7 +61,7 @@ def command(store: Store, report: str, **options: Any) -> None:
         told = run_report(index.db, report, filters)
     if not (told.rows or wanted.as_json or wanted.as_csv):
         raise NotFound(f"nothing to report of {store.projects}", "turnlog --samples stats")
-    _print(_ordered(told if wanted.reveal else _masked(told), wanted.order), wanted)
+    _print(_ordered(told, wanted.order), wanted)
 
 
 def _filters(options: dict[str, Any]) -> Filters:
@@ -96,16 +93,6 @@ def _print(told: Report, wanted: Wanted) -> None:
         if len(rows) < len(told.rows) and told.name != "hour":
             hint = f"{len(rows)} of {len(told.rows)} rows; --limit 0 shows all"
             echo(dim(hint), err=True)
-
-
-def _masked(told: Report) -> Report:
-    names = [name for name in TEXTS if name in told.columns]
-    if not names:
-        return told
-    from turnlog.secrets import mask
-
-    rows = [row | {name: mask(str(row[name])) for name in names if row[name]} for row in told.rows]
-    return told._replace(rows=rows)
 
 
 def _ordered(told: Report, column: str | None) -> Report:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 from datetime import datetime
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.cli.indexing import open_behind
-from turnlog.cli.terminal import echo, style
+from turnlog.cli.terminal import echo_masked, masked, style
 from turnlog.conversation.windows import window_of
 from turnlog.errors import UsageError
 from turnlog.format.values import is_object
@@ -17,6 +18,8 @@ from turnlog.index.status import Status, status_of
 from turnlog.store.paths import Store
 
 FULL, FILLING = 0.8, 0.5
+MODEL_NAME = r"(?:[A-Za-z0-9.()\[\]]{1,9}(?:[ -]|$)){1,6}"
+"""Short words, of which no secret is made."""
 
 
 def print_status(store: Store) -> None:
@@ -28,7 +31,8 @@ def print_status(store: Store) -> None:
     with open_behind(store, path) as index:
         status = status_of(index.db, session, time.time()) if index else None
     parts = [_model(told), *(_figures(status) if status else []), _context(told, status)]
-    echo(" · ".join(part for part in parts if part), coloured=not os.environ.get("NO_COLOR"))
+    line = " · ".join(part for part in parts if part)
+    echo_masked(line, coloured=not os.environ.get("NO_COLOR"))
 
 
 def _told() -> dict[str, Any]:
@@ -45,7 +49,10 @@ def _told() -> dict[str, Any]:
 def _model(told: dict[str, Any]) -> str:
     model = told.get("model")
     name = model.get("display_name") or model.get("id") if is_object(model) else None
-    return str(name or "")
+    name = str(name or "")
+    # The rest of the line is figures. To look for secrets takes as long to load as the whole line,
+    # and `Opus 4.8` or `claude-opus-4-8` is none.
+    return name if re.fullmatch(MODEL_NAME, name) else masked(name)
 
 
 def _figures(status: Status) -> list[str]:

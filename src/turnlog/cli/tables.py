@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from rich.cells import cell_len
 
 from turnlog.cli.output import fit
+from turnlog.cli.terminal import masked, masked_value
 from turnlog.format.values import is_array
 from turnlog.text import harmless
 
@@ -69,9 +70,10 @@ def _end(text: str, cells: int) -> str:
 def echo_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV, with a line of heads; lists are words with spaces between them."""
     writer = csv.writer(_Stdout(), lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(masked, columns))
     for row in rows:
-        writer.writerow([" ".join(each) if is_array(each) else each for each in row])
+        shown = map(masked_value, row, columns)
+        writer.writerow([" ".join(each) if is_array(each) else each for each in shown])
 
 
 class _Stdout:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.arguments import complete_session, json_option, reveal_switch
 from turnlog.cli.entries import show_line
 from turnlog.cli.terminal import dim, echo
 from turnlog.store.find import find_session
@@ -15,6 +15,7 @@ from turnlog.store.watch import watch
 @click.command("tail")
 @click.argument("session", required=False, shell_complete=complete_session)
 @click.option("-n", "--lines", type=click.IntRange(0), help="Lines of the past to start with.")
+@reveal_switch
 @json_option
 @click.pass_obj
 def command(store: Store, session: str | None, lines: int | None, as_json: bool) -> None:

@@ -1,6 +1,8 @@
-"""Printing, with colours where they are wanted; click's own takes longer to load than to use.
+"""Print lines: the one way out for what commands tell, with secrets masked.
 
-A text carries its colours; they are taken out when it goes where none are wanted.
+What is cut to fit a line must be masked before (`masked`), as half a token is not recognised;
+`echo` masks what is left. A text carries its colours, which are stripped where none are wanted.
+click's own `echo` takes longer to load than to use.
 """
 
 import os
@@ -8,7 +10,7 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import cache
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from turnlog.text import SGR, guarded
 
@@ -43,12 +45,53 @@ def _start(looks: tuple[Look | None, ...]) -> str:
     return f"\x1b[{codes}m" if codes else ""
 
 
+class _Reveal:
+    is_wanted = False
+
+
+def reveal_secrets(is_wanted: bool) -> None:
+    """Print secrets from here on, or mask them again."""
+    _Reveal.is_wanted = is_wanted
+
+
+def masked(text: str) -> str:
+    """Mask the secrets of a text, unless the user wants to see them."""
+    if _Reveal.is_wanted or not text:
+        return text
+    from turnlog.secrets import mask
+
+    return mask(text)
+
+
+def masked_start(text: str, limit: int) -> str:
+    """Return the first characters of a text, masked before they are cut off."""
+    if _Reveal.is_wanted:
+        return text[:limit]
+    from turnlog.secrets import mask_start
+
+    return mask_start(text, limit)
+
+
+def masked_value(value: Any, name: str = "") -> Any:
+    """Mask the secrets of a JSON value, also those that only the name of a field tells."""
+    if _Reveal.is_wanted:
+        return value
+    from turnlog.secrets import mask_value
+
+    return mask_value(value, name)
+
+
 def dim(text: str) -> str:
     return style(text, "dim")
 
 
 def echo(text: object = "", err: bool = False, coloured: bool | None = None) -> None:
-    """Print a line and flush; `coloured` overrides whether colours are wanted there.
+    """Print a line masked, and flush; `coloured` overrides whether colours are wanted there."""
+    echo_masked(masked(str(text)), err, coloured)
+
+
+def echo_masked(text: str, err: bool = False, coloured: bool | None = None) -> None:
+    """Print what is masked already, and too long to scan twice.
 
     A pipe gets data as it is; people get nothing but colours of what controls a terminal.
     """

@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
-from turnlog.cli.output import echo_json, plain
+from turnlog.cli.output import echo_json, plain_masked
 from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.session import Session
@@ -42,7 +42,7 @@ def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
     if links.previous:
         echo(dim(f"goes on with {links.previous}"))
     for line in draw_tree(opened, reveal):
-        echo(plain(line, keep_indent=True))
+        echo(plain_masked(line, keep_indent=True))
     for follower in links.next:
         echo(dim(f"continued in {follower}"))
 

@@ -2,7 +2,7 @@
 
 import click
 
-from turnlog.cli.arguments import branch_option, json_option, reveal_option, session_argument
+from turnlog.cli.arguments import branch_option, json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, fit, money, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.terminal import dim, echo
@@ -14,15 +14,15 @@ from turnlog.store.paths import Store
 @click.command("turns")
 @session_argument
 @branch_option
-@reveal_option
+@reveal_switch
 @json_option
 @click.pass_obj
-def command(store: Store, session: str, branch: str | None, reveal: bool, as_json: bool) -> None:
+def command(store: Store, session: str, branch: str | None, as_json: bool) -> None:
     """List the turns of SESSION: prompt, calls, tokens, cost."""
     opened = open_named(store, session)
     leaf = leaf_of(opened, branch)
     turns = opened.turns if leaf is None else opened.turns_to(leaf)
-    views = [turn_view(opened, turn, reveal) for turn in turns]
+    views = [turn_view(opened, turn, reveal=True) for turn in turns]
     if as_json:
         echo_json(views)
         return

@@ -17,7 +17,14 @@ from typing import NamedTuple
 import msgspec
 
 from turnlog.edit.strings import Place, decoded_strings
-from turnlog.secrets import MASKED, find_secrets, placeholder_for
+from turnlog.secrets import (
+    MASKED,
+    find_named,
+    find_secrets,
+    placeholder_for,
+    tells_secret,
+    visible,
+)
 
 REDACTED = "redacted"
 """The kind of what a user's pattern matches."""
@@ -32,8 +39,6 @@ PLAIN = re.compile(r"[ !#-.0-\[\]-~]+")
 """What JSON does not escape."""
 HIDDEN = re.compile(rb"\\u00[2-7]")
 """An escape that can stand for such a character all the same."""
-TELLING = re.compile(r"(?i)pass|pwd|secret|token|key|auth")
-"""Names that can tell of a string that it is a secret."""
 FIELD = re.compile(r"[A-Za-z_$][\w$-]*")
 SMALL = 1 << 16
 """Characters of a text that is worth remembering."""
@@ -148,6 +153,13 @@ class Finder:
                 if any(self._matches(text)):
                     yield place.name
 
+    def fixed_secrets(self, raw: bytes) -> Iterator[Span]:
+        """Yield the secrets in strings that are left alone, such as a working directory."""
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            for _, text in decoded_strings(_decode(raw), _is_fixed):
+                if not _is_clean(text):
+                    yield from _secrets_in(text)
+
     def _suspects(self, text: str, place: Place) -> bool:
         role = role_of(place)
         if role is Role.DATA and DATA.fullmatch(text):
@@ -184,7 +196,7 @@ def role_of(place: Place) -> Role:
         return Role.FIELD
     if place.name in ENCODED:
         return Role.DATA
-    return Role.TELLING if TELLING.search(place.name) else Role.TEXT
+    return Role.TELLING if tells_secret(place.name) else Role.TEXT
 
 
 def is_distinct(value: str) -> bool:
@@ -214,16 +226,15 @@ def _rank(kind: str) -> tuple[int, str]:
 
 def _secrets_in(text: str) -> Iterator[Span]:
     for secret in find_secrets(text):
-        yield Span(secret.start, secret.end, secret.kind, text[secret.start : secret.end])
+        value = visible(text[secret.start : secret.end])
+        yield Span(secret.start, secret.end, secret.kind, value)
 
 
 def _named_secrets(text: str, place: Place) -> Iterator[Span]:
-    """What the name of a string tells to be a secret: `"password": "…"`."""
-    before = f'"{place.name}":"'
-    for secret in find_secrets(f'{before}{text}"'):
-        start, end = secret.start - len(before), secret.end - len(before)
-        if start >= 0 and end <= len(text):
-            yield Span(start, end, secret.kind, text[start:end])
+    """Yield all of a text whose name tells that it is a secret: `"password": "…"`."""
+    if kind := find_named(place.name, text):
+        start = len(text) - len(text.lstrip())
+        yield Span(start, start + len(text.strip()), kind, text.strip())
 
 
 def _disjoint(text: str, found: list[Span]) -> list[Span]:
@@ -262,6 +273,11 @@ def _is_read(place: Place) -> bool:
 @lru_cache(4096)
 def _is_clients(place: Place) -> bool:
     return not place.is_name and role_of(place) in (Role.FIXED, Role.FIELD)
+
+
+@lru_cache(4096)
+def _is_fixed(place: Place) -> bool:
+    return not place.is_name and role_of(place) is Role.FIXED
 
 
 def _is_clean(text: str) -> bool:

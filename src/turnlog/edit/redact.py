@@ -15,8 +15,9 @@ from turnlog.conversation.session import open_session
 from turnlog.edit.apply import Change, Ready, apply_changes, require_sound
 from turnlog.edit.finder import Finder, settle_kinds
 from turnlog.edit.journal import Journal, Record
-from turnlog.edit.redacted import JSON, LINES, Find, Noted, Part, redacted
+from turnlog.edit.redacted import IN_NAME, JSON, LINES, Find, Noted, Part, redacted
 from turnlog.format.jsonl import FileState, read_lines
+from turnlog.secrets import find_secrets
 from turnlog.store.footprint import files_by_session, footprint_of
 from turnlog.store.history import paste_files, prompts_of
 from turnlog.store.parallel import map_files
@@ -26,6 +27,8 @@ T = TypeVar("T")
 Progress = Callable[[int], None]
 """Is told how many more bytes are done."""
 
+NAMES = 4
+"""How many parts of a path belong to a session: its project's folder, and what is below."""
 ROUNDS = 5
 """How often a new value may come to light when others are replaced."""
 
@@ -99,9 +102,18 @@ def replace_all(
 
 
 def find_left(parts: Sequence[Part], finder: Finder, progress: Progress) -> list[Find]:
-    """What is still there: what would be found again, and known secrets in the bare bytes."""
+    """Find what is still there: what would be found again, known secrets in the bare bytes, and
+    secrets in what is left alone: ids, working directories, names of files."""
     noted = _examine(parts, finder, None, progress)
-    return noted.finds + noted.stuck
+    return list(dict.fromkeys([*noted.finds, *noted.stuck, *names_with_secrets(parts)]))
+
+
+def names_with_secrets(parts: Sequence[Part]) -> Iterator[Find]:
+    """Yield the secrets in the names of files and their folders."""
+    for path in dict.fromkeys(part.path for part in parts):
+        name = "/".join(path.parts[-NAMES:])
+        for secret in find_secrets(name):
+            yield Find(path, IN_NAME, secret.kind, name[secret.start : secret.end])
 
 
 def fixed_matches(parts: Sequence[Part], finder: Finder) -> Counter[str]:

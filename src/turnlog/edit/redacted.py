@@ -32,12 +32,16 @@ class Part(NamedTuple):
     """Whether it is looked through only for secrets that were found elsewhere."""
 
 
+IN_NAME = -1
+"""The line of what is in the name of a file."""
+
+
 class Find(NamedTuple):
     """A place of something that is to be replaced."""
 
     path: Path
     line: int
-    """0 in a file that is no text."""
+    """0 in a file that is no text, IN_NAME in its name."""
     kind: str
     value: str
 
@@ -82,6 +86,9 @@ def _lines(part: Part, finder: Finder, noted: Noted, suspects: set[int] | None) 
             raw = _bytes(redacted_json(_text(raw), finder, note))
         if is_known:
             noted.stuck += _values_in(raw, part.path, line.number, finder)
+        if suspects is None:
+            fixed = finder.fixed_secrets(raw)
+            noted.stuck += [Find(part.path, line.number, each.kind, each.value) for each in fixed]
         yield raw
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from turnlog.format.values import is_array, is_object
+from turnlog.secrets import LABELS, VALUES, flag_name, tells_secret
 
 TOKEN = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*+)(?:"(\s*:)?|\\?\Z)|[{}\[\]]', re.DOTALL)
 """A string, which in a torn line may lack its end, or a bracket."""
@@ -57,22 +58,41 @@ class Decoded(NamedTuple):
         return written + position - meant
 
 
+class _Label:
+    """What names a string besides its field: a `name` next to a `value`, a flag before it."""
+
+    def __init__(self, is_array: bool) -> None:
+        self.is_array = is_array
+        self.name = ""
+
+    def of(self, field: str, text: str) -> str:
+        """Return the name of a string in a field, and take note of what it says of the next one."""
+        if self.is_array:
+            name, self.name = self.name, flag_name(text)
+            return name or field
+        if field in LABELS:
+            self.name = text if tells_secret(text) else ""
+        return self.name if self.name and field in VALUES else field
+
+
 def spelled_strings(text: str) -> Iterator[Spelled]:
     """The strings of a JSON text, without their quotes."""
-    above: list[tuple[str, bool]] = []
-    name, is_tools = "", False
+    above: list[tuple[str, bool, _Label]] = []
+    name, is_tools, label = "", False, _Label(is_array=False)
     for token in TOKEN.finditer(text):
         mark = token[0][0]
         if mark in "{[":
-            above.append((name, is_tools))
+            above.append((name, is_tools, label))
             is_tools = is_tools or name in OWN
+            label = _Label(mark == "[")
         elif mark in "}]":
-            name, is_tools = above.pop() if above else ("", False)
+            name, is_tools, label = above.pop() if above else ("", False, _Label(is_array=False))
         elif token[2]:
             name = decode_string(token[1]).text
             yield Spelled(_name(name, is_tools), *token.span(1))
         else:
-            yield Spelled(_named(name, is_tools), *token.span(1))
+            named = label.of(name, token[1])
+            yield Spelled(_named(named, is_tools), *token.span(1))
 
 
 def decode_string(written: str) -> Decoded:
@@ -107,15 +127,18 @@ def _collect(
             found.append((place, value))
     elif is_object(value):
         is_tools = place.is_tools or place.name in OWN
+        label = _Label(is_array=False)
         for name, held in value.items():
             if is_wanted(own := _name(name, is_tools)):
                 found.append((own, name))
             if isinstance(held, HOLDERS):
-                _collect(held, _named(name, is_tools), is_wanted, found)
+                named = label.of(name, held) if isinstance(held, str) else name
+                _collect(held, _named(named, is_tools), is_wanted, found)
     elif is_array(value):
-        inside = _named(place.name, place.is_tools or place.name in OWN)
+        is_tools, label = place.is_tools or place.name in OWN, _Label(is_array=True)
         for held in value:
-            _collect(held, inside, is_wanted, found)
+            named = label.of(place.name, held) if isinstance(held, str) else place.name
+            _collect(held, _named(named, is_tools), is_wanted, found)
 
 
 @lru_cache(4096)

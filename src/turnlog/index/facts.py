@@ -29,6 +29,7 @@ from turnlog.format.values import is_array, is_object
 from turnlog.index.figures import LARGEST, Figures, figures_of, sound_usage
 from turnlog.index.texts import Passage, passages_of
 from turnlog.index.words import searchable
+from turnlog.secrets import cut_whole
 
 HEAD = 300
 """How many characters of a prompt, a command or an error the index keeps."""
@@ -258,7 +259,7 @@ class _Reader:
                 at=place.at,
                 ended=place.at,
                 branch=given(entry.git_branch),
-                text=prompt_label(entry)[:HEAD],
+                text=cut_whole(prompt_label(entry), HEAD),
                 is_copy=self._is_copy(entry),
             )
         )
@@ -270,7 +271,7 @@ class _Reader:
         facts.commits.extend(_commits(place, entry) if tool == "Bash" else ())
         if tool is not None:
             changed = (0, 0) if is_error else _patched(entry) if tool in CHANGING else None
-            error = result.text[:HEAD] if is_error else None
+            error = cut_whole(result.text, HEAD) if is_error else None
             where = name, place.line, place.at
             self._add_answer(Answer(*where, is_error, error, *(changed or (None, None))))
         return result._replace(tool=tool)
@@ -353,7 +354,7 @@ class _Reader:
             at=place.at,
             branch=given(entry.git_branch),
             path=path if isinstance(path, str) else None,
-            command=command[:HEAD] if isinstance(command, str) else None,
+            command=cut_whole(command, HEAD) if isinstance(command, str) else None,
             added=added,
             removed=removed,
             model=given(entry.body.model) if entry.body else None,

@@ -16,7 +16,7 @@ from turnlog.index.reading import Reader
 from turnlog.index.scanning import scan
 from turnlog.index.snippets import finder_of, snippet_of
 from turnlog.index.texts import texts_in
-from turnlog.secrets import mask
+from turnlog.secrets import cut_whole, mask
 
 READ = 7
 """How many times as many texts as are shown are read at most, to find some that were not yet."""
@@ -162,7 +162,8 @@ class _Teller:
         first = "SELECT offset, size FROM docs WHERE file = ? AND kind = 'prompt' ORDER BY id"
         places = db.execute(f"{first} LIMIT 1", (file.id,)).fetchall()
         raws = [self.reader.line(file, offset, size) for offset, size in places]
-        return next((text[:PROMPT] for raw in raws for text in texts_in(raw, "prompt")), None)
+        texts = (text for raw in raws for text in texts_in(raw, "prompt"))
+        return next((cut_whole(text, PROMPT) for text in texts), None)
 
     def _masked(self, text: str | None) -> str | None:
         return text if text is None or self.shown.reveal else mask(text)

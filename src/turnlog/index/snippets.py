@@ -16,7 +16,7 @@ LEAD = 60
 """How many of them come before the first hit."""
 MOST = 200
 """How many places of a word are looked at."""
-AROUND = 4096
+AROUND = 16384
 """A secret may begin before a snippet, or end after it."""
 
 Span = tuple[int, int]

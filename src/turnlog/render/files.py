@@ -44,7 +44,8 @@ def touched_files(session: Session, reveal: bool = False) -> list[FileView]:
         path = given.get("file_path") or given.get("notebook_path")
         if not isinstance(path, str):
             continue
-        file = files.setdefault(path, FileView(path, 0, [], 0, 0))
+        shown = path if reveal else mask(path)
+        file = files.setdefault(path, FileView(shown, 0, [], 0, 0))
         if call.name == READING:
             file.reads += 1
         else:
@@ -53,7 +54,8 @@ def touched_files(session: Session, reveal: bool = False) -> list[FileView]:
 
 
 def _add_change(file: FileView, call: Call, diff: list[str], reveal: bool) -> None:
-    shown = diff if reveal else [mask(line) for line in diff]
+    # All lines at once, as a private key has many.
+    shown = diff if reveal else mask("\n".join(diff)).split("\n")
     file.changes.append(ChangeView(call.id, call.name, call.use.line, call.use.time, shown))
     file.added += sum(line.startswith("+") for line in diff)
     file.removed += sum(line.startswith("-") for line in diff)

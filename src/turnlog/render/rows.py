@@ -1,7 +1,7 @@
 """A session as rows to show: pure, the same for terminal, Markdown and page."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from turnlog.conversation.calls import Call
@@ -16,7 +16,7 @@ from turnlog.format.fields import given
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.tools import body_of, outcome_of, title_of
 from turnlog.render.views import cost_of_messages, usage_view
-from turnlog.secrets import mask
+from turnlog.secrets import mask, mask_value
 
 
 @dataclass(frozen=True)
@@ -178,10 +178,11 @@ class _Teller:
     def _did(self, call: Call) -> Row:
         detail = self.session.detail(call)
         style, body = body_of(call.name, detail)
+        given = detail.input if self.options.reveal else mask_value(detail.input)
         return Did(
-            name=call.name,
-            title=self._shown(title_of(call.name, detail)),
-            outcome=outcome_of(call.name, detail),
+            name=self._shown(call.name),
+            title=self._shown(title_of(call.name, replace(detail, input=given))),
+            outcome=self._shown(outcome_of(call.name, detail)),
             is_error=call.is_error,
             duration_ms=detail.duration_ms,
             style=style,
@@ -213,7 +214,7 @@ class _Teller:
         if isinstance(node, BoundaryNode):
             yield Note("the conversation was compacted here")
         elif self.options.full and node.kind.startswith("attachment/"):
-            yield Note(node.kind)
+            yield Note(self._shown(node.kind))
 
     def _is_wanted(self, node: ChainNode | None) -> bool:
         return node is not None and node.line == self.options.line

@@ -34,7 +34,8 @@ def draw_tree(session: Session, reveal: bool = False) -> Iterator[str]:
         yield f"{lead}{'●' if stone.is_active else '○'} {_label(session, stone.node, reveal)}"
         last = not stone.next
         for agent in stone.agents:
-            yield f"{indent}{' ' if last else '│'}  ↳ {agent.description} (agent {agent.id})"
+            told = f"{agent.description} (agent {agent.id})"
+            yield f"{indent}{' ' if last else '│'}  ↳ {told if reveal else mask(told)}"
         waiting += reversed(list(_following(stone.next, indent)))
 
 

@@ -13,8 +13,8 @@ from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.entries import User
 from turnlog.format.tools import CHANGING
-from turnlog.format.values import is_array, is_object
-from turnlog.secrets import mask
+from turnlog.format.values import is_object
+from turnlog.secrets import mask, mask_value
 
 
 class UsageView(Struct):
@@ -103,7 +103,7 @@ def call_view(session: Session, call: Call, reveal: bool = False) -> CallView:
     return CallView(
         id=call.id,
         name=call.name,
-        input=detail.input if reveal else mask_all(detail.input),
+        input=detail.input if reveal else mask_value(detail.input),
         ok=None if call.result is None else not call.is_error,
         result=output if reveal or output is None else mask(output),
         duration_ms=detail.duration_ms,
@@ -129,17 +129,6 @@ def cost_of_messages(messages: Sequence[Message]) -> tuple[float | None, list[st
     costs = [cost_of(m.model, m.usage, m.started) for m in messages]
     known = [cost for cost in costs if cost is not None]
     return (round(sum(known), 6) if len(known) == len(costs) else None), sorted(unpriced)
-
-
-def mask_all(value: Any) -> Any:
-    """A JSON value with the secrets in its texts masked."""
-    if isinstance(value, str):
-        return mask(value)
-    if is_object(value):
-        return {key: mask_all(held) for key, held in value.items()}
-    if is_array(value):
-        return [mask_all(held) for held in value]
-    return value
 
 
 def changed_file(call: CallView) -> str | None:

@@ -18,6 +18,7 @@ from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
 from turnlog.format.markup import command_text
 from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary
 from turnlog.format.timestamps import parse_timestamp
+from turnlog.secrets import cut_whole
 from turnlog.store.paths import Store, adjacent_subagents, nested_subagents, title_file
 from turnlog.store.registry import start_of
 
@@ -86,7 +87,7 @@ def describe(session: SessionFile) -> Description:
     last_titles = _describe_tail(described, session)
     title = _title(session.path, first_titles, last_titles)
     title = title or described.first_prompt or described.first_command or ""
-    described.title = " ".join(title.split())[:TITLE_LIMIT] or None
+    described.title = cut_whole(" ".join(title.split()), TITLE_LIMIT) or None
     return described
 
 

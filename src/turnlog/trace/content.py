@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.format.values import is_array, is_object
-from turnlog.secrets import mask
+from turnlog.secrets import mask_named
 from turnlog.trace.span import Event, Span, Trace
 
 UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
@@ -82,16 +82,9 @@ class _Cutter:
 
 
 def _clean(text: str, is_masked: bool, name: str = "") -> str:
-    """A text that can be sent; a password may be known only by the name of its field."""
+    """Return a text that can be sent; the name of its field may tell that it is a secret."""
     text = UNSENDABLE.sub("\ufffd", text)
-    if not is_masked:
-        return text
-    masked = mask(text)
-    if name and masked == text and len(text) <= SHORT:
-        before = f'{name}="'
-        told = mask(f'{before}{text}"')
-        return told[len(before) : -1] if told.startswith(before) else text
-    return masked
+    return mask_named(name, text) if is_masked else text
 
 
 def _clean_trace(trace: Trace, is_masked: bool) -> Trace:

@@ -1,0 +1,206 @@
+"""Judge whether a value is a secret: not a sample, a variable, code or an ordinary word."""
+
+import re
+from binascii import Error, a2b_base64
+from collections.abc import Callable
+from itertools import pairwise
+
+MASKED = r"\[[a-z0-9-]+:[0-9a-f]{6}\]"
+"""A placeholder."""
+# As text: `re` compiles each when it is first used, and caches it.
+SAMPLE = (
+    r"(?i)x{6}|\*{3}|\.{3}|…|(?<![A-Za-z])(?:your|my)[-_]|example|placeholder|change_?me|dummy"
+    r"|redacted|insert|123456789|abcdefgh|(?-i:([^A])\1{7}|^A+$)|^[0-9a-z]*0{12}"
+)
+VARIABLE = (
+    r"\$\{|\$\([A-Za-z]|\{\{|\{[A-Za-z_][\w.\[\]'\"]*\}|\{\}|^\$[A-Za-z_]\w*$|^\$env:|^%\w+%?$"
+    r"|<[A-Za-z][\w -]{2,}>|%[sdv]$|%\(|\(\)?$|^\$\d$|^\{\w*\}$|^@\w+@$|^!\w+ "
+)
+CODE = (
+    r"(?:os\.environ|process\.env|import\.meta|getenv|ENV\[|env\.)"
+    r"|[A-Za-z_][\w.:>-]*(?:\(|\[|<|\{)|(?:[A-Za-z_]\w{0,24}\.)+[A-Za-z_]\w{0,24}\(?$"
+    r"|(?:[A-Za-z_]\w{0,30}(?:->|::|\?\.|\.))+\w{0,30}\(?$|\w+\s+(?:==|!=|\|\||&&|\?\?)\s|[\w.]+\)+[;,:{]*$"
+)
+ORDINARY = (
+    r"(?i)(?:my|your|the|test|some|new|old|user|db|admin|super|wrong|bad|invalid|fake|mock)*[-_]?"
+    r"(?:pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|postgres|mysql|root|admin|user|guest|demo|test"
+    r"|default|none|null|nil|true|false|undefined|string|foo|bar|required|optional)[-_]?\d{0,4}[!;,]?$"
+)
+LETTERS = r"[A-Za-z_./:@-]+$|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$"
+WORDS = r"(?:(?:[A-Za-z]+\d{0,2}|\d+)(?:[-_./:+=~]+|$))+$"
+UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+IDENTIFIER = (
+    r"(?:msg|toolu|srvtoolu|req|call|chatcmpl|resp)_|sha(?:1|256|384|512)[-:]|https?:|file:|data:"
+    r"|arn:|projects/|[~.]{1,2}/|/[\w.-]+/|/\w+$|[A-Za-z]:\\|\d+(?:\.\d+){1,3}(?:[-:+/]\S*)?$"
+)
+BASE64 = r"[0-9A-Za-z+/]{40}"
+VERSION = r"v?\d+(?:[.\-]\w+)*$|[a-z]+$|latest|[\w.-]+:\d+$"
+MOST_WORDS = 6
+"""A quoted value with more words is prose."""
+
+
+def _is_token(value: str) -> bool:
+    return not re.search(SAMPLE, value)
+
+
+def is_literal(value: str) -> bool:
+    """Neither a sample nor something that stands for a value."""
+    return not (re.search(SAMPLE, value) or re.search(VARIABLE, value) or re.match(ORDINARY, value))
+
+
+def _is_flag(value: str) -> bool:
+    return len(value) >= 4 and not value.startswith("-") and is_literal(value)
+
+
+def _is_password(value: str) -> bool:
+    if len(value) < 6 or not is_literal(value) or not is_one_phrase(value):
+        return False
+    if re.match(LETTERS, value):
+        return is_jumbled(value)
+    is_code = re.match(CODE, value) and not is_dense(value)
+    return not (is_code or re.match(IDENTIFIER, value) or value.isdigit())
+
+
+def _is_key(value: str) -> bool:
+    """What a name such as api_key makes a secret: short keys and words with digits too."""
+    if re.match(UUID, value):
+        return _is_token(value)
+    if len(value) < 8 or " " in value:
+        return False
+    return _is_password(value) and (is_jumbled(value) or (is_mixed(value) and not _is_name(value)))
+
+
+def _is_random(value: str) -> bool:
+    if len(value) < 16 or len(set(value)) < 8 or re.match(UUID, value) or " " in value:
+        return False
+    if re.match(LETTERS, value):
+        return is_jumbled(value) and is_literal(value)
+    is_word = re.match(WORDS, value) or _is_name(value)
+    return not is_word and is_mixed(value) and _is_password(value)
+
+
+def _is_opaque(value: str) -> bool:
+    return bool(re.match(UUID, value)) or _is_key(value)
+
+
+def is_dense(value: str) -> bool:
+    """Whether a value looks random: `a7Qx9` rather than `version_2`."""
+    return _is_token(value) and (_is_varied(value) or is_jumbled(value))
+
+
+def _is_varied(value: str) -> bool:
+    """Whether letters and digits alternate as in no word."""
+    kinds = [character.isdigit() for character in value if character.isalnum()]
+    changes = sum(one != other for one, other in pairwise(kinds))
+    return changes >= max(3, len(value) // 14) or (value.isupper() and any(kinds))
+
+
+def is_jumbled(value: str) -> bool:
+    """Whether letters change their case as in no name: `xKqzPwmRtYvb`, but not `resetPassword`."""
+    letters = sum(map(str.isalpha, value))
+    if letters < 12 or value.islower() or value.isupper():
+        return False
+    return letters / len(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", value)) <= 3.5
+
+
+def _is_name(value: str) -> bool:
+    """Whether a value is the name of something in code: `PKCS7PrivateKeyTypes`."""
+    is_compound = "_" in value or not (value.islower() or value.isupper())
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", value)
+    digits = sum(map(str.isdigit, value))
+    return value.isidentifier() and is_compound and digits <= 2 and len(value) / len(words) > 4
+
+
+def is_mixed(value: str) -> bool:
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+
+
+def is_one_phrase(value: str) -> bool:
+    """Spaces are in passphrases and in prose; a passphrase has a word with letters and digits."""
+    if " " not in value:
+        return True
+    words = value.split()
+    return len(words) <= MOST_WORDS and any(
+        is_mixed(word) and word[0] not in "$(<{+" for word in words
+    )
+
+
+def _is_login(value: str) -> bool:
+    """A password after `root:`, which an image tag or a group also follows."""
+    is_varied = is_mixed(value) and (not value.isalnum() or not value.islower())
+    return is_varied and _is_password(value) and not re.match(VERSION, value)
+
+
+def _is_query(value: str) -> bool:
+    return _is_random(value) or (len(value) < 16 and is_mixed(value) and _is_login(value))
+
+
+def _is_private_key(value: str) -> bool:
+    return re.search(BASE64, value) is not None
+
+
+def _is_pem64(value: str) -> bool:
+    """A private key in base64, and not the certificate that stands next to it."""
+    return b"PRIVATE KEY" in _decoded(value[:120])
+
+
+def _is_docker_auth(value: str) -> bool:
+    return b":" in _decoded(value) or _is_random(value)
+
+
+def _is_cookie(value: str) -> bool:
+    pairs = re.findall(r"[\w.$-]{1,100}=([^;\s]{8,})", value)
+    return any(_is_random(each) or _is_hidden(each) for each in pairs)
+
+
+def _is_hidden(value: str) -> bool:
+    return len(value) >= 16 and is_mixed(value) and _is_token(value) and is_dense(value)
+
+
+def _is_jwk(value: str) -> bool:
+    return is_dense(value) and len(set(value)) >= 12
+
+
+def _is_seed(value: str) -> bool:
+    words = value.split()
+    return len(words) in (12, 15, 18, 21, 24) and len(set(words)) > len(words) - 4
+
+
+def _is_kube(value: str) -> bool:
+    return bool(re.search(r":[ \t]*[^\s{}<>]{4,}", value)) and _is_token(value)
+
+
+def _is_wordpress(value: str) -> bool:
+    return not re.search(r"(?i)put your unique phrase|example", value)
+
+
+def _decoded(value: str) -> bytes:
+    try:
+        return a2b_base64(value[: len(value) // 4 * 4] if "=" not in value else value)
+    except (Error, ValueError):
+        return b""
+
+
+CHECKS: dict[str, Callable[[str], bool]] = {
+    "": _is_token,
+    "cookie": _is_cookie,
+    "dense": is_dense,
+    "docker-auth": _is_docker_auth,
+    "flag": _is_flag,
+    "jwk": _is_jwk,
+    "key": _is_key,
+    "kube": _is_kube,
+    "login": _is_login,
+    "mixed": is_mixed,
+    "opaque": _is_opaque,
+    "password": _is_password,
+    "pem64": _is_pem64,
+    "private-key": _is_private_key,
+    "query": _is_query,
+    "random": _is_random,
+    "seed": _is_seed,
+    "url-password": is_literal,
+    "wif": is_mixed,
+    "wordpress": _is_wordpress,
+}
+"""By name, as the rules name them."""

@@ -1,0 +1,322 @@
+"""Find secrets in text.
+
+A pre-filter looks for the rules' keywords; a rule's regex runs only where one of its keywords
+stands, so the time is linear in the length of the text. The rules are data: rules.json, written by
+scripts/refresh_secret_rules.py.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnlog.secrets.checks import CHECKS, MASKED, is_dense
+from turnlog.secrets.names import strength_of
+
+WINDOW = 400
+"""Characters after its keyword that a rule sees if its match starts before the keyword."""
+NAME_LENGTH = 64
+NAME_START = re.compile(r"[\"']?[\w.-]*$")
+ARN = re.compile(r"\barn:[\w:/*-]*\Z")
+"""What names a secret is none: `arn:aws:secretsmanager:us-west-2:41:secret:name`."""
+NAME_REST = re.compile(r"[\w.-]*")
+KINDS = {3: ("password", "password"), 2: ("secret", "key"), 1: ("secret", "random"), 0: ("", "")}
+"""Of a value by the strength of its name: its kind, and how it is judged."""
+BASE64 = r"[0-9A-Za-z+/]{40}|[0-9A-Za-z_-]{40}"
+GLUE = re.compile(r"[\\0-9A-Za-z+_-]")
+ESCAPE = re.compile(r"\\[0abfnrtv]|(?:%|\\x)[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|[0-9;\[]m")
+"""What ends in a letter and is no part of a word: `\\n` in JSON, `%3D` in a URL, a colour."""
+TAIL = re.compile(
+    r"&&|\|\||&(?:amp;)?[\w.\[\]%-]+=|\\u0026|;(?=$|[\w ]+=)|,(?=[\w.-]+[=:])|[,;:.]+$"
+    r"|@(?=[\w-]+(?:\.[\w-]+)+(?:/|:[0-9]))"
+)
+"""What follows a value without quotes: `&next=`, `;Server=`, a bracket, the end of a sentence."""
+PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
+
+# A token that colours or characters without width split is whole for whoever copies it:
+# `ghp_\x1b[0mabc…`. Programs also spell them: `\u001b[0m` in JSON, `\033[0m` in a script.
+UNSEEN = (
+    "\x00-\x08\x0e-\x1a\x7f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+)
+SEQUENCE = "(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]{0,200}(?:\x07|\x1b\\\\))"
+UNSEEN_LETTER = f"[\x1b{UNSEEN}]"
+SPELLED = (
+    rf"\\*(?:(?:u001[bB]|x1[bB]|033|e){SEQUENCE}"
+    r"|u(?:00[aA][dD]|034[fF]|200[b-fB-F]|202[a-eA-E]|206[0-9a-fA-F]|[fF][eE][fF]{2}))"
+)
+# Each begins with a class of characters, which `re` skips to.
+INVISIBLE = f"[\x1b{UNSEEN}](?:(?<=[{UNSEEN}])|{SEQUENCE})"
+INVISIBLE_OR_SPELLED = (
+    f"[\x1b\\\\{UNSEEN}](?:(?<=[{UNSEEN}])|(?<=\x1b){SEQUENCE}|(?<=\\\\){SPELLED})"
+)
+AROUND = 512
+"""Characters around an invisible one that a split secret may take."""
+ESCAPES = ("u001b", "u001B", "x1b[", "x1B[", "033[", "\\e[", "\\u200", "\\ufeff", "\\u206")
+
+
+class Secret(NamedTuple):
+    """Where a secret stands in a text: its value only, without name, quotes or user."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def find_secrets(text: str) -> list[Secret]:
+    """Return the secrets in `text`, in order and disjoint.
+
+    Where two overlap, both are covered and the more specific kind names them: of a cookie header
+    with a token in it, everything is a secret.
+
+    >>> find_secrets("postgres://app:s3cr3t-77@db/main")
+    [Secret(kind='url-password', start=15, end=24)]
+    """
+    candidates = [*_candidates(text), *_split_candidates(text)]
+    found: list[tuple[Secret, int]] = []
+    for secret, weight in sorted(candidates, key=lambda each: each[0].start):
+        if not found or secret.start >= found[-1][0].end:
+            found.append((secret, weight))
+        else:
+            found[-1] = _united(found[-1], (secret, weight))
+    return [secret for secret, _ in found]
+
+
+def visible(value: str) -> str:
+    """Return a secret without the colours and invisible characters that split it."""
+    if value.isprintable() and value.isascii() and "\\" not in value:
+        return value
+    return re.sub(INVISIBLE_OR_SPELLED, "", value)
+
+
+def placeholder_for(kind: str, value: str) -> str:
+    """Return what stands for a secret: the same for equal values, and not reversible."""
+    from hashlib import sha256
+
+    return f"[{kind}:{sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}]"
+
+
+def _united(one: tuple[Secret, int], other: tuple[Secret, int]) -> tuple[Secret, int]:
+    kind = max(one, other, key=lambda each: (each[1], each[0].end - each[0].start))[0].kind
+    return Secret(kind, one[0].start, max(one[0].end, other[0].end)), max(one[1], other[1])
+
+
+class _Rule:
+    def __init__(self, row: dict[str, Any]) -> None:
+        self.kind: str = row["kind"]
+        self.check: str = row.get("check", "")
+        self.back: int = row.get("back", 0)
+        self.glued: str = row.get("glued", "yes")
+        self.regex: str = row["regex"]
+        self.weight = 0 if not self.kind else 1 if self.check else 2
+        """How much the kind says: little if the name of a value tells, most if its form does."""
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        return re.compile(self.regex)
+
+    def find(self, text: str, at: int) -> Secret | None:
+        """Return the secret whose keyword stands at `at`."""
+        if self.back:
+            match = self.compiled.search(text, max(0, at - self.back), at + WINDOW)
+        else:
+            match = self.compiled.match(text, at)
+        if match is None:
+            return None
+        start, end = _value_span(match)
+        value = text[start:end]
+        kind, check = self.kind, self.check
+        if not kind:
+            kind, check = KINDS[strength_of(_name_at(text, at, match))]
+        if not kind or re.search(MASKED, value) or not CHECKS[check](value):
+            return None
+        if not self._may_stand(text, match.start(), value) or _in_base64(text, start):
+            return None
+        if _in_placeholder(text, start):
+            return None
+        return Secret(kind, start, end)
+
+    def _may_stand(self, text: str, start: int, value: str) -> bool:
+        """Whether what precedes a token allows it: `xxghp_…` is one, `task-management` is none."""
+        if self.glued in ("yes", "name") or not start or not GLUE.match(text[start - 1]):
+            return True
+        before = text[max(0, start - 6) : start]
+        is_escape = any(m.end() == len(before) for m in ESCAPE.finditer(before))
+        return is_escape or (self.glued == "dense" and is_dense(value))
+
+
+class _Keyword(NamedTuple):
+    word: str
+    offset: int
+    """Where in the word the anchor is that the pre-filter finds."""
+    rules: list[_Rule]
+
+
+class _Anchor:
+    """Keywords that have a letter or a longer part in common, which the pre-filter finds."""
+
+    def __init__(self, part: str, words: list[str], by_word: dict[str, list[_Rule]]) -> None:
+        self.size = len(part)
+        keywords = [_Keyword(word, word.index(part), by_word[word]) for word in words]
+        ends = [word for word in keywords if word.offset + self.size == len(word.word)]
+        self.others = ends
+        """Those that end with the part."""
+        self.by_next: dict[str, list[_Keyword]] = {}
+        """All that may stand there, by the character after the part."""
+        for keyword in keywords:
+            if keyword not in ends:
+                after = keyword.word[keyword.offset + self.size]
+                self.by_next.setdefault(after, [*ends]).append(keyword)
+
+    def find(self, text: str, position: int) -> Iterator[tuple[Secret, int]]:
+        """Find secrets whose keyword has the part at a position."""
+        after = position + self.size
+        for word, offset, rules in self.by_next.get(text[after : after + 1], self.others):
+            if text.startswith(word, position - offset) and position >= offset:
+                for rule in rules:
+                    if secret := rule.find(text, position - offset):
+                        yield secret, rule.weight
+
+
+class _Table(NamedTuple):
+    prefilter: re.Pattern[str]
+    """Stops at letters that keywords have."""
+    letters: dict[str, _Anchor]
+    stems: dict[str, _Anchor]
+    """Longer parts: `str.find` is faster for them."""
+
+
+@cache
+def _rules() -> _Table:
+    import json
+
+    table = json.loads(Path(__file__).with_name("rules.json").read_text("utf-8"))
+    by_word: dict[str, list[_Rule]] = {}
+    for row in table["rules"]:
+        rule = _Rule(row)
+        for word in row["keywords"]:
+            by_word.setdefault(word, []).append(rule)
+    anchors = {part: _Anchor(part, words, by_word) for part, words in table["anchors"].items()}
+    return _Table(
+        re.compile(table["prefilter"]),
+        {part: anchor for part, anchor in anchors.items() if len(part) == 1},
+        {part: anchor for part, anchor in anchors.items() if len(part) > 1},
+    )
+
+
+def _candidates(text: str) -> Iterator[tuple[Secret, int]]:
+    prefilter, letters, stems = _rules()
+    position = 0
+    while hit := prefilter.search(text, position):
+        position = hit.start()
+        yield from letters[text[position]].find(text, position)
+        position += 1
+    for stem, anchor in stems.items():
+        position = text.find(stem)
+        while position >= 0:
+            yield from anchor.find(text, position)
+            position = text.find(stem, position + 1)
+
+
+def _split_candidates(text: str) -> Iterator[tuple[Secret, int]]:
+    """Find secrets that colours or invisible characters split."""
+    invisible = INVISIBLE
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return
+    if "\\" in text and any(escape in text for escape in ESCAPES):
+        invisible = INVISIBLE_OR_SPELLED
+    elif not re.search(UNSEEN_LETTER, text):
+        return
+    for start, end in _windows(text, invisible):
+        visible, original = _visible(text[start:end], invisible)
+        for secret, weight in _candidates(visible):
+            span = start + original(secret.start), start + original(secret.end - 1) + 1
+            yield Secret(secret.kind, *span), weight
+
+
+def _windows(text: str, invisible: str) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a text near invisible characters; elsewhere nothing is split."""
+    start = end = 0
+    for match in re.finditer(invisible, text):
+        if match.start() - AROUND > end:
+            if end:
+                yield start, end
+            start = match.start() - AROUND
+        end = match.end() + AROUND
+    if end:
+        yield start, end
+
+
+def _visible(text: str, invisible: str) -> tuple[str, Callable[[int], int]]:
+    """Return a text without invisible characters, and where each place of it was."""
+    pieces: list[str] = []
+    starts: list[int] = []
+    places: list[int] = []
+    length = end = 0
+    for match in [*re.finditer(invisible, text), None]:
+        begin = match.start() if match else len(text)
+        starts.append(length)
+        places.append(end)
+        pieces.append(text[end:begin])
+        length += begin - end
+        end = match.end() if match else end
+
+    def original(position: int) -> int:
+        at = bisect_right(starts, position) - 1
+        return places[at] + position - starts[at]
+
+    return "".join(pieces), original
+
+
+def _name_at(text: str, at: int, match: re.Match[str]) -> str:
+    """Return the name that the keyword at `at` ends, with a quote before it: `"DB_PASSWORD`."""
+    before = NAME_START.search(text[max(0, at - NAME_LENGTH) : at])
+    rest = NAME_REST.match(text[at : at + NAME_LENGTH])
+    start = before[0] if before else ""
+    if text[at - len(start) - 1 : at - len(start)] == ":" and ARN.search(
+        text, max(0, at - 128), at
+    ):
+        return ""
+    name = start + (rest[0] if rest else "")
+    is_flag = (match.lastgroup or "").endswith("_flag")
+    return "" if is_flag and not name.lstrip("\"'").startswith("-") else name
+
+
+def _value_span(match: re.Match[str]) -> tuple[int, int]:
+    group = match.lastgroup or ""
+    if group.startswith("bare"):
+        start = match.start(group)
+        return start, start + len(_trimmed(match[group]))
+    if group.startswith("value"):
+        return match.span(group)
+    return match.span("value" if "value" in match.re.groupindex else 0)
+
+
+def _trimmed(value: str) -> str:
+    """Cut what follows an unquoted value.
+
+    >>> _trimmed("xK9#mP2$q&user=a"), _trimmed("tr0ub4dor&3),"), _trimmed("a(b)c1;")
+    ('xK9#mP2$q', 'tr0ub4dor&3', 'a(b)c1')
+    """
+    if tail := TAIL.search(value, 1):
+        value = value[: tail.start()]
+    while value and (opening := PAIRS.get(value[-1])):
+        if value.count(opening) >= value.count(value[-1]):
+            break
+        value = value[:-1]
+    return value.rstrip(",;:.")
+
+
+def _in_base64(text: str, start: int) -> bool:
+    """Whether base64 data reaches up to `start`: an image, a signature, but not a path."""
+    before = text[start - 40 : start] if start >= 40 else ""
+    return re.match(BASE64, before) is not None and is_dense(before)
+
+
+def _in_placeholder(text: str, start: int) -> bool:
+    """Whether a place is in a placeholder, which looks like an assignment: `[password:…]`."""
+    opening = text.rfind("[", max(0, start - 64), start)
+    found = re.compile(MASKED).match(text, opening) if opening >= 0 else None
+    return found is not None and found.end() > start

@@ -1,0 +1,98 @@
+"""Mask secrets: in a text, in the start of a long one, and in decoded JSON by the names of fields.
+
+Mask before cutting a text: half a token is not recognised, and shown.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
+from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, tells_secret
+
+AROUND = 4096
+"""Characters after a cut that decide whether a secret stands at it; longer ones, private keys, are
+recognised by their start."""
+Placeholder = Callable[[str, str], str]
+
+
+def mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
+    """Return `text` with a placeholder in place of each secret.
+
+    >>> mask("password = 'tr0ub4dor&3'")
+    "password = '[password:882a2a]'"
+    """
+    # A placeholder can set free a token that was glued to the secret, hence again.
+    for _ in range(4):
+        found = find_secrets(text)
+        if not found:
+            break
+        text = _replace(text, found, placeholder)
+    return text
+
+
+def mask_start(text: str, limit: int) -> str:
+    """Return the first `limit` characters of a text, masked, without masking all of it."""
+    return mask(text[: limit + AROUND])[:limit]
+
+
+def cut_whole(text: str, limit: int) -> str:
+    """Cut a text to `limit` characters, or before a secret that the cut would go through."""
+    if len(text) <= limit:
+        return text
+    start = max(0, limit - AROUND)
+    for secret in find_secrets(text[start : limit + AROUND]):
+        if start + secret.start < limit < start + secret.end:
+            return text[: start + secret.start]
+    return text[:limit]
+
+
+def mask_named(name: str, text: str) -> str:
+    """Mask a text that is the value of a field; the name may tell that it is a secret."""
+    if tells_secret(name) and (kind := find_named(name, text)):
+        return placeholder_for(kind, text)
+    return mask(text)
+
+
+def mask_value(value: Any, name: str = "") -> Any:
+    """Return a JSON value with its secrets masked, names of fields included.
+
+    >>> mask_value({"api_key": "hunter2-hunter2", "args": ["--password", "hunter2"]})
+    {'api_key': '[secret:84ca44]', 'args': ['--password', '[password:f52fbd]']}
+    """
+    if isinstance(value, str):
+        return mask_named(name, value)
+    if isinstance(value, dict):
+        label = _label(value)  # pyright: ignore[reportUnknownArgumentType]
+        return {
+            mask(key) if isinstance(key, str) else key: mask_value(
+                held, label if label and key in VALUES else str(key)
+            )
+            for key, held in value.items()  # pyright: ignore[reportUnknownVariableType]
+        }
+    if isinstance(value, list | tuple):
+        return _masked_items(value, name)  # pyright: ignore[reportUnknownArgumentType]
+    return value
+
+
+def _masked_items(values: list[Any] | tuple[Any, ...], name: str) -> list[Any]:
+    masked: list[Any] = []
+    flag = name
+    for value in values:
+        masked.append(mask_value(value, flag))
+        flag = (flag_name(value) if isinstance(value, str) else "") or name
+    return masked
+
+
+def _label(fields: dict[Any, Any]) -> str:
+    found = (fields.get(label) for label in LABELS)
+    return next((each for each in found if isinstance(each, str) and tells_secret(each)), "")
+
+
+def _replace(text: str, found: list[Secret], placeholder: Placeholder) -> str:
+    parts: list[str] = []
+    end = 0
+    for secret in found:
+        value = visible(text[secret.start : secret.end])
+        parts += text[end : secret.start], placeholder(secret.kind, value)
+        end = secret.end
+    return "".join([*parts, text[end:]])

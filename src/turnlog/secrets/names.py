@@ -1,0 +1,128 @@
+"""Names that tell of their values that they are secret: `password`, `api_key`.
+
+Names are of three strengths. After `password` anything but a word is a secret, after `api_key` what
+has digits in it, after `token` only what looks random.
+"""
+
+import re
+from functools import lru_cache
+
+from turnlog.secrets.checks import (
+    CODE,
+    IDENTIFIER,
+    LETTERS,
+    MASKED,
+    UUID,
+    WORDS,
+    is_jumbled,
+    is_literal,
+    is_mixed,
+    is_one_phrase,
+)
+
+SUFFIX = (
+    r"(?i:[_.-]?(?:production|prod|dev|test|staging|live|admin|root|user|value|key|base|hash|string"
+    r"|base64|b64|data|primary|secondary|write|read|new|[0-9]{1,2})){0,2}"
+)
+PASSWORD_NAME = (
+    r"(?i:passw(?:or)?d|passphrase|passcode|(?<![A-Za-z])(?:pwd|psk)(?![A-Za-z])"
+    r"|(?:(?<=[A-Za-z0-9][_.-])|(?<=[\"'])|(?<=--))(?:pass|pw|psk)(?![A-Za-z])"
+    r"|(?<=[a-z0-9])(?-i:Pwd|Pass|Psk)(?![a-z])|requirepass|masterauth|wpa-psk|storepass|keypass)"
+)
+STRONG_NAME = (
+    r"(?i:api[_.-]?key|api[_-]?secret|api[_-]?token|auth[_-]?token|access[_-]?token"
+    r"|refresh[_-]?token|id[_-]?token|bearer[_-]?token|session[_-]?token|client[_-]?secret"
+    r"|app[_-]?secret|consumer[_-]?secret|secret[_-]?key|access[_-]?key|private[_-]?key"
+    r"|signing[_-]?(?:key|secret)|encryption[_-]?key|master[_-]?key|account[_-]?key"
+    r"|service[_-]?key|auth[_-]?key|app[_-]?key|application[_-]?key|license[_-]?key|shared[_-]?key"
+    r"|deploy[_-]?(?:key|token)|webhook[_-]?(?:secret|token)|shared[_-]?secret|jwt[_-]?secret"
+    r"|secret[_-]?(?:access[_-]?key|token|string)|token[_-]?secret|preshared[_-]?key"
+    r"|integration[_-]?key|routing[_-]?key|admin[_-]?key|bot[_-]?token|personal[_-]?token"
+    r"|otp[_-]?secret|totp[_-]?secret|hmac[_-]?(?:key|secret)|cookie[_-]?secret|session[_-]?secret)"
+)
+WEAK_NAME = (
+    r"(?i:secrets?|(?<!next)(?<!next.)(?<!page)(?<!page.)(?<!ation)(?<!ation.)tokens?|credentials?"
+    r"|cred|salt|(?<!public)(?<!cache)(?<!primary)(?<!foreign)(?<!sort)(?<!partition)(?<!group)"
+    r"(?<!idempotency)(?<!map)(?<!row)(?<!query)(?<!object)(?<!storage)(?<!result)(?<!limit)"
+    r"(?<=[a-z0-9])[_-]key)"
+)
+"""But for `next_token`, `paginationToken` and keys that are no secrets."""
+LONGEST = 4096
+"""Characters of a value that is still one secret and no text."""
+
+
+PASSWORD, STRONG, WEAK = 3, 2, 1
+LABELS = frozenset({"name", "key", "Name", "Key"})
+"""Fields that name what is in `value` next to them: `{"name": "DB_PASSWORD", "value": …}`."""
+VALUES = frozenset({"value", "Value"})
+
+
+def tells_secret(name: str) -> bool:
+    """Whether a field's name says that its value may be secret.
+
+    >>> tells_secret("dbPassword"), tells_secret("X-Api-Key"), tells_secret("max_tokens_to_sample")
+    (True, True, False)
+    """
+    return strength_of(f'"{name}') > 0
+
+
+def flag_name(word: str) -> str:
+    """Return the name of a flag whose value is the next word of a command, if that is a secret.
+
+    >>> flag_name("--password"), flag_name("--verbose")
+    ('password', '')
+    """
+    is_flag = word.startswith("-") and "=" not in word and tells_secret(word)
+    return word.lstrip("-") if is_flag else ""
+
+
+def find_named(name: str, value: str) -> str | None:
+    """Return the kind of secret that a field of this name holds in this value, or None.
+
+    >>> find_named("password", "hunter2"), find_named("title", "hunter2")
+    ('password', None)
+    """
+    strength = strength_of(f'"{name}')
+    if not strength or len(value) > LONGEST or "\n" in value.strip() or re.search(MASKED, value):
+        return None
+    if not JUDGED[strength](value.strip()):
+        return None
+    return "password" if strength == PASSWORD else "secret"
+
+
+@lru_cache(4096)
+def strength_of(name: str) -> int:
+    """Return how surely a name is that of a secret; short ones, like `pass`, only after a quote."""
+    for strength, pattern in ((PASSWORD, PASSWORD_NAME), (STRONG, STRONG_NAME), (WEAK, WEAK_NAME)):
+        if re.search(rf"(?:{pattern}){SUFFIX}$", name[-200:]):
+            return strength
+    return 0
+
+
+def _is_password(value: str) -> bool:
+    """More than in text counts here, as nothing but the value stands in the field."""
+    if len(value) < 6 or not is_literal(value) or not is_one_phrase(value) or value.isdigit():
+        return False
+    if re.match(LETTERS, value):
+        return len(value) >= 8
+    return not _is_reference(value)
+
+
+def _is_key(value: str) -> bool:
+    if len(value) < 8 or not is_literal(value) or " " in value:
+        return False
+    if re.match(LETTERS, value):
+        return is_jumbled(value) or (len(value) >= 12 and value.isalpha())
+    return bool(re.match(UUID, value)) or not _is_reference(value)
+
+
+def _is_token(value: str) -> bool:
+    is_word = re.match(UUID, value) or re.match(WORDS, value)
+    return _is_key(value) and not is_word and (is_mixed(value) or is_jumbled(value))
+
+
+def _is_reference(value: str) -> bool:
+    return bool(re.match(CODE, value) or re.match(IDENTIFIER, value))
+
+
+JUDGED = {PASSWORD: _is_password, STRONG: _is_key, WEAK: _is_token}

@@ -1,0 +1,88 @@
+"""How many secrets of each kind are found, in every context that a session may have them in."""
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from secret_kinds import FRAMED, TOKEN_FRAMES, TOKENS, contexts
+from turnlog.secrets import mask
+
+EACH = 5
+"""Values of each kind."""
+GLUED = "xx@"
+NOT_GLUED = frozenset(
+    """alibaba tencent yandex nuget facebook heroku discord-bot mailgun mailchimp twilio telegram
+    openai-legacy deepseek aws-bedrock launchdarkly azure-devops terraform""".split()
+)
+"""Tokens without a prefix of their own: letters before one make it another word."""
+
+
+def examples(name: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each context of a kind: its name, the text, and the secret as it is written there."""
+    random = Random(name)
+    for _ in range(EACH):
+        if name in TOKENS:
+            value = TOKENS[name](random)
+            frames = [
+                f for f in TOKEN_FRAMES if f != GLUED or name.replace(" ", "-") not in NOT_GLUED
+            ]
+        else:
+            _, frame, make = next(row for row in FRAMED if row[0] == name)
+            value, frames = make(random), [frame]
+        for frame in frames:
+            before, _, after = frame.partition("@")
+            text = f"{before}{value}{after}".replace("\x01", "@")
+            for context, (whole, written) in contexts(text, value).items():
+                yield f"{frame} {context}", whole, written
+
+
+SPLITS = (
+    "\x1b[0m",
+    "\x1b[01;31m\x1b[K",
+    "\u200b",
+    "\u2060",
+    "\ufeff",
+    "\xad",
+    "\\u001b[0m",
+    "\\u200b",
+)
+"""Colours and characters without width, bare and as JSON spells them."""
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_token_that_is_split_is_found(name: str) -> None:
+    random = Random(name)
+    missed = Counter[str]()
+    for split in SPLITS * EACH:
+        value = TOKENS[name](random)
+        places = sorted(random.sample(range(1, len(value)), 2))
+        pieces = [value[: places[0]], value[places[0] : places[1]], value[places[1] :]]
+        masked = mask(f"a {split.join(pieces)} b")
+        missed[split] += any(len(piece) > 11 and piece in masked for piece in pieces)
+    assert missed.total() <= 0.02 * len(SPLITS) * EACH, missed.most_common(4)
+
+
+def leaks(masked: str, value: str) -> bool:
+    """Whether a secret, or more than a third of it in one piece, is still there."""
+    size = max(6, len(value) // 3)
+    pieces = {value[at : at + size] for at in range(0, len(value) - size + 1, max(1, size // 2))}
+    return any(piece in masked for piece in pieces)
+
+
+KINDS = [*TOKENS, *(name for name, _, _ in FRAMED)]
+
+
+def test_there_are_many_kinds() -> None:
+    assert len(KINDS) == len(set(KINDS)) >= 300
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_secrets_of_a_kind_are_found_in_every_context(name: str) -> None:
+    missed = Counter[str]()
+    total = 0
+    for context, text, value in examples(name):
+        total += 1
+        missed[context] += leaks(mask(text), value)
+    assert missed.total() <= 0.02 * total, missed.most_common(4)
