@@ -102,6 +102,8 @@ class Arena:
             "list.txt": ".env\nsrc/app.py\n",
             "dash/-R": "x\n",
             "dash/a": "x\n",
+            "vendor/lib/.git/HEAD": "x\n",
+            "secretß.txt": "x\n",
             "pattern.txt": "KEY\n",
             "nb/-o": "x\n",
             "s p/a b.txt": "x\n",

@@ -106,7 +106,6 @@ WRAPPERS = [
         stdbuf -oL npm test
         command npm test
         builtin npm test
-        noglob npm test
         xargs npm test
         timeout 30 nice nohup npm test
         LANG=C npm test
@@ -145,6 +144,7 @@ WRAPPERS = [
         setsid npm test
         watch npm test
         nocorrect npm test
+        noglob npm test
         PATH=/tmp npm test
         time PATH=/tmp npm test
         LD_PRELOAD=x.so npm test
@@ -484,6 +484,10 @@ READING = [
         cd sub && ls
         cd src && cat app.py
         cd . && git status
+        cd sub && git status
+        ls; echo $?
+        echo "exit: $?"
+        sed -n '1,5p;7q' src/app.py
         git status
         git status --short
         git log --oneline -5
@@ -574,7 +578,6 @@ READING = [
         cd out
         cd out && ls
         cd sub && cat ../x
-        cd sub && git status
         cd dash && ls *R
         cd src && ls > x
         git -c core.pager=sh log

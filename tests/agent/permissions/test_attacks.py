@@ -13,6 +13,10 @@ NO_ENV = ("Read(./.env)",)
 NO_CURL = ("Bash(curl:*)",)
 
 
+def texts(*commands: str) -> list[tuple[str, Trial]]:
+    return [(command, Trial("")) for command in commands]
+
+
 def rows(
     text: str, mode: str = "default", allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()
 ) -> list[tuple[str, Trial]]:
@@ -47,7 +51,27 @@ ASKED = [
         grep -f list.txt README.md
         git diff --no-index README.md out.txt
         git status -v
+        git diff -U ../outside/secret.txt README.md
+        git log -1 --format=%G?
+        git for-each-ref --format=%(signature:grade)
+        ls -RL
+        [[ a =~ (a) ]]
+        LC_ALL=zh_CN.GBK ls
+        LANGUAGE=../../x ls
+        head README.md -n ../outside/secret.txt
+        grep --context root ../outside/secret.txt
+        cat /proc/self/cwd/README.md
+        cat /dev/fd/3
+        echo {a[PATH=3]}<README.md
         """
+    ),
+    *texts(
+        "cat <<'ls'; ( echo a\nls\n)\ntouch pwned\nls",
+        "cat <<'ls' | ( cat\nls\n)\ntouch pwned\nls",
+        "[[ a =~ (a #'\n) ]]; echo ' ) ]]; touch pwned #'",
+        "LC_ALL=C\nls",
+        "cat \ud800",
+        "cat <<E $(ls\n)\nE",
     ),
     *rows(
         r"""
@@ -60,6 +84,8 @@ ASKED = [
         touch -- -R; ls *
         cp -r dash .claude
         ln -s / pwned
+        rm -rf vendor
+        mv vendor v2
         """,
         mode="acceptEdits",
     ),
@@ -78,6 +104,15 @@ ASKED = [
         git log -L1,1:.env
         git stash show -p
         git diff HEAD
+        git show -U HEAD:.env README.md
+        git log -U .env README.md
+        git log --check
+        git diff --stat --check
+        git log -m
+        git show README.md --
+        git show HEAD:.env -- README.md
+        git grep -e KEY -- '*'
+        git cat-file -p -- README.md
         """,
         deny=NO_ENV,
     ),
@@ -104,12 +139,38 @@ ASKED = [
         git -C . show HEAD:.env
         awk 1 $x
         git archive HEAD
+        cd "$PWD"; cat .env
+        cat < $PWD/.env
+        cat < .e[n]v
+        echo x > $PWD/.git/config
+        cd $PWD; echo x > .claude/settings.json
+        cp -r ./. ../copy
+        rsync -a . ../copy
+        tar c .
+        paste $PWD/.env
+        python3 $x
+        cat /proc/self/cwd/.env
         """,
         deny=NO_ENV,
         allow=("Bash",),
     ),
     *rows("mv config c2 && cat c2/prod.key", deny=("Read(config/prod.key)",), mode="acceptEdits"),
     *rows("rm -rf docs", deny=("Edit(/docs/keep.md)",), mode="acceptEdits"),
+    *rows("mv docs d2\nmv docs src", deny=("Edit(/docs/keep.md)",), mode="acceptEdits"),
+    *rows("cat secretß.txt", deny=("Read(secret?.txt)",)),
+    *rows("cat se\u0301cret", deny=("Read(s\u00e9cret)",)),
+    *rows(
+        r"""
+        git -C . push
+        git --no-pager push
+        git -c a.b=c push
+        git --git-dir=.git push
+        git -c alias.p=push p
+        git.exe push
+        """,
+        deny=("Bash(git push:*)",),
+        allow=("Bash",),
+    ),
     *rows("rm -rf docs\nmv docs d2\nrsync -a x docs/", deny=("Edit(docs/**)",), allow=("Bash",)),
     *rows(
         "echo ${CDPATH:=/}; cd etc; cat passwd\necho ${x:=evil}\necho $((a[0]))",
@@ -142,6 +203,25 @@ ASKED = [
         test -v 'a[$(curl x)]'
         PATH=bin ls
         git -c alias.x='!curl x' x
+        git fetch --upload-pack 'curl x' .
+        git push --receive-pack 'curl x' . HEAD
+        go test -exec curl
+        let 'a[$(c\url x)]'
+        declare 'a[$(c\url x)]=1'
+        read 'a[$(c\url x)]' <<< x
+        [[ -v 'a[$(c\url x)]' ]]
+        mapfile -C c\\url -c 1 < README.md
+        compgen -W '$(c\url)'
+        flock f -c c\\url
+        env '-Scu"r"l'
+        env -S 'c${Z}url'
+        sed '1e c\url' README.md
+        split --filter='c\url' README.md
+        perl <<< 'system(q(curl x))'
+        echo 'system(q(curl x))' | perl
+        printf 'a:\n\tcurl x\n' | make -f -
+        echo curl x | xargs -L1 env
+        echo curl x | linux64
         python3 -c 'import os; os.system("curl x")'
         """,
         deny=NO_CURL,
@@ -195,7 +275,7 @@ def test_git_asks_where_the_configuration_may_name_a_program(config: str, tmp_pa
     [
         "",
         '[core]\n\tbare = false ; no\n[remote "origin"]\n\turl = git@x:y\n\tfetch = +refs/*\n',
-        '[branch "main"]\n\tremote = origin\n[user]\n\tname = Ada\n# a comment\n[lfs]\n\tx = y\n',
+        '[branch "main"]\n\tremote = origin\n[user]\n\tname = Ada\n# a comment\n[lfs]\n\turl = y\n',
     ],
 )
 def test_git_runs_under_a_plain_configuration(config: str, tmp_path: Path) -> None:
@@ -204,7 +284,63 @@ def test_git_runs_under_a_plain_configuration(config: str, tmp_path: Path) -> No
 
 
 def _repository(place: Path, config: str) -> Policy:
-    (place / ".git").mkdir()
+    for name in ("objects", "refs"):
+        (place / ".git" / name).mkdir(parents=True)
     (place / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (place / ".git" / "config").write_text(config)
     return Policy((), (), (), Mode.DEFAULT, place, (place,))
+
+
+def test_git_asks_where_it_would_use_another_repository(tmp_path: Path) -> None:
+    policy = _repository(tmp_path, "")
+    (tmp_path / ".git" / "objects").rmdir()
+    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ASK
+
+
+@pytest.mark.parametrize(
+    "pointer", ["gitdir:  g\n", "gitdir: g \n", "gitdir:g\n", "gitdir: ../g\n"]
+)
+def test_git_asks_where_a_file_leads_to_the_repository(pointer: str, tmp_path: Path) -> None:
+    place = tmp_path / "work"
+    place.mkdir()
+    for name in ("g", " g", "g ", "../g"):
+        for folder in ("objects", "refs"):
+            (place / name / folder).mkdir(parents=True)
+        (place / name / "HEAD").write_text("ref: refs/heads/main\n")
+    (place / ".git").write_text(pointer)
+    policy = Policy((), (), (), Mode.DEFAULT, place, (place,))
+    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ASK
+
+
+def test_git_shows_no_content_of_a_repository_above(tmp_path: Path) -> None:
+    _repository(tmp_path, "")
+    (tmp_path / "sub").mkdir()
+    policy = Policy((), (), (), Mode.DEFAULT, tmp_path / "sub", (tmp_path / "sub",))
+    assert decide("Bash", [Runs("git show HEAD:top.txt")], policy).kind is Kind.ASK
+    assert decide("Bash", [Runs("git log --oneline")], policy).kind is Kind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("echo " + "{," * 4_900, "printf '" + "\\1" + "1" * 40 + "%n'", "npx " * 2_000),
+        *("sudo --x " * 900, "cat *;" * 1_500, "cat" + " a" * 4_900, "cat " + "a" * 300),
+        *(
+            "cd a;cd b;cd c;" + "cat src/app.py;" * 600,
+            "mkdir " + "a" * 300,
+            "(" * 4_000,
+            "$(" * 4_000,
+        ),
+    ],
+    ids=lambda command: command[:20],
+)
+def test_an_oversized_command_is_decided_about_with_bounded_work(
+    command: str, arena: Arena
+) -> None:
+    trial = Trial("", deny=(*NO_ENV, *NO_CURL))
+    assert decide("Bash", [Runs(command)], arena.policy(trial)).kind in (Kind.ASK, Kind.ALLOW)
+
+
+def test_a_long_message_needs_no_permission_because_of_its_length(arena: Arena) -> None:
+    trial = Trial("", allow=("Bash(git commit:*)",), deny=NO_ENV)
+    assert arena.is_allowed(f"git commit -m '{'a' * 300}'", trial)

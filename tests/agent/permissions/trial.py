@@ -14,7 +14,8 @@ def make_project(place: Path) -> Path:
         (project / name).mkdir(parents=True)
     other.mkdir()
     (place / "home").mkdir()
-    (project / ".git").mkdir()
+    for name in ("objects", "refs"):
+        (project / ".git" / name).mkdir(parents=True)
     (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     for name in (
         "src/app.py",

@@ -3,6 +3,8 @@
 A command runs unprompted only if every word of it is understood. Whatever is not, asks.
 """
 
+import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,8 +18,13 @@ from turnlog.agent.permissions.directories import (
     path_in,
     possible_directories,
 )
-from turnlog.agent.permissions.files import judge_read, judge_write
-from turnlog.agent.permissions.git_repository import find_problem
+from turnlog.agent.permissions.files import (
+    WRITING,
+    judge_read,
+    judge_write,
+    restricted_names,
+)
+from turnlog.agent.permissions.git_repository import find_problem, find_repository
 from turnlog.agent.permissions.guards import Places, guard, written_paths
 from turnlog.agent.permissions.launchers import (
     Inner,
@@ -26,7 +33,7 @@ from turnlog.agent.permissions.launchers import (
     without_wrappers,
 )
 from turnlog.agent.permissions.offers import offers_for
-from turnlog.agent.permissions.paths import is_protected
+from turnlog.agent.permissions.paths import has_protected_name, is_inside, names_of
 from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Policy
 from turnlog.agent.permissions.programs import (
     READERS,
@@ -41,7 +48,12 @@ from turnlog.agent.permissions.restrictions import is_safe_assignment, reach
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
 from turnlog.agent.permissions.wildcards import command_text
 
+MOST_WORDS = 500
+"""Words and parts of a command that is analyzed part by part."""
+STATUS = re.compile(r"\"?[\w .,:=()%/-]*\$\?[\w .,:=()%/-]*\"?", re.ASCII)
+"""A text with the exit code of the last command, which echo may print."""
 NOT_FILES = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr"))
+FILE_TOOLS = ("Read", "Edit")
 Judge = Callable[[Path, Policy], Finding]
 
 
@@ -102,6 +114,8 @@ def judge_command(text: str, policy: Policy) -> list[Finding]:
 def analyze_command(text: str, policy: Policy) -> CommandFindings:
     """Decide about a shell command, and keep what was decided about each part."""
     script = parse_script(text)
+    if sum(1 + len(part.words) for part in script.parts) > MOST_WORDS:
+        script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"])
     inner = tuple(each for part in script.parts for each in commands_in(part))
     places = possible_directories([each.part for each in inner], policy.cwd) or (None,)
     command = Command(text.strip(), script, inner, places, policy)
@@ -124,8 +138,7 @@ def _restrictions(command: Command) -> Iterator[Finding]:
         (policy.ask, Kind.ASK, "asks for"),
     ):
         for rule in rules:
-            is_unclear = bool(command.script.unclear)
-            match = reach(rule, command.text, command.inner, is_unclear=is_unclear)
+            match = reach(rule, command.text, command.script, command.inner)
             if match is Match.YES:
                 yield Finding(kind, f"{rule.text} {verb} it", is_firm=True)
             elif match is Match.MAYBE:
@@ -148,7 +161,10 @@ def _is_named_whole(command: Command) -> bool:
 def _judge_part(part: Part, command: Command) -> Iterator[Finding]:
     if command.is_open or not (part.words or part.assignments):
         return
-    unsafe = [each.name for each in part.assignments if not is_safe_assignment(each)]
+    # Without a program, a variable counts for the rest of the command, and for bash itself.
+    unsafe = [
+        each.name for each in part.assignments if not (part.words and is_safe_assignment(each))
+    ]
     if rule := _allowing(part, bool(unsafe), command.policy):
         yield Finding(Kind.ALLOW, f"{rule.text} allows it")
     elif unsafe:
@@ -193,7 +209,7 @@ def _judge_program(part: Part, command: Command) -> Iterator[Finding]:
         return
     for place in command.places:
         try:
-            arguments = arguments_in(words[1:], place)
+            arguments = arguments_in(_without_status(words), place)
         except Unknown as unknown:
             if words[0].text not in READERS:
                 yield _lacking(part)
@@ -206,6 +222,13 @@ def _judge_program(part: Part, command: Command) -> Iterator[Finding]:
             return
         yield from _judge_globs(words, command)
         yield from _judge_effect(effect, place, part, command)
+
+
+def _without_status(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The arguments of a program; for echo, without those that only contain `$?`."""
+    if words[0].text != "echo":
+        return words[1:]
+    return tuple(word for word in words[1:] if not STATUS.fullmatch(word.source))
 
 
 def _effect(name: str, arguments: tuple[str, ...], mode: Mode) -> Effect | None:
@@ -237,22 +260,33 @@ def _judge_effect(
     except Unknown:
         yield Finding(Kind.ASK, f"which files {part.source} touches is only known when it runs")
         return
-    if effect.needs_files and any(path.is_dir() for path in reads):
+    if effect.needs_files and any(os.path.isdir(path) for path in reads):
         yield _lacking(part)
     if effect.uses_git:
-        yield from _judge_repository(effect.uses_git, place, command)
+        yield from _judge_repository(effect, place, command)
     yield from (judge_read(path, policy) for path in reads)
     yield from (judge_write(path, policy) for path in writes)
     if effect.moved:
         yield from _judge_copies(effect, place, policy)
 
 
-def _judge_repository(name: str, place: Path | None, command: Command) -> Iterator[Finding]:
-    if place is None or command.places != (command.policy.cwd,):
-        yield Finding(Kind.ASK, "git runs in another directory, whose configuration it would use")
-    elif command.writes:
+def _judge_repository(effect: Effect, place: Path | None, command: Command) -> Iterator[Finding]:
+    if place is None:
+        yield Finding(Kind.ASK, "git runs in a directory that is only known when it runs")
+        return
+    if command.writes:
         yield Finding(Kind.ASK, "git runs in a directory that the command changes")
-    elif problem := find_problem(place, enters_submodules=enters_submodules(name)):
+    try:
+        repository = find_repository(place)
+    except (OSError, ValueError) as error:
+        yield Finding(Kind.ASK, f"its repository cannot be checked: {error}")
+        return
+    if not repository:
+        return
+    if effect.shows_content and not is_inside(repository.top, command.policy.directories):
+        yield Finding(Kind.ASK, f"it may show files of {repository.top}, which is outside")
+    enters = enters_submodules(effect.uses_git)
+    if problem := find_problem(repository, enters_submodules=enters):
         yield Finding(Kind.ASK, problem)
 
 
@@ -263,24 +297,31 @@ def _judge_copies(effect: Effect, place: Path | None, policy: Policy) -> Iterato
     """
     target = path_in(effect.writes[-1], place)
     for source in (path_in(text, place) for text in effect.moved):
-        if source.is_symlink():
+        if os.path.islink(source):
             yield Finding(Kind.ASK, f"{source} is a link")
-        if not source.is_dir():
-            continue
-        landing = (target, target / source.name)
-        try:
-            for entry in entries_below(source):
-                below = Path(entry.path).relative_to(source)
-                if entry.is_symlink():
-                    yield Finding(Kind.ASK, f"{entry.path} is a link")
-                for path in (folder / below for folder in landing):
-                    if is_protected(path):
-                        yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
-                    finding = judge_write(path, policy)
-                    if finding.kind is not Kind.ALLOW:
-                        yield finding
-        except Unknown:
-            yield Finding(Kind.ASK, f"{source} holds too much to be checked")
+        if os.path.isdir(source):
+            landing = (target, target / source.name)
+            try:
+                yield from _judge_landing(source, landing, policy)
+            except Unknown:
+                yield Finding(Kind.ASK, f"{source} holds too much to be checked")
+
+
+def _judge_landing(source: Path, landing: tuple[Path, ...], policy: Policy) -> Iterator[Finding]:
+    """Check where each file below a directory would land, under all names of the target."""
+    targets = [names_of(folder) for folder in landing]
+    for entry in entries_below(source):
+        below = Path(entry.path).relative_to(source)
+        if entry.is_symlink():
+            yield Finding(Kind.ASK, f"{entry.path} is a link")
+        if has_protected_name(entry.name):
+            yield Finding(Kind.ASK, f"{landing[-1] / below} is protected", is_guarded=True)
+        for names in targets:
+            found = tuple(name / below for name in names)
+            if os.path.islink(found[0]):
+                yield judge_write(found[0], policy)
+            elif restriction := restricted_names(found, policy, WRITING, "Edit"):
+                yield restriction
 
 
 def _redirections(command: Command) -> Iterator[Finding]:
@@ -295,9 +336,13 @@ def _redirections(command: Command) -> Iterator[Finding]:
 
 
 def _judge_target(target: Word, judge: Judge, command: Command) -> Iterator[Finding]:
+    policy = command.policy
     for place in command.places:
         try:
             for text in arguments_in((target,), place):
                 yield judge(path_in(text, place), command.policy)
         except Unknown:
-            yield Finding(Kind.ASK, f"which file {target.source} is, is only known when it runs")
+            reason = f"which file {target.source} is, is only known when it runs"
+            is_ruled = any(rule.tool in FILE_TOOLS for rule in (*policy.deny, *policy.ask))
+            # It may be a protected file, or one that a rule denies.
+            yield Finding(Kind.ASK, reason, is_firm=is_ruled, is_guarded=judge is judge_write)

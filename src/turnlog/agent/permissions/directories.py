@@ -1,6 +1,7 @@
 """The directories that parts of a command may run in, and the arguments they get there."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -8,7 +9,11 @@ from turnlog.agent.permissions.bash import HOLE, Part, Unknown, Word, expand
 
 MOST_PLACES = 16
 MOST_ENTRIES = 10_000
-"""Entries below a directory that are checked one by one."""
+"""Entries below a directory that are compared with rules."""
+MOST_NAMES = 200_000
+"""Entries below a directory of which only the names are looked at."""
+ELSEWHERE = re.compile(r"/+(?:proc/.*/(?:cwd|root|fd|exe|map_files)|dev/fd)(?:/|\Z)")
+"""Paths that mean something else to the program than to turnlog."""
 MOVES = frozenset("cd pushd popd chdir".split())
 
 
@@ -55,10 +60,13 @@ def path_in(text: str, place: Path | None) -> Path:
     path = Path(text)
     if place is None and not path.is_absolute():
         raise Unknown(text)
-    return (place or Path("/")) / path
+    found = (place or Path("/")) / path
+    if ELSEWHERE.match(str(found)) and str(found) not in ("/dev/fd/1", "/dev/fd/2"):
+        raise Unknown(text)
+    return found
 
 
-def entries_below(folder: Path) -> Iterator[os.DirEntry[str]]:
+def entries_below(folder: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirEntry[str]]:
     """Yield everything below a directory without following links.
 
     Raises `Unknown` if there is too much to check, or something cannot be looked at.
@@ -69,7 +77,7 @@ def entries_below(folder: Path) -> Iterator[os.DirEntry[str]]:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     count += 1
-                    if count > MOST_ENTRIES:
+                    if count > most:
                         raise Unknown(str(folder))
                     yield entry
                     if entry.is_dir(follow_symlinks=False):

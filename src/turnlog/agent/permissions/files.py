@@ -1,5 +1,6 @@
 """What is decided about reading and writing files, by whichever tool or command."""
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from turnlog.agent.permissions.paths import (
     escaped,
     is_inside,
     is_protected,
+    names_of,
     permits,
     restricts,
 )
@@ -33,7 +35,7 @@ def judge_read(path: Path, policy: Policy) -> Finding:
         return Finding(Kind.ALLOW, f"{rule.text} allows it")
     if is_inside(path, policy.directories):
         return ALLOWED
-    folder = path if path.is_dir() else path.parent
+    folder = path if os.path.isdir(path) else path.parent
     offer = (f"Read(/{escaped(folder)}/**)",) if folder != Path("/") else ()
     return Finding(Kind.ASK, f"{path} is outside of the working directories", remember=offer)
 
@@ -61,16 +63,25 @@ def restricted(
     path: Path, policy: Policy, denying: tuple[str, ...], asking: str = "Read"
 ) -> Finding | None:
     """What a rule that denies, or one that asks, says of a path."""
-    if rule := _first(policy.deny, denying, lambda rule: restricts(rule, path, policy.root)):
+    return restricted_names(names_of(path), policy, denying, asking)
+
+
+def restricted_names(
+    names: tuple[Path, ...], policy: Policy, denying: tuple[str, ...], asking: str = "Read"
+) -> Finding | None:
+    """What a rule that denies, or one that asks, says of a file with all these names."""
+    path = names[0]
+    if rule := _first(policy.deny, denying, lambda rule: restricts(rule, names, policy.root)):
         return Finding(Kind.DENY, f"{rule.text} denies {path}", is_firm=True)
-    if rule := _first(policy.ask, (asking,), lambda rule: restricts(rule, path, policy.root)):
+    if rule := _first(policy.ask, (asking,), lambda rule: restricts(rule, names, policy.root)):
         return Finding(Kind.ASK, f"{rule.text} asks for {path}", is_firm=True)
     return None
 
 
 def is_readable(path: Path, policy: Policy) -> bool:
     """Whether no rule denies to read a file: what a search must leave out otherwise."""
-    return not _first(policy.deny, READING, lambda rule: restricts(rule, path, policy.root))
+    names = names_of.__wrapped__(path)  # the cache holds for one verdict only
+    return not _first(policy.deny, READING, lambda rule: restricts(rule, names, policy.root))
 
 
 def _permitting(path: Path, policy: Policy, tools: tuple[str, ...]) -> Rule | None:

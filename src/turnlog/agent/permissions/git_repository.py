@@ -10,6 +10,8 @@ import os
 import re
 from pathlib import Path
 
+from msgspec import Struct
+
 LARGEST_CONFIG = 1 << 20
 LARGEST_INDEX = 1 << 28
 SUBMODULE_MODE = (0o160000).to_bytes(4, "big")
@@ -18,7 +20,7 @@ SECTION = re.compile(r"\[\s*([A-Za-z0-9.-]+)(?:\s+\"((?:[^\"\\]|\\.)*)\")?\s*\]\
 KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
 HARMLESS_SECTIONS = frozenset(
     """
-    advice alias branch color column commit fetch gc gui http i18n index init lfs maintenance notes
+    advice alias branch color column commit fetch gc gui http i18n index init maintenance notes
     pack pull push rebase receive tag transfer user versionsort
     """.split()
 )
@@ -37,6 +39,7 @@ HARMLESS_KEYS = {
         """,
     "extensions": "objectformat refstorage worktreeconfig",
     "grep": "column extendedregexp linenumber patterntype",
+    "lfs": "access locksverify repositoryformatversion url",
     "log": "abbrevcommit date decorate excludedecoration follow initialdecorationset mailmap",
     "merge": "conflictstyle ff log renamelimit renames",
     "remote": "fetch mirror prune prunetags push pushurl tagopt url",
@@ -47,23 +50,40 @@ HOOKS = ("post-index-change",)
 """Hooks that reading commands run, because they refresh the index."""
 
 
-def find_problem(place: Path, *, enters_submodules: bool) -> str | None:
-    """Say why git must not run unprompted in a directory; None if nothing speaks against it."""
+class Repository(Struct, frozen=True):
+    """A work tree and its git directory."""
+
+    top: Path
+    directory: Path
+
+
+def find_repository(place: Path) -> Repository | None:
+    """Find the repository that git would use in a directory; raise ValueError if in doubt."""
+    found = _find_repository(Path(os.path.realpath(place)))
+    if found and Path(os.path.realpath(found.directory)) != found.top / ".git":
+        # A linked work tree is named by its repository; any other directory may be somebody else's.
+        back = _named_in(found.directory / "gitdir")
+        if Path(os.path.realpath(found.directory / back)) != found.top / ".git":
+            raise ValueError(f"{found.top / '.git'} leads to a repository elsewhere")
+    return found
+
+
+def find_problem(repository: Repository, *, enters_submodules: bool) -> str | None:
+    """Say why git must not run unprompted in a repository; None if nothing speaks against it."""
     try:
-        found = _find_repository(Path(os.path.realpath(place)))
-        return _problem_in(found, enters_submodules) if found else None
+        return _problem_in(repository.directory, enters_submodules)
     except (OSError, ValueError) as error:
         return f"its repository cannot be checked: {error}"
 
 
-def _find_repository(place: Path) -> Path | None:
-    """Find the git directory as git does, upwards from a directory."""
+def _find_repository(place: Path) -> Repository | None:
+    """Look for a git directory as git does, upwards from a directory."""
     for folder in (place, *place.parents):
         dot_git = folder / ".git"
         if dot_git.is_dir():
-            return dot_git
+            return Repository(folder, dot_git)
         if dot_git.is_file():
-            return folder / _named_in(dot_git, "gitdir:")
+            return Repository(folder, folder / _named_in(dot_git, "gitdir: "))
         if os.path.lexists(dot_git):
             raise ValueError(f"{dot_git} is neither a file nor a directory")
         # Git takes a directory with these entries for a bare repository, wherever it lies.
@@ -74,17 +94,23 @@ def _find_repository(place: Path) -> Path | None:
 
 
 def _named_in(file: Path, prefix: str = "") -> str:
-    text = file.read_text("utf-8").strip()
-    if not text.startswith(prefix) or "\n" in text:
+    # Git takes blanks for a part of the path: `gitdir:  x` names the directory " x".
+    text = file.read_text("utf-8").rstrip("\r\n")
+    path = text.removeprefix(prefix)
+    if not text.startswith(prefix) or path != path.strip() or not path or "\n" in path:
         raise ValueError(f"{file} is malformed")
-    return text.removeprefix(prefix).strip()
+    return path
 
 
 def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
-    if not (directory / "HEAD").exists():
-        return f"{directory} is not a complete repository"
     pointer = directory / "commondir"
     common = directory / _named_in(pointer) if pointer.exists() else directory
+    # Git skips an incomplete `.git`, and looks for a bare repository next to it and above.
+    is_complete = (directory / "HEAD").is_file() and all(
+        (common / name).is_dir() for name in ("objects", "refs")
+    )
+    if not is_complete:
+        return f"{directory} is not a complete repository"
     for config in (common / "config", directory / "config.worktree"):
         if config.exists() and (key := _unknown_key(config)):
             return f"{config} sets {key}"

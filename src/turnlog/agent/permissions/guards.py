@@ -4,18 +4,30 @@ Findings from here hold in every mode: paths that a Read or Edit rule denies, pr
 removals that take much with them.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from turnlog.agent.permissions.bash import HOLE, Part, Unknown, Word
-from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
-from turnlog.agent.permissions.files import READING, WRITING, restricted
+from turnlog.agent.permissions.directories import (
+    MOST_NAMES,
+    arguments_in,
+    entries_below,
+    path_in,
+)
+from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
-from turnlog.agent.permissions.paths import is_critical, is_protected
+from turnlog.agent.permissions.paths import (
+    has_protected_name,
+    is_critical,
+    is_protected,
+    names_below,
+)
 from turnlog.agent.permissions.policy import Finding, Kind, Policy
 from turnlog.agent.permissions.programs import (
     CONTENT_READERS,
+    COPYING,
     REMOVERS,
     WRITERS,
     Effect,
@@ -57,40 +69,63 @@ def _guard_effect(effect: Effect, place: Path | None, policy: Policy) -> Iterato
         reads = [path_in(text, place) for text in effect.reads]
         writes = written_paths(effect, place)
     except Unknown:
+        if _has_rules(policy, "Read", "Edit"):
+            yield _doubt(policy, "Read", "Edit")
         return
     yield from _restrictions(reads, policy, READING, "Read")
     yield from _restrictions(writes, policy, WRITING, "Edit")
     for path in filter(is_protected, writes):
         yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
     if effect.is_recursive:
-        yield from _guard_below(effect, reads, writes, policy)
-    if effect.shows_content and _has_rules(policy, "Read") and not _names_files(effect, reads):
+        yield from _guard_below(effect, reads, place, policy)
+    if effect.shows_content and _has_rules(policy, "Read") and not _names_files(effect, place):
         yield _doubt(policy, "Read")
 
 
-def _names_files(effect: Effect, reads: list[Path]) -> bool:
-    """Whether git is limited to single files that exist, none of which a rule is about."""
-    return bool(reads) and all(path.is_file() for path in reads)
+def _names_files(effect: Effect, place: Path | None) -> bool:
+    """Whether git is limited to single files that exist; rules for those are checked anyway."""
+    limits = [path_in(text, place) for text in effect.limited_to]
+    return bool(limits) and all(os.path.isfile(path) for path in limits)
 
 
 def _guard_below(
-    effect: Effect, reads: list[Path], writes: list[Path], policy: Policy
+    effect: Effect, reads: list[Path], place: Path | None, policy: Policy
 ) -> Iterator[Finding]:
     """Check everything below the directories that are read, copied, moved or removed."""
-    checks = [(path, READING, "Read") for path in reads if _has_rules(policy, "Read")]
-    if _has_rules(policy, "Read", "Edit") and not effect.moved:
-        checks += [(path, WRITING, "Edit") for path in writes]
-    for folder, denying, asking in checks:
-        if not folder.is_dir():
-            continue
+    removed = [path_in(text, place) for text in effect.removes]
+    if _has_rules(policy, "Read"):
+        yield from restrictions_below(reads, policy, READING, "Read")
+    if _has_rules(policy, "Read", "Edit"):
+        yield from restrictions_below(removed, policy, WRITING, "Edit")
+    for folder in filter(_is_folder, removed):
         try:
-            paths = [Path(entry.path) for entry in entries_below(folder)]
+            entries = entries_below(folder, MOST_NAMES)
+            found = next((entry.path for entry in entries if has_protected_name(entry.name)), None)
+        except Unknown:
+            found = f"something below {folder}"
+        if found:
+            yield Finding(Kind.ASK, f"{found} is protected", is_guarded=True)
+
+
+def restrictions_below(
+    folders: Iterable[Path], policy: Policy, denying: tuple[str, ...], asking: str
+) -> Iterator[Finding]:
+    """Yield a finding for each directory that contains a file a rule is about."""
+    for folder in filter(_is_folder, folders):
+        try:
+            names = (names_below(folder, entry) for entry in entries_below(folder))
+            checked = (restricted_names(each, policy, denying, asking) for each in names)
+            found = next(filter(None, checked), None)
         except Unknown:
             yield _doubt(policy, asking)
             continue
-        found = next(_restrictions(paths, policy, denying, asking), None)
         if found:
             yield Finding(Kind.ASK, f"below {folder}: {found.reason}", is_firm=True)
+
+
+def _is_folder(path: Path) -> bool:
+    # Unlike `Path.is_dir`, this takes a name that is too long for a file that is not there.
+    return os.path.isdir(path)
 
 
 def written_paths(effect: Effect, place: Path | None) -> list[Path]:
@@ -116,6 +151,8 @@ def _guard_guesses(
         if found := restricted(path, policy, READING):
             kind = found.kind if is_named and name in CONTENT_READERS else Kind.ASK
             yield Finding(kind, found.reason, is_firm=True)
+        if is_named and name in COPYING and _has_rules(policy, "Read"):
+            yield from restrictions_below([path], policy, READING, "Read")
         if name in WRITERS:
             if found := restricted(path, policy, WRITING, "Edit"):
                 yield found if is_named else Finding(Kind.ASK, found.reason, is_firm=True)
@@ -142,8 +179,8 @@ def _has_rules(policy: Policy, *tools: str) -> bool:
     return any(rule.tool in tools for rule in (*policy.deny, *policy.ask))
 
 
-def _doubt(policy: Policy, tool: str) -> Finding:
-    rule = next(rule for rule in (*policy.deny, *policy.ask) if rule.tool in (tool, "Read"))
+def _doubt(policy: Policy, *tools: str) -> Finding:
+    rule = next(rule for rule in (*policy.deny, *policy.ask) if rule.tool in (*tools, "Read"))
     return Finding(Kind.ASK, f"{rule.text} may be about it", is_firm=True)
 
 

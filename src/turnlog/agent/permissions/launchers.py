@@ -44,7 +44,6 @@ WRAPPERS = {
     "stdbuf": Launcher(valued="ioe", named_values=("--input", "--output", "--error")),
     "command": Launcher("p"),
     "builtin": Launcher(),
-    "noglob": Launcher(),
     "xargs": Launcher(),
 }
 """Skipped before rules are compared: they do not change what runs."""
@@ -93,6 +92,8 @@ OTHERS = frozenset(
     """.split()
 )
 """Programs that may run any of their arguments; which ones is not analyzed."""
+STARTING_SHELLS = frozenset("linux32 linux64 setarch unshare sudo su chroot nsenter".split())
+"""Launchers that start a shell when no program is given."""
 SHELLS = frozenset("bash sh zsh dash ksh ash fish csh tcsh mksh rbash".split())
 READERS = frozenset("source .".split())
 """Builtins that run the commands in a file."""
@@ -114,7 +115,7 @@ class Inner(Struct, frozen=True):
 
 def name_of(word: Word) -> str:
     """Return the name of a program without its directory, in lower case."""
-    return word.text.rsplit("/", 1)[-1].lower()
+    return word.text.rsplit("/", 1)[-1].lower().removesuffix(".exe")
 
 
 def without_wrappers(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -142,8 +143,12 @@ def commands_in(part: Part, depth: int = 0) -> Iterator[Inner]:
         yield Inner(Part((UNKNOWN,)), is_sure=False)
         return
     for inner in _direct(part.words):
+        if not inner.is_sure:
+            # Every argument counts as a command already: what it runs in turn is among them.
+            yield inner
+            continue
         for deeper in commands_in(inner.part, depth + 1):
-            yield Inner(deeper.part, inner.is_sure and deeper.is_sure)
+            yield Inner(deeper.part, deeper.is_sure)
 
 
 def _direct(words: tuple[Word, ...]) -> Iterator[Inner]:
@@ -174,12 +179,17 @@ def _operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
     launcher = LAUNCHERS.get(name)
+    if name in STARTING_SHELLS and not any(not word.is_option for word in words[1:]):
+        yield Inner(Part((UNKNOWN,)), is_sure=False)
+        return
     inner = _behind(words, launcher) if launcher else None
     if inner:
         yield Inner(Part(_with_input(words, inner) if name == "xargs" else inner))
         if name == "watch":
             yield from _of_text(" ".join(word.text for word in inner))
         return
+    if name == "xargs":
+        words = (*words, UNKNOWN)
     for rank, word in enumerate(words[1:], 1):
         yield Inner(Part(words[rank:]), is_sure=False)
         if " " in word.text:

@@ -1,10 +1,11 @@
 """Paths under all their names: as written, and where links lead. Looks at the disk."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from turnlog.agent.permissions.rules import Rule
 from turnlog.agent.protected import PROTECTED_FILES, PROTECTED_FOLDERS
@@ -21,18 +22,30 @@ WORKTREES = ("worktrees",)
 GIT_SETTINGS = (".config", "git")
 
 
+@lru_cache(maxsize=4_096)
 def names_of(path: Path) -> tuple[Path, ...]:
-    """All names of a path: as written, at each link on the way, and in the end."""
+    """Return all names of a path: as written, at each link on the way, and in the end.
+
+    The cache holds for one verdict: `decide` clears it, because links change.
+    """
     name = Path(os.path.normpath(path))
     names = [name, Path(os.path.realpath(path))]
     for _ in range(LONGEST_CHAIN):
         name = Path(os.path.realpath(name.parent)) / name.name
         names.append(name)
-        if not name.is_symlink():
+        if not os.path.islink(name):
             break
         name = Path(os.path.normpath(name.parent / name.readlink()))
         names.append(name)
     return tuple(dict.fromkeys(names))
+
+
+def names_below(folder: Path, entry: "os.DirEntry[str]") -> tuple[Path, ...]:
+    """Return all names of something below a directory, without resolving each step again."""
+    if entry.is_symlink():
+        return names_of(Path(entry.path))
+    below = Path(entry.path).relative_to(folder)
+    return tuple(name / below for name in names_of(folder))
 
 
 def is_inside(path: Path, folders: Iterable[Path]) -> bool:
@@ -59,6 +72,12 @@ def _has_protected(path: Path) -> bool:
     return bool(parts) and parts[-1] in PROTECTED_FILES
 
 
+def has_protected_name(name: str) -> bool:
+    """Whether a file or directory of this name is protected, wherever it lies."""
+    folded = name.casefold()
+    return folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES
+
+
 def is_critical(path: Path, folders: Iterable[Path]) -> bool:
     """Whether a path is one whose removal takes much along: a root, a home, where the work is."""
     above = [each for folder in folders for root in _both(folder) for each in (root, *root.parents)]
@@ -75,14 +94,21 @@ def permits(rule: Rule, path: Path, root: Path) -> bool:
     return all(_is_listed(_narrow(pattern), _both(base), name) for name in names_of(path))
 
 
-def restricts(rule: Rule, path: Path, root: Path) -> bool:
-    """Whether a rule that denies or asks is about a path under any of its names, in any case."""
+def restricts(rule: Rule, names: Iterable[Path], root: Path) -> bool:
+    """Whether a rule that denies or asks is about a file under any of its names.
+
+    Names count in every form that a file system may take for the same: upper and lower case,
+    composed and decomposed letters. A newline in a name defeats patterns, so it always counts.
+    """
     if rule.about is None:
         return True
     base, pattern = _anchored(rule, root)
-    wide = _wide(pattern).casefold()
-    roots = tuple(map(_folded, _both(base)))
-    return any(_is_listed(wide, roots, _folded(name)) for name in names_of(path))
+    wide, roots = _wide(pattern), _both(base)
+    for fold in FOLDS:
+        folded = tuple(_folded(each, fold) for each in roots)
+        if any(_is_listed(fold(wide), folded, _folded(name, fold)) for name in names):
+            return True
+    return any("\n" in str(name) for name in names)
 
 
 def escaped(path: Path) -> str:
@@ -138,8 +164,15 @@ def _spec(pattern: str) -> "GitIgnoreSpec":
     return GitIgnoreSpec.from_lines([f"\\{pattern}" if pattern.startswith("#") else pattern])
 
 
-def _folded(path: Path) -> Path:
-    return Path(str(path).casefold())
+def _folded(path: Path, fold: Callable[[str], str]) -> Path:
+    return Path(fold(str(path)))
+
+
+FOLDS: tuple[Callable[[str], str], ...] = (
+    lambda text: normalize("NFC", text).casefold(),
+    lambda text: normalize("NFC", text).lower(),
+)
+"""How names are compared: `casefold` makes two letters of `ß`, which `?` does not match."""
 
 
 def _both(folder: Path) -> tuple[Path, ...]:

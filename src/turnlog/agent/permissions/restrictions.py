@@ -7,19 +7,21 @@ not certain whether the program would run, the rule counts as `Match.MAYBE`, and
 import re
 from collections.abc import Iterator
 
-from turnlog.agent.permissions.bash import HOLE, Assignment, Part, Word
+from turnlog.agent.permissions.bash import HOLE, Assignment, Part, Script, Word
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.programs import change_files, is_plain_condition, read_files
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
 from turnlog.agent.permissions.wildcards import ANY, BLANK, command_text
 
 SAFE_VARIABLE = re.compile(
-    r"""LANG|LANGUAGE|LC_[A-Z]+|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES
-    |CI|NODE_ENV|RUST_BACKTRACE|RUST_LOG|CARGO_TERM_COLOR|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE
+    r"""TZ|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|CI|NODE_ENV|RUST_BACKTRACE|RUST_LOG|CARGO_TERM_COLOR|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE
     |PY_COLORS|GOOS|GOARCH|CGO_ENABLED|DJANGO_COLORS""",
     re.X,
 )
 PLAIN_VALUE = re.compile(r"[\w.,:/@+=*-]*", re.ASCII)
+LOCALE = re.compile(r"LANG|LC_[A-Z]+")
+PLAIN_LOCALE = re.compile(r"C|POSIX|(?:C|[a-z]{2,3}_[A-Z]{2})\.(?:UTF-8|utf8)")
+"""In other character sets, the last byte of a letter may be a backslash to bash."""
 STEERING_VARIABLE = re.compile(
     r"""PATH|CDPATH|IFS|ENV|BASH\w*|SHELLOPTS|PROMPT_COMMAND|PS[0-4]|GLOBIGNORE|LD_\w+|DYLD_\w+
     |GIT_\w+|\w*PAGER|\w*EDITOR|VISUAL|BROWSER|LESS\w*|\w*OPTS?|\w*OPTIONS|\w*SHELL|\w*COMMAND
@@ -46,13 +48,30 @@ DATA_SUBCOMMANDS = {
 """Subcommands whose operands are names, not commands."""
 
 
-def reach(rule: Rule, text: str, inner: tuple[Inner, ...], *, is_unclear: bool) -> Match:
+PLAIN_OPTIONS = frozenset(
+    """
+    - -- -a -A -am -b -B -d -D -f -i -m -n -p -q -r -rf -s -u -v --all --amend --cached --dry-run
+    --force --hard --no-edit --oneline --quiet --short --soft --stat --verbose
+    """.split()
+)
+"""Options of those subcommands that take no program."""
+EVALUATORS = frozenset(
+    """
+    [ alias compgen complete declare eval export getopts let local mapfile printf read readarray
+    readonly test trap typeset unset wait
+    """.split()
+)
+"""Builtins that evaluate some of their arguments a second time."""
+
+
+def reach(rule: Rule, text: str, script: Script, inner: tuple[Inner, ...]) -> Match:
     """Return whether a rule is about anything that a command would run."""
     if rule.tool != COMMANDS:
         return Match.NO
     if rule.about is None or text == rule.about:
         return Match.YES
-    found = Match.MAYBE if is_unclear else Match.NO
+    is_doubtful = script.unclear or _is_in_input(rule, script, inner)
+    found = Match.MAYBE if is_doubtful else Match.NO
     for each in inner:
         match = _match(rule, each)
         if match is Match.YES:
@@ -101,28 +120,68 @@ def _mentions(rule: Rule, part: Part) -> bool:
     """
     if any(STEERING_VARIABLE.fullmatch(each.name) for each in part.assignments):
         return True
-    names = {_program_of(pattern) for pattern in rule.patterns} - {""}
+    names = _programs_of(rule)
     if not names:
         return False
     suspects = [each.value for each in part.assignments]
     if part.words and not _takes_data(part):
+        if _evaluates(part):
+            return True
         suspects += part.words[not part.is_test :]
     texts = {text for word in suspects for text in (word.text, word.source)}
-    return any(_names_program(text, name) for text in texts for name in names)
+    if any(_names_program(text, name) for text in texts for name in names):
+        return True
+    return any(_hides_subcommand(pattern, part) for pattern in rule.patterns)
 
 
-def _program_of(pattern: str) -> str:
-    word = re.split(rf"[ {ANY}{BLANK}]", pattern, maxsplit=1)[0]
-    return word.rpartition("/")[2].lower()
+def _programs_of(rule: Rule) -> set[str]:
+    """The programs that a rule for commands names."""
+    first = [re.split(rf"[ {ANY}{BLANK}]", each, maxsplit=1)[0] for each in rule.patterns]
+    return {word.rpartition("/")[2].lower() for word in first} - {""}
 
 
 def _names_program(text: str, name: str) -> bool:
-    """
+    r"""Whether a text names a program, also with quotes that a second evaluation removes.
+
     >>> _names_program("-c/bin/curl x", "curl"), _names_program("libcurl.so", "curl")
     (True, False)
+    >>> _names_program(r"a[$(c\url x)]", "curl"), _names_program("c${Z}url", "curl")
+    (True, True)
     """
     pattern = rf"(?:^|[^\w.-]|^-\w*){re.escape(name)}(?:$|[^\w.-])"
-    return bool(re.search(pattern, text, re.I))
+    unquoted = re.sub(r"[\\'\"]|\$\{[^}]*\}|\$[@*\w]+", "", text)
+    unescaped = re.sub(r"\\[abefnrtvx0-7]", " ", text)
+    return any(re.search(pattern, each, re.I) for each in (text, unquoted, unescaped))
+
+
+def _evaluates(part: Part) -> bool:
+    """Whether a builtin evaluates an argument, such as the subscript in `let 'a[$(x)]'`."""
+    if not part.is_test and name_of(part.words[0]) not in EVALUATORS:
+        return False
+    return any(sign in word.text for word in part.words for sign in ("$(", "`", "["))
+
+
+def _hides_subcommand(pattern: str, part: Part) -> bool:
+    """Whether options stand between a program and the subcommand that a rule is about.
+
+    `git -C . push` and `git -c alias.p=push p` fall under `Bash(git push:*)`.
+    """
+    program, _, rest = pattern.partition(" ")
+    words = without_wrappers(part.words)
+    if not rest or len(words) < 2 or name_of(words[0]) != program or not words[1].is_option:
+        return False
+    subcommand = re.split(rf"[ {ANY}{BLANK}]", rest, maxsplit=1)[0]
+    return not subcommand or any(_names_program(word.text, subcommand) for word in words[1:])
+
+
+def _is_in_input(rule: Rule, script: Script, inner: tuple[Inner, ...]) -> bool:
+    """Whether a rule's program is named in a text that an unknown program reads as its input."""
+    parts = [each.part for each in inner if each.part.words]
+    if not (script.inputs or script.has_pipe) or all(map(_takes_data, parts)):
+        return False
+    piped = [word.text for part in parts for word in part.words[1:]] if script.has_pipe else []
+    texts = [*script.inputs, *piped]
+    return any(_names_program(text, name) for text in texts for name in _programs_of(rule))
 
 
 def _takes_data(part: Part) -> bool:
@@ -132,13 +191,14 @@ def _takes_data(part: Part) -> bool:
         return is_plain_condition((name, *arguments))
     subcommands = DATA_SUBCOMMANDS.get(name)
     if subcommands and arguments[:1] and arguments[0] in subcommands:
-        return not any(text.startswith("-") and "=" in text for text in arguments)
+        return all(text in PLAIN_OPTIONS for text in arguments if text.startswith("-"))
     given = tuple(arguments)
     return bool(read_files(name, given) or change_files(name, given))
 
 
 def is_safe_assignment(assignment: Assignment) -> bool:
     """Whether a variable can be set without changing which programs run."""
-    return bool(
-        SAFE_VARIABLE.fullmatch(assignment.name) and PLAIN_VALUE.fullmatch(assignment.value.text)
-    )
+    name, value = assignment.name, assignment.value.text
+    if LOCALE.fullmatch(name):
+        return bool(PLAIN_LOCALE.fullmatch(value))
+    return bool(SAFE_VARIABLE.fullmatch(name) and PLAIN_VALUE.fullmatch(value))

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from turnlog.agent.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses, Writes
 from turnlog.agent.permissions.commands import judge_command
 from turnlog.agent.permissions.files import judge_read, judge_write
+from turnlog.agent.permissions.paths import names_of
 from turnlog.agent.permissions.policy import (
     ALLOWED,
     WIDTH,
@@ -44,6 +45,7 @@ Matches = Callable[[Rule], bool]
 
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     """Decide about a call from all that it would touch, and say what an allowed one rests on."""
+    names_of.cache_clear()
     verdict = _strictest(tool, accesses, policy)
     if verdict.kind is not Kind.ALLOW:
         return verdict
@@ -91,7 +93,7 @@ def _is_general(rule: Rule) -> bool:
 def _judge(tool: Called, access: Access, policy: Policy) -> list[Finding]:
     match access:
         case Runs(command):
-            return judge_command(command, policy)
+            return _judge_command(command, policy)
         case Reads(path):
             return [_unless_named(judge_read(path, policy), tool, policy)]
         case Writes(path):
@@ -100,6 +102,14 @@ def _judge(tool: Called, access: Access, policy: Policy) -> list[Finding]:
             return [_judge_address(tool, url, policy)]
         case Uses(what):
             return [_judge_use(tool, what, policy)]
+
+
+def _judge_command(command: str, policy: Policy) -> list[Finding]:
+    """Decide about a command; one that cannot be analyzed asks, in every mode."""
+    try:
+        return judge_command(command, policy)
+    except (OSError, ValueError, RecursionError) as error:
+        return [Finding(Kind.ASK, f"it cannot be analyzed: {error}", is_firm=True)]
 
 
 def _unless_named(finding: Finding, tool: Called, policy: Policy) -> Finding:

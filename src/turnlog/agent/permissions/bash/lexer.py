@@ -14,7 +14,6 @@ META = " \t\n;&|<>()"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SPECIAL_PARAMETERS = "@*#?-$!0123456789"
 SIMPLE_PARAMETER = re.compile(r"\{(?:[A-Za-z_][A-Za-z0-9_]*|[@*#?$!-]|[0-9]+)\}")
-BRACES = re.compile(r"\{.*(?:,|\.\.).*\}", re.S)
 HOME_PREFIX = re.compile(r"~(?:/|\Z)")
 ANSI_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 GLOB_CHARACTERS = "*?["
@@ -23,6 +22,12 @@ UNFINISHED = "it cannot be parsed"
 
 class SyntaxFault(Exception):
     """The command ends, or goes on, where bash's grammar does not allow it."""
+
+
+def has_braces(bare: str) -> bool:
+    """Whether a word may be subject to brace expansion: `{a,b}` or `{1..3}`."""
+    inner = bare[bare.find("{") : bare.rfind("}") + 1] if "{" in bare else ""
+    return "," in inner or ".." in inner
 
 
 class WordBuilder:
@@ -58,7 +63,7 @@ class WordBuilder:
         has_tilde = bool(HOME_PREFIX.match(bare))
         # `~user` and `~+` name other directories; `a=~/x` and `a:~/x` expand in some places only.
         is_odd_tilde = (bare.startswith("~") and not has_tilde) or re.search(r"[=:]~", bare)
-        if BRACES.search(bare) or is_odd_tilde:
+        if has_braces(bare) or is_odd_tilde:
             return Word(HOLE, source=source)
         # A lone `[` is the test command; with anything next to it, it may open a set.
         is_glob = bare != "[" and any(char in bare for char in GLOB_CHARACTERS)

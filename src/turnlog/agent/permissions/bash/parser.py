@@ -21,6 +21,7 @@ from turnlog.agent.permissions.bash.syntax import (
     Script,
     Word,
 )
+from turnlog.agent.permissions.bash.version import is_modern_bash
 
 LONGEST = 10_000
 """Characters of a command that is analyzed at all."""
@@ -33,6 +34,7 @@ DESCRIPTOR_COPY = re.compile(r"[0-9]+-?|-")
 """The target of `>&` that names an open descriptor; only ASCII digits do."""
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=)")
 SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
+PLAIN_REGEX = re.compile(r"[A-Za-z0-9_.^$*+?/:=,-]+")
 PLAIN_WORD = re.compile(r"[^\s;&|<>()\\'\"$`]+")
 DECLARATIONS = frozenset("declare export local readonly typeset".split())
 """Builtins whose arguments are assignments."""
@@ -82,19 +84,34 @@ class Parser(Lexer):
     def __init__(self, source: str) -> None:
         super().__init__(source)
         self.heredocs: list[Heredoc] = []
+        self.depth = 0
+        """How many substitutions the current place is inside of."""
 
     def read_nested(self, end: str) -> None:
         outer, self.heredocs = self.heredocs, []
+        start = self.place
+        self.depth += 1
         self.read_list(frozenset((end,)))
         self._skip_space(newlines=True)
         if self.heredocs:
             self.doubt(UNFINISHED)
+        self.depth -= 1
         self.heredocs = outer
         self.expect(end)
+        # Versions of bash differ in where they look for the body of an outer here-document.
+        if outer and "\n" in self.source[start : self.place]:
+            self.doubt("a here-document continues inside of a substitution")
+
+    def _read_subshell(self) -> None:
+        """Read `( … )`, whose lines may hold the body of a here-document that started before it."""
+        self.read_list(frozenset((")",)))
+        self._skip_space(newlines=True)
+        self.expect(")")
 
     def read_backticks(self, inner: str) -> None:
         nested = parse_script(inner)
         self.script.parts += nested.parts
+        self.script.inputs += nested.inputs
         for reason in nested.unclear:
             self.doubt(reason)
 
@@ -136,6 +153,7 @@ class Parser(Lexer):
                 self._read_newline()
                 return True
             if self.take(sign):
+                self.script.has_pipe |= sign in ("|", "|&")
                 if sign in ("&&", "||", "|", "|&"):
                     self._skip_space(newlines=True)
                     if not self.char:
@@ -151,12 +169,22 @@ class Parser(Lexer):
             elif self.peek("\\\n"):
                 self.place += 2
             elif self.char == "#":
+                self._doubt_in_old_bash("a comment")
                 end = self.source.find("\n", self.place)
                 self.place = len(self.source) if end < 0 else end
             elif newlines and self.char == "\n":
                 self._read_newline()
             else:
                 return
+
+    def _doubt_in_old_bash(self, what: str) -> None:
+        """Note what bash before 4.4, the one of macOS, misreads inside of `$(…)`.
+
+        It looks for the closing parenthesis by counting quotes, also in comments and
+        here-documents: `$(ls # '` goes on until the next quote.
+        """
+        if self.depth and not is_modern_bash():
+            self.doubt(f"{what} inside of a substitution")
 
     def _read_newline(self) -> None:
         """Move to the next line, past the here-documents that start there."""
@@ -182,6 +210,7 @@ class Parser(Lexer):
         self._read_document(self.source[start:], heredoc)
 
     def _read_document(self, body: str, heredoc: Heredoc) -> None:
+        self.script.inputs.append(body)
         if heredoc.is_raw:
             return
         if any(sign in body for sign in ("`", "$(", "${", "$[", "\\\n")):
@@ -212,7 +241,7 @@ class Parser(Lexer):
         elif self.peek("(("):
             self._read_arithmetic()
         elif self.take("("):
-            self.read_nested(")")
+            self._read_subshell()
         elif self._plain_word() in CLOSING_WORDS:
             raise SyntaxFault(UNFINISHED)
         else:
@@ -257,6 +286,9 @@ class Parser(Lexer):
             ):
                 continue
             words.append(self.read_word())
+            # `{fd}<x` and `{a[x=1]}<x` store a descriptor in a variable.
+            if words[-1].source.endswith("}") and self.char and self.char in "<>":
+                self.doubt("it names a file descriptor")
         if start == self.place or not (words or assignments or redirects):
             raise SyntaxFault(UNFINISHED)
         source = self.source[start : self.place].strip()
@@ -327,11 +359,14 @@ class Parser(Lexer):
             return True
         if sign == "<&":
             self.doubt("it copies a file descriptor that is not known before")
-        elif sign != "<<<":
+        elif sign == "<<<":
+            self.script.inputs.append(target.text)
+        else:
             redirects.append(Redirect(target, is_write=sign != "<"))
         return True
 
     def _read_delimiter(self, sign: str) -> None:
+        self._doubt_in_old_bash("a here-document")
         word = self.read_word()
         is_raw = any(char in word.source for char in "'\"\\")
         if word.text != re.sub(r"['\"\\]", "", word.source) or HOLE in word.text or not word.text:
@@ -351,8 +386,20 @@ class Parser(Lexer):
                 words.append(Word(sign, source=sign))
             else:
                 words.append(self.read_word())
+            if words[-1].source == "=~":
+                self._require_plain_regex()
         source = f"[[{self.source[start : self.place]}"
         self.script.parts.append(Part(tuple(words), source=source, is_test=True))
+
+    def _require_plain_regex(self) -> None:
+        """Doubt a regular expression with parentheses or quotes.
+
+        Bash reads `(a #'` after `=~` as part of one word, not as a comment.
+        """
+        self._skip_space()
+        found = re.compile(r"\S*").match(self.source, self.place)
+        if not found or not PLAIN_REGEX.fullmatch(found[0]):
+            self.doubt("it has a regular expression with special characters")
 
     def _read_blocks(self, *closing: str) -> None:
         """Read lists, one up to each of the closing words."""
@@ -411,6 +458,7 @@ class Parser(Lexer):
 
     def read_case(self) -> None:
         """Read `case … in … esac`."""
+        self._doubt_in_old_bash("case")
         self._skip_space()
         self.read_word()
         self._skip_space(newlines=True)

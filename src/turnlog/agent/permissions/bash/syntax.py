@@ -68,3 +68,7 @@ class Script(Struct):
     parts: list[Part] = field(default_factory=list[Part])
     unclear: list[str] = field(default_factory=list[str])
     """Why the parser cannot say with certainty what would run."""
+    inputs: list[str] = field(default_factory=list[str])
+    """The texts of here-documents and here-strings."""
+    has_pipe: bool = False
+    """Whether the output of one program is the input of another."""

@@ -2,6 +2,7 @@
 
 from turnlog.agent.permissions.programs.analysis import (
     CONTENT_READERS,
+    COPYING,
     READERS,
     guess_paths,
     read_files,
@@ -14,6 +15,7 @@ from turnlog.agent.permissions.programs.usage import Effect
 
 __all__ = [
     "CONTENT_READERS",
+    "COPYING",
     "READERS",
     "REMOVERS",
     "WRITERS",

@@ -6,8 +6,16 @@ from turnlog.agent.permissions.programs.git import GLOBAL_OPTIONS, SUBCOMMANDS, 
 from turnlog.agent.permissions.programs.readers import FILES, TEXTS
 from turnlog.agent.permissions.programs.usage import Effect, Usage, effect_of
 
-CONTENT_READERS = (FILES.keys() | {"awk", "cp", "dd", "less", "more", "mv", "od", "sed", "xxd"}) - {
-    *("df", "du", "ls", "readlink", "realpath", "stat", "tree")
+COPYING = frozenset("7z ar cp cpio install ln mv pax rsync scp tar zip".split())
+"""Programs that may copy or pack everything below a directory."""
+CONTENT_READERS = (FILES.keys() - set("df du ls readlink realpath stat tree".split())) | {
+    *COPYING,
+    *"""
+    . awk b2sum base32 base64 bat batcat bzcat cksum colordiff column comm cpp csplit curl dd ed ex
+    expand fmt fold gawk gzip head hexdump iconv join jq less look m4 mapfile mawk more nano nawk
+    nc nl od openssl paste perl php pr ptx python python3 read readarray ruby sdiff sed shuf source
+    split strings sum tee tr unexpand vi view vim vimdiff wget xargs xxd xz xzcat yq zcat zgrep
+    """.split(),
 }
 """Programs that show, or copy, what is in the files they are given."""
 READERS = FILES.keys() | TEXTS.keys() | EXPRESSIONS.keys()

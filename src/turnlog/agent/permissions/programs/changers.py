@@ -38,7 +38,8 @@ def change_files(name: str, arguments: tuple[str, ...]) -> Effect | None:
     if name in COPIERS:
         return _copy(name, paths, roles)
     is_recursive = name == "rm" and bool(parsed.options & {"-r", "-R", "--recursive"})
-    return Effect(writes=paths, is_recursive=is_recursive, roles=roles)
+    removes = paths if name in REMOVERS else ()
+    return Effect(writes=paths, removes=removes, is_recursive=is_recursive, roles=roles)
 
 
 def _copy(name: str, paths: tuple[str, ...], roles: tuple[str, ...]) -> Effect | None:
@@ -47,4 +48,5 @@ def _copy(name: str, paths: tuple[str, ...], roles: tuple[str, ...]) -> Effect |
     if not sources or any(each.rstrip("/").rpartition("/")[2] in DOTS for each in sources):
         return None
     writes = paths if name == "mv" else target
-    return Effect(sources, writes, moved=sources, is_recursive=True, roles=roles)
+    removes = sources if name == "mv" else ()
+    return Effect(sources, writes, moved=sources, removes=removes, is_recursive=True, roles=roles)

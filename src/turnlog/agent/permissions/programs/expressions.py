@@ -1,6 +1,7 @@
 """Programs whose arguments are a small language: find, sed, printf, test, date, cd and command."""
 
 import re
+import sys
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ FIND_TESTS = {
 }
 """The tests and actions of find that only read, with the number of their values."""
 ADDRESS = r"(?:[0-9]+|\$|/[^/\\\n]*/)"
-SED_SHOWS = re.compile(rf"(?:{ADDRESS}(?:,{ADDRESS})?)?[pdq=]")
+SED_SHOWS = re.compile(rf"(?:(?:{ADDRESS}(?:,(?:{ADDRESS}|\+[0-9]+))?)?[pdq=](?:;|$))+")
 SED_REPLACES = re.compile(
     rf"(?:{ADDRESS}(?:,{ADDRESS})?)?s(?P<sign>[/|#,:@])(?:\\.|(?!(?P=sign))[^\\\n])*(?P=sign)"
     r"(?:\\[^\n]|(?!(?P=sign))[^\\\n])*(?P=sign)[gpiI0-9]*"
@@ -36,7 +37,7 @@ SED_FLAGS = re.compile(r"-[nErsuz]+")
 # `%n` stores a number in the variable that the argument names, `%*d` and `%(…)T` are left out
 # because nothing needs them.
 PRINTF_FORMAT = re.compile(
-    r"(?:[^%\\]|\\[abefnrtv\\'\"?]|\\[0-7]{1,4}|\\x[0-9a-fA-F]{1,2}|%%"
+    r"(?:[^%\\]|\\[abefnrtvx0-7\\'\"?]|%%"
     r"|%[-+ 0#]*[0-9]*(?:\.[0-9]+)?[bcdeEfFgGiosuxXq])*",
     re.S,
 )
@@ -63,8 +64,8 @@ def parse_sed(arguments: tuple[str, ...]) -> SedCall | None:
     for argument in waiting:
         if argument in ("-e", "--expression"):
             scripts.append(next(waiting, ""))
-        elif argument in ("-i", "--in-place"):
-            in_place = True
+        elif argument in ("-i", "--in-place") and sys.platform != "darwin":
+            in_place = True  # the sed of macOS takes the next argument for a suffix
         elif SED_FLAGS.fullmatch(argument):
             continue
         elif argument.startswith("-") and argument != "-":

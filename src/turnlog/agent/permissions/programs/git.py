@@ -2,12 +2,12 @@
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.programs.usage import Effect, Usage, parse_arguments
+from turnlog.agent.permissions.programs.usage import Arguments, Effect, Usage, parse_arguments
 
 PATCH = frozenset(
     """
-    -c -L -p -u -U -W --binary --cc --color-words --function-context --patch --patch-with-raw
-    --patch-with-stat --unified --word-diff
+    -c -L -m -p -u -U -W --binary --cc --check --color-words --function-context --patch
+    --patch-with-raw --patch-with-stat --unified --word-diff
     """.split()
 )
 """Options that make git log show the content of files."""
@@ -20,7 +20,7 @@ SUMMARY = frozenset(
 """Options that make git diff show names only."""
 REVISIONS = Usage(
     "abBcCDgimMpPqrRstuvwWzE",
-    "GLnSU",
+    "GLnS",
     """
     abbrev abbrev-commit all binary branches cached cc check cherry-pick color color-words
     count date-order decorate dirstat exit-code find-renames first-parent follow full-index
@@ -34,7 +34,10 @@ REVISIONS = Usage(
     "after author before committer date decorate-refs diff-filter grep max-count since skip until",
     operands="revision or path...",
     takes_numbers=True,
+    attached="U",
 )
+SIGNATURES = ("%G", "%(signature")
+"""Placeholders for which git runs gpg, which creates files in the home directory."""
 
 
 class Subcommand(Struct, frozen=True):
@@ -61,6 +64,9 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "branch": Subcommand(_names("arv", "all color no-color remotes show-current verbose")),
     "branch --list": Subcommand(
         _names("arvi", "all color no-color remotes verbose", operands="pattern...")
+    ),
+    "check-ignore": Subcommand(
+        _names("nqv", "non-matching no-index quiet verbose", operands="path...")
     ),
     "cat-file": Subcommand(_names("epst", "", operands="object..."), "always"),
     "count-objects": Subcommand(_names("Hv", "")),
@@ -111,7 +117,9 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         _names("a", "all fork-point independent is-ancestor octopus", operands="revision...")
     ),
     "name-rev": Subcommand(_names("", "all always name-only refs tags", operands="revision...")),
-    "reflog": Subcommand(_names("", "all date format max-count oneline pretty", "n")),
+    "reflog": Subcommand(
+        Usage("", "n", "all date format max-count oneline pretty", operands="", takes_numbers=True)
+    ),
     "remote": Subcommand(_names("v", "verbose")),
     "remote get-url": Subcommand(_names("", "all push", operands="name")),
     "rev-list": Subcommand(REVISIONS),
@@ -144,13 +152,15 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "stash list": Subcommand(REVISIONS, "patch"),
     "stash show": Subcommand(REVISIONS, "patch"),
     "status": Subcommand(
-        _names(
+        Usage(
             "bsz",
+            "",
             """
             ahead-behind branch column ignored ignore-submodules long porcelain short show-stash
             untracked-files
             """,
             operands="path...",
+            attached="u",
         ),
         checks_worktree=True,
     ),
@@ -194,16 +204,31 @@ def read_git(arguments: tuple[str, ...]) -> Effect | None:
     parsed = parse_arguments(rest, subcommand.usage)
     if parsed is None or (parsed.operands and not subcommand.usage.operands):
         return None
+    if any(mark in argument for argument in rest for mark in SIGNATURES):
+        return None
     if name == "remote get-url" and len(parsed.operands) > 1:
         return None
     is_version = name in ("version", "--version")
     front = ("subcommand",) * (len(arguments) - len(rest))
     return Effect(
-        reads=_paths_of(parsed.operands),
+        reads=_paths_of([*parsed.operands, *parsed.separate_values]),
+        limited_to=_limits(name, parsed),
         shows_content=_shows_content(subcommand, parsed.options),
         uses_git="" if is_version else name,
         roles=front + tuple(parsed.roles),
     )
+
+
+def _limits(name: str, parsed: Arguments) -> tuple[str, ...]:
+    """The paths after `--`, unless another operand names an object, or one of them is a pattern.
+
+    `git show HEAD:.env -- x` shows `.env`, and a file may have the name of a revision.
+    """
+    paths = parsed.after_dashes
+    revisions = parsed.operands[: len(parsed.operands) - len(paths)]
+    is_plain = not any(char in path for path in paths for char in ":*?[\\")
+    is_limited = name != "cat-file" and is_plain and not any(":" in each for each in revisions)
+    return tuple(paths) if is_limited else ()
 
 
 def _paths_of(operands: list[str]) -> tuple[str, ...]:

@@ -64,8 +64,8 @@ FILES: dict[str, Usage] = {
         "qvz", "cn", "quiet silent verbose zero-terminated", "bytes lines", takes_numbers=True
     ),
     "ls": Usage(
-        "1aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ",
-        "ITw",
+        "1aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ",
+        "",
         """
         all almost-all author classify color directory escape file-type full-time
         group-directories-first human-readable inode literal no-group numeric-uid-gid quote-name

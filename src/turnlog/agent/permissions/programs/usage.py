@@ -24,6 +24,10 @@ class Effect(Struct, frozen=True):
     """Whether everything below a directory is read or written as well."""
     needs_files: bool = False
     """Whether the effect is only known if no path is a directory."""
+    removes: tuple[str, ...] = ()
+    """Those of `writes` that are gone afterwards, with everything below them."""
+    limited_to: tuple[str, ...] = ()
+    """The paths that git is limited to, if it is limited to plain ones."""
     shows_content: bool = False
     """Whether it shows files that git tracks, also under names that are not given."""
     uses_git: str = ""
@@ -57,6 +61,8 @@ class Usage(Struct, frozen=True):
     """Whether it always reads everything below a directory."""
     needs_files: bool = False
     """Whether a directory as an operand makes the call unknown."""
+    attached: str = ""
+    """Single letters whose value, if any, follows in the same argument."""
 
 
 class Arguments(Struct):
@@ -65,6 +71,10 @@ class Arguments(Struct):
     operands: list[str] = field(default_factory=list[str])
     options: set[str] = field(default_factory=set[str])
     roles: list[str] = field(default_factory=list[str])
+    after_dashes: list[str] = field(default_factory=list[str])
+    """The operands after `--`."""
+    separate_values: list[str] = field(default_factory=list[str])
+    """Values that another version of the program may take for operands."""
     has_late_options: bool = False
     """Whether an option follows an operand: GNU programs accept it, others read it as a path."""
 
@@ -78,6 +88,7 @@ def parse_arguments(arguments: tuple[str, ...], usage: Usage) -> Arguments | Non
             found.roles.append("end of options")
             rest = list(waiting)
             found.operands += rest
+            found.after_dashes += rest
             found.roles += ["operand"] * len(rest)
         elif not argument.startswith("-") or argument == "-":
             found.operands.append(argument)
@@ -89,9 +100,13 @@ def parse_arguments(arguments: tuple[str, ...], usage: Usage) -> Arguments | Non
             found.has_late_options |= bool(found.operands)
             found.roles.append("option")
             if needs_value:
-                if next(waiting, None) is None:
+                value = next(waiting, None)
+                if value is None:
                     return None
                 found.roles.append(f"value of {argument}")
+                # Some versions do not permute options, or make the value of a long one optional.
+                if found.operands or argument.startswith("--"):
+                    found.separate_values.append(value)
     return found
 
 
@@ -107,6 +122,8 @@ def _parse_option(argument: str, usage: Usage, given: set[str]) -> bool | None:
         return False
     for rank, letter in enumerate(argument[1:], 1):
         given.add(f"-{letter}")
+        if letter in usage.attached:
+            return False
         if letter in usage.values:
             return rank == len(argument) - 1
         if letter not in usage.flags:
@@ -131,11 +148,16 @@ def effect_of(arguments: tuple[str, ...], usage: Usage) -> Effect | None:
     is_recursive = usage.is_recursive or bool(found.options & usage.recursive)
     default = usage.default or ((".",) if is_recursive else ())
     return Effect(
-        reads=tuple(paths) or default,
+        reads=(*(tuple(paths) or default), *_doubtful(found)),
         is_recursive=is_recursive,
         needs_files=usage.needs_files,
         roles=roles,
     )
+
+
+def _doubtful(found: Arguments) -> tuple[str, ...]:
+    """Arguments that other versions read as paths: with `--context x y`, BSD's grep reads `y`."""
+    return (*found.separate_values, *found.operands) if found.separate_values else ()
 
 
 def assign_operands(count: int, names: list[str]) -> list[str] | None:
