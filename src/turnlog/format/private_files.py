@@ -4,10 +4,10 @@
 the umask's. Imports only what Python has loaded anyway: the client waits for hooks that use it.
 """
 
-import errno
 import os
 import stat
 
+EXISTS = 17  # errno.EEXIST: hooks load no module that they can do without
 FOLDER = 0o700
 FILE = 0o600
 OTHERS = 0o077
@@ -30,7 +30,7 @@ def create_private_folder(folder: AnyPath) -> None:
         if stat.S_IMODE(os.lstat(each).st_mode) & FOLDER != FOLDER:
             os.chmod(each, FOLDER)  # a umask of 0777 takes the owner's bits as well
     if not os.path.isdir(folder):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(folder))
+        raise FileExistsError(EXISTS, os.strerror(EXISTS), os.fspath(folder))
 
 
 def secure_folder(folder: AnyPath, *, must_own: bool = False) -> None:
