@@ -209,15 +209,21 @@ ENDS = [
 
 END_WORD = r"(?i:passw(?:or)?d|passphrase|passcode|pass|pwd|psk|_pw|key|tokens?|secrets?|cred(?:ential)?s?|salt|requirepass|masterauth)"
 
+NAME_GOES_ON = (
+    r"(?=[\s\"'`\]\\:=>_.,0-9-]|(?i:prod|dev|test|stag|live|admin|root|user|val|key|base|hash|string|b64|data|prim"
+    r"|sec|writ|read|new))"
+)
+"""What may follow such a word; in `keyboard` it ends none."""
+
 # Names that make a string secret
 NAMED = [
-    # First what each answer of a model has: `"output_tokens":41`.
-    Rule("", r"(?!tokens\\{0,8}\"\s?:\s?[0-9])" + END_WORD + "(?:" + "|".join([
-        SUFFIX + ASSIGN + r"(?![0-9]{1,12}(?:[,}\]\s]|$))" + value(""),
-        SUFFIX + r"\\{0,8}[\"']?(?:[\s,]|\\{1,8}n){1,40}\\{0,8}[\"']?[Vv]alue\\{0,8}[\"']?\s{0,4}[:=]\s{0,4}" + value("_next"),
-        r"(?:\s[^<>\n]{0,60})?>\s{0,8}(?P<value_xml>[^<>\s]{4,4000})\s{0,8}</",
-        FLAG_GAP + value("_flag"),
+    # First what ends most attempts: `"output_tokens":41` in each answer of a model, and prose.
+    Rule("", r"(?!tokens\\{0,8}\"\s?:\s?[0-9])" + END_WORD + NAME_GOES_ON + SUFFIX + "(?:" + "|".join([
+        ASSIGN + r"(?![0-9]{1,12}(?:[,}\]\s]|$))" + value(""),
+        r"\\{0,8}[\"']?(?:[\s,]|\\{1,8}n){1,40}\\{0,8}[\"']?[Vv]alue\\{0,8}[\"']?\s{0,4}[:=]\s{0,4}" + value("_next"),
+        r"(?:\s[\w:.-]{1,30}=[^<>\n]{0,60})?>\s{0,8}(?P<value_xml>[^<>\s]{4,4000})\s{0,8}</",
     ]) + ")", ENDS, glued="name"),
+    Rule("", "(?<=-)" + END_WORD + FLAG_GAP + value("_flag"), ENDS, glued="name"),
     Rule("password", r"(?i:password|by(?: password)?)\s{1,4}(?P<q>\\{0,4}')(?P<value>[^\n']{4,400}?)"
          r"(?<!\\)(?P=q)", [*cased("password"), "BY '", "by '", "BY PASSWORD '"], "password"),
     Rule("password", r"(?i:requirepass|masterauth)\s{1,8}(?P<bare>[^\s\"'`\\]{6,400})\s{0,2}(?:\n|$|\\)",
@@ -410,11 +416,8 @@ FORMATS = [
     Rule("sentry-dsn", r"://(?P<value>[0-9a-f]{32}(?::[0-9a-f]{32})?)@[\w.-]{3,100}(?::[0-9]{2,5})?/(?:[\w/-]{0,40}/)?[0-9]{1,20}",
          ["://"]),
     Rule("url-token", r"://(?P<value>[0-9A-Za-z_-]{20,200})(?::x-oauth-basic|:)?@(?=[0-9A-Za-z.-]{3,100})", ["://"], "random"),
-    Rule("url-token", r"(?:[?&#]|\\u0026|%26|&amp;)(?i:access_token|auth_token|token|api_?key|apikey|key|secret|client_secret|password|passwd|pwd|auth|jwt|id_token"
-         r"|refresh_token|private_token|sas|sv_sig|x-api-key|session|sid|code_verifier)=(?P<value>[0-9A-Za-z%._~+/|:!*$@-]{8,2000}={0,2})",
-         [f"{mark}{word}=" for mark in "?&#" for word in ("access_token", "auth_token", "token", "api_key", "apikey", "apiKey", "key",
-          "secret", "client_secret", "password", "passwd", "pwd", "auth", "jwt", "id_token", "refresh_token", "private_token",
-          "session", "sid")] + ["u0026token=", "u0026key=", "u0026access_token=", "u0026api_key=", "u0026password="], "query"),
+    Rule("url-token", r"(?:[?&]|\\u0026|%26|&amp;)(?:key|auth|jwt|sas|session|sid)=(?P<value>[0-9A-Za-z%._~+/|:!*$@-]{8,2000}={0,2})",
+         [f"{mark}{word}=" for mark in ("?", "&", "u0026") for word in ("key", "auth", "jwt", "session", "sid")], "query", back=6),
     Rule("slack-webhook", r"hooks\.slack\.com/(?:services|workflows|triggers)(?P<value>/[0-9A-Za-z]{6,20}/[0-9A-Za-z]{6,24}/(?:[0-9]{6,24}/)?[0-9A-Za-z_]{16,48})",
          ["hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/"]),
     Rule("teams-webhook", rf"(?:webhook\.office\.com/webhookb2|outlook\.office(?:365)?\.com/webhook)/(?P<value>{UUID}@{UUID}/IncomingWebhook/[0-9A-Za-z]{{16,64}}(?:/{UUID})?(?:/[0-9A-Za-z_-]{{20,80}})?)",

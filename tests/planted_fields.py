@@ -86,7 +86,11 @@ def plant_everywhere(store: Store, planter: Planter) -> Path:
     _write(store.file_history / SESSION / "0123456789abcdef@v1", planter.token("backup").encode())
     todo = {"content": planter.token("todo"), "status": "pending", "activeForm": "x"}
     _write(store.todos / f"{SESSION}-agent-{SESSION}.json", json.dumps([todo]).encode())
-    prompt: dict[str, Any] = {"display": planter.token("history"), "pastedContents": {}, "timestamp": 1}
+    prompt: dict[str, Any] = {
+        "display": planter.token("history"),
+        "pastedContents": {},
+        "timestamp": 1,
+    }
     _write(store.history, encode(prompt | {"project": cwd, "sessionId": SESSION}))
     return path
 

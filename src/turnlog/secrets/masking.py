@@ -3,8 +3,8 @@
 Mask before cutting a text: half a token is not recognised, and shown.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
 from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, tells_secret
@@ -12,6 +12,9 @@ from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, tells_s
 AROUND = 4096
 """Characters after a cut that decide whether a secret stands at it; longer ones, private keys, are
 recognised by their start."""
+PRIVATE = frozenset("d p q dp dq qi k".split())
+"""Members of a JSON Web Key, which `kty` marks, that are secret."""
+
 Placeholder = Callable[[str, str], str]
 
 
@@ -62,19 +65,24 @@ def mask_value(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         return mask_named(name, value)
     if isinstance(value, dict):
-        label = _label(value)  # pyright: ignore[reportUnknownArgumentType]
-        return {
-            mask(key) if isinstance(key, str) else key: mask_value(
-                held, label if label and key in VALUES else str(key)
-            )
-            for key, held in value.items()  # pyright: ignore[reportUnknownVariableType]
-        }
+        return _masked_fields(cast("dict[Any, Any]", value))
     if isinstance(value, list | tuple):
-        return _masked_items(value, name)  # pyright: ignore[reportUnknownArgumentType]
+        return _masked_items(cast("Sequence[Any]", value), name)
     return value
 
 
-def _masked_items(values: list[Any] | tuple[Any, ...], name: str) -> list[Any]:
+def _masked_fields(fields: dict[Any, Any]) -> dict[Any, Any]:
+    label = _label(fields)
+    private = PRIVATE if "kty" in fields else frozenset[str]()
+    masked: dict[Any, Any] = {}
+    for key, held in fields.items():
+        name = label if label and key in VALUES else str(key)
+        shown = mask(key) if isinstance(key, str) else key
+        masked[shown] = mask_value(held, "private_key" if key in private else name)
+    return masked
+
+
+def _masked_items(values: Sequence[Any], name: str) -> list[Any]:
     masked: list[Any] = []
     flag = name
     for value in values:
