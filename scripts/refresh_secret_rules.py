@@ -227,10 +227,10 @@ def _shortest(letter: str, words: Iterable[str]) -> list[str]:
 
 
 def anchor_regex(letter: str, words: Iterable[str]) -> str:
-    """The letter, then per length of what precedes it and per rest a look behind.
+    """Return a regex for the letter, which looks behind and ahead for the rest of a word.
 
     >>> anchor_regex("_", ["ghp_", "gho_"])
-    '_(?:(?<=gh[op]_))'
+    '_(?=(?<=gh[op]_))'
     """
     heads: dict[str, set[str]] = {}
     for word in words:
@@ -244,7 +244,7 @@ def anchor_regex(letter: str, words: Iterable[str]) -> str:
         (f"(?<={trie_regex(found)}{anchor})" if length else "") + rest
         for (length, rest), found in alike.items()
     ]
-    return f"{anchor}(?:{'|'.join(branches)})"
+    return f"{anchor}(?={'|'.join(branches)})"
 
 
 def main() -> None:
