@@ -24,11 +24,11 @@ THEIR_BOUNDARY = (
 )
 """What may precede a token; it takes a character, so a match would start before the keyword."""
 
-SAMPLES = Path(__file__).parent.parent / "src" / "turnlog" / "samples"
-"""Session files that tell how common letters are."""
-FIND = 0.005
+SOURCE = Path(__file__).parent.parent / "src" / "turnlog"
+"""Sample sessions and code, which tell how common letters are."""
+FIND = 0.003
 """What a `str.find` through a text costs, measured in stops of the pre-filter per character."""
-HANDLE = 3
+HANDLE = 10
 """What a stop at a stem costs, in stops of the pre-filter: it is Python that looks further."""
 LONGEST_STEM = 6
 LEAST = (0.003, 0.0001, 0, 0, 0, 0)
@@ -192,7 +192,8 @@ def _parts(word: str) -> set[str]:
 
 def _costs(parts: Iterable[str]) -> dict[str, float]:
     """Return what a scan of one character costs for each part."""
-    text = "".join(path.read_text("utf-8") for path in sorted(SAMPLES.rglob("*.jsonl")))
+    paths = [*SOURCE.glob("samples/**/*.jsonl"), *SOURCE.rglob("*.py")]
+    text = "".join(path.read_text("utf-8") for path in sorted(paths))
     # The samples have few capitals, but pictures and signatures in base64 have many.
     shares = {part: max((text.count(part) + 1) / len(text), LEAST[len(part) - 1]) for part in parts}
     return {
@@ -202,14 +203,34 @@ def _costs(parts: Iterable[str]) -> dict[str, float]:
 
 def prefilter(anchors: dict[str, list[str]]) -> str:
     """A regex that stops at the anchor letter of any word: sre skips to these letters fast."""
-    return "|".join(anchor_regex(letter, words) for letter, words in anchors.items())
+    return "|".join(
+        anchor_regex(letter, _shortest(letter, words)) for letter, words in anchors.items()
+    )
+
+
+def _shortest(letter: str, words: Iterable[str]) -> list[str]:
+    """Leave out words that have another one around the same letter: what stops there is enough.
+
+    >>> _shortest("k", ["api_key", "key", "token"])
+    ['key', 'token']
+    """
+    kept: list[str] = []
+    for word in sorted(words, key=lambda word: (len(word), word)):
+        at = word.index(letter)
+        if not any(
+            word.startswith(each, at - each.index(letter))
+            for each in kept
+            if at >= each.index(letter)
+        ):
+            kept.append(word)
+    return kept
 
 
 def anchor_regex(letter: str, words: Iterable[str]) -> str:
-    """The letter, then per length of what precedes it and per rest a look behind.
+    """Return a regex for the letter, which looks behind and ahead for the rest of a word.
 
     >>> anchor_regex("_", ["ghp_", "gho_"])
-    '_(?:(?<=gh[op]_))'
+    '_(?=(?<=gh[op]_))'
     """
     heads: dict[str, set[str]] = {}
     for word in words:
@@ -223,7 +244,7 @@ def anchor_regex(letter: str, words: Iterable[str]) -> str:
         (f"(?<={trie_regex(found)}{anchor})" if length else "") + rest
         for (length, rest), found in alike.items()
     ]
-    return f"{anchor}(?:{'|'.join(branches)})"
+    return f"{anchor}(?={'|'.join(branches)})"
 
 
 def main() -> None:

@@ -1,13 +1,14 @@
 """turnlog entries: one row per line of a session file."""
 
+from functools import lru_cache
 from typing import Any
 
 import click
 
 from turnlog.cli.arguments import json_option, reveal_switch, session_argument
-from turnlog.cli.output import echo_json_line, fit, plain, size, width
+from turnlog.cli.output import echo_json_line, fit, one_line, plain, size, width
 from turnlog.cli.preview import preview
-from turnlog.cli.terminal import Look, dim, echo, style
+from turnlog.cli.terminal import Look, dim, echo_masked, style
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import Entry
 from turnlog.format.fields import given
@@ -40,7 +41,7 @@ def show_line(line: Line, as_json: bool) -> None:
         if as_json:
             echo_json_line(_fields(line, entry) | ({"problem": problem} if problem else {}))
         else:
-            echo(_row(line, entry, problem))
+            echo_masked(_row(line, entry, problem))
 
 
 def _fields(line: Line, entry: Entry | None) -> dict[str, Any]:
@@ -61,11 +62,16 @@ def _row(line: Line, entry: Entry | None, problem: str) -> str:
     moment = parse_timestamp(entry.when) if entry else None
     clock = moment.astimezone().strftime("%H:%M:%S") if moment else ""
     before = f"{line.number or '':>6}  {clock:8}  {size(len(line.raw)):>7}  "
-    warning = f"{problem}  " if problem else ""
+    warning = f"{plain(problem)}  " if problem else ""
     room = width() - len(before) - KIND_WIDTH - 2 - len(warning)
-    about = fit(plain(preview(entry)), room).rstrip() if entry else ""
-    kind = fit(plain(kind_of(entry)).removeprefix("system/") if entry else "-", KIND_WIDTH)
+    about = fit(one_line(preview(entry, room)), room).rstrip() if entry else ""
+    kind = fit(_kind(kind_of(entry)) if entry else "-", KIND_WIDTH)
     return f"{dim(before)}{style_kind(kind)}  {style(warning, 'red')}{about}"
+
+
+@lru_cache(1024)
+def _kind(kind: str) -> str:
+    return plain(kind).removeprefix("system/")
 
 
 def style_kind(kind: str) -> str:

@@ -1,6 +1,7 @@
 """One line of text that tells what an entry is about, masked before it is cut."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from turnlog.cli.terminal import masked_start, masked_value
@@ -16,67 +17,76 @@ from turnlog.format.entries import Attachment, ChainEntry, Entry, MessageEntry, 
 from turnlog.format.fields import given
 from turnlog.format.values import is_object
 
-ENOUGH = 400
-"""Characters that fill any line of a terminal."""
 TELLING = ("command", "file_path", "pattern", "query", "url", "description", "subject", "prompt")
 
 
-def preview(entry: Entry) -> str:
-    """What an entry is about, in a few words; empty where its kind says it all."""
+def preview(entry: Entry, room: int) -> str:
+    """Say what an entry is about in one line, for so many columns; empty where its kind says it."""
     match entry:
         case MessageEntry():
             content = entry.content
-            return _text(content) if isinstance(content, str) else "  ".join(map(_block, content))
+            return _text(content, room) if isinstance(content, str) else _joined(content, room)
         case Attachment():
             held = given(entry.attachment) or {}
-            return _first(held, "filename", "prompt", "command", "hookName", "stdout", "content")
+            names = "filename", "prompt", "command", "hookName", "stdout", "content"
+            return _first(held, names, room)
         case Progress():
             held = given(entry.data)
             fields = {
                 name: getattr(held, name, None) for name in ("command", "output", "prompt", "query")
             }
-            return _first(fields, *fields)
+            return _first(fields, fields, room)
         case Unknown():
-            return _text(json.dumps(masked_value(entry.fields), ensure_ascii=False))
+            return _text(json.dumps(masked_value(entry.fields), ensure_ascii=False), room)
         case _:
-            return _state(entry)
+            return _state(entry, room)
 
 
-def _block(block: Block) -> str:
+def _joined(blocks: Iterable[Block], room: int) -> str:
+    """Tell blocks as far as there is room for them."""
+    told = ""
+    for block in blocks:
+        told += ("  " if told else "") + _block(block, room)
+        if len(told) > room:
+            break
+    return told
+
+
+def _block(block: Block, room: int) -> str:
     match block:
         case TextBlock():
-            return _text(given(block.text))
+            return _text(given(block.text), room)
         case ThinkingBlock():
-            return f"(thinking) {_text(given(block.thinking))}"
+            return f"(thinking) {_text(given(block.thinking), room)}"
         case ToolUseBlock():
             held = given(block.input)
-            about = _first(held, *TELLING) if is_object(held) else ""
-            return f"{given(block.name)}: {about}"
+            about = _first(held, TELLING, room) if is_object(held) else ""
+            return f"{_text(given(block.name), room)}: {about}"
         case ToolResultBlock():
-            return f"{'error' if given(block.is_error) else 'result'}: {_result(block)}"
+            return f"{'error' if given(block.is_error) else 'result'}: {_result(block, room)}"
         case UnknownPart():
-            return _text(json.dumps(masked_value(block.value), ensure_ascii=False))
+            return _text(json.dumps(masked_value(block.value), ensure_ascii=False), room)
         case _:
             return f"({block.__struct_config__.tag})"
 
 
-def _result(block: ToolResultBlock) -> str:
+def _result(block: ToolResultBlock, room: int) -> str:
     content = given(block.content)
-    return "  ".join(map(_block, content)) if isinstance(content, list) else _text(content)
+    return _joined(content, room) if isinstance(content, list) else _text(content, room)
 
 
-def _state(entry: Entry) -> str:
+def _state(entry: Entry, room: int) -> str:
     """The first text among an entry's own fields."""
     skipped = {*ChainEntry.__struct_fields__, "subtype", "message_id", "level"}
     own = [name for name in entry.__struct_fields__ if name not in skipped]
     fields = {name: getattr(entry, name) for name in own}
-    return _first(fields, *fields)
+    return _first(fields, fields, room)
 
 
-def _first(fields: dict[str, Any], *names: str) -> str:
+def _first(fields: dict[str, Any], names: Iterable[str], room: int) -> str:
     found = (fields.get(name) for name in names)
-    return next((_text(value) for value in found if value and isinstance(value, str)), "")
+    return next((_text(value, room) for value in found if value and isinstance(value, str)), "")
 
 
-def _text(value: object) -> str:
-    return masked_start(value, ENOUGH) if isinstance(value, str) else ""
+def _text(value: object, room: int) -> str:
+    return masked_start(value, max(room, 1)) if isinstance(value, str) else ""

@@ -54,7 +54,7 @@ INVISIBLE_OR_SPELLED = (
 )
 AROUND = 512
 """Characters around an invisible one that a split secret may take."""
-ESCAPES = ("u001b", "u001B", "x1b[", "x1B[", "033[", "\\e[", "\\u200", "\\ufeff", "\\u206")
+ESCAPES = ("u001", "x1", "033[", "\\e[", "\\u20", "\\ufe", "\\uFE", "\\u00a", "\\u03")
 
 
 class Secret(NamedTuple):
@@ -75,6 +75,8 @@ def find_secrets(text: str) -> list[Secret]:
     [Secret(kind='url-password', start=15, end=24)]
     """
     candidates = [*_candidates(text), *_split_candidates(text)]
+    if not candidates:
+        return []
     found: list[tuple[Secret, int]] = []
     for secret, weight in sorted(candidates, key=lambda each: each[0].start):
         if not found or secret.start >= found[-1][0].end:
@@ -117,26 +119,25 @@ class _Rule:
     def compiled(self) -> re.Pattern[str]:
         return re.compile(self.regex)
 
-    def find(self, text: str, at: int) -> Secret | None:
-        """Return the secret whose keyword stands at `at`."""
+    def find(self, text: str, at: int, found: list[tuple[Secret, int]]) -> None:
+        """Add the secret whose keyword stands at `at`, if there is one."""
         if self.back:
             match = self.compiled.search(text, max(0, at - self.back), at + WINDOW)
         else:
             match = self.compiled.match(text, at)
         if match is None:
-            return None
+            return
         start, end = _value_span(match)
         value = text[start:end]
         kind, check = self.kind, self.check
         if not kind:
             kind, check = KINDS[strength_of(_name_at(text, at, match))]
         if not kind or re.search(MASKED, value) or not CHECKS[check](value):
-            return None
+            return
         if not self._may_stand(text, match.start(), value) or _in_base64(text, start):
-            return None
-        if _in_placeholder(text, start):
-            return None
-        return Secret(kind, start, end)
+            return
+        if not _in_placeholder(text, start):
+            found.append((Secret(kind, start, end), self.weight))
 
     def _may_stand(self, text: str, start: int, value: str) -> bool:
         """Whether what precedes a token allows it: `xxghp_…` is one, `task-management` is none."""
@@ -170,14 +171,13 @@ class _Anchor:
                 after = keyword.word[keyword.offset + self.size]
                 self.by_next.setdefault(after, [*ends]).append(keyword)
 
-    def find(self, text: str, position: int) -> Iterator[tuple[Secret, int]]:
-        """Find secrets whose keyword has the part at a position."""
+    def find(self, text: str, position: int, found: list[tuple[Secret, int]]) -> None:
+        """Add the secrets whose keyword has the part at a position."""
         after = position + self.size
         for word, offset, rules in self.by_next.get(text[after : after + 1], self.others):
             if text.startswith(word, position - offset) and position >= offset:
                 for rule in rules:
-                    if secret := rule.find(text, position - offset):
-                        yield secret, rule.weight
+                    rule.find(text, position - offset, found)
 
 
 class _Table(NamedTuple):
@@ -206,29 +206,28 @@ def _rules() -> _Table:
     )
 
 
-def _candidates(text: str) -> Iterator[tuple[Secret, int]]:
+def _candidates(text: str) -> list[tuple[Secret, int]]:
+    """Return what rules find, with the weight of each."""
     prefilter, letters, stems = _rules()
-    position = 0
-    while hit := prefilter.search(text, position):
+    found: list[tuple[Secret, int]] = []
+    for hit in prefilter.finditer(text):
         position = hit.start()
-        yield from letters[text[position]].find(text, position)
-        position += 1
+        letters[text[position]].find(text, position, found)
     for stem, anchor in stems.items():
         position = text.find(stem)
         while position >= 0:
-            yield from anchor.find(text, position)
+            anchor.find(text, position, found)
             position = text.find(stem, position + 1)
+    return found
 
 
 def _split_candidates(text: str) -> Iterator[tuple[Secret, int]]:
     """Find secrets that colours or invisible characters split."""
     invisible = INVISIBLE
-    if text.isascii() and text.isprintable() and "\\" not in text:
-        return
     if "\\" in text and any(escape in text for escape in ESCAPES):
         invisible = INVISIBLE_OR_SPELLED
-    elif not re.search(UNSEEN_LETTER, text):
-        return
+    elif "\x1b" not in text and (text.isascii() or not re.search(UNSEEN_LETTER, text)):
+        return  # in ASCII, only escape sequences are invisible
     for start, end in _windows(text, invisible):
         visible, original = _visible(text[start:end], invisible)
         for secret, weight in _candidates(visible):

@@ -3,15 +3,24 @@
 Mask before cutting a text: half a token is not recognised, and shown.
 """
 
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, cast
 
 from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
 from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, tells_secret
 
-AROUND = 4096
-"""Characters after a cut that decide whether a secret stands at it; longer ones, private keys, are
-recognised by their start."""
+BEFORE, AFTER, AROUND = 1500, 200, 4096
+"""Characters before and after a cut that decide whether a secret stands there; those of a word that
+goes on for longer. Private keys may be longer, but are known by their start."""
+ROUNDS = 16
+"""How many tokens may be glued to one another, each of which only shows when the last is gone."""
+SHORTEST = 6
+"""Characters that a secret has at least."""
+PRIVATE = frozenset("d p q dp dq qi k".split())
+"""Members of a JSON Web Key, which `kty` marks, that are secret."""
+
 Placeholder = Callable[[str, str], str]
 
 
@@ -22,7 +31,7 @@ def mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
     "password = '[password:882a2a]'"
     """
     # A placeholder can set free a token that was glued to the secret, hence again.
-    for _ in range(4):
+    for _ in range(ROUNDS):
         found = find_secrets(text)
         if not found:
             break
@@ -32,25 +41,32 @@ def mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
 
 def mask_start(text: str, limit: int) -> str:
     """Return the first `limit` characters of a text, masked, without masking all of it."""
-    return mask(text[: limit + AROUND])[:limit]
+    return mask(text[: _word_end(text, limit)])[:limit]
 
 
 def cut_whole(text: str, limit: int) -> str:
     """Cut a text to `limit` characters, or before a secret that the cut would go through."""
     if len(text) <= limit:
         return text
-    start = max(0, limit - AROUND)
-    for secret in find_secrets(text[start : limit + AROUND]):
+    start = max(0, limit - BEFORE)
+    for secret in find_secrets(text[start : _word_end(text, limit)]):
         if start + secret.start < limit < start + secret.end:
             return text[: start + secret.start]
     return text[:limit]
 
 
+def _word_end(text: str, limit: int) -> int:
+    """Return how far to look behind a cut: to the end of a word, which may be a long token."""
+    space = re.search(r"\s", text[limit + AFTER : limit + AROUND])
+    return limit + AFTER + space.end() if space else limit + AROUND
+
+
 def mask_named(name: str, text: str) -> str:
     """Mask a text that is the value of a field; the name may tell that it is a secret."""
-    if tells_secret(name) and (kind := find_named(name, text)):
+    if name and tells_secret(name) and (kind := find_named(name, text)):
         return placeholder_for(kind, text)
-    return mask(text)
+    is_id = len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-"
+    return text if is_id or len(text) < SHORTEST else mask(text)
 
 
 def mask_value(value: Any, name: str = "") -> Any:
@@ -62,19 +78,29 @@ def mask_value(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         return mask_named(name, value)
     if isinstance(value, dict):
-        label = _label(value)  # pyright: ignore[reportUnknownArgumentType]
-        return {
-            mask(key) if isinstance(key, str) else key: mask_value(
-                held, label if label and key in VALUES else str(key)
-            )
-            for key, held in value.items()  # pyright: ignore[reportUnknownVariableType]
-        }
+        return _masked_fields(cast("dict[Any, Any]", value))
     if isinstance(value, list | tuple):
-        return _masked_items(value, name)  # pyright: ignore[reportUnknownArgumentType]
+        return _masked_items(cast("Sequence[Any]", value), name)
     return value
 
 
-def _masked_items(values: list[Any] | tuple[Any, ...], name: str) -> list[Any]:
+@lru_cache(4096)
+def _masked_name(name: str) -> str:
+    return mask(name)
+
+
+def _masked_fields(fields: dict[Any, Any]) -> dict[Any, Any]:
+    label = _label(fields)
+    private = PRIVATE if "kty" in fields else frozenset[str]()
+    masked: dict[Any, Any] = {}
+    for key, held in fields.items():
+        name = label if label and key in VALUES else str(key)
+        shown = _masked_name(key) if isinstance(key, str) else key
+        masked[shown] = mask_value(held, "private_key" if key in private else name)
+    return masked
+
+
+def _masked_items(values: Sequence[Any], name: str) -> list[Any]:
     masked: list[Any] = []
     flag = name
     for value in values:

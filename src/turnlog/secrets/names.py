@@ -63,7 +63,7 @@ def tells_secret(name: str) -> bool:
     >>> tells_secret("dbPassword"), tells_secret("X-Api-Key"), tells_secret("max_tokens_to_sample")
     (True, True, False)
     """
-    return strength_of(f'"{name}') > 0
+    return _strength_of_field(name) > 0
 
 
 def flag_name(word: str) -> str:
@@ -82,12 +82,17 @@ def find_named(name: str, value: str) -> str | None:
     >>> find_named("password", "hunter2"), find_named("title", "hunter2")
     ('password', None)
     """
-    strength = strength_of(f'"{name}')
+    strength = _strength_of_field(name)
     if not strength or len(value) > LONGEST or "\n" in value.strip() or re.search(MASKED, value):
         return None
     if not JUDGED[strength](value.strip()):
         return None
     return "password" if strength == PASSWORD else "secret"
+
+
+@lru_cache(4096)
+def _strength_of_field(name: str) -> int:
+    return strength_of(f'"{name}')
 
 
 @lru_cache(4096)
