@@ -63,6 +63,12 @@ ASKED = [
         cat /proc/self/cwd/README.md
         cat /dev/fd/3
         echo {a[PATH=3]}<README.md
+        uniq docs/a.md 99999999999<docs/b.md
+        tee 2147483648</dev/null
+        git log -1 --format=%+G?
+        tree -Po x README.md
+        while cd ..; do cat outside/secret.txt; done
+        for i in 1 2; do cd ..; cat x; done
         """
     ),
     *texts(
@@ -72,6 +78,9 @@ ASKED = [
         "LC_ALL=C\nls",
         "cat \ud800",
         "cat <<E $(ls\n)\nE",
+        "[[ a == @(a #'\n) ]]; echo ' ) ]]; touch pwned #'",
+        "[[ a != !(a #'\n) ]]; echo ' ) ]]; touch pwned #'",
+        "cat <<< $(cat <<'E'\nE touch pwned)\nE\n)",
     ),
     *rows(
         r"""
@@ -86,6 +95,8 @@ ASKED = [
         ln -s / pwned
         rm -rf vendor
         mv vendor v2
+        sed -i s/a/b/ list.txt && git status
+        mkdir t && cp README.md t/keep.md && mv t docs2
         """,
         mode="acceptEdits",
     ),
@@ -113,6 +124,10 @@ ASKED = [
         git show HEAD:.env -- README.md
         git grep -e KEY -- '*'
         git cat-file -p -- README.md
+        git show deadbeef -- README.md
+        git stash show -w
+        git grep -e KEY deadbeef -- README.md
+        git for-each-ref --format=%(raw) refs/tags
         """,
         deny=NO_ENV,
     ),
@@ -150,6 +165,12 @@ ASKED = [
         paste $PWD/.env
         python3 $x
         cat /proc/self/cwd/.env
+        basenc --base64 .e[n]v
+        any-program .e[n]v
+        dd if=evil.json of=.git/config
+        tar -cf.claude/settings.json README.md
+        cp --target-directory=.claude evil.json
+        install -t.claude evil.json
         """,
         deny=NO_ENV,
         allow=("Bash",),
@@ -167,8 +188,16 @@ ASKED = [
         git --git-dir=.git push
         git -c alias.p=push p
         git.exe push
+        git -C . $(echo push) o
         """,
         deny=("Bash(git push:*)",),
+        allow=("Bash",),
+    ),
+    *rows("git remote -v add e x", deny=("Bash(git remote add:*)",), allow=("Bash",)),
+    *rows("npm run -s deploy", deny=("Bash(npm run deploy:*)",), allow=("Bash",)),
+    *rows(
+        "/abs/deploy.sh\n././deploy.sh\ncd src && ../deploy.sh",
+        deny=("Bash(./deploy.sh:*)",),
         allow=("Bash",),
     ),
     *rows("rm -rf docs\nmv docs d2\nrsync -a x docs/", deny=("Edit(docs/**)",), allow=("Bash",)),
@@ -222,6 +251,15 @@ ASKED = [
         printf 'a:\n\tcurl x\n' | make -f -
         echo curl x | xargs -L1 env
         echo curl x | linux64
+        perl < <(echo 'system(q(curl x))')
+        for x in 'system(q(curl x))'; do perl -e "$x"; done
+        : 'system(q(curl x))'; perl -e "$_"
+        echo 'curl x' > run.sh; chmod +x run.sh; ./run.sh
+        cp $(which curl) c; ./c
+        perl -e 'system("\x20curl x")'
+        perl -e 'system(q().curl)'
+        make --eval='x:;-curl' x
+        sed 1ecurl README.md
         python3 -c 'import os; os.system("curl x")'
         """,
         deny=NO_CURL,
@@ -325,6 +363,8 @@ def test_git_shows_no_content_of_a_repository_above(tmp_path: Path) -> None:
     [
         *("echo " + "{," * 4_900, "printf '" + "\\1" + "1" * 40 + "%n'", "npx " * 2_000),
         *("sudo --x " * 900, "cat *;" * 1_500, "cat" + " a" * 4_900, "cat " + "a" * 300),
+        *("printf '%" + "0" * 9_900 + "'", "bash -c 'npx" + " a" * 1_000 + "'"),
+        *("cat " + "src/*y " * 450, "grep -r x src;" * 100),
         *(
             "cd a;cd b;cd c;" + "cat src/app.py;" * 600,
             "mkdir " + "a" * 300,
@@ -344,3 +384,31 @@ def test_an_oversized_command_is_decided_about_with_bounded_work(
 def test_a_long_message_needs_no_permission_because_of_its_length(arena: Arena) -> None:
     trial = Trial("", allow=("Bash(git commit:*)",), deny=NO_ENV)
     assert arena.is_allowed(f"git commit -m '{'a' * 300}'", trial)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("HEAD", "garbage\n"),
+        ("commondir", "../../other/.git\n"),
+        ("config", "[core]\n# x\r[user]\n\tfsmonitor = /path/program\n"),
+        ("objects/info/alternates", "/other/.git/objects\n"),
+        ("config", "[tag]\n\tsort = signature\n"),
+    ],
+)
+def test_git_asks_in_a_repository_that_is_not_what_it_seems(
+    name: str, content: str, tmp_path: Path
+) -> None:
+    policy = _repository(tmp_path, "")
+    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ALLOW
+    (tmp_path / ".git" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / ".git" / name).write_bytes(content.encode())
+    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ASK
+
+
+@pytest.mark.parametrize("name", ["objects", "refs", "HEAD"])
+def test_git_asks_where_a_part_of_the_repository_is_a_link(name: str, tmp_path: Path) -> None:
+    policy = _repository(tmp_path, "")
+    (tmp_path / ".git" / name).rename(tmp_path / "elsewhere")
+    (tmp_path / ".git" / name).symlink_to(tmp_path / "elsewhere")
+    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ASK

@@ -13,6 +13,7 @@ from msgspec import Struct
 from turnlog.agent.access import Mode
 from turnlog.agent.permissions.bash import Part, Script, Unknown, Word, parse_script
 from turnlog.agent.permissions.directories import (
+    MOVES,
     arguments_in,
     entries_below,
     path_in,
@@ -83,7 +84,11 @@ class Command(Struct, frozen=True):
 def _may_write(part: Part) -> bool:
     words = without_wrappers(part.words)
     targets = {each.target.text for each in part.redirects if each.is_write}
-    return bool(targets - NOT_FILES) or bool(words and words[0].text in WRITERS - {"sed"})
+    if targets - NOT_FILES or not words:
+        return bool(targets - NOT_FILES)
+    if words[0].text == "sed":
+        return any(word.text.startswith(("-i", "--in-place")) for word in words)
+    return words[0].text in WRITERS
 
 
 class PartFindings(Struct, frozen=True):
@@ -117,7 +122,7 @@ def analyze_command(text: str, policy: Policy) -> CommandFindings:
     if sum(1 + len(part.words) for part in script.parts) > MOST_WORDS:
         script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"])
     inner = tuple(each for part in script.parts for each in commands_in(part))
-    places = possible_directories([each.part for each in inner], policy.cwd) or (None,)
+    places = _places(script, inner, policy.cwd)
     command = Command(text.strip(), script, inner, places, policy)
     general = [*_restrictions(command), *_guards(command)]
     if script.unclear:
@@ -128,6 +133,15 @@ def analyze_command(text: str, policy: Policy) -> CommandFindings:
         for part in script.parts
     )
     return CommandFindings(command, (*general, *_redirections(command)), parts)
+
+
+def _places(script: Script, inner: tuple[Inner, ...], cwd: Path) -> Places:
+    """Return where parts may run; in a loop, `cd ..` leads further up each time."""
+    parts = [each.part for each in inner]
+    moves = any(part.words and part.words[0].text in MOVES for part in parts)
+    if script.has_loop and moves:
+        return (None,)
+    return possible_directories(parts, cwd) or (None,)
 
 
 def _restrictions(command: Command) -> Iterator[Finding]:
@@ -297,6 +311,8 @@ def _judge_copies(effect: Effect, place: Path | None, policy: Policy) -> Iterato
     """
     target = path_in(effect.writes[-1], place)
     for source in (path_in(text, place) for text in effect.moved):
+        if not os.path.lexists(source):
+            yield Finding(Kind.ASK, f"{source} does not exist yet, so its content is not known")
         if os.path.islink(source):
             yield Finding(Kind.ASK, f"{source} is a link")
         if os.path.isdir(source):

@@ -5,13 +5,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from turnlog.agent.permissions.bash import HOLE, Part, Unknown, Word, expand
+from turnlog.agent.permissions.bash import COMPARISONS, HOLE, Budget, Part, Unknown, Word, expand
 
 MOST_PLACES = 16
-MOST_ENTRIES = 10_000
-"""Entries below a directory that are compared with rules."""
-MOST_NAMES = 200_000
-"""Entries below a directory of which only the names are looked at."""
 ELSEWHERE = re.compile(r"/+(?:proc/.*/(?:cwd|root|fd|exe|map_files)|dev/fd)(?:/|\Z)")
 """Paths that mean something else to the program than to turnlog."""
 MOVES = frozenset("cd pushd popd chdir".split())
@@ -66,19 +62,17 @@ def path_in(text: str, place: Path | None) -> Path:
     return found
 
 
-def entries_below(folder: Path, most: int = MOST_ENTRIES) -> Iterator[os.DirEntry[str]]:
+def entries_below(folder: Path, budget: Budget = COMPARISONS) -> Iterator[os.DirEntry[str]]:
     """Yield everything below a directory without following links.
 
     Raises `Unknown` if there is too much to check, or something cannot be looked at.
     """
-    waiting, count = [os.fspath(folder)], 0
+    waiting = [os.fspath(folder)]
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
-                    count += 1
-                    if count > most:
-                        raise Unknown(str(folder))
+                    budget.spend()
                     yield entry
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)

@@ -46,6 +46,9 @@ HARMLESS_KEYS = {
     "status": "aheadbehind branch relativepaths renames short showstash showuntrackedfiles",
     "submodule": "active url",
 }
+HEAD = re.compile(r"ref: refs/\S+\n?|[0-9a-f]{40}\n?|[0-9a-f]{64}\n?")
+PARTS = ("objects", "refs", "packed-refs", "config", "index")
+"""Parts of a repository that must not be links: they would show another repository."""
 HOOKS = ("post-index-change",)
 """Hooks that reading commands run, because they refresh the index."""
 
@@ -103,10 +106,14 @@ def _named_in(file: Path, prefix: str = "") -> str:
 
 
 def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
-    pointer = directory / "commondir"
-    common = directory / _named_in(pointer) if pointer.exists() else directory
+    common = _common_directory(directory)
+    for place, name in ((directory, "HEAD"), *((common, each) for each in PARTS)):
+        if (place / name).is_symlink():
+            return f"{place / name} is a link"
+    if os.path.lexists(common / "objects" / "info" / "alternates"):
+        return f"{common} borrows objects from another repository"
     # Git skips an incomplete `.git`, and looks for a bare repository next to it and above.
-    is_complete = (directory / "HEAD").is_file() and all(
+    is_complete = HEAD.fullmatch((directory / "HEAD").read_text("utf-8")) and all(
         (common / name).is_dir() for name in ("objects", "refs")
     )
     if not is_complete:
@@ -120,6 +127,16 @@ def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
     if enters_submodules and any(map(_has_submodules, _index_files(directory))):
         return "git would run in its submodules, under their own configuration"
     return None
+
+
+def _common_directory(directory: Path) -> Path:
+    """The directory that the work trees of a repository share."""
+    pointer = directory / "commondir"
+    if not pointer.exists():
+        return directory
+    if directory.name == ".git":
+        raise ValueError(f"{pointer} leads to another repository")
+    return directory / _named_in(pointer)
 
 
 def _index_files(directory: Path) -> list[Path]:
@@ -139,21 +156,26 @@ def _unknown_key(config: Path) -> str | None:
     if config.stat().st_size > LARGEST_CONFIG:
         raise ValueError(f"{config} is too large")
     section = ""
-    for line in config.read_text("utf-8").split("\n"):
-        text = line.strip()
-        if not text or text[0] in "#;":
+    text = config.read_bytes().decode("utf-8")
+    if re.search(r"\r(?!\n)", text):
+        raise ValueError(f"{config} has a carriage return inside of a line")
+    for line in text.split("\n"):
+        said = line.strip()
+        if not said or said[0] in "#;":
             continue
-        if found := SECTION.fullmatch(text):
+        if found := SECTION.fullmatch(said):
             section = found[1].lower()
-        elif (found := KEY.fullmatch(text)) and not text.endswith("\\"):
+        elif (found := KEY.fullmatch(said)) and not said.endswith("\\"):
             if not _is_harmless(section, found[1].lower(), found[2] or ""):
                 return f"{section}.{found[1]}"
         else:
-            raise ValueError(f"{config} has a line that cannot be read: {text[:60]!r}")
+            raise ValueError(f"{config} has a line that cannot be read: {said[:60]!r}")
     return None
 
 
 def _is_harmless(section: str, key: str, value: str) -> bool:
     if section == "core" and key == "bare":
         return value.strip().lower() == "false"
+    if key == "sort" and "signature" in value:
+        return False
     return section in HARMLESS_SECTIONS or key in HARMLESS_KEYS.get(section, "").split()

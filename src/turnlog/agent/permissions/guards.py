@@ -9,13 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from turnlog.agent.permissions.bash import HOLE, Part, Unknown, Word
-from turnlog.agent.permissions.directories import (
-    MOST_NAMES,
-    arguments_in,
-    entries_below,
-    path_in,
-)
+from turnlog.agent.permissions.bash import HOLE, NAMES, Part, Unknown, Word
+from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
 from turnlog.agent.permissions.paths import (
@@ -60,7 +55,10 @@ def guard(part: Part, places: Places, policy: Policy) -> Iterator[Finding]:
             yield from _guard_effect(effect, place, policy)
             continue
         yield from _guard_guesses(name, words[1:], place, policy)
-        if _has_rules(policy, "Read") and shows_files(name, arguments, is_known=is_known):
+        # Whatever the program is, a pattern that cannot be expanded may match a denied file.
+        is_pattern = not is_known and any(word.has_glob for word in words)
+        may_show = is_pattern or shows_files(name, arguments, is_known=is_known)
+        if may_show and _has_rules(policy, "Read"):
             yield _doubt(policy, "Read")
 
 
@@ -99,7 +97,7 @@ def _guard_below(
         yield from restrictions_below(removed, policy, WRITING, "Edit")
     for folder in filter(_is_folder, removed):
         try:
-            entries = entries_below(folder, MOST_NAMES)
+            entries = entries_below(folder, NAMES)
             found = next((entry.path for entry in entries if has_protected_name(entry.name)), None)
         except Unknown:
             found = f"something below {folder}"
@@ -156,7 +154,7 @@ def _guard_guesses(
         if name in WRITERS:
             if found := restricted(path, policy, WRITING, "Edit"):
                 yield found if is_named else Finding(Kind.ASK, found.reason, is_firm=True)
-            if is_named and is_protected(path):
+            if is_protected(path):
                 yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
 
 

@@ -10,6 +10,8 @@ from turnlog.agent.permissions.bash import HOLE, UNKNOWN, Part, Word, parse_scri
 
 DEEPEST = 6
 """Levels of commands inside of commands that are analyzed."""
+MOST_ARGUMENTS = 50
+"""Arguments of an unknown launcher that are analyzed one by one."""
 NUMBER = re.compile(r"[0-9]+")
 
 
@@ -190,6 +192,9 @@ def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
         return
     if name == "xargs":
         words = (*words, UNKNOWN)
+    if len(words) > MOST_ARGUMENTS:
+        yield Inner(Part((UNKNOWN,)), is_sure=False)
+        return
     for rank, word in enumerate(words[1:], 1):
         yield Inner(Part(words[rank:]), is_sure=False)
         if " " in word.text:
@@ -262,6 +267,9 @@ def _of_shell(words: tuple[Word, ...]) -> Iterator[Inner]:
 def _of_text(text: str) -> Iterator[Inner]:
     """Yield the commands in a text that a shell would run."""
     script = parse_script(text.replace(HOLE, "$_"))
+    if sum(len(part.words) for part in script.parts) > MOST_ARGUMENTS:
+        yield Inner(Part((UNKNOWN,)), is_sure=False)
+        return
     for part in script.parts:
         yield Inner(part)
     if script.unclear:

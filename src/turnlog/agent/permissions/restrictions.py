@@ -37,7 +37,7 @@ DATA_SUBCOMMANDS = {
         """.split()
     ),
     **dict.fromkeys(
-        ("npm", "yarn", "pnpm", "bun"),
+        ("npm", "yarn", "pnpm"),
         frozenset("add build ci i install lint ls outdated run run-script start test".split()),
     ),
     **dict.fromkeys(
@@ -55,6 +55,8 @@ PLAIN_OPTIONS = frozenset(
     """.split()
 )
 """Options of those subcommands that take no program."""
+SHORT_NAME = 3
+"""Letters of a program's name that are also part of many words."""
 EVALUATORS = frozenset(
     """
     [ alias compgen complete declare eval export getopts let local mapfile printf read readarray
@@ -70,7 +72,7 @@ def reach(rule: Rule, text: str, script: Script, inner: tuple[Inner, ...]) -> Ma
         return Match.NO
     if rule.about is None or text == rule.about:
         return Match.YES
-    is_doubtful = script.unclear or _is_in_input(rule, script, inner)
+    is_doubtful = script.unclear or _is_in_text(rule, text, inner)
     found = Match.MAYBE if is_doubtful else Match.NO
     for each in inner:
         match = _match(rule, each)
@@ -131,7 +133,10 @@ def _mentions(rule: Rule, part: Part) -> bool:
     texts = {text for word in suspects for text in (word.text, word.source)}
     if any(_names_program(text, name) for text in texts for name in names):
         return True
-    return any(_hides_subcommand(pattern, part) for pattern in rule.patterns)
+    return any(
+        _hides_subcommand(pattern, part) or _is_same_file(pattern, part)
+        for pattern in rule.patterns
+    )
 
 
 def _programs_of(rule: Rule) -> set[str]:
@@ -143,14 +148,20 @@ def _programs_of(rule: Rule) -> set[str]:
 def _names_program(text: str, name: str) -> bool:
     r"""Whether a text names a program, also with quotes that a second evaluation removes.
 
-    >>> _names_program("-c/bin/curl x", "curl"), _names_program("libcurl.so", "curl")
-    (True, False)
+    A longer name counts wherever it stands, a short one only as a word: `rm` is in `form`.
+
+    >>> _names_program("1ecurl", "curl"), _names_program("-c/bin/rm x", "rm")
+    (True, True)
+    >>> _names_program("form", "rm"), _names_program("farm.txt", "rm")
+    (False, False)
     >>> _names_program(r"a[$(c\url x)]", "curl"), _names_program("c${Z}url", "curl")
     (True, True)
     """
-    pattern = rf"(?:^|[^\w.-]|^-\w*){re.escape(name)}(?:$|[^\w.-])"
     unquoted = re.sub(r"[\\'\"]|\$\{[^}]*\}|\$[@*\w]+", "", text)
-    unescaped = re.sub(r"\\[abefnrtvx0-7]", " ", text)
+    if len(name) > SHORT_NAME:
+        return name in text.lower() or name in unquoted.lower()
+    pattern = rf"(?:^|[^\w.-]|^-\w*){re.escape(name)}(?:$|[^\w-])"
+    unescaped = re.sub(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|[0-7]{1,3}|[a-z_])", " ", text, flags=re.I)
     return any(re.search(pattern, each, re.I) for each in (text, unquoted, unescaped))
 
 
@@ -164,24 +175,49 @@ def _evaluates(part: Part) -> bool:
 def _hides_subcommand(pattern: str, part: Part) -> bool:
     """Whether options stand between a program and the subcommand that a rule is about.
 
-    `git -C . push` and `git -c alias.p=push p` fall under `Bash(git push:*)`.
+    `git -C . push`, `git remote -v add` and `git -c alias.p=push p` fall under rules for
+    `git push` and `git remote add`.
     """
-    program, _, rest = pattern.partition(" ")
+    program, *wanted = re.split(rf"[{ANY}{BLANK}]", pattern, maxsplit=1)[0].split()
     words = without_wrappers(part.words)
-    if not rest or len(words) < 2 or name_of(words[0]) != program or not words[1].is_option:
+    if not wanted or len(words) < 2 or name_of(words[0]) != program:
         return False
-    subcommand = re.split(rf"[ {ANY}{BLANK}]", rest, maxsplit=1)[0]
-    return not subcommand or any(_names_program(word.text, subcommand) for word in words[1:])
+    if words[1].is_option and any(_names_program(word.text, wanted[0]) for word in words[1:]):
+        return True
+    is_value = False
+    for word in words[1:]:
+        if not wanted:
+            return True
+        if HOLE in word.text or word.text == wanted[0]:
+            wanted.pop(0)
+        elif not word.is_option and not is_value:
+            return False
+        is_value = word.is_option
+    return not wanted
 
 
-def _is_in_input(rule: Rule, script: Script, inner: tuple[Inner, ...]) -> bool:
-    """Whether a rule's program is named in a text that an unknown program reads as its input."""
+def _is_same_file(pattern: str, part: Part) -> bool:
+    """Whether a command runs a file of the name that a rule gives with a directory.
+
+    `././deploy.sh` and `/abs/deploy.sh` may be the `./deploy.sh` that a rule denies.
+    """
+    program = re.split(rf"[ {ANY}{BLANK}]", pattern, maxsplit=1)[0]
+    words = without_wrappers(part.words)
+    if "/" not in program or not words or part.is_test:
+        return False
+    return name_of(words[0]) == program.rpartition("/")[2].lower()
+
+
+def _is_in_text(rule: Rule, text: str, inner: tuple[Inner, ...]) -> bool:
+    """Whether a rule's program is named anywhere in a command that runs an unknown program.
+
+    There are many ways from a text to an interpreter: a pipe, a here-document, a file that the
+    command writes, a loop variable, `$_`. So the whole command counts.
+    """
     parts = [each.part for each in inner if each.part.words]
-    if not (script.inputs or script.has_pipe) or all(map(_takes_data, parts)):
+    if all(map(_takes_data, parts)):
         return False
-    piped = [word.text for part in parts for word in part.words[1:]] if script.has_pipe else []
-    texts = [*script.inputs, *piped]
-    return any(_names_program(text, name) for text in texts for name in _programs_of(rule))
+    return any(_names_program(text, name) for name in _programs_of(rule))
 
 
 def _takes_data(part: Part) -> bool:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from turnlog.agent.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses, Writes
+from turnlog.agent.permissions.bash import COMPARISONS, NAMES
 from turnlog.agent.permissions.commands import judge_command
 from turnlog.agent.permissions.files import judge_read, judge_write
 from turnlog.agent.permissions.paths import names_of
@@ -46,6 +47,8 @@ Matches = Callable[[Rule], bool]
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     """Decide about a call from all that it would touch, and say what an allowed one rests on."""
     names_of.cache_clear()
+    for budget in (NAMES, COMPARISONS):
+        budget.reset()
     verdict = _strictest(tool, accesses, policy)
     if verdict.kind is not Kind.ALLOW:
         return verdict

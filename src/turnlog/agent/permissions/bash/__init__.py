@@ -1,6 +1,7 @@
 """Bash commands: a strict parser, and the arguments that words expand to."""
 
-from turnlog.agent.permissions.bash.expansion import Unknown, expand
+from turnlog.agent.permissions.bash.budget import COMPARISONS, NAMES, Budget, Unknown
+from turnlog.agent.permissions.bash.expansion import expand
 from turnlog.agent.permissions.bash.parser import parse_script
 from turnlog.agent.permissions.bash.syntax import (
     HOLE,
@@ -13,9 +14,12 @@ from turnlog.agent.permissions.bash.syntax import (
 )
 
 __all__ = [
+    "COMPARISONS",
     "HOLE",
+    "NAMES",
     "UNKNOWN",
     "Assignment",
+    "Budget",
     "Part",
     "Redirect",
     "Script",

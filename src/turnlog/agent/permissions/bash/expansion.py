@@ -9,17 +9,12 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from turnlog.agent.permissions.bash.budget import NAMES, Unknown
 from turnlog.agent.permissions.bash.syntax import HOLE, Word
 
 MOST_MATCHES = 1_000
 """Files that a pattern may match."""
-MOST_NAMES = 20_000
-"""Directory entries that are compared with patterns."""
 PATTERN_TOKEN = re.compile(r"\\(.)|([*?\[])|(.)", re.S)
-
-
-class Unknown(Exception):
-    """A word whose arguments are only known when the command runs."""
 
 
 def expand(word: Word, place: Path) -> tuple[str, ...]:
@@ -53,13 +48,12 @@ def _matches(glob: str, start: Path, *, is_below: bool) -> list[str]:
     """Match a pattern one path component at a time."""
     parts = re.split(r"(/+)", glob)
     found = [str(start) if is_below else ""]
-    budget = Budget(MOST_NAMES)
     for rank in range(0, len(parts), 2):
         part, slash = parts[rank], "".join(parts[rank + 1 : rank + 2])
         found = [
             f"{each}{slash}"
             for before in found
-            for each in _step(before, part, start, budget)
+            for each in _step(before, part, start)
             if not slash or (start / each).is_dir() or not each
         ]
         if len(found) > MOST_MATCHES:
@@ -67,26 +61,13 @@ def _matches(glob: str, start: Path, *, is_below: bool) -> list[str]:
     return [each for each in found if os.path.lexists(start / each)]
 
 
-class Budget:
-    """A bound on the work that one pattern may cause."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def spend(self, amount: int) -> None:
-        """Use up some of the budget; raise `Unknown` when there is none left."""
-        self.left -= amount
-        if self.left < 0:
-            raise Unknown("too many files")
-
-
-def _step(before: str, part: str, start: Path, budget: Budget) -> Iterable[str]:
+def _step(before: str, part: str, start: Path) -> Iterable[str]:
     """The paths that one component of a pattern matches below a path."""
     if not any(sign for _, sign, _ in PATTERN_TOKEN.findall(part)):
         return [before + re.sub(r"\\(.)", r"\1", part)]
     patterns = _compiled(part)
     names = list(_names(start / before))
-    budget.spend(len(names))
+    NAMES.spend(len(names))
     # Older versions of bash match `.` and `..` with `.*`.
     dots = [".", ".."] if part.startswith(".") else []
     return [before + name for name in (*dots, *names) if _fits(name, part, patterns)]

@@ -9,9 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from msgspec import Struct
-
-from turnlog.agent.permissions.bash.lexer import UNFINISHED, Lexer, SyntaxFault, WordBuilder
+from turnlog.agent.permissions.bash.lexer import UNFINISHED, SyntaxFault
 from turnlog.agent.permissions.bash.syntax import (
     HOLE,
     UNKNOWN,
@@ -21,33 +19,25 @@ from turnlog.agent.permissions.bash.syntax import (
     Script,
     Word,
 )
-from turnlog.agent.permissions.bash.version import is_modern_bash
+from turnlog.agent.permissions.bash.tokens import Heredoc, TokenReader
 
 LONGEST = 10_000
 """Characters of a command that is analyzed at all."""
 HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Zs", "Zl", "Zp"))
 SEPARATORS = ("&&", "||", ";", "|&", "|", "&", "\n")
 OPERATORS = ("&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", "<", ">")
-DESCRIPTOR = re.compile(r"[0-9]+(?=[<>])")
+DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
+LARGE_DESCRIPTOR = re.compile(r"[0-9]{5,}[<>]")
+"""A number that bash passes to the program if it is too large for a descriptor."""
 NAMED_DESCRIPTOR = re.compile(r"\{\w+\}[<>]")
 DESCRIPTOR_COPY = re.compile(r"[0-9]+-?|-")
 """The target of `>&` that names an open descriptor; only ASCII digits do."""
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=)")
 SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 PLAIN_REGEX = re.compile(r"[A-Za-z0-9_.^$*+?/:=,-]+")
-PLAIN_WORD = re.compile(r"[^\s;&|<>()\\'\"$`]+")
 DECLARATIONS = frozenset("declare export local readonly typeset".split())
 """Builtins whose arguments are assignments."""
 CLOSING_WORDS = frozenset("then elif else fi do done esac } ]] in".split())
-
-
-class Heredoc(Struct):
-    """A here-document whose body starts on the next line."""
-
-    delimiter: str
-    is_raw: bool
-    """Whether the delimiter is quoted, so that nothing in the body is expanded."""
-    strips_tabs: bool
 
 
 def parse_script(command: str) -> Script:
@@ -78,14 +68,8 @@ def _is_hidden(char: str) -> bool:
     return char not in " \t\n" and unicodedata.category(char) in HIDDEN_CATEGORIES
 
 
-class Parser(Lexer):
+class Parser(TokenReader):
     """Reads commands, and adds each program to the script."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__(source)
-        self.heredocs: list[Heredoc] = []
-        self.depth = 0
-        """How many substitutions the current place is inside of."""
 
     def read_nested(self, end: str) -> None:
         outer, self.heredocs = self.heredocs, []
@@ -112,6 +96,7 @@ class Parser(Lexer):
         nested = parse_script(inner)
         self.script.parts += nested.parts
         self.script.inputs += nested.inputs
+        self.script.has_loop |= nested.has_loop
         for reason in nested.unclear:
             self.doubt(reason)
 
@@ -133,18 +118,6 @@ class Parser(Lexer):
             return True
         return self._plain_word() in ends
 
-    def _plain_word(self) -> str:
-        """The unquoted word that comes next, as a reserved word would have to be."""
-        found = PLAIN_WORD.match(self.source, self.place)
-        if not found or self.source[found.end() : found.end() + 1] in tuple("\\'\"$`"):
-            return ""
-        return found[0]
-
-    def _take_word(self, word: str) -> bool:
-        found = self._plain_word() == word
-        self.place += len(word) if found else 0
-        return found
-
     def _take_separator(self) -> bool:
         if self.peek(";;") or self.peek(";&"):
             return False
@@ -153,82 +126,12 @@ class Parser(Lexer):
                 self._read_newline()
                 return True
             if self.take(sign):
-                self.script.has_pipe |= sign in ("|", "|&")
                 if sign in ("&&", "||", "|", "|&"):
                     self._skip_space(newlines=True)
                     if not self.char:
                         raise SyntaxFault(UNFINISHED)
                 return True
         return False
-
-    def _skip_space(self, *, newlines: bool = False) -> None:
-        """Skip blanks, joined lines and comments; with `newlines`, also empty lines."""
-        while True:
-            if self.char and self.char in " \t":
-                self.place += 1
-            elif self.peek("\\\n"):
-                self.place += 2
-            elif self.char == "#":
-                self._doubt_in_old_bash("a comment")
-                end = self.source.find("\n", self.place)
-                self.place = len(self.source) if end < 0 else end
-            elif newlines and self.char == "\n":
-                self._read_newline()
-            else:
-                return
-
-    def _doubt_in_old_bash(self, what: str) -> None:
-        """Note what bash before 4.4, the one of macOS, misreads inside of `$(…)`.
-
-        It looks for the closing parenthesis by counting quotes, also in comments and
-        here-documents: `$(ls # '` goes on until the next quote.
-        """
-        if self.depth and not is_modern_bash():
-            self.doubt(f"{what} inside of a substitution")
-
-    def _read_newline(self) -> None:
-        """Move to the next line, past the here-documents that start there."""
-        self.place += 1
-        waiting, self.heredocs = self.heredocs, []
-        for rank, heredoc in enumerate(waiting):
-            self.place += bool(rank)  # past the end of the line with the previous delimiter
-            self._read_body(heredoc)
-
-    def _read_body(self, heredoc: Heredoc) -> None:
-        start = self.place
-        while self.place < len(self.source):
-            end = self.source.find("\n", self.place)
-            stop = len(self.source) if end < 0 else end
-            line = self.source[self.place : stop]
-            body_end, self.place = self.place, stop + (end >= 0)
-            if (line.lstrip("\t") if heredoc.strips_tabs else line) == heredoc.delimiter:
-                # The newline after the delimiter ends the command, as any other does.
-                self.place = stop
-                self._read_document(self.source[start:body_end], heredoc)
-                return
-        self.doubt("a here-document has no end")
-        self._read_document(self.source[start:], heredoc)
-
-    def _read_document(self, body: str, heredoc: Heredoc) -> None:
-        self.script.inputs.append(body)
-        if heredoc.is_raw:
-            return
-        if any(sign in body for sign in ("`", "$(", "${", "$[", "\\\n")):
-            self.doubt("a here-document has expansions")
-        inner = Parser(body)
-        try:
-            while inner.char:
-                inner.place += 1
-                if inner.source[inner.place - 1] == "\\":
-                    inner.place += 1
-                elif inner.source[inner.place - 1] in "$`":
-                    inner.place -= 1
-                    inner.read_expansion(WordBuilder(), is_quoted=True)
-        except SyntaxFault as fault:
-            self.doubt(str(fault))
-        self.script.parts += inner.script.parts
-        for reason in inner.script.unclear:
-            self.doubt(reason)
 
     def _read_pipeline(self) -> None:
         """Read one command; `!` and `time` may stand in front of it."""
@@ -342,6 +245,8 @@ class Parser(Lexer):
         if NAMED_DESCRIPTOR.match(self.source, start):
             self.doubt("it names a file descriptor")
             self.place = self.source.index("}", start) + 1
+        elif LARGE_DESCRIPTOR.match(self.source, start):
+            self.doubt("it has a very large file descriptor")
         elif found := DESCRIPTOR.match(self.source, start):
             self.place = found.end()
         sign = next((each for each in OPERATORS if self.peek(each)), "")
@@ -386,6 +291,9 @@ class Parser(Lexer):
                 words.append(Word(sign, source=sign))
             else:
                 words.append(self.read_word())
+                if self.char == "(":
+                    # `[[ a == @(x #'` goes on to the closing parenthesis, comments included.
+                    self.doubt("it has an extended pattern")
             if words[-1].source == "=~":
                 self._require_plain_regex()
         source = f"[[{self.source[start : self.place]}"
@@ -407,16 +315,13 @@ class Parser(Lexer):
             self.read_list(frozenset((word,)))
             self._expect_word(word)
 
-    def _expect_word(self, word: str) -> None:
-        if not self._take_word(word):
-            raise SyntaxFault(UNFINISHED)
-
     def read_group(self) -> None:
         """Read `{ …; }`."""
         self._read_blocks("}")
 
     def read_loop(self) -> None:
         """Read a `while` or `until` loop."""
+        self.script.has_loop = True
         self._read_blocks("do", "done")
 
     def read_if(self) -> None:
@@ -435,6 +340,7 @@ class Parser(Lexer):
 
     def read_for(self) -> None:
         """Read a `for` or `select` loop, which sets a variable."""
+        self.script.has_loop = True
         self._skip_space()
         if self.peek("(("):
             self._read_arithmetic()

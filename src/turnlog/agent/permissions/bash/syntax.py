@@ -70,5 +70,5 @@ class Script(Struct):
     """Why the parser cannot say with certainty what would run."""
     inputs: list[str] = field(default_factory=list[str])
     """The texts of here-documents and here-strings."""
-    has_pipe: bool = False
-    """Whether the output of one program is the input of another."""
+    has_loop: bool = False
+    """Whether a part may run more than once."""

@@ -1,5 +1,7 @@
 """The effect of a program that only reads, and the paths that any other program may mean."""
 
+import re
+
 from turnlog.agent.permissions.bash import HOLE
 from turnlog.agent.permissions.programs.expressions import DESCRIPTIONS, EXPRESSIONS
 from turnlog.agent.permissions.programs.git import GLOBAL_OPTIONS, SUBCOMMANDS, read_git
@@ -11,10 +13,11 @@ COPYING = frozenset("7z ar cp cpio install ln mv pax rsync scp tar zip".split())
 CONTENT_READERS = (FILES.keys() - set("df du ls readlink realpath stat tree".split())) | {
     *COPYING,
     *"""
-    . awk b2sum base32 base64 bat batcat bzcat cksum colordiff column comm cpp csplit curl dd ed ex
-    expand fmt fold gawk gzip head hexdump iconv join jq less look m4 mapfile mawk more nano nawk
-    nc nl od openssl paste perl php pr ptx python python3 read readarray ruby sdiff sed shuf source
-    split strings sum tee tr unexpand vi view vim vimdiff wget xargs xxd xz xzcat yq zcat zgrep
+    . awk b2sum base32 base64 basenc bat batcat bzcat cksum colordiff column comm cpp csplit
+    curl dd ed ex expand fmt fold gawk gzip head hexdump iconv join jq less look m4 mapfile mawk
+    more nano nawk nc nl od openssl paste perl php pr ptx python python3 read readarray ruby
+    sdiff sed shuf source split strings sum tee tr unexpand vi view vim vimdiff wget xargs xxd
+    xz xzcat yq zcat zgrep
     """.split(),
 }
 """Programs that show, or copy, what is in the files they are given."""
@@ -56,13 +59,13 @@ def guess_paths(argument: str) -> tuple[str, ...]:
     """The paths that one argument of an unknown call may contain.
 
     >>> guess_paths("--file=.env"), guess_paths("-f.env"), guess_paths("data=@.env")
-    (('--file=.env', '.env'), ('-f.env', '.env', 'f.env', 'env'), ('data=@.env', '@.env', '.env'))
+    (('--file=.env', '.env'), ('-f.env', 'f.env', '.env'), ('data=@.env', '@.env', '.env'))
     """
     found = [argument]
     if "=" in argument:
         found.append(argument.partition("=")[2])
-    if argument.startswith("-") and not argument.startswith("--"):
-        found += [argument[2:], argument[1:]]
+    if letters := re.match(r"-[A-Za-z0-9]+", argument):
+        found += [argument[place:] for place in range(1, letters.end() + 1)]
     found += [each[1:] for each in found if each.startswith(("@", ":"))]
     found += [each.rpartition(":")[2] for each in found]
     return tuple(dict.fromkeys(filter(None, found)))

@@ -38,7 +38,7 @@ SED_FLAGS = re.compile(r"-[nErsuz]+")
 # because nothing needs them.
 PRINTF_FORMAT = re.compile(
     r"(?:[^%\\]|\\[abefnrtvx0-7\\'\"?]|%%"
-    r"|%[-+ 0#]*[0-9]*(?:\.[0-9]+)?[bcdeEfFgGiosuxXq])*",
+    r"|%[-+ 0#]*(?:[1-9][0-9]*)?(?:\.[0-9]+)?[bcdeEfFgGiosuxXq])*",
     re.S,
 )
 UNARY = frozenset(f"-{letter}" for letter in "bcdefghknprstuwxzGLNOS")

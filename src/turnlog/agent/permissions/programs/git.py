@@ -1,5 +1,7 @@
 """Calls of git that only read, and which of them show the content of files."""
 
+import re
+
 from msgspec import Struct
 
 from turnlog.agent.permissions.programs.usage import Arguments, Effect, Usage, parse_arguments
@@ -36,8 +38,11 @@ REVISIONS = Usage(
     takes_numbers=True,
     attached="U",
 )
-SIGNATURES = ("%G", "%(signature")
+SIGNATURE = re.compile(r"%[-+ ]?G|signature")
 """Placeholders for which git runs gpg, which creates files in the home directory."""
+OBJECT_CONTENT = re.compile(r"%\(\*?(?:raw|contents|body|subject)")
+"""Placeholders that show an object, which a tag may make of any file."""
+HEAD = re.compile(r"HEAD(?:[~^][0-9]*)*")
 
 
 class Subcommand(Struct, frozen=True):
@@ -150,7 +155,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         )
     ),
     "stash list": Subcommand(REVISIONS, "patch"),
-    "stash show": Subcommand(REVISIONS, "patch"),
+    "stash show": Subcommand(REVISIONS, "always"),
     "status": Subcommand(
         Usage(
             "bsz",
@@ -204,7 +209,7 @@ def read_git(arguments: tuple[str, ...]) -> Effect | None:
     parsed = parse_arguments(rest, subcommand.usage)
     if parsed is None or (parsed.operands and not subcommand.usage.operands):
         return None
-    if any(mark in argument for argument in rest for mark in SIGNATURES):
+    if any(SIGNATURE.search(each) or OBJECT_CONTENT.search(each) for each in rest):
         return None
     if name == "remote get-url" and len(parsed.operands) > 1:
         return None
@@ -227,7 +232,8 @@ def _limits(name: str, parsed: Arguments) -> tuple[str, ...]:
     paths = parsed.after_dashes
     revisions = parsed.operands[: len(parsed.operands) - len(paths)]
     is_plain = not any(char in path for path in paths for char in ":*?[\\")
-    is_limited = name != "cat-file" and is_plain and not any(":" in each for each in revisions)
+    # Any other revision may be the id of a file, which is shown whatever the paths are.
+    is_limited = name != "cat-file" and is_plain and all(map(HEAD.fullmatch, revisions))
     return tuple(paths) if is_limited else ()
 
 

@@ -128,6 +128,7 @@ FILES: dict[str, Usage] = {
         "dirsfirst du gitignore inodes matchdirs noreport prune",
         "filelimit timefmt",
         default=(".",),
+        values_stand_alone=True,
     ),
     "uniq": Usage(
         "cdDiuz",

@@ -61,6 +61,8 @@ class Usage(Struct, frozen=True):
     """Whether it always reads everything below a directory."""
     needs_files: bool = False
     """Whether a directory as an operand makes the call unknown."""
+    values_stand_alone: bool = False
+    """Whether a letter with a value cannot be joined with others: tree's `-Po x y` writes `y`."""
     attached: str = ""
     """Single letters whose value, if any, follows in the same argument."""
 
@@ -125,6 +127,8 @@ def _parse_option(argument: str, usage: Usage, given: set[str]) -> bool | None:
         if letter in usage.attached:
             return False
         if letter in usage.values:
+            if usage.values_stand_alone and len(argument) > 2:
+                return None
             return rank == len(argument) - 1
         if letter not in usage.flags:
             return None

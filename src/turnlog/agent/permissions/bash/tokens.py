@@ -1,0 +1,119 @@
+"""Read the tokens between words: blanks, comments, reserved words and here-documents."""
+
+import re
+from abc import ABC
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.bash.lexer import UNFINISHED, Lexer, SyntaxFault, WordBuilder
+from turnlog.agent.permissions.bash.version import is_modern_bash
+
+PLAIN_WORD = re.compile(r"[^\s;&|<>()\\'\"$`]+")
+
+
+class Heredoc(Struct):
+    """A here-document whose body starts on the next line."""
+
+    delimiter: str
+    is_raw: bool
+    """Whether the delimiter is quoted, so that nothing in the body is expanded."""
+    strips_tabs: bool
+
+
+class TokenReader(Lexer, ABC):
+    """A position in a command, with the here-documents whose bodies are still to come."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.heredocs: list[Heredoc] = []
+        self.depth = 0
+        """How many substitutions the current place is inside of."""
+
+    def _plain_word(self) -> str:
+        """The unquoted word that comes next, as a reserved word would have to be."""
+        found = PLAIN_WORD.match(self.source, self.place)
+        if not found or self.source[found.end() : found.end() + 1] in tuple("\\'\"$`"):
+            return ""
+        return found[0]
+
+    def _take_word(self, word: str) -> bool:
+        found = self._plain_word() == word
+        self.place += len(word) if found else 0
+        return found
+
+    def _expect_word(self, word: str) -> None:
+        if not self._take_word(word):
+            raise SyntaxFault(UNFINISHED)
+
+    def _skip_space(self, *, newlines: bool = False) -> None:
+        """Skip blanks, joined lines and comments; with `newlines`, also empty lines."""
+        while True:
+            if self.char and self.char in " \t":
+                self.place += 1
+            elif self.peek("\\\n"):
+                self.place += 2
+            elif self.char == "#":
+                self._doubt_in_old_bash("a comment")
+                end = self.source.find("\n", self.place)
+                self.place = len(self.source) if end < 0 else end
+            elif newlines and self.char == "\n":
+                self._read_newline()
+            else:
+                return
+
+    def _doubt_in_old_bash(self, what: str) -> None:
+        """Note what bash before 4.4, the one of macOS, misreads inside of `$(…)`.
+
+        It looks for the closing parenthesis by counting quotes, also in comments and
+        here-documents: `$(ls # '` goes on until the next quote.
+        """
+        if self.depth and not is_modern_bash():
+            self.doubt(f"{what} inside of a substitution")
+
+    def _read_newline(self) -> None:
+        """Move to the next line, past the here-documents that start there."""
+        self.place += 1
+        waiting, self.heredocs = self.heredocs, []
+        for rank, heredoc in enumerate(waiting):
+            self.place += bool(rank)  # past the end of the line with the previous delimiter
+            self._read_body(heredoc)
+
+    def _read_body(self, heredoc: Heredoc) -> None:
+        start = self.place
+        while self.place < len(self.source):
+            end = self.source.find("\n", self.place)
+            stop = len(self.source) if end < 0 else end
+            line = self.source[self.place : stop]
+            body_end, self.place = self.place, stop + (end >= 0)
+            line = line.lstrip("\t") if heredoc.strips_tabs else line
+            if self.depth and line.startswith(heredoc.delimiter) and line != heredoc.delimiter:
+                # Inside of `$(…)`, bash 5.2 also ends the body at `E)`.
+                self.doubt("a here-document has a line that starts as its end")
+            if line == heredoc.delimiter:
+                # The newline after the delimiter ends the command, as any other does.
+                self.place = stop
+                self._read_document(self.source[start:body_end], heredoc)
+                return
+        self.doubt("a here-document has no end")
+        self._read_document(self.source[start:], heredoc)
+
+    def _read_document(self, body: str, heredoc: Heredoc) -> None:
+        self.script.inputs.append(body)
+        if heredoc.is_raw:
+            return
+        if any(sign in body for sign in ("`", "$(", "${", "$[", "\\\n")):
+            self.doubt("a here-document has expansions")
+        inner = type(self)(body)
+        try:
+            while inner.char:
+                inner.place += 1
+                if inner.source[inner.place - 1] == "\\":
+                    inner.place += 1
+                elif inner.source[inner.place - 1] in "$`":
+                    inner.place -= 1
+                    inner.read_expansion(WordBuilder(), is_quoted=True)
+        except SyntaxFault as fault:
+            self.doubt(str(fault))
+        self.script.parts += inner.script.parts
+        for reason in inner.script.unclear:
+            self.doubt(reason)
