@@ -14,11 +14,10 @@ from turnlog.format.blocks import ToolUseBlock
 from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import Assistant, Attachment, Entry, User
 from turnlog.format.fields import given
-from turnlog.format.jsonl import Bookmark, Line
+from turnlog.format.jsonl import Bookmark, Line, Trail
 from turnlog.format.state import AiTitle, CustomTitle, Summary
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.index.fact_reader import begins_turn, storable
-from turnlog.index.facts import Trail
 from turnlog.index.texts import Passage, passages_of
 from turnlog.index.words import searchable
 
@@ -78,7 +77,7 @@ def read_docs(name: str, lines: Iterable[Line], carry: DocCarry, limit: int) -> 
 
 
 def _entries(line: Line) -> tuple[Entry, ...]:
-    if line.raw.isspace():
+    if line.is_blank:
         return ()
     return (decode_sound(line) or decode_line(storable(line))).entries
 

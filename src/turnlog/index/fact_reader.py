@@ -31,12 +31,12 @@ from turnlog.format.entries import (
 )
 from turnlog.format.fields import CamelView, decode_raw, given
 from turnlog.format.fit import fit
-from turnlog.format.jsonl import Line
+from turnlog.format.jsonl import Line, Trail
 from turnlog.format.state import PrLink
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.tools import CHANGING
 from turnlog.format.values import is_array, is_object
-from turnlog.index.facts import Answer, Carry, Commit, Facts, Prompt, Pull, Said, Trail, Use
+from turnlog.index.facts import Answer, Carry, Commit, Facts, Prompt, Pull, Said, Use
 from turnlog.index.figures import LARGEST, figures_of, sound_usage
 from turnlog.index.glances import (
     AnswerBody,
@@ -101,7 +101,7 @@ class _Reader:
     def read(self, line: Line) -> None:
         carry = self.facts.carry
         carry.lines += 1
-        if line.raw.isspace():
+        if line.is_blank:
             return
         seen = self.look(line.raw)
         if seen is None:

@@ -1,12 +1,11 @@
 """The figures of a part of a session file, and what reading carries from part to part."""
 
-from collections import deque
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from turnlog.format.blocks import Usage
-from turnlog.format.jsonl import PROBE, Bookmark, Line
+from turnlog.format.jsonl import Bookmark
 from turnlog.index.figures import Figures
 
 
@@ -124,24 +123,3 @@ class Facts(Struct):
     """The model that first answered in that turn, as far as this part tells."""
     is_last: bool = True
     """Whether the end of the file was reached."""
-
-
-class Trail:
-    """The last lines that were read: enough of them for a bookmark behind the last."""
-
-    def __init__(self, start: Bookmark) -> None:
-        self.start = start
-        # No line is empty: so many lines hold at least as many bytes.
-        self.lines: deque[Line] = deque(maxlen=PROBE)
-
-    def add(self, line: Line) -> None:
-        if len(line.raw) >= PROBE:
-            self.lines.clear()  # a bookmark behind this line knows nothing of those before it
-        self.lines.append(line)
-
-    @property
-    def bookmark(self) -> Bookmark:
-        bookmark = self.start
-        for line in self.lines:
-            bookmark = bookmark.past(line)
-        return bookmark

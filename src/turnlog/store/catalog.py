@@ -109,7 +109,9 @@ def title_of(path: Path) -> str | None:
 def _shown_title(described: Description, path: Path, first: Titles, last: Titles) -> str | None:
     title = _title(path, first, last)
     title = title or described.first_prompt or described.first_command or ""
-    return " ".join(title.split())[:TITLE_LIMIT] or None
+    # So many words are longer than a title; a prompt may have millions.
+    words = title.split(maxsplit=TITLE_LIMIT)[:TITLE_LIMIT]
+    return " ".join(words)[:TITLE_LIMIT] or None
 
 
 def count_subagents(session: SessionFile, adjacent: dict[str, int]) -> int:
@@ -255,7 +257,7 @@ def _typed_text(entry: User) -> str | None:
             return None
         texts = [given(block.text) or "" for block in content if isinstance(block, TextBlock)]
         content = "\n".join(texts)
-    return INJECTED.sub("", content).strip()
+    return (INJECTED.sub("", content) if "</" in content else content).strip()
 
 
 def _tail(path: Path, size: int) -> Iterator[tuple[Line, Entry]]:
