@@ -36,6 +36,7 @@ from peer import (
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache/bench"
 RESULTS = HERE / "results.md"
+REPORTS = "## Reports"
 PYTHON = Path(sys.executable)
 TURNLOG = PYTHON.parent / "turnlog"
 MANY_SESSIONS = 3000
@@ -76,7 +77,8 @@ def main() -> None:
         *_chats(options.rounds),
     ]
     text = _report(rows, load, large, many)
-    RESULTS.write_text(text)
+    _, mark, reports = RESULTS.read_text().partition(REPORTS)  # written by reports.py
+    RESULTS.write_text(f"{text.rstrip()}\n\n{mark}{reports}" if mark else text)
     print(text)
 
 
