@@ -1,4 +1,4 @@
-"""The jobs that are measured inside Python: `scan.py read|decode|open PROCESSES PATH`."""
+"""The jobs that are measured inside Python: `scan.py read|decode|tokens|open PROCESSES PATH`."""
 
 import sys
 from collections.abc import Sequence
@@ -19,6 +19,20 @@ def decode(paths: Sequence[Path]) -> int:
     return sum(len(decode_line(line).entries) for path in paths for line in read_lines(path))
 
 
+def tokens(paths: Sequence[Path]) -> int:
+    """Add up the output tokens of all messages, decoding only lines that tell of usage."""
+    from turnlog.index.glances import AnswerGlance, glance
+
+    largest: dict[str, int] = {}
+    for path in paths:
+        for line in read_lines(path):
+            seen = glance(line.raw) if b'"usage"' in line.raw else None
+            if isinstance(seen, AnswerGlance) and seen.message and seen.message.usage:
+                key, count = str(seen.message.id), seen.message.usage.output_tokens or 0
+                largest[key] = max(largest.get(key, 0), count)
+    return sum(largest.values())
+
+
 def open_all(paths: Sequence[Path]) -> int:
     """Open sessions, and find where each goes on."""
     from turnlog.conversation.session import open_session
@@ -27,7 +41,7 @@ def open_all(paths: Sequence[Path]) -> int:
 
 
 def main(job: str, processes: str, place: str) -> None:
-    function = {"read": read, "decode": decode, "open": open_all}[job]
+    function = {"read": read, "decode": decode, "tokens": tokens, "open": open_all}[job]
     path = Path(place)
     paths = list(path.rglob("*.jsonl")) if path.is_dir() else [path]
     print(sum(count for _, count in map_files(function, paths, int(processes))))

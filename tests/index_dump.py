@@ -10,8 +10,8 @@ TABLES = {
     "files": "opened_by, session, is_subagent, project, title, started, ended, size, is_gone,"
     " carry",
     "prompts": "line, key, kind, at, ended, branch, text, model, is_copy, counts",
-    "messages": f"line, {PROMPT}, key, model, at, branch, version, is_copy, is_subagent, usage,"
-    " input, output, cache_write_5m, cache_write_1h, cache_read, searches, cost,"
+    "messages": f"line, {PROMPT}, key, request, model, at, branch, version, is_copy, is_subagent,"
+    " usage, input, output, cache_write_5m, cache_write_1h, cache_read, searches, cost,"
     " is_understated, counts",
     "calls": f"line, {PROMPT}, key, tool, at, branch, path, command, result_line, ended, is_error,"
     " error, added, removed, model, is_copy, is_subagent, counts",

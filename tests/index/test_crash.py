@@ -64,7 +64,7 @@ def test_killed_at_any_moment_a_sync_is_made_good_by_the_next(
     whole = time.perf_counter() - started
     with open_index(tmp_path / "whole.db") as index:
         expected = dump(index.db)
-    reached: set[int] = set()
+    reached: set[tuple[int, int]] = set()
     for number in range(rounds):
         path = tmp_path / f"{number}.db"
         child = FORK.Process(target=synced, args=(path, filled))
@@ -73,7 +73,9 @@ def test_killed_at_any_moment_a_sync_is_made_good_by_the_next(
         child.kill()
         child.join()
         with open_index(path) as index:
-            reached.add(index.db.execute("SELECT count(*) FROM files").fetchone()[0])
+            reached.add(
+                index.db.execute("SELECT count(*), sum(words_reached) FROM files").fetchone()
+            )
             sync(index, filled)
             assert dump(index.db) == expected
     assert len(reached) > 3

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import sqlite3
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import settings
@@ -11,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from build import assistant, call, line, result, session, text, user
 from index_dump import dump, found
+from turnlog.index.changes import is_current
 from turnlog.index.database import open_index
 from turnlog.index.intake import Limits
 from turnlog.index.sync import sync
@@ -37,6 +40,12 @@ def blocks(draw_number: int, name: str) -> list[bytes]:
         line("custom-title", custom_title=f"{word} of {name}"),
         line("pr-link", pr_number=draw_number, pr_url="https://example.org/1"),
     ]
+
+
+def figures(db: sqlite3.Connection) -> dict[str, Any]:
+    """What an index says but for its words, of which an older one may know more."""
+    words = {"docs"}
+    return {name: rows for name, rows in dump(db).items() if name not in words}
 
 
 class Histories(RuleBasedStateMachine):
@@ -112,6 +121,17 @@ class Histories(RuleBasedStateMachine):
         with open_index(self.folder / "index.db") as index:
             sync(index, self.store, limits=Limits(part, transaction))
 
+    @rule(part=st.sampled_from([1, 600, 1 << 20]))
+    def sync_figures(self, part: int) -> None:
+        with open_index(self.folder / "index.db") as index:
+            sync(index, self.store, limits=Limits(part, 2000), words=False)
+            with (
+                tempfile.TemporaryDirectory() as fresh,
+                open_index(Path(fresh, "index.db")) as anew,
+            ):
+                sync(anew, self.store, words=False)
+                assert figures(index.db) == figures(anew.db)
+
     @rule()
     def compare(self) -> None:
         self.sync_now(600, 1 << 20)
@@ -151,3 +171,32 @@ def test_a_large_file_is_counted_whole(tmp_path: Path) -> None:
         assert index.db.execute(counted).fetchone() == (30, 300, 60)
         assert index.db.execute("SELECT count(*) FROM prompts").fetchone() == (30,)
         assert len(found(index.db, "a")) == 30
+
+
+def test_words_are_read_after_the_figures(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    path = store.projects / "-a" / f"{IDS[0]}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(session(*blocks(0, "a"), *blocks(1, "a"), session_id=IDS[0]))
+    with open_index(tmp_path / "index.db") as index:
+        sync(index, store, words=False)
+        assert index.db.execute("SELECT count(*) FROM messages").fetchone() == (2,)
+        assert index.db.execute("SELECT count(*) FROM docs").fetchone() == (0,)
+        assert is_current(index.db, store, words=False)
+        assert not is_current(index.db, store)
+        sync(index, store)
+        assert is_current(index.db, store)
+        assert len(found(index.db, "apple")) == 5
+
+
+def test_words_of_both_phases_are_those_of_one_sync(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    for name in IDS:
+        path = store.projects / "-a" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(session(*blocks(3, name), *blocks(4, name), session_id=name))
+    with open_index(tmp_path / "index.db") as index, open_index(tmp_path / "one.db") as one:
+        sync(index, store, words=False, limits=Limits(part=300))
+        sync(index, store, limits=Limits(part=700, transaction=1))
+        sync(one, store)
+        assert dump(index.db) == dump(one.db)

@@ -108,6 +108,26 @@ def test_a_deleted_session_comes_back_whole(filled: Store, archive: Archive) -> 
     assert transcript(filled).stat().st_mtime == 1_700_000_000
 
 
+def test_subagents_whose_session_is_missing_come_back(tmp_path: Path, archive: Archive) -> None:
+    store = Store(tmp_path / "orphans")
+    project = store.projects / "-home-ada"
+    line = session(user("look"), session_id=FIRST, agent_id="1a2b3c4d")
+    put(project / "agent-1a2b3c4d.jsonl", line)
+    put(project / FIRST / "subagents" / "agent-5e6f7a8b.jsonl", line)
+    before = tree(store.root)
+    assert archive_sessions(store, archive).unread == []
+    shutil.rmtree(project)
+    restore_session(archive, archive.load(FIRST), store.root)
+    assert tree(store.root) == before
+
+
+def test_a_subagent_that_names_no_session_is_reported(tmp_path: Path, archive: Archive) -> None:
+    store = Store(tmp_path / "orphans")
+    put(store.projects / "-home-ada" / "agent-1a2b3c4d.jsonl", b'{"type":"user"}\n')
+    (told,) = archive_sessions(store, archive).unread
+    assert (Path(told.path).name, told.reason) == ("agent-1a2b3c4d.jsonl", "it names no session")
+
+
 def test_what_is_restored_for_the_client_is_of_today(filled: Store, archive: Archive) -> None:
     archive_sessions(filled, archive)
     delete(filled, FIRST)

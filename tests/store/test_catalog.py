@@ -33,6 +33,7 @@ from turnlog.store.catalog import (
     list_sessions,
     live_sessions,
     locate_session,
+    title_of,
 )
 from turnlog.store.paths import Store, title_file
 
@@ -367,3 +368,13 @@ def test_a_damaged_registry_does_not_disturb(store: Store, content: bytes) -> No
 
 def test_a_store_without_registry_has_no_live_sessions(store: Store) -> None:
     assert live_sessions(store) == set()
+
+
+def test_the_title_alone_is_that_of_the_description(session_file: Path) -> None:
+    assert title_of(session_file) == describe(locate_session(session_file)).title
+
+
+def test_a_title_of_a_million_words_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    path.write_bytes(session(user("  word " * 1_000_000)))
+    assert title_of(path) == "word " * 40

@@ -29,17 +29,20 @@ AGE = 60
 
 
 @contextmanager
-def synced_index(store: Store) -> Generator[Index]:
-    """The index of a store, as its files are now; what takes long shows a bar on stderr."""
+def synced_index(store: Store, *, words: bool = False) -> Generator[Index]:
+    """Open the index of a store, bring its figures up to date, and on request its words.
+
+    If that takes long, a bar on stderr shows it.
+    """
     with _opened(store) as index:
-        if not is_current(index.db, store, archive_folder()):
-            _bring_up_to_date(index, store)
+        if not is_current(index.db, store, archive_folder(), words=words):
+            _bring_up_to_date(index, store, words=words)
         yield index
 
 
 @contextmanager
 def asked_index(store: Store, ask: Ask[T]) -> Generator[Ahead[T]]:
-    """A question put to the index of a store as its files are now."""
+    """Run a query on figures and words speculatively while checking files for changes."""
     with _opened(store) as index, closing(Ahead(index, ask)) as ahead:
         if not is_current(index.db, store, archive_folder()):
             ahead.close()
@@ -55,13 +58,13 @@ def _opened(store: Store) -> Generator[Index]:
         yield index
 
 
-def _bring_up_to_date(index: Index, store: Store) -> "Synced":
+def _bring_up_to_date(index: Index, store: Store, *, words: bool = True) -> "Synced":
     from turnlog.index.sync import sync
     from turnlog.store.archive import open_archive
 
     bar = _Bar()
     try:
-        done = sync(index, store, bar.show, archive=open_archive())
+        done = sync(index, store, bar.show, archive=open_archive(), words=words)
     finally:
         bar.close()
     touch_private(_stamp(index.path))
@@ -143,7 +146,8 @@ class _Bar:
 
         if total < WORTH_A_BAR:
             return
-        if self.drawn is None:
+        if self.drawn is None or done < self.drawn.pos:  # a new phase
+            self.close()
             self.drawn = progress_bar(total, "indexing")
             self.drawn.__enter__()
         self.drawn.update(done - self.drawn.pos)
@@ -151,3 +155,4 @@ class _Bar:
     def close(self) -> None:
         if self.drawn is not None:
             self.drawn.__exit__(None, None, None)
+            self.drawn = None

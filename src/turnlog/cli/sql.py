@@ -28,11 +28,16 @@ def command(store: Store, statement: str | None, tables: bool, **form: bool) -> 
     """
     if not (statement or tables):
         raise UsageError("there is no statement", TABLES_HINT)
-    with synced_index(store) as index:
+    with synced_index(store, words=_needs_words(statement or "")) as index:
         if tables or statement is None:
             _print_tables(tables_of(index.path), form["as_json"])
         else:
             _print(ask(index.path, statement), **form)
+
+
+def _needs_words(statement: str) -> bool:
+    """Return whether a statement may read the tables of words: it has to name them."""
+    return any(name in statement.lower() for name in ("docs", "words"))
 
 
 def _print_tables(tables: list[Table], as_json: bool) -> None:

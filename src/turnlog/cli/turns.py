@@ -6,8 +6,11 @@ from turnlog.cli.arguments import branch_option, json_option, reveal_switch, ses
 from turnlog.cli.output import echo_json, fit, money, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.terminal import dim, echo
+from turnlog.conversation.prompts import prompt_label
+from turnlog.conversation.session import Session
+from turnlog.conversation.turns import Turn
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.render.views import TurnView, turn_view
+from turnlog.render.views import cost_of_messages, prompt_of, turn_view, usage_view
 from turnlog.store.paths import Store
 
 
@@ -22,23 +25,26 @@ def command(store: Store, session: str, branch: str | None, as_json: bool) -> No
     opened = open_named(store, session)
     leaf = leaf_of(opened, branch)
     turns = opened.turns if leaf is None else opened.turns_to(leaf)
-    views = [turn_view(opened, turn, reveal=True) for turn in turns]
     if as_json:
-        echo_json(views)
+        echo_json([turn_view(opened, turn, reveal=True) for turn in turns])
         return
-    for view in views:
-        echo(_row(view, width()))
+    for turn in turns:
+        echo(_row(opened, turn))
 
 
-def _row(view: TurnView, columns: int) -> str:
-    moment = parse_timestamp(view.started)
+def _row(session: Session, turn: Turn) -> str:
+    """Draw a turn without reading its calls: their inputs and results are most of a file."""
+    moment = parse_timestamp(turn.started)
     clock = moment.astimezone().strftime("%m-%d %H:%M") if moment else ""
-    tokens = sum(getattr(view.usage, name) for name in view.usage.__struct_fields__)
-    before = f"{view.n:>4}  {clock:11}  "
-    failed = sum(call.ok is False for call in view.calls)
-    calls = f"{len(view.calls)} calls" + (f" ({failed} failed)" if failed else "")
-    after = f"  {calls:>10}  {tokens:>11,}  {money(view.cost_usd):>9}"
-    mark = "" if view.kind == "typed" else f"({(view.kind or 'start').replace('_', ' ')}) "
-    mark += "" if view.complete else "(no answer) "
-    room = columns - len(before) - len(after)
-    return f"{dim(before)}{fit(mark + plain(view.label), room)}{dim(after)}"
+    said = [message for message in turn.messages if not message.is_synthetic]
+    usage, (cost, _) = usage_view(said), cost_of_messages(said)
+    tokens = sum(getattr(usage, name) for name in usage.__struct_fields__)
+    before = f"{turn.n:>4}  {clock:11}  "
+    failed = sum(call.result is not None and call.is_error for call in turn.calls)
+    calls = f"{len(turn.calls)} calls" + (f" ({failed} failed)" if failed else "")
+    after = f"  {calls:>10}  {tokens:>11,}  {money(cost):>9}"
+    mark = "" if turn.kind == "typed" else f"({(turn.kind or 'start').replace('_', ' ')}) "
+    mark += "" if turn.is_complete else "(no answer) "
+    label = prompt_of(session, turn, reveal=True, told=prompt_label)
+    room = width() - len(before) - len(after)
+    return f"{dim(before)}{fit(mark + plain(label), room)}{dim(after)}"

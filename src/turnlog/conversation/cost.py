@@ -62,10 +62,15 @@ def cost_of(model: str | None, usage: Usage, when: str | None = None) -> float |
     >>> cost_of("claude-opus-5", Usage(input_tokens=1000, output_tokens=200))
     0.01
     """
+    moment = parse_timestamp(when)
+    return cost_on(model, usage, moment.date().isoformat() if moment else None)
+
+
+def cost_on(model: str | None, usage: Usage, day: str | None) -> float | None:
+    """The same by the prices of a day in UTC, or by the newest ones."""
     if model == SYNTHETIC:
         return 0.0
-    moment = parse_timestamp(when)
-    day = moment.date().isoformat() if moment else NEWEST
+    day = day or NEWEST
     costs = [_tokens_cost(model, usage, _longest_prompt(usage), day)]
     costs += [_tokens_cost(given(one.model), one, _prompt(one), day) for one in _advice(usage)]
     known = [cost for cost in costs if cost is not None]
@@ -100,6 +105,7 @@ def unpriced_models(model: str | None, usage: Usage) -> set[str]:
     return {name for name in names if name and not _rows_of(name)}
 
 
+@lru_cache(256)
 def understates_output(version: str | None) -> bool:
     """Whether a client of this version may have stored the output count of a message's start.
 

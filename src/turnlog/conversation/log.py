@@ -17,7 +17,7 @@ from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.decode import Problem, decode_line, values_of
 from turnlog.format.entries import Entry, Unknown
-from turnlog.format.jsonl import Bookmark, FileState, Line, read_lines
+from turnlog.format.jsonl import Bookmark, FileState, Line, Trail, read_lines
 from turnlog.format.values import is_object
 
 
@@ -117,17 +117,19 @@ class Log:
         return found[0]
 
     def _read_on(self) -> None:
-        extent = self._extent
-        del self.nodes[extent.nodes :]
-        del self.problems[extent.problems :]
-        lines, mark = extent.lines, self._mark
-        for line in read_lines(self.path, extent.offset):
+        start = self._extent
+        extent: tuple[int, ...] = start
+        del self.nodes[start.nodes :]
+        del self.problems[start.problems :]
+        lines, trail = start.lines, Trail(self._mark)
+        for line in read_lines(self.path, start.offset):
             lines += 1
-            self._add(replace(line, number=lines))
+            if not line.is_blank:
+                self._add(replace(line, number=lines))
             if line.is_whole:
-                extent = Extent(line.end, lines, len(self.nodes), len(self.problems))
-                mark = mark.past(line)
-        self._extent, self._mark = extent, mark
+                extent = line.end, lines, len(self.nodes), len(self.problems)
+                trail.add(line)
+        self._extent, self._mark = Extent(*extent), trail.bookmark
 
     def _add(self, line: Line) -> None:
         decoded = decode_line(line)

@@ -43,6 +43,9 @@ def read_facts(case: Case) -> None:
 
 def _read_line(case: Case, line: Line, nodes: list[Node]) -> list[Fields]:
     """The objects on a line; what is wrong with it as a line is marked."""
+    if line.is_blank:
+        case.facts.is_odd_line = True
+        return []
     try:
         values = [msgspec.json.decode(line.raw)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

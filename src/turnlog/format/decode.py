@@ -42,6 +42,10 @@ class Decoded(Struct, frozen=True):
     """Dotted names of known fields whose values have an unexpected type."""
 
 
+NOTHING = Decoded(())
+"""What a blank line holds."""
+
+
 class Piece(NamedTuple):
     """A JSON value, and its bytes."""
 
@@ -79,6 +83,8 @@ def decode_line(line: Line) -> Decoded:
 
 def decode_sound(line: Line) -> Decoded | None:
     """What a sound line holds, of which every text can be written; None for another line."""
+    if line.is_blank:
+        return NOTHING
     try:
         return _decode_sound(line.raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -6,6 +6,7 @@ Offsets are bytes, always at a line start. The raw bytes of all lines, joined, a
 import fcntl
 import os
 import stat
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,11 @@ class Line(Struct, frozen=True, gc=False):
     def is_whole(self) -> bool:
         """Without its newline a line is torn, or still being written."""
         return self.raw.endswith(b"\n")
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing but JSON's white space on this line."""
+        return self.raw.isspace() and not self.raw.strip(b" \t\r\n")
 
 
 class FileState(NamedTuple):
@@ -72,6 +78,27 @@ class Bookmark(NamedTuple):
     def holds(self, path: Path) -> bool:
         """Whether what was read is still there, so that only what follows is new."""
         return Bookmark.at(path, self.offset) == self
+
+
+class Trail:
+    """The last lines that were read: enough of them for a bookmark behind the last."""
+
+    def __init__(self, start: Bookmark) -> None:
+        self.start = start
+        # No line is empty: so many lines hold at least as many bytes.
+        self.lines: deque[Line] = deque(maxlen=PROBE)
+
+    def add(self, line: Line) -> None:
+        if len(line.raw) >= PROBE:
+            self.lines.clear()  # a bookmark behind this line knows nothing of those before it
+        self.lines.append(line)
+
+    @property
+    def bookmark(self) -> Bookmark:
+        bookmark = self.start
+        for line in self.lines:
+            bookmark = bookmark.past(line)
+        return bookmark
 
 
 def read_lines(path: Path, start: int = 0) -> Iterator[Line]:

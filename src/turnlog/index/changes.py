@@ -23,8 +23,15 @@ Of sub-agents of 2.0.x only their lines tell the session.
 """
 
 
-def is_current(db: sqlite3.Connection, store: Store, archive: Path | None = None) -> bool:
-    """Whether a sync would find nothing to do; `archive` is the folder of one."""
+def is_current(
+    db: sqlite3.Connection, store: Store, archive: Path | None = None, *, words: bool = True
+) -> bool:
+    """Return whether a sync would find nothing to do; `archive` is the folder of one.
+
+    Without `words`, only the figures have to be current.
+    """
+    if words and has_wordless(db):
+        return False
     known = set(db.execute("SELECT path, inode, size, mtime_ns FROM files WHERE reached >= size"))
     count = 0
     for file in files_in(store):
@@ -36,6 +43,12 @@ def is_current(db: sqlite3.Connection, store: Store, archive: Path | None = None
         return False
     held = archive_state(archive)
     return not gone if archive is None else held is not None and held == kept_state(db)
+
+
+def has_wordless(db: sqlite3.Connection) -> bool:
+    """Return whether words of some file are still to be read."""
+    asked = "SELECT 1 FROM files WHERE words_reached < reached LIMIT 1"
+    return db.execute(asked).fetchone() is not None
 
 
 def is_session_current(db: sqlite3.Connection, session: Path) -> bool:

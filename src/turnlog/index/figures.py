@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 
-from turnlog.conversation.cost import cache_writes, cost_of, searches
+from turnlog.conversation.cost import cache_writes, cost_on, searches
 from turnlog.format.blocks import Usage
 from turnlog.format.fields import given
 
@@ -13,12 +14,16 @@ FIGURES = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", 
 LARGEST = 10**12
 """A count that is larger, or below nothing, is none."""
 
+DAY = 86400
 Figures = tuple[float | None, ...]
 
 
 def sound_usage(usage: Usage | None) -> Usage:
-    """A usage, but for one with a count that cannot be: it is worth nothing."""
-    return usage if usage and all(0 <= count <= LARGEST for count in _counts(usage)) else Usage()
+    """Return a usage, or an empty one in place of one with an impossible count."""
+    if usage is None:
+        return Usage()
+    counts = list(_counts(usage))
+    return usage if min(counts) >= 0 and max(counts) <= LARGEST else Usage()
 
 
 def _counts(usage: Usage) -> Iterator[int]:
@@ -33,12 +38,16 @@ def _counts(usage: Usage) -> Iterator[int]:
 
 def figures_of(model: str | None, at: float | None, usage: Usage) -> Figures:
     """The figures of a message, in the order of their columns."""
-    when = datetime.fromtimestamp(at, UTC).isoformat() if at is not None else None
     return (
-        given(usage.input_tokens) or 0,
-        given(usage.output_tokens) or 0,
+        usage.input_tokens or 0,
+        usage.output_tokens or 0,
         *cache_writes(usage),
-        given(usage.cache_read_input_tokens) or 0,
+        usage.cache_read_input_tokens or 0,
         searches(usage),
-        cost_of(model, usage, when),
+        cost_on(model, usage, None if at is None else _day(at // DAY)),
     )
+
+
+@lru_cache(4096)
+def _day(number: float) -> str:
+    return datetime.fromtimestamp(number * DAY, UTC).date().isoformat()

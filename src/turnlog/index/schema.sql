@@ -22,18 +22,22 @@ CREATE TABLE files (
     inode INTEGER NOT NULL,
     reached INTEGER NOT NULL,  -- bytes
     carry TEXT NOT NULL,       -- what reading takes along when the file has grown
-    prompt INTEGER             -- the prompt that the last line belongs to
+    prompt INTEGER,            -- the prompt that the last line belongs to
+    -- the same of words, which are read after the figures and never further than those
+    words_reached INTEGER NOT NULL DEFAULT 0,
+    words_carry TEXT NOT NULL DEFAULT '{}'
 );
 CREATE INDEX files_by_session ON files (session);
 CREATE INDEX files_by_opener ON files (opened_by);
 CREATE INDEX files_read_whole ON files (path, inode, size, mtime_ns) WHERE reached >= size;
+CREATE INDEX files_without_words ON files (path) WHERE words_reached < reached;
 
 -- What the user asked, in the order of the file: each begins a turn.
 CREATE TABLE prompts (
     id INTEGER PRIMARY KEY,
     file INTEGER NOT NULL,
     line INTEGER NOT NULL,
-    key TEXT NOT NULL,         -- the entry's uuid
+    key TEXT NOT NULL,         -- made of its time, directory and text: the same in all copies
     kind TEXT NOT NULL,
     at REAL,
     ended REAL,                -- the last time of an answer or a result in the turn
@@ -54,6 +58,7 @@ CREATE TABLE messages (
     line INTEGER NOT NULL,
     prompt INTEGER,
     key TEXT NOT NULL,         -- the API's id of the message
+    request TEXT,              -- the API's id of the request; another one is another message
     model TEXT,
     at REAL,
     branch TEXT,

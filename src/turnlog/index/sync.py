@@ -11,15 +11,19 @@ from turnlog.errors import Damaged
 from turnlog.format.jsonl import FileState
 from turnlog.index.archived import archived_sources
 from turnlog.index.changes import Found, archive_state, files_in, files_of, kept_state
-from turnlog.index.database import Index, writing
+from turnlog.index.database import Index, make_up_for_merging, put_merging_off, writing
 from turnlog.index.facts import Carry
-from turnlog.index.intake import USUAL, Job, Limits, Progress, take_in
+from turnlog.index.intake import USUAL, Limits, Progress, is_worth_sharing, take_in
+from turnlog.index.phases import FIGURES, WORDS, Job, WordJob
 from turnlog.index.write import Known, Source, Writer, known_files
+from turnlog.index.write_words import wordless_files
 from turnlog.store.archive import Archive
 from turnlog.store.paths import Store
 
 FEW = 500
 """Files that are asked for by name."""
+MUCH = 10
+"""Words are merged once, at the end, if what is new is at least this part of what is there."""
 
 _decode_carry = msgspec.json.Decoder(Carry).decode
 
@@ -39,10 +43,13 @@ def sync(
     progress: Progress = lambda done, total: None,
     limits: Limits = USUAL,
     archive: Archive | None = None,
+    *,
+    words: bool = True,
 ) -> Synced:
-    """Bring the index up to date. When nothing has changed, it only looks at the files' states.
+    """Bring the index up to date; without `words` only the figures, which reports are made of.
 
-    Of files that are gone from the store, those in the archive stay.
+    If nothing has changed, it only looks at the files' states. Of files that are gone from the
+    store, those in the archive stay.
     """
     known = known_files(index.db)
     found = {source.name: source for source in _sources(store)}
@@ -53,35 +60,71 @@ def sync(
         found |= {source.name: source for source in kept}
     jobs = _jobs(index.db, found, known)
     gone = [] if is_settled else [path for path in known if path not in found]
-    if gone:
-        with writing(index.db):
-            writer = Writer(index.db)
-            for path in gone:
-                writer.remove(path)
-            writer.settle()
+    _remove(index.db, gone)
     total = _take_in(index, jobs, progress, limits)
     if state and not is_settled:
         with writing(index.db):
             index.db.execute("INSERT OR REPLACE INTO about VALUES ('archive', ?)", (state,))
+    if words:
+        if archive and any(
+            file.is_gone and file.path not in found for file in wordless_files(index.db)
+        ):
+            kept = archived_sources(archive, store, found.values())
+            found |= {source.name: source for source in kept}
+        total = max(total, _take_in_words(index, found, progress, limits))
     return Synced(len(jobs), len(gone), total)
+
+
+def _remove(db: sqlite3.Connection, gone: list[str]) -> None:
+    if gone:
+        with writing(db):
+            writer = Writer(db)
+            for path in gone:
+                writer.remove(path)
+            writer.settle()
 
 
 def sync_session(
     index: Index, session: Path, progress: Progress = lambda done, total: None
 ) -> None:
-    """Bring up to date what the index has of one session and its sub-agents, and nothing else."""
+    """Bring the figures of one session and its sub-agents up to date, and nothing else."""
     sources = {source.name: source for source in map(_source, files_of(session))}
     known = known_files(index.db, list(sources))
     _take_in(index, _jobs(index.db, sources, known), progress)
 
 
 def _take_in(index: Index, jobs: list[Job], progress: Progress, limits: Limits = USUAL) -> int:
-    """Read files; then what was left to another process, if that has ended before it was done."""
-    total = take_in(index, jobs, progress, limits)
+    """Read figures; then what was left to another process, if that has ended before it was done."""
+    if not jobs:
+        return 0
+    total = take_in(index, FIGURES, jobs, progress, limits)
     sources = {job.source.name: job.source for job in jobs}
     known = known_files(index.db, list(sources) if len(sources) <= FEW else None)
     left = {path: source for path, source in sources.items() if _is_behind(source, known.get(path))}
-    return total + (take_in(index, _jobs(index.db, left, known), progress, limits) if left else 0)
+    if left:
+        total += take_in(index, FIGURES, _jobs(index.db, left, known), progress, limits)
+    return total
+
+
+def _take_in_words(
+    index: Index, sources: dict[str, Source], progress: Progress, limits: Limits
+) -> int:
+    """Read words; a second time what was left to another process that has ended since."""
+    total = 0
+    for _ in range(2):
+        jobs = [WordJob(sources[f.path], f) for f in wordless_files(index.db) if f.path in sources]
+        if not jobs:
+            break
+        size = sum(job.size for job in jobs)
+        if is_worth_sharing(jobs) and MUCH * size >= _bytes_read(index.db):
+            put_merging_off(index.db)
+        total += take_in(index, WORDS, jobs, progress, limits)
+    make_up_for_merging(index.db)
+    return total
+
+
+def _bytes_read(db: sqlite3.Connection) -> int:
+    return db.execute("SELECT coalesce(sum(words_reached), 0) FROM files").fetchone()[0]
 
 
 def _jobs(db: sqlite3.Connection, sources: dict[str, Source], known: dict[str, Known]) -> list[Job]:

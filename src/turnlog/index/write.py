@@ -1,4 +1,4 @@
-"""Facts into the tables, and what follows from a change over all files: which copy counts."""
+"""Write figures into the tables, and settle over all files which copy of a thing counts."""
 
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,6 @@ from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import FileState
 from turnlog.index.facts import Facts, Said
 from turnlog.index.figures import FIGURES, figures_of
-from turnlog.index.words import in_column
 from turnlog.store.archive import ArchivedCopy
 
 KEYED = ("prompts", "messages", "calls")
@@ -64,8 +63,10 @@ class Writer:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
-        db.execute("CREATE TEMP TABLE IF NOT EXISTS touched (name TEXT, key TEXT, is_gone)")
-        self.next_doc: int = self._one("SELECT value FROM about WHERE name = 'next_doc'")
+        self.touched: dict[str, set[str]] = {name: set() for name in KEYED}
+        """Keys of which a copy was added or changed."""
+        self.lost: dict[str, set[str]] = {name: set() for name in KEYED}
+        """Keys of which a copy was removed."""
         self.next_prompt: int = self._one("SELECT coalesce(max(id), 0) + 1 FROM prompts")
 
     def known(self, path: str) -> Known | None:
@@ -78,16 +79,14 @@ class Writer:
         if file is None:
             return
         for name in KEYED:
-            self.db.execute(
-                f"INSERT INTO touched SELECT '{name}', key, 1 FROM {name} WHERE file = ?", file
-            )
+            rows = self.db.execute(f"SELECT key FROM {name} WHERE file = ?", file)
+            self.lost[name].update(key for (key,) in rows)
         for name in OF_FILES:
             self.db.execute(f"DELETE FROM {name} WHERE file = ?", file)
         self.db.execute("DELETE FROM files WHERE id = ?", file)
 
-    def add(self, source: Source, facts: Facts, title: str | None) -> None:
-        """Add what a part of a file tells, behind what earlier parts told."""
-        is_known = self.known(source.name) is not None
+    def add(self, source: Source, facts: Facts, title: str | None, is_known: bool) -> None:
+        """Add the facts of a part of a file to those of its earlier parts."""
         file, prompt = self._file(source, facts, title)
         first = self.next_prompt
         owners: Owners = {None: prompt}
@@ -96,18 +95,18 @@ class Writer:
                 each.is_subagent = True
         owners |= {rank: first + rank for rank in range(len(facts.prompts))}
         self.next_prompt += len(facts.prompts)
-        self._add_prompts(file, facts, first)
         said = list(facts.said.values())
         new = self._add_to_known(file, said) if is_known else said
         self._add_messages(file, new, owners)
         self._add_calls(file, facts, owners)
-        self._add_docs(file, facts, owners)
         self._many("INSERT INTO pulls VALUES (?, ?, ?, ?, ?)", ((file, *p) for p in facts.pulls))
         self._many(
             "INSERT INTO commits VALUES (?, ?, ?, ?, ?)", ((file, *c) for c in facts.commits)
         )
-        self._go_on(prompt, facts)
+        if is_known:
+            self._go_on(prompt, facts)
         if facts.prompts:
+            self._add_prompts(file, facts, first)
             last = self.next_prompt - 1
             self.db.execute("UPDATE files SET prompt = ? WHERE id = ?", (last, file))
 
@@ -120,11 +119,9 @@ class Writer:
         )
 
     def settle(self) -> None:
-        """Let of each thing that several files have one count; of messages with all they tell."""
-        self.db.execute("UPDATE about SET value = ? WHERE name = 'next_doc'", (self.next_doc,))
+        """Deduplicate across files: one copy counts, of messages with the largest counts."""
         for name in KEYED:
             self._settle(name)
-        self.db.execute("DELETE FROM touched")
 
     def _file(self, source: Source, facts: Facts, title: str | None) -> tuple[int, int | None]:
         """The row of a file, brought up to date, and the prompt that its last line was of."""
@@ -165,7 +162,8 @@ class Writer:
             if known:
                 usage = larger_usage(_decode_usage(known[1]), each.usage)
                 self.db.execute(
-                    "UPDATE messages SET usage = ? WHERE id = ?", (_encode(usage), known[0])
+                    "UPDATE messages SET usage = ?, request = coalesce(request, ?) WHERE id = ?",
+                    (_encode(usage), each.request, known[0]),
                 )
                 self._set_figures(known[0], usage)
                 self._touch("messages", [each.key])
@@ -175,10 +173,11 @@ class Writer:
 
     def _add_messages(self, file: int, said: list[Said], owners: Owners) -> None:
         self._touch("messages", (each.key for each in said))
-        marks = ", ".join("?" * 20)
+        marks = ", ".join("?" * 21)
         self._many(
-            "INSERT INTO messages (file, line, prompt, key, model, at, branch, version, is_copy,"
-            f" is_subagent, usage, is_understated, {', '.join(FIGURES)}, counts) VALUES ({marks})",
+            "INSERT INTO messages (file, line, prompt, key, request, model, at, branch, version,"
+            f" is_copy, is_subagent, usage, is_understated, {', '.join(FIGURES)}, counts)"
+            f" VALUES ({marks})",
             (_message_row(file, each, owners) for each in said),
         )
 
@@ -201,40 +200,33 @@ class Writer:
             ),
         )
 
-    def _add_docs(self, file: int, facts: Facts, owners: Owners) -> None:
-        first = self.next_doc
-        self.next_doc += len(facts.docs)
-        self._many(
-            "INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (id_, file, *doc[:-2], owners[doc.prompt])
-                for id_, doc in enumerate(facts.docs, first)
-            ),
-        )
-        self._many(
-            "INSERT INTO words (rowid, asked, said, done) VALUES (?, ?, ?, ?)",
-            ((id_, *in_column(doc.kind, doc.text)) for id_, doc in enumerate(facts.docs, first)),
-        )
-
     def _settle(self, name: str) -> None:
+        request = "t.request" if name == "messages" else "NULL"
         rows = self.db.execute(
-            f"SELECT t.key, t.id FROM {name} t JOIN files f ON f.id = t.file WHERE t.key IN ("
-            f"  SELECT key FROM {name} WHERE key IN (SELECT key FROM touched WHERE name = '{name}')"
-            f"  GROUP BY key HAVING count(*) > 1 UNION SELECT key FROM touched"
-            f"  WHERE name = '{name}' AND is_gone"
-            ") ORDER BY t.key, t.is_copy, f.path, t.line"
+            f"SELECT t.key, t.id, {request} FROM {name} t JOIN files f ON f.id = t.file"
+            " WHERE t.key IN ("
+            f"  SELECT t.key FROM json_each(?1) k JOIN {name} t ON t.key = k.value"
+            "  GROUP BY t.key HAVING count(*) > 1 UNION ALL SELECT value FROM json_each(?2)"
+            ") ORDER BY t.key, t.is_copy, f.path, t.line",
+            (_encode(self.touched[name]).decode(), _encode(self.lost[name]).decode()),
         ).fetchall()
         for _, group in groupby(rows, key=lambda row: row[0]):
-            ids = [id_ for _, id_ in group]
-            self._many(
-                f"UPDATE {name} SET counts = ? WHERE id = ?",
-                ((rank == 0, id_) for rank, id_ in enumerate(ids)),
-            )
-            if name == "messages":
-                marks = ", ".join("?" * len(ids))
-                usages = self.db.execute(f"SELECT usage FROM messages WHERE id IN ({marks})", ids)
-                joint = reduce(larger_usage, (_decode_usage(raw) for (raw,) in usages))
-                self._set_figures(ids[0], joint)
+            for ids in _by_request([(id_, asked) for _, id_, asked in group]):
+                self._many(
+                    f"UPDATE {name} SET counts = ? WHERE id = ?",
+                    ((rank == 0, id_) for rank, id_ in enumerate(ids)),
+                )
+                if name == "messages":
+                    self._settle_usage(ids)
+
+    def _settle_usage(self, ids: list[int]) -> None:
+        """Give the copy that counts the largest figures of all, the others their own."""
+        usages = [
+            _decode_usage(self._one("SELECT usage FROM messages WHERE id = ?", id_)) for id_ in ids
+        ]
+        for id_, usage in zip(ids[1:], usages[1:], strict=True):
+            self._set_figures(id_, usage)
+        self._set_figures(ids[0], reduce(larger_usage, usages))
 
     def _set_figures(self, message: int, usage: Usage) -> None:
         row = self._row("SELECT model, at FROM messages WHERE id = ?", message)
@@ -246,7 +238,7 @@ class Writer:
         )
 
     def _touch(self, name: str, keys: Iterable[str]) -> None:
-        self._many("INSERT INTO touched VALUES (?, ?, 0)", ((name, key) for key in keys))
+        self.touched[name].update(keys)
 
     def _many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         self.db.executemany(statement, rows)
@@ -254,8 +246,21 @@ class Writer:
     def _row(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
         return self.db.execute(statement, values).fetchone()
 
-    def _one(self, statement: str) -> Any:
-        return self.db.execute(statement).fetchone()[0]
+    def _one(self, statement: str, *values: Any) -> Any:
+        return self.db.execute(statement, values).fetchone()[0]
+
+
+def _by_request(copies: list[tuple[int, str | None]]) -> list[list[int]]:
+    """Group copies by request; one that names no request is taken for a copy of the first.
+
+    >>> _by_request([(1, "a"), (2, None), (3, "b")])
+    [[1, 2], [3]]
+    """
+    first = next((request for _, request in copies if request), None)
+    groups: dict[str | None, list[int]] = {}
+    for id_, request in copies:
+        groups.setdefault(request or first, []).append(id_)
+    return list(groups.values())
 
 
 def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, Known]:
@@ -297,8 +302,8 @@ WHERE excluded.result_line IS NOT NULL
 
 def _message_row(file: int, said: Said, owners: Owners) -> tuple[Any, ...]:
     return (
-        *(file, said.line, owners[said.prompt], said.key, said.model, said.at, said.branch),
-        *(said.version, said.is_copy, said.is_subagent, _encode(said.usage)),
+        *(file, said.line, owners[said.prompt], said.key, said.request, said.model, said.at),
+        *(said.branch, said.version, said.is_copy, said.is_subagent, _encode(said.usage)),
         understates_output(said.version),
         *said.figures,
         1,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from turnlog.format.decode import read_entries
 from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState
-from turnlog.store.archive_paths import is_session_id
+from turnlog.store.archive_paths import is_session_id, session_problem
 from turnlog.store.paths import BY_SESSION, Store, is_session_name
 
 
@@ -29,8 +29,14 @@ Files = dict[str, Found]
 """Files by their paths in the store."""
 
 
-def files_by_session(store: Store, owners: Mapping[str, str]) -> dict[str, Files]:
-    """The files of each session of the store; `owners` are the sessions of known sub-agents."""
+def files_by_session(
+    store: Store, owners: Mapping[str, str], ownerless: list[str] | None = None
+) -> dict[str, Files]:
+    """The files of each session of the store; `owners` are the sessions of known sub-agents.
+
+    Sub-agents belong to their session even if its own file is missing. Those whose lines name no
+    session are added to `ownerless`.
+    """
     found: dict[str, Files] = {}
     loose: Files = {}
     for project in _entries(store.projects):
@@ -46,24 +52,26 @@ def files_by_session(store: Store, owners: Mapping[str, str]) -> dict[str, Files
     relative = {name: _relative(files, store.root) for name, files in found.items()}
     for path, file in _relative(loose, store.root).items():
         name = owners.get(path) or _owner(store.root / path)
-        if name in relative:
-            relative[name][path] = file
+        if name and session_problem(name) is None:
+            relative.setdefault(name, {})[path] = file
+        elif ownerless is not None and file.state.size:
+            ownerless.append(path)
     return relative
 
 
 def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> None:
     entries = _entries(project)
-    here: dict[str, Files] = {}
     for each in entries:
         if is_session_name(each.name) and each.is_file():
-            name = each.name.removesuffix(".jsonl")
-            here[name] = found.setdefault(name, {})
-            _add(each, here[name])
+            _add(each, found.setdefault(each.name.removesuffix(".jsonl"), {}))
         elif each.name.startswith("agent-") and each.is_file(follow_symlinks=False):
             _add(each, loose)
     for each in entries:
-        if each.name in here and is_session_id(each.name) and each.is_dir(follow_symlinks=False):
-            _add_below(each.path, here[each.name])
+        if is_session_id(each.name) and each.is_dir(follow_symlinks=False):
+            below: Files = {}
+            _add_below(each.path, below)
+            if below:
+                found.setdefault(each.name, {}).update(below)
 
 
 def _add_below(folder: str | Path, files: Files) -> None:

@@ -121,11 +121,12 @@ class _Run:
         self.root = store.root.resolve()
         self.manifests = {manifest.session: manifest for manifest in archive.manifests()}
         owners = {file.path: m.session for m in self.manifests.values() for file in m.files}
-        found = files_by_session(Store(self.root), owners)
+        ownerless: list[str] = []
+        found = files_by_session(Store(self.root), owners, ownerless)
         self.jobs = [job for name in found if (job := self._job(name, found[name]))]
         self.dropped: set[str] = set()
         """The hashes of pieces that a file no longer has."""
-        self.done = Archived()
+        self.done = Archived(unread=[Unread(path, "it names no session") for path in ownerless])
 
     def carry_out(self, progress: Progress) -> Archived:
         total = sum(job.size for job in self.jobs)

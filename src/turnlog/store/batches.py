@@ -25,10 +25,12 @@ def in_batches(items: Iterable[T], size: Callable[[T], int], limit: int) -> list
 def gathered(items: Iterable[T], size: Callable[[T], int], limit: int) -> Iterator[list[T]]:
     """Items as they come, in batches of at least a size, the last one apart."""
     batch: list[T] = []
+    filled = 0
     for item in items:
         batch.append(item)
-        if sum(map(size, batch)) >= limit:
+        filled += size(item)
+        if filled >= limit:
             yield batch
-            batch = []
+            batch, filled = [], 0
     if batch:
         yield batch

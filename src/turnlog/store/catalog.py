@@ -22,6 +22,8 @@ from turnlog.secrets import cut_whole
 from turnlog.store.paths import Store, adjacent_subagents, nested_subagents, title_file
 from turnlog.store.registry import start_of
 
+TITLE_MARKS = (b"-title", b"last-prompt", b"summary")
+"""Types of lines that hold titles contain one of these."""
 REACH = 1 << 16
 """How many bytes of head and tail are read; the client's picker reads as many (2.1.325)."""
 FAR_REACH = 1 << 20
@@ -85,10 +87,32 @@ def describe(session: SessionFile) -> Description:
     described = Description()
     first_titles = _describe_head(described, session.path)
     last_titles = _describe_tail(described, session)
-    title = _title(session.path, first_titles, last_titles)
-    title = title or described.first_prompt or described.first_command or ""
-    described.title = cut_whole(" ".join(title.split()), TITLE_LIMIT) or None
+    described.title = _shown_title(described, session.path, first_titles, last_titles)
     return described
+
+
+def title_of(path: Path) -> str | None:
+    """Return the title that `describe` gives, decoding only lines that may hold one."""
+    described = Description()
+    first_titles = _describe_head(described, path)
+    size = path.stat().st_size
+    last_titles: Titles = {}
+    for line in read_lines_backwards(path):
+        if line.offset < size - REACH:
+            break
+        if any(mark in line.raw for mark in TITLE_MARKS):
+            for entry in reversed(decode_line(line).entries):
+                if (text := _title_text(entry)) is not None:
+                    last_titles.setdefault(type(entry), text)
+    return _shown_title(described, path, first_titles, last_titles)
+
+
+def _shown_title(described: Description, path: Path, first: Titles, last: Titles) -> str | None:
+    title = _title(path, first, last)
+    title = title or described.first_prompt or described.first_command or ""
+    # So many words are longer than a title; a prompt may have millions.
+    words = title.split(maxsplit=TITLE_LIMIT)[:TITLE_LIMIT]
+    return cut_whole(" ".join(words), TITLE_LIMIT) or None
 
 
 def count_subagents(session: SessionFile, adjacent: dict[str, int]) -> int:
@@ -234,7 +258,7 @@ def _typed_text(entry: User) -> str | None:
             return None
         texts = [given(block.text) or "" for block in content if isinstance(block, TextBlock)]
         content = "\n".join(texts)
-    return INJECTED.sub("", content).strip()
+    return (INJECTED.sub("", content) if "</" in content else content).strip()
 
 
 def _tail(path: Path, size: int) -> Iterator[tuple[Line, Entry]]:

@@ -1,6 +1,6 @@
 -- What each branch of git took, with its pull requests and commits, the dearest first.
 -- A pull request is of the branch that its session was on; commits are known where results tell.
-WITH linked AS (
+WITH linked AS MATERIALIZED (
     SELECT DISTINCT
         f.project,
         p.url,
@@ -10,7 +10,7 @@ WITH linked AS (
         ) AS branch
     FROM pulls p JOIN files f ON f.id = p.file
 ),
-made AS (
+made AS MATERIALIZED (
     SELECT DISTINCT f.project, c.branch, c.hash
     FROM commits c JOIN files f ON f.id = c.file
 )

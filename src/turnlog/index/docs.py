@@ -1,0 +1,111 @@
+"""The texts of a session's lines, to be searched: read after the figures, from where it stopped.
+
+What is read rests on its own line and on what reading carries along, as figures do.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from turnlog.conversation.prompts import PromptKind, prompt_kind
+from turnlog.format.blocks import ToolUseBlock
+from turnlog.format.decode import decode_line, decode_sound
+from turnlog.format.entries import Assistant, Attachment, Entry, User
+from turnlog.format.fields import given
+from turnlog.format.jsonl import Bookmark, Line, Trail
+from turnlog.format.state import AiTitle, CustomTitle, Summary
+from turnlog.format.timestamps import parse_timestamp
+from turnlog.index.fact_reader import begins_turn, storable
+from turnlog.index.texts import Passage, passages_of
+from turnlog.index.words import searchable
+
+READ = (User, Assistant, Attachment, CustomTitle, AiTitle, Summary)
+"""Entries that have texts."""
+
+
+class DocCarry(Struct):
+    """What reading takes along from one part of a file to the next."""
+
+    bookmark: Bookmark = Bookmark()
+    lines: int = 0
+    prompts: int = 0
+    """Prompts so far."""
+    pending: dict[str, str] = field(default_factory=dict[str, str])
+    """The tools of calls that have no result yet, by their ids."""
+
+
+class Doc(NamedTuple):
+    """A text to search."""
+
+    line: int
+    offset: int
+    size: int
+    kind: str
+    tool: str | None
+    is_error: bool
+    at: float | None
+    prompt: int
+    """How many prompts the file has up to here; 0 before the first."""
+    text: str
+
+
+class Docs(Struct):
+    """The texts of a part of a file."""
+
+    carry: DocCarry
+    found: list[Doc] = field(default_factory=list[Doc])
+    is_last: bool = True
+    """Whether the end was reached."""
+
+
+def read_docs(name: str, lines: Iterable[Line], carry: DocCarry, limit: int) -> Docs:
+    """Read the texts of lines up to an offset; `carry` is left as it is."""
+    docs = Docs(replace(carry, pending=dict(carry.pending)))
+    trail = Trail(carry.bookmark)
+    for line in lines:
+        if line.offset >= limit:
+            docs.is_last = False
+            break
+        docs.carry.lines += 1
+        for entry in _entries(line):
+            _read_entry(docs, name, line, entry)
+        trail.add(line)
+    docs.carry.bookmark = trail.bookmark
+    return docs
+
+
+def _entries(line: Line) -> tuple[Entry, ...]:
+    if line.is_blank:
+        return ()
+    return (decode_sound(line) or decode_line(storable(line))).entries
+
+
+def _read_entry(docs: Docs, name: str, line: Line, entry: Entry) -> None:
+    if not isinstance(entry, READ):
+        return
+    carry, passages = docs.carry, passages_of(entry)
+    if isinstance(entry, User):
+        kind = prompt_kind(entry)
+        if kind is PromptKind.TOOL_RESULT:
+            passages = (each._replace(tool=_tool(carry, each)) for each in passages)
+        elif begins_turn(entry, kind):
+            carry.prompts += 1
+    elif isinstance(entry, Assistant):
+        for block in entry.content:
+            if isinstance(block, ToolUseBlock):
+                key = given(block.id) or f"{name}:{carry.lines}"
+                carry.pending[key] = given(block.name) or ""
+    moment = parse_timestamp(entry.when)
+    at = moment.timestamp() if moment else None
+    for kind, text, tool, _, is_error in passages:
+        if text and not text.isspace():
+            where = carry.lines, line.offset, len(line.raw)
+            docs.found.append(
+                Doc(*where, kind, tool, is_error, at, carry.prompts, searchable(text))
+            )
+
+
+def _tool(carry: DocCarry, result: Passage) -> str | None:
+    return carry.pending.pop(result.call_id, None)

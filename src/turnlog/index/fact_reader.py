@@ -1,0 +1,465 @@
+"""The figures of a session's lines: prompts, messages, calls, pull requests and commits.
+
+A fact rests on its own line and on what reading carries along, never on lines to come: so a file
+that has grown gives what it would give if it were read anew.
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from turnlog.conversation.calls import Detail
+from turnlog.conversation.cost import split_advice
+from turnlog.conversation.diffs import diff_of
+from turnlog.conversation.messages import larger_usage
+from turnlog.conversation.nodes import SYNTHETIC
+from turnlog.conversation.prompts import ASKING, LOCAL, PromptKind, prompt_kind, prompt_label
+from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock
+from turnlog.format.decode import decode_line, decode_sound
+from turnlog.format.entries import (
+    AgentProgress,
+    Assistant,
+    ChainEntry,
+    Entry,
+    Progress,
+    User,
+)
+from turnlog.format.fields import CamelView, decode_raw, given
+from turnlog.format.fit import fit
+from turnlog.format.jsonl import Line, Trail
+from turnlog.format.state import PrLink
+from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.tools import CHANGING
+from turnlog.format.values import is_array, is_object
+from turnlog.index.facts import Answer, Carry, Commit, Facts, Prompt, Pull, Said, Use
+from turnlog.index.figures import LARGEST, figures_of, sound_usage
+from turnlog.index.glances import (
+from turnlog.secrets import cut_whole
+    AnswerBody,
+    AnswerGlance,
+    CallBlock,
+    Glance,
+    ResultGlance,
+    glance,
+    is_chained,
+)
+
+HEAD = 300
+"""How many characters of a prompt, a command or an error the index keeps."""
+_SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)")
+"""Pairs, or halves; an escaped backslash is none of them."""
+
+
+def read_facts(
+    name: str,
+    lines: Iterable[Line],
+    carry: Carry,
+    owner: str | None,
+    limit: int,
+    look: Callable[[bytes], Glance | None] = glance,
+) -> Facts:
+    """Read a part of a file of at most `limit` bytes and a line; `carry` is left as it is.
+
+    `owner` is the session that the file lies with, if known; `look` is the fast way to read a line.
+    """
+    carry = replace(carry, pending=dict(carry.pending))
+    reader = _Reader(carry, name, owner, look)
+    end = carry.bookmark.offset + limit
+    trail = Trail(carry.bookmark)
+    for line in lines:
+        if line.offset >= end:
+            reader.facts.is_last = False
+            break
+        reader.read(line)
+        trail.add(line)
+    carry.bookmark = trail.bookmark
+    reader.set_advice_apart()
+    for said in reader.facts.said.values():
+        said.figures = figures_of(said.model, said.at, said.usage)
+    return reader.facts
+
+
+class _Reader:
+    """Collects the figures of lines."""
+
+    def __init__(
+        self,
+        carry: Carry,
+        name: str,
+        owner: str | None,
+        look: Callable[[bytes], Glance | None],
+    ) -> None:
+        self.facts = Facts(carry)
+        self.name = name
+        self.owner = owner
+        self.look = look
+
+    def read(self, line: Line) -> None:
+        carry = self.facts.carry
+        carry.lines += 1
+        if line.is_blank:
+            return
+        seen = self.look(line.raw)
+        if seen is None:
+            decoded = decode_sound(line) or decode_line(storable(line))
+            for entry in decoded.entries:
+                self._read_entry(_Place(carry.lines), entry)
+        else:
+            self._read_glance(_Place(carry.lines), seen)
+
+    def _read_glance(self, place: "_Place", seen: Glance) -> None:
+        facts = self.facts
+        facts.session = facts.session or given(seen.session_id) or None
+        if facts.cwd is None and is_chained(seen):
+            facts.cwd = given(seen.cwd)
+        place.at = _seconds(seen.when)
+        if isinstance(seen, AnswerGlance):
+            self._read_answer_glance(place, seen)
+        else:
+            facts.carry.loose = None
+            if isinstance(seen, ResultGlance):
+                place.is_work = True
+                for call_id in seen.calls:
+                    self._read_result(place, seen, Result(call_id))
+        self._note_time(place)
+
+    def _read_answer_glance(self, place: "_Place", seen: AnswerGlance) -> None:
+        body = seen.message
+        assert body
+        self._read_answer(place, seen, body)
+        for block in body.content or ():
+            if not isinstance(block, str) and block.type == "tool_use":
+                self._add_use(place, seen, block)
+
+    def _read_entry(self, place: "_Place", entry: Entry) -> None:
+        facts = self.facts
+        facts.session = facts.session or given(entry.session_id) or None
+        place.at = _seconds(entry.when)
+        if facts.cwd is None and isinstance(entry, ChainEntry):
+            facts.cwd = given(entry.cwd)
+        if not isinstance(entry, Assistant):
+            facts.carry.loose = None
+        match entry:
+            case User():
+                self._read_user(place, entry)
+            case Assistant():
+                self._read_assistant(place, entry)
+            case Progress():
+                self._read_progress(place, entry)
+            case PrLink():
+                facts.pulls.append(_pull(place, entry))
+            case _:
+                pass
+        self._note_time(place)
+
+    def _note_time(self, place: "_Place") -> None:
+        facts, at = self.facts, place.at
+        if at is None:
+            return
+        if facts.started is None or at < facts.started:
+            facts.started = at
+        if facts.ended is None or at > facts.ended:
+            facts.ended = at
+        if not place.is_work:
+            return
+        if facts.prompts:
+            facts.prompts[-1].ended = max(facts.prompts[-1].ended or at, at)
+        else:
+            facts.ended_before = max(facts.ended_before or at, at)
+
+    def _read_user(self, place: "_Place", entry: User) -> None:
+        kind = prompt_kind(entry)
+        place.is_work = kind in WORK
+        if kind is PromptKind.TOOL_RESULT:
+            for block in entry.content:
+                if isinstance(block, ToolResultBlock):
+                    self._read_result(place, entry, _result(block))
+        elif begins_turn(entry, kind):
+            self._add_prompt(place, entry, kind)
+
+    def _add_prompt(self, place: "_Place", entry: User, kind: PromptKind) -> None:
+        text = prompt_label(entry)
+        self.facts.prompts.append(
+            Prompt(
+                line=place.line,
+                key=self._prompt_key(place, entry, text),
+                kind=kind.value,
+                at=place.at,
+                ended=place.at,
+                branch=given(entry.git_branch),
+                text=cut_whole(text, HEAD),
+                is_copy=self._is_copy(entry),
+            )
+        )
+
+    def _prompt_key(self, place: "_Place", entry: User, text: str) -> str:
+        """Identify a prompt by what a copy keeps: a clone has new uuids, but the same times."""
+        if place.at is None:
+            return given(entry.uuid) or f"{self.name}:{place.line}"
+        told = f"{given(entry.cwd)} {text}".encode(errors="replace")
+        return f"{place.at:.3f} {zlib.crc32(told):08x}"
+
+    def _read_result(self, place: "_Place", entry: User | ResultGlance, result: "Result") -> None:
+        """Take note of what came back for a call."""
+        facts, is_error = self.facts, result.is_error
+        tool = facts.carry.pending.pop(result.call_id, None)
+        if tool is None:
+            return
+        if tool == "Bash":
+            facts.commits.extend(_commits(place, entry))
+        changed = (0, 0) if is_error else _patched(entry) if tool in CHANGING else None
+        where = result.call_id, place.line, place.at
+        self._add_answer(Answer(*where, is_error, result.error, *(changed or (None, None))))
+
+    def _add_answer(self, answer: Answer) -> None:
+        use = self.facts.uses.get(answer.key)
+        if use is None:
+            self.facts.answers[answer.key] = answer
+            return
+        use.result_line, use.ended = answer.line, answer.at
+        use.is_error, use.error = answer.is_error, answer.error
+        use.added = use.added if answer.added is None else answer.added
+        use.removed = use.removed if answer.removed is None else answer.removed
+
+    def _read_assistant(self, place: "_Place", entry: Assistant) -> None:
+        self._read_answer(place, entry, entry.body)
+        for block in entry.content:
+            if isinstance(block, ToolUseBlock):
+                self._add_use(place, entry, block)
+
+    def _read_answer(
+        self, place: "_Place", entry: Assistant | AnswerGlance, body: "Message | AnswerBody | None"
+    ) -> None:
+        is_error = bool(given(entry.is_api_error_message))
+        is_said = body is not None and not is_error and given(body.model) != SYNTHETIC
+        place.is_work = is_said or is_error
+        if body and is_said:
+            self._add_said(place, entry, body)
+            self._note_model(given(body.model))
+
+    def _note_model(self, model: str | None) -> None:
+        facts = self.facts
+        if facts.prompts:
+            facts.prompts[-1].model = facts.prompts[-1].model or model
+        else:
+            facts.model_before = facts.model_before or model
+
+    def _add_said(
+        self, place: "_Place", entry: Assistant | AnswerGlance, body: "Message | AnswerBody"
+    ) -> None:
+        facts, name, told = self.facts, given(body.id), given(body.usage)
+        key = name or facts.carry.loose or given(entry.uuid) or f"{self.name}:{place.line}"
+        facts.carry.loose = None if name else key
+        if known := facts.said.get(key):
+            known.request = known.request or given(entry.request_id)
+            if told != known.usage:
+                known.usage = larger_usage(known.usage, sound_usage(told))
+            return
+        facts.said[key] = Said(
+            line=place.line,
+            prompt=self._prompt,
+            key=key,
+            request=given(entry.request_id),
+            model=given(body.model),
+            at=place.at,
+            branch=given(entry.git_branch),
+            version=given(entry.version),
+            is_copy=self._is_copy(entry),
+            is_subagent=bool(given(entry.is_sidechain)),
+            usage=sound_usage(told),
+        )
+
+    def _read_progress(self, place: "_Place", entry: Progress) -> None:
+        """Add the message of a sub-agent that its session repeats while it works.
+
+        Clients 2.1.12 to 2.1.81 wrote such lines; where the sub-agent's own file has the message
+        too, that one counts.
+        """
+        held = given(entry.data)
+        told = given(held.message) if isinstance(held, AgentProgress) else None
+        inner = fit(Assistant, told, []) if told and told.get("type") == "assistant" else None
+        body = inner.body if inner else None
+        if inner is None or body is None or not given(body.id):
+            return
+        is_error = given(inner.is_api_error_message) or given(body.model) == SYNTHETIC
+        if is_error or given(body.id) in self.facts.said:
+            self._enlarge(body)
+            return
+        inner.git_branch, inner.version = entry.git_branch, entry.version
+        self._add_said(_Place(place.line, _seconds(inner.when) or place.at), inner, body)
+        added = self.facts.said[given(body.id) or ""]
+        added.is_copy, added.is_subagent = True, True
+
+    def _enlarge(self, body: Message) -> None:
+        known = self.facts.said.get(given(body.id) or "")
+        if known:
+            known.usage = larger_usage(known.usage, sound_usage(given(body.usage)))
+
+    def set_advice_apart(self) -> None:
+        """Make messages of their own of what advisors took: theirs is another model."""
+        said = self.facts.said
+        for each in list(said.values()):
+            if given(each.usage.iterations) is None:
+                continue
+            each.usage, advice = split_advice(each.usage)
+            for rank, (model, usage) in enumerate(advice, 1):
+                key = f"{each.key}/{rank}"
+                said[key] = replace(each, key=key, model=model, usage=usage)
+
+    def _add_use(
+        self,
+        place: "_Place",
+        entry: Assistant | AnswerGlance,
+        block: ToolUseBlock | CallBlock,
+    ) -> None:
+        key, tool = given(block.id) or f"{self.name}:{place.line}", given(block.name) or ""
+        held = given(block.input)
+        fields: dict[str, Any] = held if is_object(held) else {}
+        self.facts.carry.pending[key] = tool
+        if key in self.facts.uses:
+            return
+        added, removed = _asked(fields) if tool in CHANGING else (0, 0)
+        path = fields.get("file_path") or fields.get("notebook_path")
+        command = fields.get("command")
+        body = entry.body if isinstance(entry, Assistant) else given(entry.message)
+        self.facts.uses[key] = Use(
+            line=place.line,
+            prompt=self._prompt,
+            key=key,
+            tool=tool,
+            at=place.at,
+            branch=given(entry.git_branch),
+            path=path if isinstance(path, str) else None,
+            command=cut_whole(command, HEAD) if isinstance(command, str) else None,
+            added=added,
+            removed=removed,
+            model=given(body.model) if body else None,
+            is_copy=self._is_copy(entry),
+            is_subagent=bool(given(entry.is_sidechain)),
+        )
+
+    @property
+    def _prompt(self) -> int | None:
+        return len(self.facts.prompts) - 1 if self.facts.prompts else None
+
+    def _is_copy(self, entry: ChainEntry | AnswerGlance) -> bool:
+        """Whether an entry was first written in another session."""
+        told = given(entry.session_id)
+        return given(entry.forked_from) is not None or bool(
+            self.owner and told and told != self.owner
+        )
+
+
+class Result(NamedTuple):
+    """What came back for a call, and the start of its text if it failed."""
+
+    call_id: str
+    is_error: bool = False
+    error: str | None = None
+
+
+def _result(block: ToolResultBlock) -> Result:
+    call_id, is_error = given(block.tool_use_id) or "", bool(given(block.is_error))
+    return Result(call_id, is_error, cut_whole(block.text, HEAD) if is_error else None)
+
+
+def begins_turn(entry: User, kind: PromptKind) -> bool:
+    """Return whether a line begins a turn; prompts of sub-agents do not."""
+    return kind in BEGINNING and not given(entry.is_sidechain)
+
+
+class _Place(Struct):
+    line: int
+    at: float | None = None
+    is_work: bool = False
+    """Whether the turn was going on at this time."""
+
+
+def storable(line: Line) -> Line:
+    """A line without halves of surrogate pairs: they have no UTF-8, and so no place in SQLite."""
+    raw = _SURROGATES.sub(lambda found: rb"\ufffd" if found[1] else found[0], line.raw)
+    return replace(line, raw=raw)
+
+
+def _seconds(when: str | None) -> float | None:
+    moment = parse_timestamp(when)
+    return moment.timestamp() if moment else None
+
+
+def _pull(place: _Place, entry: PrLink) -> Pull:
+    number = given(entry.pr_number)
+    is_sound = number is not None and 0 <= number <= LARGEST
+    where = given(entry.pr_url), given(entry.pr_repository)
+    return Pull(place.line, number if is_sound else None, *where)
+
+
+def _commits(place: _Place, entry: User | ResultGlance) -> Iterator[Commit]:
+    """The commit that a command made, where its result tells; most are not even decoded."""
+    raw = given(entry.raw_tool_use_result)
+    held = decode_raw(raw) if raw and b'"gitOperation"' in bytes(raw) else None
+    done = held.get("gitOperation") if is_object(held) else None
+    made = done.get("commit") if is_object(done) else None
+    name = made.get("sha") if is_object(made) else None
+    if isinstance(name, str) and name.isascii():
+        yield Commit(place.line, place.at, given(entry.git_branch), name)
+
+
+class _Patched(CamelView):
+    structured_patch: Any = UNSET
+
+
+_decode_patch = msgspec.json.Decoder(_Patched).decode
+
+
+def _patch_in(raw: Raw) -> Any:
+    """The changed lines alone: the rest of such a result is the file's former content."""
+    try:
+        return {"structuredPatch": given(_decode_patch(raw).structured_patch)}
+    except msgspec.MsgspecError:
+        return decode_raw(raw)
+
+
+def _patched(entry: User | ResultGlance) -> tuple[int, int] | None:
+    """The lines that a result says were added and removed."""
+    raw = given(entry.raw_tool_use_result)
+    held = _patch_in(raw) if raw else None
+    patch = held.get("structuredPatch") if is_object(held) else None
+    return _counted(diff_of(Detail(None, structured=held))) if is_array(patch) and patch else None
+
+
+def _counted(diff: list[str]) -> tuple[int, int]:
+    added = sum(line.startswith("+") for line in diff)
+    return added, sum(line.startswith("-") for line in diff)
+
+
+def _asked(fields: dict[str, Any]) -> tuple[int, int]:
+    """The lines that a call wants to add and remove: what counts if its result does not tell."""
+    edits = fields.get("edits") if is_array(fields.get("edits")) else [fields]
+    pairs = [
+        (_lines(e, "old_string"), _lines(e, "new_string", "content", "new_source"))
+        for e in edits or []
+        if is_object(e)
+    ]
+    return sum(len(new) for _, new in pairs), sum(len(old) for old, _ in pairs)
+
+
+def _lines(edit: dict[str, Any], *names: str) -> list[str]:
+    held = next((edit[name] for name in names if isinstance(edit.get(name), str)), "")
+    return held.splitlines()
+
+
+BEGINNING = ASKING | LOCAL
+WORK = frozenset(
+    {
+        PromptKind.TOOL_RESULT,
+        PromptKind.COMMAND_OUTPUT,
+        PromptKind.BASH_OUTPUT,
+        PromptKind.INTERRUPTION,
+    }
+)
+"""User lines that belong to a turn that is going on; others may come before the next one."""

@@ -1,0 +1,132 @@
+"""Totals do not change when sessions are cloned, forked or copied."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from build import assistant, call, line, result, session, text, user
+from turnlog.conversation.session import open_session
+from turnlog.edit.clone import plan_clone
+from turnlog.edit.plan import Plan
+from turnlog.index.database import open_index
+from turnlog.index.reports import Row, run_report
+from turnlog.index.sync import sync
+from turnlog.store.paths import Store
+
+ONE, TWO = (f"0000000{n}-0000-4000-8000-000000000000" for n in (1, 2))
+USAGE = {"input_tokens": 10, "output_tokens": 20}
+Total = Callable[[], Row]
+
+
+@pytest.fixture
+def total(store: Store, tmp_path: Path) -> Total:
+    """The totals of all sessions as they are."""
+
+    def add_up() -> Row:
+        with open_index(tmp_path / "index.db") as index:
+            sync(index, store, words=False)
+            return run_report(index.db, "daily").total
+
+    return add_up
+
+
+@pytest.fixture
+def source(store: Store) -> Path:
+    """A session of two turns with a sub-agent, a commit and a local command."""
+    folder = store.projects / "-home-ada-shop"
+    folder.mkdir()
+    path = folder / f"{ONE}.jsonl"
+    path.write_bytes(
+        session(
+            user("fix it"),
+            assistant(call("Edit", {"file_path": "a", "new_string": "x"}), message_id="msg_1"),
+            result("toolu_1"),
+            user("and this"),
+            assistant(text("done"), message_id="msg_2", message={"usage": USAGE}),
+            session_id=ONE,
+        )
+    )
+    agent = folder / ONE / "subagents" / "agent-a1b2c3d4.jsonl"
+    agent.parent.mkdir(parents=True)
+    agent.write_bytes(
+        session(
+            user("look"),
+            assistant(text("seen"), message_id="msg_3"),
+            session_id=ONE,
+            agent_id="a1b2c3d4",
+        )
+    )
+    return path
+
+
+def test_a_clone_counts_nothing_again(source: Path, store: Store, total: Total) -> None:
+    before = total()
+    opened = open_session(source)
+    for path, lines in plan_clone(store, opened, Plan(opened)).files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(lines))
+    assert before["turns"] == 2
+    assert total() == before
+
+
+def test_a_fork_counts_nothing_again(source: Path, total: Total) -> None:
+    before = total()
+    forked = list[bytes]()
+    for raw in source.read_bytes().splitlines():
+        entry = json.loads(raw)
+        origin = {"sessionId": ONE, "messageUuid": entry["uuid"]}
+        forked.append(json.dumps(entry | {"sessionId": TWO, "forkedFrom": origin}).encode())
+    source.with_name(f"{TWO}.jsonl").write_bytes(b"\n".join(forked) + b"\n")
+    assert total() == before
+
+
+def test_a_copy_of_the_store_counts_nothing_again(source: Path, store: Store, total: Total) -> None:
+    before = total()
+    shutil.copytree(source.parent, store.projects / "-home-ada-shop-copy")
+    assert total() == before
+
+
+def test_the_same_prompt_at_another_time_is_another_turn(source: Path, total: Total) -> None:
+    later = session(user("fix it", timestamp="2026-11-15T09:00:00.000Z"), session_id=TWO)
+    before = total()["turns"]
+    source.with_name(f"{TWO}.jsonl").write_bytes(later)
+    assert total()["turns"] == (before or 0) + 1
+
+
+def progress(message_id: str, output: int) -> bytes:
+    """A line in which a session repeats a message of its sub-agent."""
+    body = {"id": message_id, "model": "claude-opus-5", "usage": {"output_tokens": output}}
+    told = {"type": "assistant", "message": body, "requestId": "req_1"}
+    data = {"type": "agent_progress", "agentId": "a9", "message": told}
+    return line("progress", data=data)
+
+
+def test_messages_that_only_progress_lines_hold_count_once(source: Path, total: Total) -> None:
+    before = total()
+    with source.open("ab") as file:
+        file.write(session(progress("msg_9", 5), progress("msg_9", 70), session_id=ONE))
+    assert total()["output"] == before["output"] + 70  # pyright: ignore[reportOperatorIssue]
+    agent = source.with_suffix("") / "subagents" / "agent-a9.jsonl"
+    body = {"usage": {"output_tokens": 70}, "model": "claude-opus-5"}
+    own = assistant(text("so"), message_id="msg_9", message=body, request_id="req_1")
+    agent.write_bytes(session(own, session_id=ONE, agent_id="a9"))
+    assert total()["output"] == before["output"] + 70  # pyright: ignore[reportOperatorIssue]
+
+
+def test_a_message_id_with_another_request_is_another_message(source: Path, total: Total) -> None:
+    def lines(name: str, request: str | None) -> bytes:
+        body = {"usage": {"output_tokens": 100}}
+        own = assistant(text("so"), message_id="msg_7", message=body, request_id=request)
+        return session(own, session_id=name)
+
+    start = total()["output"] or 0
+    names = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(2, 6)]
+    requests = ("req_1", "req_2", "req_2", None)
+    outputs = list[object]()
+    for name, request in zip(names, requests, strict=True):
+        source.with_name(f"{name}.jsonl").write_bytes(lines(name, request))
+        outputs.append(total()["output"])
+    assert outputs == [start + 100, start + 200, start + 200, start + 200]  # pyright: ignore

@@ -1,0 +1,57 @@
+"""Reading figures the fast way gives what decoding whole lines gives."""
+
+from io import BytesIO
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from session_strategies import Files, damaged_sessions, sessions
+from strategies import EXAMPLES, damaged_files, damaged_lines, files_of, sound_lines
+from turnlog.format.jsonl import Line
+from turnlog.index.fact_reader import read_facts
+from turnlog.index.facts import Carry, Facts
+from turnlog.index.glances import glance
+
+
+def facts_of(content: bytes, *, fast: bool) -> Facts:
+    offset, lines = 0, list[Line]()
+    for number, raw in enumerate(BytesIO(content), 1):
+        lines.append(Line(raw, offset, number))
+        offset += len(raw)
+    look = glance if fast else lambda raw: None
+    return read_facts("name", lines, Carry(), "5e551011", 1 << 40, look)
+
+
+def assert_same(content: bytes) -> None:
+    assert facts_of(content, fast=True) == facts_of(content, fast=False)
+
+
+def test_every_file_has_the_same_figures_both_ways(session_file: Path) -> None:
+    assert_same(session_file.read_bytes())
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(sessions() | damaged_sessions(wildly=True))
+def test_every_session_has_the_same_figures_both_ways(files: Files) -> None:
+    assert_same(files.content)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(damaged_files() | files_of(sound_lines | damaged_lines))
+def test_every_line_has_the_same_figures_both_ways(content: bytes) -> None:
+    assert_same(content)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    st.sampled_from([b"assistant", b"user", b"progress", b"system"]),
+    st.binary(max_size=6) | st.sampled_from([rb"\x", rb"\ud800", b"\0", b"\x01", b"\xff", b"\\"]),
+)
+def test_whatever_a_skipped_text_holds_the_figures_are_the_same(kind: bytes, odd: bytes) -> None:
+    content = b'[{"type":"tool_result","tool_use_id":"t","content":"%b"}]' % odd
+    line = (
+        b'{"type":"%b","timestamp":"2026-11-15T06:00:00.000Z","extra":"%b","message":'
+        b'{"id":"m","usage":{"output_tokens":5},"content":%b}}\n'
+    )
+    assert_same(line % (kind, odd, content))
