@@ -64,6 +64,8 @@ def is_added(block: dict[str, Any]) -> bool:
 def shorn(block: dict[str, Any]) -> dict[str, Any]:
     """A block without cache marks, and without reminders appended to its result."""
     kept = {key: value for key, value in block.items() if key != "cache_control"}
+    if isinstance(kept.get("content"), list):
+        kept["content"] = [part for part in kept["content"] if not is_added(part)]
     if isinstance(kept.get("content"), str):
         kept["content"] = kept["content"].partition(f"\n\n{REMINDER}")[0].rstrip()
     if isinstance(kept.get("text"), str):
