@@ -5,7 +5,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from build import assistant, attachment, call, line, nth, result, session, system, text, user
+from build import (
+    Fields,
+    assistant,
+    attachment,
+    call,
+    line,
+    nth,
+    result,
+    session,
+    system,
+    text,
+    user,
+)
 from data.nasty import CASES, PATH
 from strategies import damaged_files
 from turnlog.format.kinds import KINDS
@@ -194,7 +206,7 @@ def test_fields_of_fresh_sessions_are_known(path: Path) -> None:
         "harnessTailCount": 0,
         "harnessSectionHash": "6726dc5279b5fad0",
     }
-    metadata = {"trigger": "auto", "preTokens": 990035, "runningTurnPrompt": {}}
+    metadata: Fields = {"trigger": "auto", "preTokens": 990035, "runningTurnPrompt": {}}
     found = survey(
         path,
         user("go", is_display_only=True),

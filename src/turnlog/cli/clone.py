@@ -59,8 +59,7 @@ def command(
     effect = ready.tally.effect()
     if as_json:
         told = {"id": clone.id, "path": clone.path, "effect": effect, "done": not dry_run}
-        told["straightened_for"] = target
-        echo_json(told | repair_as_json(wanted, ready))
+        echo_json(told | {"straightened_for": target} | repair_as_json(wanted, ready))
         return
     echo(f"{'Would clone' if dry_run else 'Cloned'} {opened.id} as {clone.id}")
     print_repair(ready)

@@ -146,8 +146,9 @@ def _with_ancestors(main: list[Node], nodes: list[Node]) -> list[Node]:
     The client follows a parent without looking at what it is (observed: 2.1.325).
     """
     aside = {node.uuid: node for node in nodes if isinstance(node, ChainNode) and node.is_sidechain}
-    known = {node.uuid for node in main if isinstance(node, ChainNode)} if aside else set()
-    wanted = [node.parent for node in main if isinstance(node, ChainNode)] if aside else []
+    chain = [node for node in main if isinstance(node, ChainNode)] if aside else []
+    known = {node.uuid for node in chain}
+    wanted = [node.parent for node in chain]
     found: list[Node] = []
     while wanted:
         node = aside.pop(wanted.pop(), None)
