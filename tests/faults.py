@@ -232,11 +232,23 @@ PLANTED: dict[str, Fault] = {
         "loss",
         9,
     ),
+    "progress in the chain": Fault(
+        session(*sound()[:8], line("progress", uuid="p", parent=nth(8)), *following("p", 60)),
+        "progress-parent",
+        "old",
+        10,
+    ),
+    "a circle with nothing near before it": Fault(
+        session(*sound()[:8], *following(nth(10), 60)),
+        "circular-parents",
+        "loss",
+        9,
+    ),
     "progress near to what came before, and what follows on it late": Fault(
         session(*sound()[:8], line("progress", uuid="p", parent="gone"), *following("p", 60)),
         "dangling-parent",
         "loss",
-        9,
+        10,
     ),
     "one line without a uuid for long": Fault(
         changed(lambda lines: (lines[7].pop("uuid"), later(lines[8:]))),

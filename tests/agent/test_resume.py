@@ -180,3 +180,12 @@ def test_the_latest_of_a_directory_is_found(store: Store, project: Path, tmp_pat
     assert latest_in(store, project) == first
     with pytest.raises(NotFound):
         latest_in(store, tmp_path / "elsewhere")
+
+
+def test_a_session_goes_on_where_the_client_starts_if_a_parent_is_missing(
+    store: Store, project: Path
+) -> None:
+    late = {"parent": "gone", "timestamp": "2026-11-15T09:00:00.000Z"}
+    lines = user("q1"), assistant(text("a1")), user("q2", **late), assistant(text("a2"))
+    path = keep(store, project, session(*lines))
+    assert [line["uuid"] for line in reopen(path).chain] == [nth(3), nth(4)]

@@ -321,6 +321,20 @@ def test_context_from_the_start_goes_back_across_compactions(project: Path, turn
     assert whole[-2:] == short
 
 
+def test_context_says_where_the_client_starts_and_how_to_see_the_rest(
+    project: Path, turnlog: Run
+) -> None:
+    late = {"parent": "gone", "timestamp": "2026-11-15T09:00:00.000Z"}
+    write(project, user("Fix it"), assistant(text("Done.")), user("And now?", **late))
+    sent = turnlog("context", ID, "--json")
+    assert json.loads(sent.out)[0]["content"] == [text("And now?")]
+    assert "line 3 names a parent that is missing" in sent.err
+    assert f"turnlog context {ID} --all-history" in sent.err
+    whole = turnlog("context", ID, "--json", "--all-history")
+    assert json.loads(whole.out)[0]["content"] == [text("Fix it")]
+    assert whole.err == ""
+
+
 def everywhere(told: str, named: str = "") -> tuple[bytes, ...]:
     """A session with one text in all its texts, and one in all its names."""
     edit = {"file_path": f"/x{named}", "old_string": "", "new_string": told}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, result, session, text, user
+from build import SESSION, assistant, call, line, nth, result, session, text, user
 from cli.conftest import Run
 
 CONTENT = session(
@@ -71,3 +71,55 @@ def test_a_session_in_use_is_refused_and_left_alone(path: Path, turnlog: Run) ->
 def test_undo_with_nothing_to_undo_says_so(path: Path, turnlog: Run) -> None:
     assert turnlog("undo").code == 1
     assert turnlog("undo", "nosuch").code == 1
+
+
+PARALLEL = (
+    user("go"),
+    assistant(call("Bash", call_id="A"), message_id="m"),
+    assistant(call("Bash", call_id="B"), message_id="m"),
+    result("A", parent=nth(2)),
+    result("B", parent=nth(3)),
+    assistant(text("done")),
+)
+
+
+def parents(made: str) -> list[int]:
+    """The line that each entry of a clone follows on."""
+    lines = [json.loads(raw) for raw in Path(json.loads(made)["path"]).read_bytes().splitlines()]
+    places = {each["uuid"]: number for number, each in enumerate(lines, 1)}
+    return [places.get(each["parentUuid"], 0) for each in lines]
+
+
+def test_clone_straightens_what_its_client_would_lose(path: Path, turnlog: Run) -> None:
+    path.write_bytes(session(*PARALLEL))
+    straight, forked = [0, 1, 2, 3, 4, 5], [0, 1, 2, 2, 3, 5]
+    assert parents(turnlog("clone", SESSION, "--json").out) == forked
+    assert parents(turnlog("clone", SESSION, "--json", "--for", "2.1.45").out) == straight
+    path.write_bytes(session(*PARALLEL).replace(b"2.1.325", b"2.0.76"))
+    made = turnlog("clone", SESSION, "--json").out
+    assert parents(made) == straight
+    assert json.loads(made)["straightened_for"] == "2.0.76"
+    assert parents(turnlog("clone", SESSION, "--json", "--no-straighten").out) == forked
+    assert parents(turnlog("clone", SESSION, "--json", "--for", "2.1.325").out) == forked
+    assert "straightened, as client 2.0.76 would lose history" in turnlog("clone", SESSION).out
+
+
+def test_check_for_a_client_exits_with_1_if_it_would_lose_history(path: Path, turnlog: Run) -> None:
+    path.write_bytes(session(*PARALLEL))
+    assert turnlog("check", SESSION).code == 0
+    old = turnlog("check", SESSION, "--for", "2.1.45")
+    assert old.code == 1
+    assert "--straighten" in old.out
+    assert turnlog("check", SESSION, "--for", "2.1.150").out == "1 session: 1 sound\n"
+    wrong = turnlog("check", SESSION, "--for", "latest")
+    assert wrong.code == 2
+    assert "not a client version such as 2.1.45" in wrong.err
+
+
+def test_a_repair_leaves_no_history_that_old_clients_would_lose(path: Path, turnlog: Run) -> None:
+    progress = line("progress", data={"type": "hook_progress"})
+    path.write_bytes(session(*PARALLEL, progress, user("more"), assistant(text("end"))))
+    os.utime(path, (0, 0))
+    assert turnlog("check", SESSION, "--for", "2.0.76").code == 1
+    assert turnlog("edit", SESSION, "--repair").code == 0
+    assert turnlog("check", SESSION, "--for", "2.0.76").out == "1 session: 1 sound\n"

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from client import bring_up_loopback, environment_of, run_client
 
@@ -64,8 +64,11 @@ def is_added(block: dict[str, Any]) -> bool:
 def shorn(block: dict[str, Any]) -> dict[str, Any]:
     """A block without cache marks, and without reminders appended to its result."""
     kept = {key: value for key, value in block.items() if key != "cache_control"}
-    if isinstance(kept.get("content"), str):
-        kept["content"] = kept["content"].partition(f"\n\n{REMINDER}")[0].rstrip()
+    content: Any = kept.get("content")
+    if isinstance(content, list):
+        kept["content"] = [part for part in cast("list[Any]", content) if not is_added(part)]
+    elif isinstance(content, str):
+        kept["content"] = content.partition(f"\n\n{REMINDER}")[0].rstrip()
     if isinstance(kept.get("text"), str):
         kept["text"] = kept["text"].removesuffix("\n")
     if kept.get("is_error") is False:

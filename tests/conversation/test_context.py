@@ -4,11 +4,13 @@ The rules are those of 2.1.325, seen in what it sent when it resumed sessions su
 """
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from build import (
+    START,
     assistant,
     attachment,
     call,
@@ -20,6 +22,7 @@ from build import (
     result,
     result_block,
     session,
+    stamp,
     system,
     text,
     thinking,
@@ -31,6 +34,7 @@ from turnlog.conversation.context import (
     INTERRUPTED_USE,
     MISSING_RESULT,
     NO_RESPONSE,
+    ORPHANED_RESULT,
 )
 from turnlog.conversation.drafts import NO_CONTENT
 from turnlog.conversation.session import open_session
@@ -731,7 +735,181 @@ TREES: dict[str, tuple[tuple[bytes, ...], Told]] = {
     "lines that are not JSON are passed over": ((*TALK[:2], b"{torn\n", *TALK[2:]), TOLD),
 }
 
-RULES = CALLS | ANSWERS | PROMPTS | COMPACTIONS | TREES
+GONE = "99999999-0000-4000-8000-000000000000"
+
+
+def after(seconds: float) -> str:
+    """A time that is so much later than that of the second line."""
+    return stamp(START + timedelta(seconds=2 + seconds))
+
+
+def orphan(seconds: float, **fields: Any) -> tuple[bytes, bytes]:
+    """A prompt whose parent is not in the file, and its answer."""
+    asked = user("q2", parent=GONE, timestamp=after(seconds), **fields)
+    return asked, assistant(text("a2"), timestamp=after(seconds + 100))
+
+
+def unrelated(seconds: float, **fields: Any) -> bytes:
+    return user("x", timestamp=after(seconds), **fields)
+
+
+CUT = TOLD[2:]
+GAPS: dict[str, tuple[tuple[bytes, ...], Told]] = {
+    "a missing parent is the entry five seconds before": ((*TALK[:2], *orphan(5)), TOLD),
+    "nothing is that is older": ((*TALK[:2], *orphan(5.001)), CUT),
+    "nor what is later": ((*TALK[:2], *orphan(-2)), CUT),
+    "a missing parent is the latest entry, not the last": (
+        (
+            *TALK[:2],
+            unrelated(3, parent=nth(1)),
+            assistant(text("y"), timestamp=after(1), parent=nth(2)),
+            *orphan(4),
+        ),
+        [["u", "q1\n", "x\n", "q2"], ["a", "a2"]],
+    ),
+    "of entries with the same time it is the first": (
+        (*TALK[:2], assistant(text("b1"), timestamp=after(0), parent=nth(1)), *orphan(1)),
+        TOLD,
+    ),
+    "it may stand behind the orphan": (
+        (*TALK[:2], *orphan(60), unrelated(57, parent=nth(2)), note(nth(4), explicit=True)),
+        [*TOLD[:2], ["u", "x\n", "q2"], ["a", "a2"]],
+    ),
+    "progress does not stand in for a parent": (
+        (*TALK[:2], line("progress", timestamp=after(58)), *orphan(60)),
+        CUT,
+    ),
+    "an unknown type does not either": (
+        (*TALK[:2], line("zzz", uuid="z", parent=nth(2), timestamp=after(58)), *orphan(60)),
+        CUT,
+    ),
+    "nor a line of a sub-agent": (
+        (*TALK[:2], unrelated(58, parent=None, is_sidechain=True), *orphan(60)),
+        CUT,
+    ),
+    "an entry without a time starts the conversation": (
+        (*TALK[:2], user("q2", parent=GONE, timestamp=None), TALK[3]),
+        CUT,
+    ),
+    "a parent of an unknown type is missing": (
+        (
+            *TALK[:2],
+            line("zzz", uuid="z", parent=nth(2)),
+            user("q2", parent="z", timestamp=after(60)),
+            assistant(text("a2")),
+        ),
+        CUT,
+    ),
+    "a parent is found through progress, however late": (
+        (*TALK[:2], line("progress"), user("q2", timestamp=after(60)), assistant(text("a2"))),
+        TOLD,
+    ),
+    "progress without a parent leads nowhere": (
+        (
+            *TALK[:2],
+            line("progress", parent=GONE),
+            user("q2", timestamp=after(60)),
+            assistant(text("a2")),
+        ),
+        CUT,
+    ),
+    "a circle is left by time": (
+        (*TALK[:2], user("q2", parent=nth(4), timestamp=after(60)), TALK[3]),
+        CUT,
+    ),
+    "a compaction is passed over by time": (
+        (
+            TALK[0],
+            assistant(text("a1"), timestamp=after(58)),
+            *compaction(SUMMARY, timestamp=after(1)),
+            *orphan(60),
+        ),
+        TOLD,
+    ),
+    "a parent of a sub-agent is followed": (
+        (*TALK[:2], unrelated(1, is_sidechain=True, parent=None), user("q2"), TALK[3]),
+        [["u", "x\n", "q2"], ["a", "a2"]],
+    ),
+    "a result without its call at the start is said to be orphaned": (
+        (user("q1"), use("A"), result("A", parent=GONE, timestamp=after(60)), TALK[3]),
+        [["u", ORPHANED_RESULT], ["a", "a2"]],
+    ),
+    "a note of an entry before the gap overrules the tip": (
+        (*TALK[:2], *orphan(60), note(nth(2))),
+        TOLD[:2],
+    ),
+    "a note does not outlast a compaction": (
+        (*TALK[:2], note(nth(2)), *compaction(SUMMARY), user("q3"), assistant(text("a3"))),
+        [["u", f"{SUMMARY}\n", "q3"], ["a", "a3"]],
+    ),
+    "an explicit note does not outlast the next prompt": (
+        (*TALK, note(nth(2), explicit=True), *OTHER),
+        OTHER_TOLD,
+    ),
+    "a boundary without a summary is no tip": ((*TALK, compaction(SUMMARY)[0]), TOLD),
+    "a lone note is no tip": ((*TALK, system("turn_duration", parent=None)), TOLD),
+}
+JOINED: dict[str, tuple[tuple[bytes, ...], Told]] = {
+    "calls around a loaded tool are one answer": (
+        (user("q1"), use("A", "m"), result("A", LOADED), use("B", "m"), result("B"), TALK[3]),
+        [
+            ["u", "q1"],
+            ["a", "call A", "call B"],
+            ["u", f"result A: {LOADED}", "result B: ok", "Tool loaded."],
+            ["a", "a2"],
+        ],
+    ),
+    "calls around a result with a text are one answer": (
+        (
+            user("q1"),
+            use("A", "m"),
+            user([result_block("A"), text("hi")]),
+            use("B", "m"),
+            result("B"),
+            TALK[3],
+        ),
+        [
+            ["u", "q1"],
+            ["a", "call A", "call B"],
+            ["u", "result A: ok", "result B: ok", "hi"],
+            ["a", "a2"],
+        ],
+    ),
+    "lines of one message are one answer, with another between them": (
+        (
+            user("q1"),
+            assistant(text("x"), message_id="m"),
+            assistant(text("y"), message_id="n"),
+            assistant(text("z"), message_id="m"),
+        ),
+        [["u", "q1"], ["a", "x", "z"], ["a", "y"]],
+    ),
+    "a call goes to the first answer, and its result is too late": (
+        (
+            user("q1"),
+            use("A", "m"),
+            result("A"),
+            use("B", "n"),
+            result("B"),
+            use("D", "m"),
+            result("D"),
+            TALK[3],
+        ),
+        [
+            ["u", "q1"],
+            ["a", "call A", "call D"],
+            ["u", f"result D failed: {MISSING_RESULT}", "result A: ok"],
+            ["a", "call B"],
+            ["u", "result B: ok"],
+            ["a", "a2"],
+        ],
+    ),
+    "an answer that old clients wrote for nothing is not sent": (
+        (user("q1"), assistant(text(NO_CONTENT)), *TALK[2:]),
+        [["u", "q1\n", "q2"], ["a", "a2"]],
+    ),
+}
+RULES = CALLS | ANSWERS | PROMPTS | COMPACTIONS | TREES | GAPS | JOINED
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -753,6 +931,31 @@ def test_of_lines_with_parents_but_without_uuids_only_the_last_is_sent(opened: O
     whole.path.write_bytes(b"".join(encode(omit(fields, "uuid")) for fields in lines))
     whole.refresh()
     assert tell(whole.context()) == TOLD[3:]
+
+
+def test_of_a_log_without_uuids_only_the_last_line_is_sent(opened: Opened) -> None:
+    whole = opened(*TALK)
+    lines = [json.loads(raw) for raw in whole.path.read_bytes().splitlines()]
+    whole.path.write_bytes(b"".join(encode(omit(one, "uuid", "parentUuid")) for one in lines))
+    whole.refresh()
+    assert tell(whole.context()) == TOLD[3:]
+    assert tell(whole.history()) == TOLD
+
+
+def test_history_goes_back_across_a_missing_parent(opened: Opened) -> None:
+    whole = opened(*TALK[:2], *orphan(60))
+    assert tell(whole.history()) == TOLD
+    start = whole.late_start()
+    assert start is not None
+    assert start.line == 3
+    assert opened(*TALK).late_start() is None
+
+
+def test_many_entries_of_one_moment_without_parents_are_read_quickly(opened: Opened) -> None:
+    count = 20_000
+    lines = [user("x", parent=f"gone{n}", timestamp=after(0)) for n in range(count)]
+    whole = opened(*lines)
+    assert len(whole.tree.resumed_path(count - 1)) == count
 
 
 def test_a_call_without_an_id_does_no_harm(opened: Opened) -> None:

@@ -191,3 +191,14 @@ def test_a_log_of_flat_lines_without_ids_has_turns(tmp_path: Path) -> None:
 def test_lines_of_unknown_types_are_in_the_turn_that_they_stand_in(opened: Opened) -> None:
     whole = opened(user("q1"), line("sparkle", uuid="s", parent=nth(1)), user("q2", parent="s"))
     assert lines_of(whole) == [[1, 2], [3]]
+
+
+def test_an_answer_behind_a_missing_parent_does_not_complete_the_prompt_before(
+    opened: Opened,
+) -> None:
+    late = assistant(text("a9"), parent="gone", timestamp="2026-11-15T09:00:00.000Z")
+    whole = opened(user("q1"), assistant(text("a1")), user("q2"), late, user("q3"))
+    assert lines_of(whole) == [[1, 2], [3], [4], [5]]
+    assert [turn.is_complete for turn in whole.turns] == [True, False, True, False]
+    near = assistant(text("a2"), parent="gone")
+    assert lines_of(opened(user("q1"), assistant(text("a1")), user("q2"), near)) == [[1, 2], [3, 4]]

@@ -178,3 +178,28 @@ def test_every_rule_is_tested_and_in_the_documents() -> None:
     named = {fault.kind for fault in PLANTED.values()}
     apart = {"not-a-uuid", "other-folder"}
     assert {rule.kind for rule in rules} == named | apart
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "severities"),
+    [
+        ("results on their own calls", "2.1.45", ["loss"]),
+        ("results on their own calls", "2.1.100", ["loss"]),
+        ("results on their own calls", "2.1.150", []),
+        ("progress in the chain", "2.0.76", ["loss"]),
+        ("progress in the chain", "2.1.29", []),
+        ("a second root", "2.1.325", ["loss"]),
+    ],
+)
+def test_a_check_for_a_client_tells_what_concerns_it(
+    tmp_path: Path, name: str, version: str, severities: list[str]
+) -> None:
+    path = tmp_path / "projects" / "-home-ada-shop" / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(PLANTED[name].content)
+    assert [each.severity for each in check_session(open_session(path), version)] == severities
+
+
+def test_every_fault_of_old_clients_tells_when_it_was_mended() -> None:
+    old = [rule for rule in check_rules.RULES.values() if rule.severity is Severity.OLD]
+    assert [rule.kind for rule in old if rule.fixed_in is None] == []

@@ -246,3 +246,30 @@ def test_straighten_lets_a_note_of_the_tip_follow_what_was_put_behind_a_summary(
     assert after.context() == before.context()
     [note] = [json.loads(raw) for raw in after.path.read_bytes().splitlines() if b"leafUuid" in raw]
     assert note["leafUuid"] == nth(2)
+
+
+def test_straighten_makes_the_tip_later_than_other_branches(opened: Open) -> None:
+    """Clients up to 2.1.45 go on at the latest time, 2.1.45 also at a progress entry."""
+    late = "2026-11-15T09:00:00.000Z"
+    for stray in (
+        user("left", parent=nth(1), timestamp=late),
+        line("progress", uuid="p", parent=nth(1), timestamp=late),
+    ):
+        before = opened(
+            session(user("q1"), assistant(text("a1")), stray, user("q2", parent=nth(2)))
+        )
+        after = applied(before, "straighten")
+        assert after.context() == before.context()
+        assert after.tree.newest_leaf == after.tree.active_leaf
+
+
+def test_straighten_starts_where_the_client_does_if_a_parent_is_missing(opened: Open) -> None:
+    start = user("q2", parent="gone", timestamp="2026-11-15T05:00:00.000Z")
+    for missing in (start, user("q2", parent="p", timestamp="2026-11-15T09:00:00.000Z")):
+        progress = line("progress", uuid="p", parent="gone")
+        talk = user("q1"), assistant(text("a1")), progress, missing, assistant(text("a2"))
+        before = opened(session(*talk))
+        after = applied(before, "straighten")
+        assert [message["content"][0]["text"] for message in before.context()] == ["q2", "a2"]
+        assert after.context() == before.context()
+        assert len(after.history()) == len(before.history())

@@ -5,7 +5,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from build import assistant, attachment, call, line, result, session, system, text, user
+from build import (
+    Fields,
+    assistant,
+    attachment,
+    call,
+    line,
+    nth,
+    result,
+    session,
+    system,
+    text,
+    user,
+)
 from data.nasty import CASES, PATH
 from strategies import damaged_files
 from turnlog.format.kinds import KINDS
@@ -182,3 +194,26 @@ def test_no_file_stops_a_survey(scratch: Path, content: bytes) -> None:
     scratch.write_bytes(content)
     found = survey_file(scratch)
     assert (found.files, found.bytes) == (1, len(content))
+
+
+def test_fields_of_fresh_sessions_are_known(path: Path) -> None:
+    """As 2.1.325 wrote them: a sub-agent that finished, and a compaction in mid-turn."""
+    finished = {
+        "status": "completed",
+        "agentId": "a1",
+        "toolsUsed": ["Read"],
+        "harnessNoteCount": 1,
+        "harnessTailCount": 0,
+        "harnessSectionHash": "6726dc5279b5fad0",
+    }
+    metadata: Fields = {"trigger": "auto", "preTokens": 990035, "runningTurnPrompt": {}}
+    found = survey(
+        path,
+        user("go", is_display_only=True),
+        assistant(call("Agent", call_id="A")),
+        result("A", tool_use_result=finished),
+        system("compact_boundary", parent=None, compact_metadata=metadata),
+        user("So far.", is_compact_summary=True, summarized_turn_prompt_uuids=[nth(1)]),
+    )
+    assert unknown_fields(found) == {}
+    assert found.misfits == {}

@@ -1,6 +1,7 @@
 """What the commands' arguments and options have in common."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,24 @@ class Until(Since):
         # By the calendar, as some days have 23 or 25 hours.
         midnight = moment.astimezone().replace(tzinfo=None)
         return (midnight + timedelta(days=1)).astimezone(UTC) if is_day else moment
+
+
+class ClientVersion(click.ParamType[str]):
+    """A version of the client, such as 2.1.45."""
+
+    name = "version"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        if not re.fullmatch(r"\d+(\.\d+){1,3}", value):
+            self.fail(f"{value!r} is not a client version such as 2.1.45", param, ctx)
+        return value
+
+
+def client_version_option(help_text: str) -> Callable[[Any], Any]:
+    """The option that names the client to resume a session with."""
+    return click.option(
+        "--for", "client_version", type=ClientVersion(), metavar="VERSION", help=help_text
+    )
 
 
 def complete_session(

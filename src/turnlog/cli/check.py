@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.arguments import client_version_option, complete_session, json_option
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
@@ -29,10 +29,17 @@ Report = tuple[Path, list[Finding]]
 @click.command("check")
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
 @click.option("--all", "every", is_flag=True, help="Check every session there is.")
+@client_version_option("Check for this client version; by default the newest that is known.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, sessions: tuple[str, ...], every: bool, as_json: bool) -> None:
-    """Say what keeps each SESSION from being resumed in full.
+def command(
+    ctx: click.Context,
+    sessions: tuple[str, ...],
+    every: bool,
+    client_version: str | None,
+    as_json: bool,
+) -> None:
+    """Report what keeps each SESSION from being resumed in full.
 
     Exits with 1 if the client would refuse a session, or resume it without a part of the
     conversation.
@@ -40,7 +47,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], every: bool, as_json:
     store: Store = ctx.obj
     if bool(sessions) == every:
         raise click.UsageError("name sessions, or check --all", ctx)
-    reports = list(_checked(_paths(store, sessions, every)))
+    reports = list(_checked(_paths(store, sessions, every), client_version))
     if as_json:
         echo_json([_as_json(path, findings) for path, findings in reports])
     else:
@@ -55,10 +62,10 @@ def _paths(store: Store, sessions: tuple[str, ...], every: bool) -> list[Path]:
     return [find_session(store, text).path for text in sessions]
 
 
-def _checked(paths: list[Path]) -> Iterator[Report]:
+def _checked(paths: list[Path], client_version: str | None) -> Iterator[Report]:
     with progress_bar(len(paths), "checking") as bar:
         for path in paths:
-            yield path, check_session(open_session(path))
+            yield path, check_session(open_session(path), client_version)
             bar.update(1)
 
 

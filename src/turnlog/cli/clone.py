@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import json_option, session_argument
+from turnlog.cli.arguments import client_version_option, json_option, session_argument
 from turnlog.cli.editing import (
     exhaust,
     open_journal,
@@ -17,8 +17,10 @@ from turnlog.cli.editing import (
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import echo
+from turnlog.conversation.session import Session
 from turnlog.edit.apply import create_session
 from turnlog.edit.build import prepared
+from turnlog.edit.check import needs_straightening
 from turnlog.edit.clone import plan_clone
 from turnlog.store.paths import Store
 
@@ -26,16 +28,27 @@ from turnlog.store.paths import Store
 @click.command("clone")
 @session_argument
 @transform_options
+@client_version_option("The client that will resume the clone; by default the one that wrote it.")
 @click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
 @json_option
 @click.pass_obj
-def command(store: Store, session: str, dry_run: bool, as_json: bool, **options: Any) -> None:
-    """Make of SESSION a new session, changed as the options say.
+def command(
+    store: Store,
+    session: str,
+    client_version: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Copy SESSION to a new session, optionally transformed.
 
     The new one has ids of its own; sub-agents, large outputs and backups of files come along.
-    SESSION itself is not touched.
+    SESSION itself is not touched. If the client that will resume the clone would lose history
+    otherwise, the clone is straightened.
     """
     opened = open_named(store, session)
+    target = _straightened_for(opened, options, client_version)
+    options["straighten"] = options["straighten"] or target is not None
     wanted = wanted_of(options, dry_run=dry_run, transcript=opened.path)
     with prepared(opened, wanted) as ready:
         clone = plan_clone(store, opened, ready.plan, ready.tally)
@@ -46,10 +59,22 @@ def command(store: Store, session: str, dry_run: bool, as_json: bool, **options:
     effect = ready.tally.effect()
     if as_json:
         told = {"id": clone.id, "path": clone.path, "effect": effect, "done": not dry_run}
-        echo_json(told | repair_as_json(wanted, ready))
+        echo_json(told | {"straightened_for": target} | repair_as_json(wanted, ready))
         return
     echo(f"{'Would clone' if dry_run else 'Cloned'} {opened.id} as {clone.id}")
     print_repair(ready)
+    if target:
+        echo(f"  straightened, as client {target} would lose history (--no-straighten to keep it)")
     print_effect(effect)
     if not dry_run:
         echo(f"  claude --resume {clone.id}")
+
+
+def _straightened_for(
+    opened: Session, options: dict[str, Any], client_version: str | None
+) -> str | None:
+    """Return the client version that a clone must be straightened for, if the user left it open."""
+    target = client_version or opened.client_version
+    if options["straighten"] is not None or target is None:
+        return None
+    return target if needs_straightening(opened, target) else None

@@ -6,6 +6,8 @@ from turnlog.cli.arguments import json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, fit, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.terminal import echo, masked_value, style
+from turnlog.conversation.session import Session
+from turnlog.edit.check import name_of
 from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
@@ -13,24 +15,43 @@ from turnlog.store.paths import Store
 @click.command("context")
 @session_argument
 @click.option("--at", metavar="UUID", help="At this entry; by default where the session goes on.")
-@click.option("--from-start", is_flag=True, help="The whole history, as if never compacted.")
+@click.option(
+    "--all-history",
+    "--from-start",
+    "all_history",
+    is_flag=True,
+    help="Include what the client leaves out: history before a compaction or a missing parent.",
+)
 @reveal_switch
 @json_option
 @click.pass_obj
-def command(store: Store, session: str, at: str | None, from_start: bool, as_json: bool) -> None:
+def command(store: Store, session: str, at: str | None, all_history: bool, as_json: bool) -> None:
     """Print the messages that the client would send when it resumes SESSION.
 
     Left out is what the client makes anew each time: reminders, and the next prompt.
     """
     opened = open_named(store, session)
     leaf = leaf_of(opened, at)
-    messages = opened.history(leaf) if from_start else opened.context(leaf)
+    messages = opened.history(leaf) if all_history else opened.context(leaf)
+    if not all_history:
+        _report_cut(opened, leaf)
     if as_json:
         echo_json(messages)
         return
     for message in masked_value(messages):
         for block in message["content"]:
             echo(_row(message["role"], block))
+
+
+def _report_cut(opened: Session, leaf: int | None) -> None:
+    """Print on stderr where the client starts because a parent is missing."""
+    start = opened.late_start(leaf)
+    if start:
+        echo(
+            f"turnlog: line {start.line} names a parent that is missing: the client starts there "
+            f"(try: turnlog context {name_of(opened.path)} --all-history)",
+            err=True,
+        )
 
 
 def _row(role: str, block: Fields) -> str:

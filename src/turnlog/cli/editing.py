@@ -25,7 +25,11 @@ OPTIONS = (
     click.option("--strip-thinking", is_flag=True, help="Take away what the model thought."),
     click.option("--strip-images", is_flag=True, help="Put a word in the place of images."),
     click.option("--strip-progress", is_flag=True, help="Drop lines that a resume never reads."),
-    click.option("--straighten", is_flag=True, help="One chain that every client reads whole."),
+    click.option(
+        "--straighten/--no-straighten",
+        default=None,
+        help="One chain that every client reads whole.",
+    ),
     click.option("--compress", is_flag=True, help="Put a summary in the place of older turns."),
     click.option(
         "--with-model",

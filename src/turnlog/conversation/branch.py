@@ -16,12 +16,12 @@ def whole_branch(tree: Tree, leaf: int) -> list[ChainNode]:
 
 
 def since_compaction(tree: Tree, leaf: int) -> list[ChainNode]:
-    """The nodes that a model is shown at a leaf: those since the last compaction.
+    """The nodes that the client sends at a leaf: since the last compaction or missing parent.
 
     Messages that the compaction preserved follow on its summary; if one of them is gone, so are all
     (observed: 2.1.325).
     """
-    ranks = tree.ancestors(leaf)[::-1]
+    ranks = tree.resumed_path(leaf)[::-1]
     cuts = [place for place, rank in enumerate(ranks) if is_compaction(tree.chain[rank])]
     if cuts:
         ranks = ranks[cuts[-1] :]

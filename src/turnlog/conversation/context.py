@@ -21,6 +21,7 @@ HALVES = re.compile("[\ud800-\udfff]")
 USE, RESULT = "tool_use", "tool_result"
 NO_RESPONSE = "No response requested."
 INTERRUPTED_USE = "[Tool use interrupted]"
+ORPHANED_RESULT = "[Orphaned tool result removed due to conversation resume]"
 MISSING_RESULT = "[Tool result missing due to internal error]"
 INTERRUPTED_CALL = (
     "[Tool call interrupted: the session ended before this call's result was recorded, so its "
@@ -133,7 +134,8 @@ def pair_results(drafts: list[Draft]) -> list[Draft]:
     waiting: list[str] = []
     for draft in drafts:
         if draft.role == "user":
-            draft.blocks = _results_for(draft.blocks, waiting) or [text_block(NO_CONTENT)]
+            empty = NO_CONTENT if paired else ORPHANED_RESULT
+            draft.blocks = _results_for(draft.blocks, waiting) or [text_block(empty)]
         elif waiting:
             paired.append(Draft("user", _results_for([], waiting)))
         waiting = []
@@ -148,10 +150,11 @@ def pair_results(drafts: list[Draft]) -> list[Draft]:
 
 
 def _says_nothing(draft: Draft) -> bool:
-    """Whether an answer is only thinking, or only white space."""
+    """Whether an answer is only thinking, white space, or the word of old clients for neither."""
     if draft.role != "assistant" or not draft.blocks:
         return False
-    return draft.is_blank or draft.has_only(*THINKING)
+    is_placeholder = draft.blocks == [text_block(NO_CONTENT)]
+    return is_placeholder or draft.is_blank or draft.has_only(*THINKING)
 
 
 def _unfinished(drafts: list[Draft]) -> Draft | None:

@@ -58,6 +58,7 @@ class Draft(Struct):
 def draft_messages(values: Iterable[Fields]) -> list[Draft]:
     """The messages that decoded lines begin; lines of one message are joined."""
     drafts: list[Draft] = []
+    begun_answers: dict[str, Draft] = {}
     for value in values:
         if value.get("type") == "attachment" and drafts:
             _add_attachment(drafts[-1], value.get("attachment"))
@@ -65,7 +66,7 @@ def draft_messages(values: Iterable[Fields]) -> list[Draft]:
         if draft is None:
             continue
         draft.is_command = _is_local_command(drafts, draft)
-        begun = _begun(drafts, draft)
+        begun = _begun(begun_answers, draft)
         if begun and begun.is_blank:
             begun.blocks = draft.blocks
         elif begun and not draft.is_blank:
@@ -170,13 +171,17 @@ def _is_own(draft: Draft) -> bool:
     return draft.is_note or draft.is_command
 
 
-def _begun(drafts: list[Draft], draft: Draft) -> Draft | None:
-    """The message that a line goes on with: results of its calls may stand in between."""
-    if draft.role != "assistant" or draft.id is None:
+def _begun(answers: dict[str, Draft], draft: Draft) -> Draft | None:
+    """Return the answer that a line continues, by its message id.
+
+    Results and other answers may stand in between; anything else that the user said starts over
+    (observed: 2.1.325).
+    """
+    if draft.role == "user":
+        if draft.blocks and not draft.of_type("tool_result"):
+            answers.clear()
         return None
-    for earlier in reversed(drafts):
-        if earlier.role == "assistant":
-            return earlier if earlier.id == draft.id else None
-        if not earlier.has_only("tool_result"):
-            return None
-    return None
+    if draft.id is None:
+        return None
+    begun = answers.setdefault(draft.id, draft)
+    return None if begun is draft else begun

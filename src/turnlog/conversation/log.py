@@ -57,7 +57,8 @@ class Log:
     def tree(self) -> Tree:
         """The main conversation as a tree; in a sub-agent's own file all of it is a sidechain."""
         main = [node for node in self.nodes if not is_sidechain(node)]
-        return grow_tree(main if any(isinstance(node, ChainNode) for node in main) else self.nodes)
+        is_main = any(isinstance(node, ChainNode) for node in main)
+        return grow_tree(_with_ancestors(main, self.nodes) if is_main else self.nodes)
 
     def refresh(self) -> bool:
         """Read what was appended; tell whether there was anything.
@@ -139,6 +140,24 @@ class Log:
             node = node_of(len(self.nodes), line, position, entry)
             share_values(node, self.nodes[-1] if self.nodes else None)
             self.nodes.append(node)
+
+
+def _with_ancestors(main: list[Node], nodes: list[Node]) -> list[Node]:
+    """Add the sidechain entries that the main conversation follows on.
+
+    The client follows a parent without looking at what it is (observed: 2.1.325).
+    """
+    aside = {node.uuid: node for node in nodes if isinstance(node, ChainNode) and node.is_sidechain}
+    chain = [node for node in main if isinstance(node, ChainNode)] if aside else []
+    known = {node.uuid for node in chain}
+    wanted = [node.parent for node in chain]
+    found: list[Node] = []
+    while wanted:
+        node = aside.pop(wanted.pop(), None)
+        if node and node.uuid not in known:
+            found.append(node)
+            wanted.append(node.parent)
+    return sorted([*main, *found], key=lambda node: node.index) if found else main
 
 
 def is_sidechain(node: Node) -> bool:

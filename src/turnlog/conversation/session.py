@@ -1,5 +1,6 @@
 """A session, opened: the object that everything starts from."""
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,11 +11,14 @@ from turnlog.conversation.context import context_at, messages_of
 from turnlog.conversation.links import Links, links_of
 from turnlog.conversation.log import WHOLE, Extent, Log, is_sidechain
 from turnlog.conversation.messages import Message, join_messages
-from turnlog.conversation.nodes import ChainNode, Node
+from turnlog.conversation.nodes import AssistantNode, ChainNode, Node
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
 from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.conversation.turns import Turn, split_turns
 from turnlog.format.values import Fields
+
+VERSION = re.compile(r"\d+(\.\d+){1,3}")
+"""A client version, such as 2.1.45; sessions of other programs may name anything."""
 
 
 class Session(Log):
@@ -59,20 +63,34 @@ class Session(Log):
         """The sessions that this one goes on with, and those that go on with it."""
         return links_of(self.path)
 
+    @property
+    def client_version(self) -> str | None:
+        """The version of the client that wrote the last answer; None if it is not told."""
+        answers = (n for n in reversed(self.tree.chain) if isinstance(n, AssistantNode))
+        versions = (node.version for node in answers if node.version)
+        return next(filter(VERSION.fullmatch, versions), None)
+
     def branch_to(self, leaf: int | None) -> list[ChainNode]:
         """The nodes of the branch that ends at a leaf, by its rank in the tree."""
         return [] if leaf is None else whole_branch(self.tree, leaf)
 
     def turns_to(self, leaf: int | None) -> list[Turn]:
         """The turns of the branch that ends at a leaf."""
-        return split_turns(self.branch_to(leaf), self.messages, self.calls)
+        return split_turns(self.branch_to(leaf), self.messages, self.calls, self._cuts)
 
     def context(self, leaf: int | None = None) -> list[Fields]:
         """The messages that the client would send at a leaf; at the active one by default."""
         return context_at(self, leaf)
 
+    def late_start(self, leaf: int | None = None) -> ChainNode | None:
+        """The entry that the client starts at because its parent is missing, if it does."""
+        tree = self.tree
+        leaf = tree.active_leaf if leaf is None else leaf
+        path = [] if leaf is None else tree.resumed_path(leaf)
+        return tree.chain[path[-1]] if tree.starts_late(path) else None
+
     def history(self, leaf: int | None = None) -> list[Fields]:
-        """All messages up to a leaf, as if nothing had been compacted, summaries in their place."""
+        """All messages up to a leaf, also before compactions and missing parents."""
         branch = self.branch_to(self.tree.active_leaf if leaf is None else leaf)
         return messages_of(self.values(branch))
 
@@ -85,6 +103,11 @@ class Session(Log):
         """Sub-agents inside this file, one for each root; a sub-agent's own file has none."""
         side = [node for node in self.nodes if is_sidechain(node)]
         return grow_tree(side if any(not node.is_sidechain for node in self.tree.chain) else [])
+
+    @property
+    def _cuts(self) -> set[int]:
+        """The indexes of entries that the client starts at because their parent is missing."""
+        return {self.tree.chain[rank].index for rank in self.tree.cuts}
 
     @cached_property
     def _paired(self) -> tuple[list[Call], list[Orphan]]:

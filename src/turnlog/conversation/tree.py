@@ -1,6 +1,9 @@
 """The conversation as a tree: parents, roots, branches, leaves, and the path to a leaf.
 
 Linear in the number of nodes and never recursive. Nodes are named by their rank in `chain`.
+
+There are two readings of a file. `parents` is complete: where a parent is missing, an entry is
+joined to another one, so that nothing is hidden. `resumed_path` is what the client makes of it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from turnlog.conversation.nodes import (
+    AssistantNode,
     BoundaryNode,
     ChainNode,
     Node,
@@ -15,7 +19,7 @@ from turnlog.conversation.nodes import (
     UserNode,
 )
 from turnlog.conversation.prompts import PromptKind
-from turnlog.format.timestamps import parse_timestamp
+from turnlog.conversation.timeline import Timeline, moment_of
 
 TIP_TYPES = frozenset({"user", "assistant", "attachment", "system"})
 """Types that can be the tip; progress and unknown types are passed over (observed: 2.1.325)."""
@@ -32,8 +36,83 @@ class Tree:
     ranks: dict[str, int]
     """The rank of each uuid."""
     orphans: list[ChainNode] = field(default_factory=list[ChainNode])
-    """Nodes whose parent is not in the file, joined to the node before them."""
+    """Nodes whose parent is not in the file, joined to another one."""
     tip_note: TipNode | None = None
+    cuts: frozenset[int] = frozenset()
+    """Ranks of orphans without another entry near in time: the client starts there."""
+
+    @cached_property
+    def links(self) -> list[int]:
+        """The rank of each node's parent as the client resolves it; -1 if there is none.
+
+        The client reads through progress entries; a parent of an unknown type does not exist for it
+        (observed: 2.1.325).
+        """
+        return [self._linked(node) for node in self.chain]
+
+    def _linked(self, node: ChainNode) -> int:
+        rank = self.ranks.get(node.parent or "", -1)
+        seen: set[int] = set()
+        while rank >= 0 and rank not in seen and is_progress(self.chain[rank]):
+            seen.add(rank)
+            rank = self.ranks.get(self.chain[rank].parent or "", -1)
+        return rank if rank >= 0 and can_be_tip(self.chain[rank]) else -1
+
+    def is_root(self, rank: int) -> bool:
+        """Whether a node names no parent, be it through progress entries."""
+        node: ChainNode | None = self.chain[rank]
+        seen: set[str] = set()
+        while node and node.parent and node.parent not in seen:
+            seen.add(node.parent)
+            above = self.rank_of(node.parent)
+            if above is None or not is_progress(self.chain[above]):
+                return False
+            node = self.chain[above]
+        return True
+
+    def resumed_path(self, rank: int) -> list[int]:
+        """The nodes from a leaf up that the client reads when it resumes there.
+
+        Where a parent is missing, or would close a circle, the client continues with the latest
+        entry that is at most five seconds older; without one, the conversation starts there
+        (observed: 2.1.325).
+        """
+        path: list[int] = []
+        seen: set[int] = set()
+        skips: dict[int, int] = {}
+        while rank >= 0:
+            path.append(rank)
+            seen.add(rank)
+            above = self.links[rank]
+            if above in seen or (above < 0 and not self.is_root(rank)):
+                above = self.timeline.latest_before(rank, seen, skips)
+            else:
+                path += self.progress_above(rank)
+            rank = above
+        return path
+
+    def progress_above(self, rank: int) -> list[int]:
+        """The progress entries between a node and the one that it follows on."""
+        found: list[int] = []
+        above = self.rank_of(self.chain[rank].parent)
+        while above is not None and above not in found and is_progress(self.chain[above]):
+            found.append(above)
+            above = self.rank_of(self.chain[above].parent)
+        return found
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no entry has a uuid, as in the logs of some exporters."""
+        return not self.ranks
+
+    def starts_late(self, path: list[int]) -> bool:
+        """Whether a resumed path starts at a node whose parent is missing, with history before."""
+        return bool(path) and not self.is_root(path[-1]) and self.parents[path[-1]] >= 0
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The entries that can stand in for a missing parent."""
+        return Timeline(self.chain, can_be_tip)
 
     def rank_of(self, uuid: str | None) -> int | None:
         """The rank of the node with a uuid, if there is one."""
@@ -61,21 +140,66 @@ class Tree:
     def active_leaf(self) -> int | None:
         """Where the newest client goes on: at its own note of the tip, else at the last tip.
 
-        A note counts if the last tip does not follow on it, or if the user chose it (observed:
-        2.1.325).
+        A note counts if the last tip does not follow on the entry that it names, or if the user
+        chose that entry and has said nothing since. It does not count for an entry that a
+        compaction with preserved messages has replaced. A tip that leads to nothing said does not
+        count, such as a boundary without a summary (observed: 2.1.325).
         """
-        tip = self.leaves[-1] if self.leaves else None
+        tips = self._last_tips
         note = self.tip_note
         noted = self.rank_of(note.leaf) if note else None
-        if note is None or noted is None or tip is None:
-            return tip
-        return noted if note.is_explicit or noted not in set(self.path_to(tip)) else tip
+        if note and tips and noted is not None and self._overrules(noted, note, tips[0]):
+            return noted
+        silent: set[int] = set()
+        speaking = (rank for rank in tips if self._leads_to_talk(rank, silent))
+        return next(speaking, tips[0] if tips else None)
+
+    @property
+    def _last_tips(self) -> list[int]:
+        """The entries that no other one names as its parent, the last in the file first."""
+        tips = list(self._tips())
+        inner = {self.links[rank] for rank in tips if not self._closes_circle(rank)}
+        return [rank for rank in reversed(tips) if rank not in inner] or self.leaves[::-1]
+
+    def _closes_circle(self, rank: int) -> bool:
+        """Whether a node names a parent that it is not joined to, as that would close a circle."""
+        named = self.rank_of(self.chain[rank].parent)
+        return named is not None and named != self.parents[rank]
+
+    def _leads_to_talk(self, rank: int, silent: set[int]) -> bool:
+        """Whether something was said at a node or above; remembers nodes where nothing was."""
+        while rank >= 0 and rank not in silent:
+            if isinstance(self.chain[rank], UserNode | AssistantNode):
+                return True
+            silent.add(rank)
+            rank = self.links[rank]
+        return False
+
+    def _overrules(self, noted: int, note: TipNode, tip: int) -> bool:
+        if self._is_above(noted, tip):
+            return note.is_explicit and self.chain[tip].index < note.index
+        if note.is_explicit:
+            return True
+        is_aside = self.chain[noted].is_sidechain and not self.chain[tip].is_sidechain
+        return not (is_aside or self._is_replaced(noted))
+
+    def _is_above(self, rank: int, leaf: int) -> bool:
+        seen: set[int] = set()
+        while leaf >= 0 and leaf not in seen:
+            seen.add(leaf)
+            leaf = self.links[leaf]
+        return rank in seen
+
+    def _is_replaced(self, rank: int) -> bool:
+        later = (node for node in self.chain[rank + 1 :] if isinstance(node, BoundaryNode))
+        return any(node.preserved and node.preserved.uuids for node in later)
 
     @cached_property
     def newest_leaf(self) -> int | None:
         """Where clients up to 2.1.45 go on: at the latest timestamp."""
-        timed = [(moment, rank) for rank in self._tips() if (moment := self._moment(rank))]
-        return max(timed)[1] if timed else None
+        timed = [(moment_of(node), rank) for rank, node in enumerate(self.chain) if _is_known(node)]
+        known = [(moment, rank) for moment, rank in timed if moment]
+        return max(known)[1] if known else None
 
     def ancestors(self, rank: int) -> list[int]:
         """A node and its ancestors, from the node up; ends at a root, or at a compaction."""
@@ -130,14 +254,19 @@ class Tree:
             above.update(dict.fromkeys(passed, nearest))
             yield nearest
 
-    def _moment(self, rank: int) -> float | None:
-        moment = parse_timestamp(self.chain[rank].time)
-        return moment.timestamp() if moment else None
-
 
 def can_be_tip(node: ChainNode) -> bool:
     """Whether the conversation may go on at a node."""
     return node.kind.partition("/")[0] in TIP_TYPES
+
+
+def is_progress(node: ChainNode) -> bool:
+    """Whether a node only tells how something is going."""
+    return node.kind.startswith("progress")
+
+
+def _is_known(node: ChainNode) -> bool:
+    return can_be_tip(node) or is_progress(node)
 
 
 def is_compaction(node: ChainNode) -> bool:
@@ -155,11 +284,13 @@ def grow_tree(nodes: Iterable[Node]) -> Tree:
             note = node if node.leaf.strip("0-") else note
         elif isinstance(node, ChainNode):
             found.append(node)
+            # What a note says of the tip holds until the next compaction (observed: 2.1.325).
+            note = None if isinstance(node, BoundaryNode) else note
     chain = _last_of_each(found)
     ranks = {node.uuid: rank for rank, node in enumerate(chain) if node.uuid}
-    parents, orphans = _join(chain, ranks)
+    parents, orphans, cuts = _join(chain, ranks)
     _cut_cycles(parents)
-    return Tree(chain, parents, ranks, orphans, note)
+    return Tree(chain, parents, ranks, orphans, note, frozenset(cuts))
 
 
 def _last_of_each(nodes: list[ChainNode]) -> list[ChainNode]:
@@ -176,22 +307,30 @@ def _last_of_each(nodes: list[ChainNode]) -> list[ChainNode]:
     return list(last.values())
 
 
-def _join(chain: list[ChainNode], ranks: dict[str, int]) -> tuple[list[int], list[ChainNode]]:
+def _join(
+    chain: list[ChainNode], ranks: dict[str, int]
+) -> tuple[list[int], list[ChainNode], set[int]]:
+    """Return the parent of each node, the orphans, and those of them that the client starts at."""
     if not any(node.uuid or node.parent for node in chain):
         # Some exporters write plain logs: what follows is a matter of the order alone.
-        return list(range(-1, len(chain) - 1)), []
+        return list(range(-1, len(chain) - 1)), [], set()
     parents: list[int] = []
     orphans: list[ChainNode] = []
+    cuts: set[int] = set()
+    timeline = Timeline(chain, can_be_tip)
     for rank, node in enumerate(chain):
         if node.parent in ranks:
             parents.append(ranks[node.parent])
-        elif node.parent is None or node.uuid is None:
+        elif not node.parent:
             parents.append(-1)
         else:
-            parents.append(rank - 1)
-            if rank:
+            near = timeline.latest_before(rank, {rank}, {})
+            parents.append(rank - 1 if near < 0 else near)
+            if parents[-1] >= 0 and node.uuid:
                 orphans.append(node)
-    return parents, orphans
+            if near < 0:
+                cuts.add(rank)
+    return parents, orphans, cuts
 
 
 def _cut_cycles(parents: list[int]) -> None:

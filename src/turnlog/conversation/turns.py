@@ -1,6 +1,6 @@
 """Turns: a prompt, and all that follows up to the next one."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from turnlog.conversation.calls import Call
@@ -15,7 +15,7 @@ class Turn:
 
     n: int
     prompt: UserNode | None
-    """None only for a branch that begins without one, as a sub-agent's may."""
+    """None for a branch that begins without one, as a sub-agent's may or after a missing parent."""
     nodes: list[ChainNode]
     round: Round
     messages: list[Message] = field(default_factory=list[Message])
@@ -41,10 +41,17 @@ class Turn:
 
 
 def split_turns(
-    branch: Sequence[ChainNode], messages: Sequence[Message], calls: Sequence[Call]
+    branch: Sequence[ChainNode],
+    messages: Sequence[Message],
+    calls: Sequence[Call],
+    cuts: Container[int] = frozenset[int](),
 ) -> list[Turn]:
-    """Cut a branch into turns; what stands before the first prompt belongs to the first turn."""
-    starts = _starts(branch)
+    """Cut a branch into turns; what stands before the first prompt belongs to the first turn.
+
+    An answer behind a `cut`, where the client starts anew, does not complete the prompt before it:
+    it has a turn of its own.
+    """
+    starts = _with_cuts(branch, _starts(branch), cuts)
     if branch and not starts:
         starts = [0]
     ends = [*starts[1:], len(branch)][: len(starts)]
@@ -70,6 +77,19 @@ def _starts(branch: Sequence[ChainNode]) -> list[int]:
             if node.prompt in ASKING | LOCAL:
                 answered = False
     return asks[::-1]
+
+
+def _with_cuts(branch: Sequence[ChainNode], starts: list[int], cuts: Container[int]) -> list[int]:
+    """Add the places where an answer follows on a missing parent, with no prompt in between."""
+    added: list[int] = []
+    cut = None
+    prompts = set(starts)
+    for rank, node in enumerate(branch):
+        cut = None if rank in prompts else rank if node.index in cuts and rank else cut
+        if cut is not None and isinstance(node, AssistantNode):
+            added.append(cut)
+            cut = None
+    return sorted([*starts, *added])
 
 
 def _turn(n: int, first: ChainNode, nodes: list[ChainNode], before: Turn | None) -> Turn:

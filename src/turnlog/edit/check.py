@@ -20,9 +20,32 @@ SHORT_ID = 8
 """Characters of a session's id that tell it from others."""
 
 
-def check_session(session: Session) -> list[Finding]:
-    """Say what is wrong with a session, the worst first: one finding for each kind of fault."""
-    return findings_of(examine(session))
+STRAIGHTENED = frozenset(
+    {
+        "parallel-results",
+        "late-time",
+        "progress-parent",
+        "dangling-parent-old",
+        "unknown-parent-old",
+    }
+)
+"""Faults that are gone in a straight chain: older clients lose history by them."""
+
+
+def check_session(session: Session, version: str | None = None) -> list[Finding]:
+    """Return the faults of a session, the worst first: one finding for each kind.
+
+    With a client version, findings are those that concern this client, and what it would lose is a
+    loss; without one, they are told for the newest client.
+    """
+    return findings_of(examine(session), version)
+
+
+def needs_straightening(session: Session, version: str) -> bool:
+    """Whether a client would lose history of a session that it reads in full once straightened."""
+    marks = examine(session).facts.marks
+    rules = {mark.rule for mark in marks} & STRAIGHTENED
+    return any(RULES[rule].severity_for(version) for rule in rules)
 
 
 def examine(session: Session, place: Path | None = None) -> Case:
@@ -33,13 +56,14 @@ def examine(session: Session, place: Path | None = None) -> Case:
     return case
 
 
-def findings_of(case: Case) -> list[Finding]:
-    """What there is to tell of the faults that were found, the worst first."""
+def findings_of(case: Case, version: str | None = None) -> list[Finding]:
+    """Return findings for the faults that were found, the worst first."""
     groups: dict[str, list[Mark]] = {}
     for mark in case.facts.marks:
         groups.setdefault(mark.rule, []).append(mark)
     name = name_of(case.place)
-    return sorted((_finding(rule, group, name) for rule, group in groups.items()), key=by_weight)
+    found = (_finding(rule, group, name, version) for rule, group in groups.items())
+    return sorted(filter(None, found), key=by_weight)
 
 
 def name_of(place: Path) -> str:
@@ -49,12 +73,15 @@ def name_of(place: Path) -> str:
     return place.stem[:SHORT_ID] if UUID.fullmatch(place.stem) else shlex.quote(place.stem)
 
 
-def _finding(name: str, marks: list[Mark], session: str) -> Finding:
+def _finding(name: str, marks: list[Mark], session: str, version: str | None) -> Finding | None:
     rule = RULES[name]
+    severity = rule.severity_for(version)
+    if severity is None:
+        return None
     first = min(marks, key=lambda mark: mark.line or 0)
     message = rule.message.format(**first.facts)
     if len(marks) > 1:
         message += f" ({len(marks)} times)"
     quoted = {key: shlex.quote(str(fact)) for key, fact in first.facts.items()}
     fix = rule.fix and rule.fix.format(session=session, **quoted)
-    return Finding(rule.kind, rule.severity, first.line, message, fix, len(marks))
+    return Finding(rule.kind, severity, first.line, message, fix, len(marks))

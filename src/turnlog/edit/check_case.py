@@ -95,10 +95,10 @@ class Case:
 
     @cached_property
     def path(self) -> list[int]:
-        """The ranks from the active leaf up, to a root or to the last compaction."""
+        """The ranks from the active leaf up, as the client walks, to the last compaction."""
         tree = self.session.tree
         ranks: list[int] = []
-        for rank in tree.ancestors(tree.active_leaf) if tree.active_leaf is not None else []:
+        for rank in tree.resumed_path(tree.active_leaf) if tree.active_leaf is not None else []:
             ranks.append(rank)
             if is_compaction(tree.chain[rank]):
                 break

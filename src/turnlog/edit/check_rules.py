@@ -23,6 +23,28 @@ class Rule(NamedTuple):
     message: str
     fix: str | None = REPAIR
     """The command that mends it."""
+    fixed_in: str | None = None
+    """The first client version seen without the fault, for what only older clients do."""
+
+    def severity_for(self, version: str | None) -> Severity | None:
+        """How bad the fault is for a client version; None if that client is not affected.
+
+        Without a version, it is told for the newest client. Versions between the last one seen with
+        a fault and the first one without it count as affected.
+        """
+        if version is None or self.severity is not OLD:
+            return self.severity
+        is_affected = self.fixed_in is None or numbers_of(version) < numbers_of(self.fixed_in)
+        return LOSS if is_affected else None
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """The parts of a client version, to be compared.
+
+    >>> numbers_of("2.1.45") < numbers_of("2.1.150")
+    True
+    """
+    return tuple(int(part) for part in version.split("."))
 
 
 RULES: dict[str, Rule] = {
@@ -53,6 +75,7 @@ RULES: dict[str, Rule] = {
         "no-timestamp",
         OLD,
         "a line has no valid timestamp: clients up to 2.1.45 may lose lines or crash",
+        fixed_in="2.1.150",
     ),
     "no-uuid": Rule(
         "no-uuid", LOSS, "a line has no uuid: of all such lines the client keeps only the last"
@@ -61,14 +84,20 @@ RULES: dict[str, Rule] = {
         "no-uuid", LOSS, "a line has no uuid: the client leaves out all that came before the next"
     ),
     "no-uuid-old": Rule(
-        "no-uuid", OLD, "a line has no uuid: clients up to 2.1.45 cut the history behind it"
+        "no-uuid",
+        OLD,
+        "a line has no uuid: clients up to 2.1.45 cut the history behind it",
+        fixed_in="2.1.150",
     ),
     "no-parent": Rule(
         "no-parent", LOSS, "a line has no parentUuid: what came before it is not sent"
     ),
     "no-type": Rule("no-type", LOSS, "a line has no type: the client does not read it"),
     "no-message": Rule(
-        "no-message", OLD, "a line has no message: clients up to 2.1.150 fail to resume the session"
+        "no-message",
+        OLD,
+        "a line has no message: clients up to 2.1.150 fail to resume the session",
+        fixed_in="2.1.325",
     ),
     "flat-message": Rule(
         "no-message", LOSS, "what a line says stands where the client does not look for it"
@@ -87,14 +116,31 @@ RULES: dict[str, Rule] = {
         "unknown-parent",
         OLD,
         "a parent is of a type that clients do not know: those up to 2.1.45 cut the history there",
+        fixed_in="2.1.150",
     ),
     "dangling-parent-old": Rule(
         "dangling-parent",
         OLD,
         "a parent is not in the file: clients up to 2.1.45 cut the history there",
+        fixed_in="2.1.150",
+    ),
+    "progress-parent": Rule(
+        "progress-parent",
+        OLD,
+        "a progress entry stands in the chain: clients up to 2.0.76 leave out what came before it",
+        STRAIGHTEN,
+        fixed_in="2.1.29",
+    ),
+    "circular-parents-cut": Rule(
+        "circular-parents",
+        LOSS,
+        "parents run in a circle: the client leaves out what came before",
     ),
     "circular-parents": Rule(
-        "circular-parents", OLD, "parents run in a circle: clients 2.0.76 and 1.0.60 hang"
+        "circular-parents",
+        OLD,
+        "parents run in a circle: clients 2.0.76 and 1.0.60 hang",
+        fixed_in="2.1.45",
     ),
     "duplicate-uuid": Rule(
         "duplicate-uuid", LOSS, "two different lines have one uuid: only the later one is sent"
@@ -115,11 +161,13 @@ RULES: dict[str, Rule] = {
         OLD,
         "clients up to 2.1.45 lose {lines} of parallel calls, with {results}",
         STRAIGHTEN,
+        fixed_in="2.1.150",
     ),
     "late-time": Rule(
         "late-time",
         OLD,
         "the latest timestamp is not at the tip: clients up to 2.1.45 go on here, without {lost}",
+        fixed_in="2.1.150",
     ),
     "gone-preserved": Rule(
         "gone-preserved",
@@ -141,17 +189,20 @@ RULES: dict[str, Rule] = {
         "orphan-result",
         OLD,
         "a result has no call: clients 2.0.76 and 1.0.60 send it, and the API refuses it",
+        fixed_in="2.1.45",
     ),
     "duplicate-call": Rule("duplicate-call", LOSS, "a second call has the same id: it is not sent"),
     "torn-line": Rule(
         "torn-line",
         OLD,
         "the last line is torn: clients up to 2.1.45 write their next line onto it",
+        fixed_in="2.1.150",
     ),
     "no-newline": Rule(
         "no-newline",
         OLD,
         "the last line has no newline: clients up to 2.1.45 write their next line onto it",
+        fixed_in="2.1.150",
     ),
     "several-values": Rule(
         "several-values", LOSS, "several entries stand on one line: the client reads only the first"
@@ -160,6 +211,7 @@ RULES: dict[str, Rule] = {
         "several-values",
         OLD,
         "something stands behind an entry on its line: clients up to 2.1.45 read none of it",
+        fixed_in="2.1.150",
     ),
     "several-values-note": Rule(
         "several-values", NOTE, "several values stand on one line, in which nobody says anything"
@@ -182,11 +234,13 @@ RULES: dict[str, Rule] = {
         "empty-text",
         OLD,
         "an empty text in a user line: clients up to 2.1.150 send it, and the API refuses it",
+        fixed_in="2.1.325",
     ),
     "empty-answer": Rule(
         "empty-answer",
         OLD,
         "an empty text in an answer: clients up to 2.0.76 send it, and the API refuses it",
+        fixed_in="2.1.45",
     ),
     "unsigned-thinking": Rule(
         "unsigned-thinking",
@@ -197,6 +251,7 @@ RULES: dict[str, Rule] = {
         "thinking-only",
         OLD,
         "an answer is nothing but thinking: clients up to 2.0.76 send it so",
+        fixed_in="2.1.29",
     ),
     "image-size": Rule(
         "image-size",
@@ -224,6 +279,7 @@ RULES: dict[str, Rule] = {
         "lone-surrogate",
         OLD,
         "half a character (a lone surrogate): clients up to 2.1.45 send it, and the API refuses it",
+        fixed_in="2.1.150",
     ),
     "other-id": Rule("other-id", NOTE, "lines name another session, {id}: a copy, or a fork"),
     "other-folder": Rule(
@@ -231,6 +287,7 @@ RULES: dict[str, Rule] = {
         OLD,
         "the session ran in {cwd}, but lies in {folder}: clients up to 2.1.150 do not find it",
         MOVE,
+        fixed_in="2.1.325",
     ),
     "hidden": Rule(
         "hidden", NOTE, "it was made by a program (sdk-cli): the client's picker does not list it"

@@ -3,28 +3,34 @@
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
+from typing import NamedTuple
 
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.prompts import ASKING, PromptKind
-from turnlog.conversation.tree import Tree, can_be_tip, is_compaction
+from turnlog.conversation.tree import Tree, can_be_tip, is_compaction, is_progress
 from turnlog.edit.check_case import Case, Check, Mark, is_talk, mark_at, some
 from turnlog.format.timestamps import parse_timestamp
 
 UNREAD = ("unreadable-line", "unreadable-note")
-BRIDGED = timedelta(seconds=5)
-"""How much earlier an entry may be to stand in for a parent that is gone (observed: 2.1.150 and
-2.1.325, which take the latest such entry)."""
+
+
+class Gap(NamedTuple):
+    """An entry on the path whose parent does not exist for the client."""
+
+    node: ChainNode
+    onto: ChainNode
+    """What it follows on: for the client, or in the file where the client starts here."""
+    is_bridged: bool
+    """Whether the client goes on with another entry."""
+    is_unknown: bool
+    """Whether the parent is in the file, but of an unknown type."""
 
 
 def no_uuid(case: Case) -> Iterator[Mark]:
     """The client keeps one line without a uuid, the last; nothing can name it as its parent."""
     nodes = case.facts.nameless
     lost = [node for node in nodes[:-1] if is_talk(node)]
-    is_cut = any(
-        not before.uuid and not _is_bridged(_read_first(case, node), before)
-        for node, before in _gaps(case)
-    )
+    is_cut = any(not gap.onto.uuid and not gap.is_bridged for gap in _gaps(case))
     rule = "no-uuid" if lost else "no-uuid-cut" if is_cut else "no-uuid-old"
     for node in lost or nodes[-1:]:
         yield mark_at(rule, node)
@@ -40,25 +46,32 @@ def no_parent(case: Case) -> Iterator[Mark]:
 
 def dangling_parents(case: Case) -> Iterator[Mark]:
     broken = sorted(mark.line or 0 for mark in case.facts.marks if mark.rule in UNREAD)
-    for node, before in _gaps(case):
-        is_unread = bisect(broken, before.line) < bisect(broken, node.line)
-        if before.uuid and not is_unread:  # else it is told already
-            is_bridged = _is_bridged(_read_first(case, node), before)
-            rule = "dangling-parent-old" if is_bridged else "dangling-parent"
-            yield mark_at(rule, node, before)
+    for gap in _gaps(case):
+        is_unread = bisect(broken, gap.onto.line) < bisect(broken, gap.node.line)
+        is_named = gap.node.uuid and gap.onto.uuid
+        if is_named and not is_unread and not gap.is_unknown:  # else it is told already
+            rule = "dangling-parent-old" if gap.is_bridged else "dangling-parent"
+            yield mark_at(rule, gap.node, gap.onto)
 
 
 def unknown_parents(case: Case) -> Iterator[Mark]:
     """An entry of a type that a client does not know is not there for it."""
+    for gap in _gaps(case):
+        if gap.is_unknown:
+            rule = "unknown-parent-old" if gap.is_bridged else "unknown-parent"
+            yield mark_at(rule, gap.node, gap.onto)
+
+
+def progress_parents(case: Case) -> Iterator[Mark]:
+    """Clients up to 2.0.76 do not know progress entries, and stop at one in the chain."""
     tree = case.session.tree
     for rank in case.path:
-        parent = above = tree.parents[rank]
-        while above >= 0 and not _is_known(tree.chain[above]):
-            above = tree.parents[above]
-        if above not in (parent, -1) and _is_known(tree.chain[rank]):
-            node, before = tree.chain[rank], tree.chain[above]
-            rule = "unknown-parent-old" if _is_bridged(node, before) else "unknown-parent"
-            yield mark_at(rule, node, before)
+        node = tree.chain[rank]
+        named = tree.rank_of(node.parent)
+        above = tree.links[rank]
+        is_behind = named is not None and is_progress(tree.chain[named])
+        if is_behind and above >= 0 and can_be_tip(node):
+            yield mark_at("progress-parent", node, tree.chain[above])
 
 
 def circular_parents(case: Case) -> Iterator[Mark]:
@@ -68,7 +81,9 @@ def circular_parents(case: Case) -> Iterator[Mark]:
         named = tree.rank_of(node.parent) if node.uuid else None
         used = tree.parents[rank]
         if named is not None and used != named:
-            yield mark_at("circular-parents", node, tree.chain[used] if used >= 0 else None)
+            is_cut = used >= 0 and case.path[-1:] == [rank] and not is_compaction(node)
+            rule = "circular-parents-cut" if is_cut else "circular-parents"
+            yield mark_at(rule, node, tree.chain[used] if used >= 0 else None)
 
 
 def duplicate_uuids(case: Case) -> Iterator[Mark]:
@@ -89,6 +104,8 @@ def second_root(case: Case) -> Iterator[Mark]:
     tree = case.session.tree
     root = case.path[-1] if case.path else None
     if root is None or is_compaction(tree.chain[root]) or tree.chain[root].uuid is None:
+        return
+    if not tree.is_root(root):  # told as a missing parent
         return
     start = tree.chain[root]
     if is_talk(start) and any(node is start for node in case.facts.parentless):
@@ -219,32 +236,27 @@ def _lost_talk(case: Case, ranks: list[int]) -> list[ChainNode]:
     return sorted(lost, key=lambda node: node.index)
 
 
-def _gaps(case: Case) -> Iterator[tuple[ChainNode, ChainNode]]:
-    """Entries on the path whose parent is not in the file, and what they can follow on instead."""
-    tree, path = case.session.tree, set(case.path)
-    for node in tree.orphans:
-        rank = tree.rank_of(node.uuid)
-        if rank and rank in path:
-            before = (tree.chain[each] for each in range(rank - 1, -1, -1))
-            yield node, next(filter(can_be_tip, before), tree.chain[rank - 1])
-
-
-def _read_first(case: Case, node: ChainNode) -> ChainNode:
-    """The first entry of the path, from a node on, that the newest client reads: no progress."""
+def _gaps(case: Case) -> Iterator[Gap]:
+    """Entries on the path whose parent is not in the file, or of a type that clients ignore."""
     tree = case.session.tree
-    place = case.path.index(tree.ranks[node.uuid or ""])
-    later = (tree.chain[rank] for rank in reversed(case.path[: place + 1]))
-    return next(filter(can_be_tip, later), node)
+    for place, rank in enumerate(case.path):
+        node = tree.chain[rank]
+        if tree.links[rank] >= 0 or tree.is_root(rank) or is_compaction(node):
+            continue
+        is_bridged = place + 1 < len(case.path)
+        onto = case.path[place + 1] if is_bridged else _joined_to(tree, rank)
+        if onto >= 0:
+            named = tree.rank_of(node.parent)
+            is_unknown = named is not None and not is_progress(tree.chain[named])
+            yield Gap(node, tree.chain[onto], is_bridged, is_unknown)
 
 
-def _is_known(node: ChainNode) -> bool:
-    return can_be_tip(node) or node.kind.startswith("progress")
-
-
-def _is_bridged(node: ChainNode, before: ChainNode) -> bool:
-    """Whether the newest client goes on with one entry where the parent of another is gone."""
-    moment, earlier = parse_timestamp(node.time), parse_timestamp(before.time)
-    return bool(moment and earlier and timedelta() <= moment - earlier <= BRIDGED)
+def _joined_to(tree: Tree, rank: int) -> int:
+    """The nearest entry above a node that clients read, or the one right above it; -1 for none."""
+    above = first = tree.parents[rank]
+    while above >= 0 and not can_be_tip(tree.chain[above]):
+        above = tree.parents[above]
+    return above if above >= 0 else first
 
 
 def _is_summary(node: ChainNode) -> bool:
@@ -269,6 +281,7 @@ CHECKS: tuple[Check, ...] = (
     no_parent,
     dangling_parents,
     unknown_parents,
+    progress_parents,
     circular_parents,
     duplicate_uuids,
     second_root,

@@ -42,7 +42,7 @@ def compress(session: Session, plan: Plan, choice: Choice) -> None:
 
     Nothing is done where there is nothing to put it in the place of, or only another summary.
     """
-    sent = [] if plan.tip is None else since_compaction(session.tree, plan.tip)
+    sent = [] if plan.tip is None else _summed_up(session, plan.tip)
     left = [node for node in sent if node.index not in plan.dropped]
     turns = split_turns(left, session.messages, session.calls)
     older = turns[: max(0, len(turns) - choice.keep_last)]
@@ -65,6 +65,12 @@ def compress(session: Session, plan: Plan, choice: Choice) -> None:
     # The client's picker looks for titles at the end of the file.
     title = {"type": "summary", "summary": title_of(session, plan.tip), "leafUuid": leaf}
     plan.add_after(len(session.nodes) - 1, title)
+
+
+def _summed_up(session: Session, tip: int) -> list[ChainNode]:
+    """What the client sends, or all of a log without uuids, of which it would send one line."""
+    is_plain = session.tree.is_plain
+    return session.branch_to(tip) if is_plain else since_compaction(session.tree, tip)
 
 
 def _time_behind(before: Sequence[ChainNode], after: Sequence[ChainNode]) -> datetime | None:

@@ -89,8 +89,10 @@ def close_gaps(plan: Plan) -> None:
             if gone:
                 plan.rewrite(node, partial(without_preserved, gone=gone))
     for node in tree.orphans:
-        parent = tree.parents[tree.ranks[node.uuid or ""]]
-        if parent >= 0 and tree.chain[parent].index in plan.dropped:
+        rank = tree.ranks[node.uuid or ""]
+        parent = tree.parents[rank]
+        # Where the client starts anew, it is to start after the change as well.
+        if rank not in tree.cuts and parent >= 0 and tree.chain[parent].index in plan.dropped:
             plan.rewrite(node, _hung_on(node.parent, _heir(plan, parent, heirs)))
 
 

@@ -101,6 +101,18 @@ def hang_elsewhere(case: Case, marks: list[Mark], plan: Plan) -> None:
             set_fields(plan, mark.node, parentUuid=mark.onto.uuid if mark.onto else None)
 
 
+def join_ends(case: Case, marks: list[Mark], plan: Plan) -> None:
+    """Hang the tip's conversation behind the one it hid, and let the client's note name the tip.
+
+    A note that names an older entry would overrule the tip as soon as a compaction lies between.
+    """
+    hang_elsewhere(case, marks, plan)
+    tree = case.session.tree
+    if tree.tip_note and tree.active_leaf is not None:
+        tip = tree.chain[tree.active_leaf].uuid
+        plan.rewrite(tree.tip_note, lambda value: value | {"leafUuid": tip})
+
+
 def forget_preserved(case: Case, marks: list[Mark], plan: Plan) -> None:
     """Take what is gone out of the lists of what a compaction preserved."""
     for mark in marks:
@@ -119,7 +131,7 @@ def set_anchor(case: Case, marks: list[Mark], plan: Plan) -> None:
 
 
 def make_straight(case: Case, marks: list[Mark], plan: Plan) -> None:
-    """Make one chain of the conversation, and its tip later than all other tips."""
+    """Make one chain of the conversation, also across entries that name no parent."""
     straighten(case.session, plan, Choice())
     branch = case.session.branch_to(case.session.tree.active_leaf)
     before = None
@@ -127,11 +139,6 @@ def make_straight(case: Case, marks: list[Mark], plan: Plan) -> None:
         if before and node.parent is None and not is_compaction(node):
             set_fields(plan, node, parentUuid=before.uuid)
         before = node if can_be_tip(node) else before
-    indexes = {node.index for node in branch}
-    others = [n for n in case.session.tree.chain if n.index not in indexes and can_be_tip(n)]
-    moments = [moment for node in others if (moment := parse_timestamp(node.time))]
-    if branch and moments:
-        plan.rewrite(branch[-1], partial(_later_than, moment=max(moments)))
 
 
 def _start_of_time(case: Case, nodes: list[ChainNode], wanted: set[int]) -> datetime:
@@ -195,11 +202,6 @@ def _anchored(value: Fields, uuid: str | None) -> Fields:
     return value | {"compactMetadata": metadata}
 
 
-def _later_than(value: Fields, moment: datetime) -> Fields:
-    own = parse_timestamp(value.get("timestamp"))
-    return value if own and own > moment else value | {"timestamp": stamp_of(moment + TICK)}
-
-
 NAMES: dict[str, Repair] = {
     "no-message": drop_speechless,
     "flat-message": wrap_contents,
@@ -221,14 +223,16 @@ PARENTS: dict[str, Repair] = {
     "unknown-parent": hang_elsewhere,
     "unknown-parent-old": hang_elsewhere,
     "circular-parents": hang_elsewhere,
+    "circular-parents-cut": hang_elsewhere,
 }
 ENDS: dict[str, Repair] = {
-    "second-root": hang_elsewhere,
-    "stray-tip": hang_elsewhere,
+    "second-root": join_ends,
+    "stray-tip": join_ends,
     "gone-preserved": forget_preserved,
     "gone-anchor": set_anchor,
 }
 STRAIGHT: dict[str, Repair] = {
     "parallel-results": make_straight,
     "late-time": make_straight,
+    "progress-parent": make_straight,
 }

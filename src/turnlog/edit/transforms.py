@@ -6,16 +6,17 @@ applying it again takes away no more.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.session import Session
+from turnlog.conversation.timeline import NEAR
 from turnlog.conversation.tree import can_be_tip
 from turnlog.edit.plan import Plan, main_nodes, replaced_nodes
 from turnlog.format.blocks import THINKING
-from turnlog.format.timestamps import parse_timestamp, stamp_of
+from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 from turnlog.format.values import Fields, is_array, is_object
 
 USE, RESULT = "tool_use", "tool_result"
@@ -101,24 +102,53 @@ def straighten(session: Session, plan: Plan, choice: Choice) -> None:
 
     Clients before 2.1.150 read such a chain whole; of parallel results they follow only one, and
     they go on at the latest time. What follows on an entry without a uuid cannot name it, and stays
-    as it is.
+    as it is. Where the newest client starts because a parent is missing, every client does.
     """
     before: ChainNode | None = None
     replaced = replaced_nodes(session)
+    start = session.late_start(plan.tip)
+    unjoined = _unjoined(session, start)
     whole = session.branch_to(plan.tip)
     branch = [node for node in whole if node.index not in plan.dropped]
     moved = _unfold(branch, {node.uuid for node in whole})
     if moved and branch[-1].uuid in moved:
         _move_tip(session, plan, whole[-1], branch[-1])
-    for node, stamp in rising(branch):
+    for node, stamp in rising(branch, apart=start):
         is_moved = node.uuid in moved
-        parent = before.uuid if before and (node.parent is not None or is_moved) else None
+        is_joined = (node.parent is not None or is_moved) and node.uuid not in unjoined
+        parent = before.uuid if before and is_joined else None
         for each in (node, *replaced.get(node.uuid, [])):
             plan.rewrite(each, _relinked(parent, stamp, is_moved))
         if isinstance(node, BoundaryNode) and moved:
             plan.rewrite(node, _unfolded(before.uuid if before else None))
         # Clients up to 2.0.76 lose what is before a progress line in the chain: it hangs beside it.
         before = node if can_be_tip(node) else before
+    if branch:
+        _lift_tip(session, plan, branch)
+
+
+def _unjoined(session: Session, start: ChainNode | None) -> set[str | None]:
+    """A late start, and the progress entries through which it would be joined to what it lacks."""
+    tree = session.tree
+    rank = tree.rank_of(start.uuid) if start else None
+    if rank is None:
+        return set()
+    return {tree.chain[each].uuid for each in (rank, *tree.progress_above(rank))}
+
+
+def _lift_tip(session: Session, plan: Plan, branch: list[ChainNode]) -> None:
+    """Make the tip later than every entry of other branches, progress included."""
+    indexes = {node.index for node in branch} | plan.dropped
+    others = (node for node in session.tree.chain if node.index not in indexes)
+    moments = [moment for node in others if (moment := parse_timestamp(node.time))]
+    tip = next((node for node in reversed(branch) if can_be_tip(node)), branch[-1])
+    if moments:
+        plan.rewrite(tip, lambda value: _later_than(value, max(moments)))
+
+
+def _later_than(value: Fields, moment: datetime) -> Fields:
+    own = parse_timestamp(value.get("timestamp"))
+    return value if own and own > moment else value | {"timestamp": stamp_of(moment + TICK)}
 
 
 def _move_tip(session: Session, plan: Plan, was: ChainNode, now: ChainNode) -> None:
@@ -166,13 +196,17 @@ def _unfolded(before: str | None) -> Callable[[Fields], Fields]:
 
 
 def rising(
-    nodes: Iterable[ChainNode], clock: datetime | None = None
+    nodes: Iterable[ChainNode], clock: datetime | None = None, apart: ChainNode | None = None
 ) -> Iterator[tuple[ChainNode, str | None]]:
-    """Nodes with timestamps each later than the one before, and than a clock; None for no time."""
+    """Nodes with timestamps each later than the one before, and than a clock; None for no time.
+
+    A node that is to stay `apart` gets one that is too late to be joined to the node before it.
+    """
     for node in nodes:
         moment = parse_timestamp(node.time)
-        if moment and clock and moment <= clock:
-            moment = clock + timedelta(milliseconds=1)
+        step = NEAR + TICK if node is apart else TICK
+        if moment and clock and moment < clock + step:
+            moment = clock + step
         clock = moment or clock
         yield node, stamp_of(moment) if moment else None
 

@@ -69,6 +69,8 @@ class ChainEntry(Entry):
     agent_name: Text = UNSET
     team_name: Text = UNSET
     session_kind: Text = UNSET
+    is_display_only: Flag = UNSET
+    """Reported of 2.1.325; none of our runs wrote it."""
     forked_from: ForkedFrom | None | UnsetType = UNSET
     session_id_twin: Text = field(default=UNSET, name="session_id")
     """A second copy of sessionId that interactive sessions write (2.1.199 on)."""
@@ -123,6 +125,8 @@ class User(MessageEntry):
     is_compact_summary: Flag = UNSET
     repeats_compact_summary: Flag = UNSET
     is_visible_in_transcript_only: Flag = UNSET
+    summarized_turn_prompt_uuids: Texts = UNSET
+    """In a summary: the prompts of the running turn that it covers (observed: 2.1.325)."""
     turn_companion: Flag = UNSET
     image_paste_ids: Items = UNSET
     interrupted_message_id: Text = UNSET

@@ -46,6 +46,8 @@ class CompactMetadata(CamelView):
     pre_compact_discovered_tools: Items = UNSET
     preserved_segment: PreservedSegment | None | UnsetType = UNSET
     preserved_messages: PreservedMessages | None | UnsetType = UNSET
+    running_turn_prompt: Object = UNSET
+    """Of a compaction in mid-turn; an empty object (observed: 2.1.325)."""
 
 
 class CompactBoundary(System):

@@ -246,6 +246,12 @@ class AgentResult(CamelView):
     was_interrupted: Flag = UNSET
     can_read_output_file: Flag = UNSET
     can_continue_agent: Flag = UNSET
+    tools_used: Texts = UNSET
+    """Names of the tools that a finished sub-agent called (observed: 2.1.325)."""
+    harness_note_count: Count = UNSET
+    harness_tail_count: Count = UNSET
+    harness_section_hash: Text = UNSET
+    """16 hex digits; these three are in the result of a finished sub-agent (observed: 2.1.325)."""
 
 
 class TodoWriteResult(CamelView):

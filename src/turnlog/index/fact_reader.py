@@ -39,7 +39,6 @@ from turnlog.format.values import is_array, is_object
 from turnlog.index.facts import Answer, Carry, Commit, Facts, Prompt, Pull, Said, Use
 from turnlog.index.figures import LARGEST, figures_of, sound_usage
 from turnlog.index.glances import (
-from turnlog.secrets import cut_whole
     AnswerBody,
     AnswerGlance,
     CallBlock,
@@ -48,6 +47,7 @@ from turnlog.secrets import cut_whole
     glance,
     is_chained,
 )
+from turnlog.secrets import cut_whole
 
 HEAD = 300
 """How many characters of a prompt, a command or an error the index keeps."""

@@ -4,6 +4,7 @@ Of a long session only what follows the last compaction is read, as long as that
 """
 
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,10 +121,10 @@ def _tells_all(tree: Tree) -> bool:
     leaf = tree.active_leaf
     if leaf is None or (tree.tip_note and tree.rank_of(tree.tip_note.leaf) is None):
         return False
-    path = tree.ancestors(leaf)
+    path = tree.resumed_path(leaf)
     first = tree.chain[path[-1]]
-    orphans = {node.index for node in tree.orphans}
-    if not is_compaction(first) or any(tree.chain[rank].index in orphans for rank in path):
+    is_linked = all(tree.rank_of(tree.chain[a].parent) == b for a, b in pairwise(path))
+    if not is_compaction(first) or not is_linked:
         return False
     return all(tree.rank_of(uuid) is not None for uuid in _preserved(first))
 
