@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from build import SESSION, assistant, call, line, nth, result, session, text, user
+from build import SESSION, assistant, call, line, moment, nth, result, session, text, user
 from conversation.conftest import Opened
 from traces import of_kind, spans, times_of, tree_of, write_agent, write_agent_as_is
 from turnlog.trace.span import Kind, Layout
@@ -119,13 +119,6 @@ def test_a_sub_agent_of_a_turn_that_was_never_answered_hangs_below_the_one_befor
     assert tree_of(list(spans_of(whole))) == ["Turn 1", f"  {MODEL}"]
 
 
-def test_a_sub_agent_may_outlive_the_turn(opened: Opened, tmp_path: Path) -> None:
-    write_agent(tmp_path / SESSION / "subagents", "a1", *inner("r1", "r2", "r3"), toolUseId="T")
-    found = spans(opened(user("q"), task(), result("T", tool_use_result=LAUNCHED)))
-    (turn, agent) = of_kind(found, Kind.AGENT)
-    assert times_of([turn, agent]) == [("Turn 1", 1, 3), ("Explore", 1, 8)]
-
-
 def test_a_sub_agent_in_the_background_is_final_when_the_client_says_so(
     opened: Opened, tmp_path: Path
 ) -> None:
@@ -178,3 +171,46 @@ def test_a_copy_without_its_sub_agents_has_the_same_ids(opened: Opened, tmp_path
     alone = {span.id for span in spans(opened(*lines))}
     write_agent(tmp_path / SESSION / "subagents", "a1", *inner("r1"), toolUseId="T")
     assert alone < {span.id for span in spans(opened(*lines))}
+
+
+def late(*lines: bytes) -> tuple[bytes, ...]:
+    """What a sub-agent does long after the lines of the session."""
+    return (*lines, assistant(text("at last"), message_id="late", timestamp=moment(500)))
+
+
+def test_a_turn_and_a_call_end_with_the_sub_agent_in_the_background(
+    opened: Opened, tmp_path: Path
+) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    write_agent(folder, "a1", *late(*inner("r1")), toolUseId="T", agentType="Explore")
+    launched = result("T", "launched", tool_use_result=LAUNCHED)
+    found = spans(opened(user("q"), task(), launched, assistant(text("a"))))
+    ends = {name: end for name, _, end in times_of(found) if name != MODEL}
+    assert ends == {"Turn 1": 500, "Agent": 500, "Explore": 500, "Read": 3}
+
+
+def test_a_turn_is_final_when_its_sub_agents_are(opened: Opened, tmp_path: Path) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    write_agent(folder, "a1", *inner("r1"), toolUseId="T", agentType="Explore")
+    launched = result("T", "launched", tool_use_result=LAUNCHED)
+    lines = (user("q"), task(), launched, assistant(text("a")))
+
+    def open_names(*lines: bytes) -> list[str]:
+        found = spans(opened(*lines), ended=False, settled=True)
+        return [span.name for span in found if not span.is_final]
+
+    assert open_names(*lines) == ["Turn 1", "Agent", "Explore", MODEL]
+    told = user(DONE, origin={"kind": "task-notification"})
+    assert open_names(*lines, told, assistant(text("b"))) == []
+
+
+def test_a_helper_that_outlasts_its_turn_is_a_trace_of_its_own(
+    opened: Opened, tmp_path: Path
+) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    write_agent(folder, "helper", *late(user("suggest a prompt")))
+    found = spans(opened(user("q"), assistant(text("a"))))
+    assert tree_of(found) == ["Turn 1", f"  {MODEL}", "agent", f"  {MODEL}"]
+    turn, helper = [span for span in found if span.parent_id is None]
+    assert (turn.trace.name, helper.trace.name) == ("Turn 1", "Turn 1 helper")
+    assert turn.trace.id != helper.trace.id
