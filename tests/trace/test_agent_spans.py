@@ -214,3 +214,56 @@ def test_a_helper_that_outlasts_its_turn_is_a_trace_of_its_own(
     turn, helper = [span for span in found if span.parent_id is None]
     assert (turn.trace.name, helper.trace.name) == ("Turn 1", "Turn 1 helper")
     assert turn.trace.id != helper.trace.id
+
+
+def write_other(folder: Path, name: str, *lines: bytes) -> None:
+    """The file of a sub-agent that shares no ids with the others of a test."""
+    written = session(*lines, agent_id=name).replace(
+        b"00000000-", name.ljust(8, "0").encode() + b"-"
+    )
+    write_agent_as_is(folder, name, written)
+
+
+def test_a_sub_agent_is_linked_by_its_id_in_the_text_of_the_result(
+    opened: Opened, tmp_path: Path
+) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    for name in ("b1", "b2"):
+        write_other(folder, name, *inner(f"read-{name}"))
+    whole = opened(
+        user("q"),
+        task("T1"),
+        result("T1", "seen\nagentId: b2 (for resuming)"),
+        task("T2"),
+        result("T2", "<task-id>b1</task-id> was started"),
+    )
+    found = {span.id: span for span in spans(whole)}
+    calls = {a.agent_id: found[a.parent_id or ""].call_id for a in found.values() if a.agent_id}
+    assert calls == {"b2": "T1", "b1": "T2"}
+    assert {span.name for span in found.values() if span.agent_id} == {"Explore"}
+
+
+def test_a_sub_agent_is_linked_by_a_notification(opened: Opened, tmp_path: Path) -> None:
+    write_agent(tmp_path / SESSION / "subagents", "b1", user("other words"), *inner("r1")[1:])
+    told = "<task-notification>\n<task-id>b1</task-id>\n<tool-use-id>T</tool-use-id>"
+    told = user(f"{told}\n</task-notification>", origin={"kind": "task-notification"})
+    found = spans(opened(user("q"), task(), result("T"), told, assistant(text("a"))))
+    assert tree_of(found)[2:4] == ["  Agent", "    Explore"]
+
+
+def test_sub_agents_without_ids_are_linked_by_equal_prompts(opened: Opened, tmp_path: Path) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    write_other(folder, "b1", *inner("r1"))
+    write_other(folder, "b2", *inner("r2"))
+    write_other(folder, "b3", user("something else"), assistant(text("done"), message_id="else"))
+    whole = opened(user("q"), task("T1"), result("T1"), task("T2"), result("T2"))
+    found = {span.id: span for span in spans(whole)}
+    above = {a.agent_id: found[a.parent_id or ""].name for a in found.values() if a.agent_id}
+    assert above == {"b1": "Agent", "b2": "Agent", "b3": "Turn 1"}
+
+
+def test_a_helper_is_named_by_the_type_in_its_id(opened: Opened, tmp_path: Path) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    write_agent(folder, "aprompt_suggestion-d8e8c8", user("suggest"), assistant(text("this")))
+    found = spans(opened(user("q"), assistant(text("a"))))
+    assert [span.name for span in found if span.agent_id] == ["prompt_suggestion"]

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
@@ -95,8 +96,13 @@ def _from_environment(environment: Mapping[str, str], to: str, host: str = "") -
 
 
 def _parse_headers(pairs: str) -> dict[str, str]:
+    """Return headers as OTEL_EXPORTER_OTLP_HEADERS has them: values are percent-encoded.
+
+    >>> _parse_headers("authorization=Basic%20YTpi, x-a=1")
+    {'authorization': 'Basic YTpi', 'x-a': '1'}
+    """
     split = (pair.partition("=") for pair in pairs.split(","))
-    return {name.strip(): value.strip() for name, _, value in split if name.strip()}
+    return {name.strip(): unquote(value.strip()) for name, _, value in split if name.strip()}
 
 
 def config_file(environment: Mapping[str, str] = os.environ) -> Path:

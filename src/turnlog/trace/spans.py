@@ -4,11 +4,14 @@ Pure. Ids come from the prompt's uuid and the API's own ids, so that exporting a
 the same lines in another file, makes the same spans.
 """
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterator
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,8 +22,10 @@ from turnlog.conversation.messages import Message
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.prompts import LOCAL, full_text, prompt_label
 from turnlog.conversation.session import Session
+from turnlog.format.decode import read_entries
 from turnlog.format.entries import ChainEntry, User
 from turnlog.format.fields import given
+from turnlog.format.jsonl import read_lines
 from turnlog.format.values import is_object
 from turnlog.trace.events import error_of, events_of, is_interrupted
 from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
@@ -35,6 +40,7 @@ from turnlog.trace.times import (
 )
 from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, turns_of
 
+HELPER = re.compile(r"a([a-z_]{3,})-[0-9a-f]+")
 STOPPED = ("user-rejected", "interrupted")
 """Denials that mean that the user stopped the model."""
 ERROR_LIMIT = 500
@@ -242,7 +248,9 @@ class _Teller:
         if name not in self.skip:
             extent = self._extent(work, place._replace(near=near), frozenset({work.agent.id}))
             meta = work.agent.meta
-            kind = meta.get("agentType") or asked.get("subagent_type")
+            kind = (
+                meta.get("agentType") or asked.get("subagent_type") or _helper_type(work.agent.id)
+            )
             about = meta.get("description") or asked.get("description")
             yield Span(
                 name=str(kind or "agent"),
@@ -281,6 +289,16 @@ class _Teller:
         self.seen[text] += 1
         again = f"#{self.seen[text]}" if self.seen[text] > 1 else ""
         return sha256(f"{text}{again}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _helper_type(name: str) -> str | None:
+    """Return the type that the client puts into the id of its own helpers.
+
+    >>> _helper_type("aprompt_suggestion-d8e8c8"), _helper_type("a1b2c3d")
+    ('prompt_suggestion', None)
+    """
+    found = HELPER.fullmatch(name)
+    return found[1] if found else None
 
 
 def _whole(work: Work, near: int) -> dict[str, Any]:
@@ -382,10 +400,29 @@ def _name_of(work: Work, node: ChainNode) -> str:
 
 
 def _session_id(work: Work) -> str:
-    """The id that its file is named by, as the client names it; else what the lines say."""
-    name = work.session.id
-    try:
-        return str(UUID(name))
-    except ValueError:
-        entry = work.session.entry(work.first)
-        return given(entry.session_id) or name
+    """Return the id that the file is named by, as the client names it; else one for all its lines.
+
+    Other programs copy sessions to names like `transcript.jsonl`. The first id in the file counts;
+    where no line has one, the first line tells apart files of the same name, however they grow.
+    """
+    session = work.session
+    if session not in _OTHER_IDS:
+        try:
+            _OTHER_IDS[session] = str(UUID(session.id))
+        except ValueError:
+            _OTHER_IDS[session] = _id_in(session.path) or _id_by_first_line(session.path)
+    return _OTHER_IDS[session]
+
+
+_OTHER_IDS: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
+
+
+def _id_in(path: Path) -> str | None:
+    return next(
+        (name for _, entry in read_entries(path) if (name := given(entry.session_id))), None
+    )
+
+
+def _id_by_first_line(path: Path) -> str:
+    first = next((line.raw.strip() for line in read_lines(path) if line.raw.strip()), b"")
+    return f"{path.stem}-{sha256(first).hexdigest()[:8]}"
