@@ -3,7 +3,7 @@
 import gzip
 from collections import deque
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
@@ -52,6 +52,10 @@ class Receiver:
     """Spans that it takes at once; with more it answers 413."""
     rejected: int = 0
     """Spans that it claims to have rejected while it answers 200."""
+    delay: float = 0.0
+    """Seconds before it answers what it has taken."""
+    asked: int = 0
+    """Requests that arrived, whatever became of them."""
     hangs: bool = False
     """Never answers."""
     released: Event = field(default_factory=Event)
@@ -92,12 +96,16 @@ def receiving(port: int = 0) -> Generator[Receiver]:
             body = self.rfile.read(int(self.headers["content-length"]))
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
+            receiver.asked += 1
             if receiver.hangs:
                 receiver.released.wait(30)
                 return
             named = {name.lower(): value for name, value in self.headers.items()}
             request = ExportTraceServiceRequest.FromString(body)
-            self._answer(receiver.take(Received(self.path, named, request)))
+            status = receiver.take(Received(self.path, named, request))
+            receiver.released.wait(receiver.delay)
+            with suppress(OSError):  # nobody waits for the answer any more
+                self._answer(status)
 
         def _answer(self, status: int) -> None:
             partial = ExportTracePartialSuccess(

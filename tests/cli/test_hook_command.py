@@ -94,6 +94,17 @@ def test_the_hooks_are_installed_and_removed(turnlog: Run, tmp_path: Path) -> No
     assert turnlog("hook", "uninstall").out == f"Not installed in {settings}\n"
 
 
+def test_uninstall_removes_settings_that_install_created(turnlog: Run, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.json"
+    settings.unlink(missing_ok=True)
+    turnlog("hook", "install", "--to", "http://127.0.0.1:9")
+    assert settings.exists()
+    assert turnlog("hook", "uninstall").out == f"Removed from {settings}\n"
+    assert not settings.exists()
+    assert turnlog("undo").code == 0
+    assert "hook run" in settings.read_text("utf-8")
+
+
 @pytest.mark.parametrize("to", [(), ("--to", "nowhere"), ("--to", "x.json"), ("--to", "langfuse")])
 def test_without_a_backend_nothing_is_installed(
     turnlog: Run, tmp_path: Path, to: tuple[str, ...]

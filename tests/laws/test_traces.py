@@ -40,6 +40,19 @@ def check_parents(session: Session, layout: Layout) -> None:
         seen.add(span.id)
 
 
+def check_ends(session: Session, layout: Layout) -> None:
+    """Each turn and sub-agent ends with the last span below it, or later.
+
+    In the nested layout, tools run below the generation that called them, after it has ended.
+    """
+    spans = spans_by_id(session, Options(layout, ended=True))
+    for span in spans.values():
+        above = spans.get(span.parent_id or "")
+        while above:
+            assert above.ends >= span.ends or above.kind is Kind.GENERATION
+            above = spans.get(above.parent_id or "")
+
+
 def check_encoding(session: Session) -> None:
     """Each span can be sent, with all its attributes."""
     spans = [Content().of(span) for span in spans_by_id(session).values()]
@@ -52,6 +65,11 @@ def check_encoding(session: Session) -> None:
 @pytest.mark.parametrize("layout", list(Layout))
 def test_every_span_follows_on_its_parent_in_one_trace(session_file: Path, layout: Layout) -> None:
     check_parents(open_session(session_file), layout)
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_every_span_ends_with_its_last_child_or_later(session_file: Path, layout: Layout) -> None:
+    check_ends(open_session(session_file), layout)
 
 
 def test_every_span_can_be_sent(session_file: Path) -> None:

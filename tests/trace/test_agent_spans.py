@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from build import SESSION, assistant, call, line, nth, result, session, text, user
+from build import SESSION, assistant, call, line, moment, nth, result, session, text, user
 from conversation.conftest import Opened
 from traces import of_kind, spans, times_of, tree_of, write_agent, write_agent_as_is
 from turnlog.trace.span import Kind, Layout
@@ -119,13 +119,6 @@ def test_a_sub_agent_of_a_turn_that_was_never_answered_hangs_below_the_one_befor
     assert tree_of(list(spans_of(whole))) == ["Turn 1", f"  {MODEL}"]
 
 
-def test_a_sub_agent_may_outlive_the_turn(opened: Opened, tmp_path: Path) -> None:
-    write_agent(tmp_path / SESSION / "subagents", "a1", *inner("r1", "r2", "r3"), toolUseId="T")
-    found = spans(opened(user("q"), task(), result("T", tool_use_result=LAUNCHED)))
-    (turn, agent) = of_kind(found, Kind.AGENT)
-    assert times_of([turn, agent]) == [("Turn 1", 1, 3), ("Explore", 1, 8)]
-
-
 def test_a_sub_agent_in_the_background_is_final_when_the_client_says_so(
     opened: Opened, tmp_path: Path
 ) -> None:
@@ -178,3 +171,99 @@ def test_a_copy_without_its_sub_agents_has_the_same_ids(opened: Opened, tmp_path
     alone = {span.id for span in spans(opened(*lines))}
     write_agent(tmp_path / SESSION / "subagents", "a1", *inner("r1"), toolUseId="T")
     assert alone < {span.id for span in spans(opened(*lines))}
+
+
+def late(*lines: bytes) -> tuple[bytes, ...]:
+    """What a sub-agent does long after the lines of the session."""
+    return (*lines, assistant(text("at last"), message_id="late", timestamp=moment(500)))
+
+
+def test_a_turn_and_a_call_end_with_the_sub_agent_in_the_background(
+    opened: Opened, tmp_path: Path
+) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    write_agent(folder, "a1", *late(*inner("r1")), toolUseId="T", agentType="Explore")
+    launched = result("T", "launched", tool_use_result=LAUNCHED)
+    found = spans(opened(user("q"), task(), launched, assistant(text("a"))))
+    ends = {name: end for name, _, end in times_of(found) if name != MODEL}
+    assert ends == {"Turn 1": 500, "Agent": 500, "Explore": 500, "Read": 3}
+
+
+def test_a_turn_is_final_when_its_sub_agents_are(opened: Opened, tmp_path: Path) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    write_agent(folder, "a1", *inner("r1"), toolUseId="T", agentType="Explore")
+    launched = result("T", "launched", tool_use_result=LAUNCHED)
+    lines = (user("q"), task(), launched, assistant(text("a")))
+
+    def open_names(*lines: bytes) -> list[str]:
+        found = spans(opened(*lines), ended=False, settled=True)
+        return [span.name for span in found if not span.is_final]
+
+    assert open_names(*lines) == ["Turn 1", "Agent", "Explore", MODEL]
+    told = user(DONE, origin={"kind": "task-notification"})
+    assert open_names(*lines, told, assistant(text("b"))) == []
+
+
+def test_a_helper_that_outlasts_its_turn_is_a_trace_of_its_own(
+    opened: Opened, tmp_path: Path
+) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    write_agent(folder, "helper", *late(user("suggest a prompt")))
+    found = spans(opened(user("q"), assistant(text("a"))))
+    assert tree_of(found) == ["Turn 1", f"  {MODEL}", "agent", f"  {MODEL}"]
+    turn, helper = [span for span in found if span.parent_id is None]
+    assert (turn.trace.name, helper.trace.name) == ("Turn 1", "Turn 1 helper")
+    assert turn.trace.id != helper.trace.id
+
+
+def write_other(folder: Path, name: str, *lines: bytes) -> None:
+    """The file of a sub-agent that shares no ids with the others of a test."""
+    written = session(*lines, agent_id=name).replace(
+        b"00000000-", name.ljust(8, "0").encode() + b"-"
+    )
+    write_agent_as_is(folder, name, written)
+
+
+def test_a_sub_agent_is_linked_by_its_id_in_the_text_of_the_result(
+    opened: Opened, tmp_path: Path
+) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    for name in ("b1", "b2"):
+        write_other(folder, name, *inner(f"read-{name}"))
+    whole = opened(
+        user("q"),
+        task("T1"),
+        result("T1", "seen\nagentId: b2 (for resuming)"),
+        task("T2"),
+        result("T2", "<task-id>b1</task-id> was started"),
+    )
+    found = {span.id: span for span in spans(whole)}
+    calls = {a.agent_id: found[a.parent_id or ""].call_id for a in found.values() if a.agent_id}
+    assert calls == {"b2": "T1", "b1": "T2"}
+    assert {span.name for span in found.values() if span.agent_id} == {"Explore"}
+
+
+def test_a_sub_agent_is_linked_by_a_notification(opened: Opened, tmp_path: Path) -> None:
+    write_agent(tmp_path / SESSION / "subagents", "b1", user("other words"), *inner("r1")[1:])
+    told = "<task-notification>\n<task-id>b1</task-id>\n<tool-use-id>T</tool-use-id>"
+    told = user(f"{told}\n</task-notification>", origin={"kind": "task-notification"})
+    found = spans(opened(user("q"), task(), result("T"), told, assistant(text("a"))))
+    assert tree_of(found)[2:4] == ["  Agent", "    Explore"]
+
+
+def test_sub_agents_without_ids_are_linked_by_equal_prompts(opened: Opened, tmp_path: Path) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    write_other(folder, "b1", *inner("r1"))
+    write_other(folder, "b2", *inner("r2"))
+    write_other(folder, "b3", user("something else"), assistant(text("done"), message_id="else"))
+    whole = opened(user("q"), task("T1"), result("T1"), task("T2"), result("T2"))
+    found = {span.id: span for span in spans(whole)}
+    above = {a.agent_id: found[a.parent_id or ""].name for a in found.values() if a.agent_id}
+    assert above == {"b1": "Agent", "b2": "Agent", "b3": "Turn 1"}
+
+
+def test_a_helper_is_named_by_the_type_in_its_id(opened: Opened, tmp_path: Path) -> None:
+    folder = tmp_path / SESSION / "subagents"
+    write_agent(folder, "aprompt_suggestion-d8e8c8", user("suggest"), assistant(text("this")))
+    found = spans(opened(user("q"), assistant(text("a"))))
+    assert [span.name for span in found if span.agent_id] == ["prompt_suggestion"]

@@ -31,7 +31,7 @@ from turnlog.trace.settle import Patience
 from turnlog.trace.spans import Options, spans_of
 from turnlog.trace.spool import Spool
 
-AT_ONCE = Patience(0, 0, 0)
+AT_ONCE = Patience(0, 0, 0, 0)
 EXAMPLES = max(10, int(os.environ.get("TURNLOG_EXAMPLES", "100")) // 4)
 KILLED = st.none() | st.none() | st.integers(0, 12)
 """At which dangerous moment a sender is killed."""

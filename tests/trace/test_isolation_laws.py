@@ -110,7 +110,7 @@ class Machine(RuleBasedStateMachine):
     def send(self, which: int) -> None:
         """Run a sender in the environment of one project."""
         with patch.dict(os.environ, self.projects[which].settings):
-            Sender(self.spool, self.spool.folder.parent, Patience(0, 0, 0)).run()
+            Sender(self.spool, self.spool.folder.parent, Patience(0, 0, 0, 0)).run()
 
     @rule(one=WHICH, other=WHICH)
     def send_at_once(self, one: int, other: int) -> None:

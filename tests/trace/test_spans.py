@@ -356,3 +356,27 @@ def test_unknown_lines_are_no_spans(opened: Opened, prompt: str) -> None:
 def test_content_that_is_a_text_is_what_was_said(tmp_path: Path) -> None:
     answer = {"message": {"id": "m", "role": "assistant", "content": "plain"}}
     assert spans(flat(tmp_path, encode(EXAMPLE[0]), answer))[1].output == said("plain")
+
+
+def test_all_turns_of_a_file_have_one_session_id_though_not_all_lines_do(tmp_path: Path) -> None:
+    def turn(text: str, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        answer = {"id": f"m-{text}", "role": "assistant", "content": "hi"}
+        return {"type": "user", "content": text, **more}, {"message": answer}
+
+    found = spans(flat(tmp_path, *turn("q1"), *turn("q2", sessionId="s-1"), *turn("q3")))
+    assert {span.trace.session_id for span in found} == {"s-1"}
+
+
+def test_files_of_one_name_without_session_ids_are_not_one_session(tmp_path: Path) -> None:
+    answer = {"message": {"id": "m", "role": "assistant", "content": "hi"}}
+    ids: list[str] = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        first = {"type": "user", "content": name}
+        before = spans(flat(tmp_path / name, first, answer))
+        grown = spans(
+            flat(tmp_path / name, first, answer, {"type": "user", "content": "q"}, answer)
+        )
+        ids.append(before[0].trace.session_id)
+        assert {span.trace.session_id for span in (*before, *grown)} == {ids[-1]}
+    assert ids[0] != ids[1]

@@ -59,6 +59,12 @@ def test_an_address_is_taken_as_it_is_or_gets_the_path_of_otlp() -> None:
     assert target(to="https://c/otlp/traces?x=1").url == "https://c/otlp/traces?x=1"
 
 
+def test_header_values_in_a_variable_are_percent_decoded() -> None:
+    held = "authorization=Basic%20YTpiPT0%3D,x-list=a%2Cb"
+    settings = load_settings({"to": "http://c"}, {"TURNLOG_TRACE_HEADERS": held})
+    assert settings.headers == {"authorization": "Basic YTpiPT0=", "x-list": "a,b"}
+
+
 def test_further_headers_go_along() -> None:
     assert target(to="http://c", headers={"x-key": "v"}).headers == {"x-key": "v"}
 

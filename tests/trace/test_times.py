@@ -60,6 +60,17 @@ def test_a_turn_lasts_as_long_as_the_client_measured(opened: Opened) -> None:
     assert times_of(spans(whole))[0] == ("Turn 1", 1, 8.5)
 
 
+def test_a_turn_whose_measure_leaves_out_waiting_ends_with_its_last_child(opened: Opened) -> None:
+    whole = opened(
+        user("q"),
+        assistant(call("Bash")),
+        result("toolu_1", timestamp=moment(90)),
+        assistant(text("a"), timestamp=moment(93)),
+        system("turn_duration", duration_ms=5000, timestamp=moment(93)),
+    )
+    assert times_of(spans(whole))[0] == ("Turn 1", 1, 93)
+
+
 def test_a_turn_that_went_on_after_it_was_measured_lasts_longer(opened: Opened) -> None:
     measured = system("turn_duration", duration_ms=1500)
     whole = opened(user("q"), assistant(text("a")), measured, assistant(text("b")))

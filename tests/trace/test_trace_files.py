@@ -1,16 +1,21 @@
 """Traces in files: OTLP's JSON, and the events that Perfetto draws."""
 
 import json
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.json_format import Parse
+from google.protobuf.json_format import MessageToDict, Parse
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from build import assistant, call, moment, nth, result, text, user
 from conversation.conftest import Opened
 from traces import spans
+from turnlog.conversation.session import open_session
+from turnlog.trace.content import Content
 from turnlog.trace.files import write_otlp, write_perfetto
+from turnlog.trace.otlp import resource_of, sdk_span
 
 PARALLEL = (
     user("q"),
@@ -20,6 +25,25 @@ PARALLEL = (
     result("A", parent=nth(2), timestamp=moment(5)),
     assistant(text("日本"), parent=nth(5), timestamp=moment(9)),
 )
+
+
+def test_direct_json_equals_protobuf_s_json(session_file: Path, tmp_path: Path) -> None:
+    found = [Content().of(span) for span in spans(open_session(session_file))]
+    write_otlp(tmp_path / "t.json", found)
+    (held,) = json.loads((tmp_path / "t.json").read_bytes())["resourceSpans"]
+    resource = resource_of()
+    request = encode_spans([sdk_span(span, resource) for span in found])
+    wanted = MessageToDict(request, use_integers_for_enums=True).get("resourceSpans", [{}])[0]
+    assert not found or held["resource"] == wanted["resource"]
+    for span, own in zip(
+        wanted.get("scopeSpans", [{"spans": []}])[0]["spans"],
+        held["scopeSpans"][0]["spans"],
+        strict=True,
+    ):
+        for name in ("traceId", "spanId", "parentSpanId"):
+            if name in span:
+                span[name] = b64decode(span[name]).hex()
+        assert own == span
 
 
 def test_otlp_json_has_ids_in_hex_and_numbers_for_kinds(opened: Opened, tmp_path: Path) -> None:

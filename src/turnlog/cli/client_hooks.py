@@ -16,6 +16,9 @@ from turnlog.store.paths import Store
 from turnlog.store.settings import add_hooks, hooks_in, remove_hooks
 
 EMPTY = "{\n}\n"
+"""What new settings start from."""
+EMPTIED = "{}\n"
+"""What is left of them when all hooks are taken out."""
 
 
 class ClientHook:
@@ -67,8 +70,11 @@ class ClientHook:
         from turnlog.edit.apply import Change, apply_changes
 
         title = f"hook {verb}: turnlog {' '.join(self.action)}"
-        apply_changes(open_journal(), title, [Change(path, [changed.encode()], state)])
-        os.utime(path)  # a running client looks at it again
+        # Settings that turnlog made itself, byte for byte, go with the last hook in them.
+        content = None if command is None and changed == EMPTIED else [changed.encode()]
+        apply_changes(open_journal(), title, [Change(path, content, state)])
+        if content:
+            os.utime(path)  # a running client looks at it again
         return True
 
     def _is_ours(self, command: str) -> bool:

@@ -13,7 +13,7 @@ from turnlog.cli.terminal import echo, style
 from turnlog.errors import Conflict, TurnlogError
 from turnlog.store.paths import Store
 from turnlog.trace.content import Mode
-from turnlog.trace.hook import Sender
+from turnlog.trace.hook import Sender, Urgency
 from turnlog.trace.route import require_backend
 from turnlog.trace.send import Report
 from turnlog.trace.settings import config_file, load_settings
@@ -152,7 +152,7 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
     """
     spool = Spool()
     sender = Sender(spool)
-    if not sender.run(again, WAIT):
+    if not sender.run(again, Urgency(WAIT, is_forced=True)):
         raise Conflict("another turnlog is sending", "turnlog hook status")
     if as_json:
         echo_json(sender.reports)

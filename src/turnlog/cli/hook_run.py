@@ -55,6 +55,6 @@ def _send(folder: str) -> None:
 
     spool = Spool(Path(folder))
     try:
-        Sender(spool, spool.folder.parent).run()
+        Sender(spool, spool.folder.parent).linger()
     except Exception as error:
         spool.fail(None, f"{type(error).__name__}: {error}")

@@ -1,5 +1,6 @@
 """The state of the hooks: every project with its target, what was sent, waits or failed."""
 
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,8 @@ from turnlog.store.whole import read_object
 from turnlog.trace.capture import parse_options
 from turnlog.trace.ledger import Ledger, RouteRecord
 from turnlog.trace.progress import Progress, all_progress
-from turnlog.trace.route import TIMEOUT, require_backend
+from turnlog.trace.queue import QueueState, all_queues
+from turnlog.trace.route import require_backend
 from turnlog.trace.settings import Settings, config_file, load_settings, state_folder
 from turnlog.trace.spool import Note, Spool
 from turnlog.trace.switch import Switches, read_switches
@@ -38,6 +40,7 @@ def status_of(store: Store, spool: Spool) -> dict[str, Any]:
         "target": _target(commands),
         "sessions": [_sent(each) for _, each in all_progress(state_folder())],
         "projects": _projects(notes),
+        "queues": _queues(notes, all_queues(spool.folder)),
         "waiting": [_waiting(note) for note in notes],
         "failures": spool.failures,
     }
@@ -56,6 +59,8 @@ def print_status(held: dict[str, Any]) -> None:
         rest += f", {each['refused']:,} refused" if each["refused"] else ""
         told = f"{counted(each['turns'], 'turn')}, {counted(each['spans'], 'span')}{rest}"
         echo(f"         {each['session']}  {told}  {dim(_ago(each['updated']))}")
+    for each in held["queues"]:
+        _print_queue(each)
     echo(f"waits    {counted(len(held['waiting']), 'note')}")
     for each in held["waiting"][:SHOWN]:
         echo(f"         {plain(each['session'])}  {each['event']}  {dim(_ago(each['since']))}")
@@ -70,7 +75,7 @@ def settings_of(store: Store, given: dict[str, Any]) -> Settings:
     commands = HOOK.installed(store).values()
     known: dict[str, Any] = _options(next(iter(commands), None))
     known |= {name: value for name, value in given.items() if value is not None}
-    return load_settings(known, usual={"timeout": TIMEOUT})
+    return load_settings(known)
 
 
 def disabled_in(store: Store) -> list[Path]:
@@ -135,6 +140,28 @@ def _project(record: RouteRecord, switches: Switches) -> dict[str, Any]:
     names = ("project", "target", "content", "sent", "failed", "reason")
     held = {name: getattr(record, name) for name in names}
     return held | {"is_on": switches.is_on(record.project)}
+
+
+def _queues(notes: list[Note], states: dict[str, QueueState]) -> list[dict[str, Any]]:
+    """Return every target that has notes waiting or failed lately, and when it is tried next."""
+    waiting = Counter(note.route.queue for note in notes)
+    addresses = {note.route.queue: note.route.settings.to or "" for note in notes}
+    found: list[dict[str, Any]] = []
+    for name in sorted(waiting.keys() | {key for key, each in states.items() if each.failures}):
+        state = states.get(name, QueueState())
+        told = {"target": state.target or addresses.get(name, ""), "waiting": waiting[name]}
+        told |= {"failures": state.failures, "reason": state.reason}
+        left = max(0.0, state.retry_at - time.time()) if state.retry_at else None
+        found.append(told | {"retry_in": None if left is None else round(left, 1)})
+    return found
+
+
+def _print_queue(held: dict[str, Any]) -> None:
+    told = f"{counted(held['waiting'], 'note')} waiting"
+    if held["failures"]:
+        told += f", {counted(held['failures'], 'failed attempt')}"
+        told += f", next attempt in {held['retry_in'] or 0:.0f}s"
+    echo(f"queue    {plain(held['target'])}  {told}")
 
 
 def _print_project(held: dict[str, Any]) -> None:

@@ -75,7 +75,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
         return
     target = target_of(settings)
     if isinstance(target, FileTarget):
-        _write(target, list(_spans(store, paths, settings)))
+        _write(target, store, paths, settings)
         return
     reports = list(_sent(store, paths, target, settings, options["again"]))
     _print_reports(reports, len(paths), as_json)
@@ -132,11 +132,26 @@ def _sent(
                 return
 
 
-def _write(target: FileTarget, spans: list[Span]) -> None:
+def _write(target: FileTarget, store: Store, paths: list[Path], settings: Settings) -> None:
+    """Write sessions to a file one by one: all of them would not fit in memory."""
     write = write_perfetto if target.is_perfetto else write_otlp
-    write(target.path, spans)
-    turns = len({span.trace.id for span in spans})
-    echo(f"{target.path}: {counted(turns, 'turn')}, {counted(len(spans), 'span')}")
+    turns: set[str] = set()
+    count = 0
+
+    def passing() -> Iterator[Span]:
+        nonlocal count
+        for path in paths:
+            for span in _spans(store, [path], settings):
+                if not span.trace.is_helper:
+                    turns.add(span.trace.id)
+                count += 1
+                yield span
+            bar.update(path.stat().st_size if path.exists() else 0)
+
+    size = sum(path.stat().st_size for path in paths if path.exists())
+    with progress_bar(size, "writing") as bar:
+        write(target.path, passing())
+    echo(f"{target.path}: {counted(len(turns), 'turn')}, {counted(count, 'span')}")
 
 
 def _print_reports(reports: list[Report], wanted: int, as_json: bool) -> None:

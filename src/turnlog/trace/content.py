@@ -2,6 +2,7 @@
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -83,8 +84,19 @@ class _Cutter:
 
 def _clean(text: str, is_masked: bool, name: str = "") -> str:
     """Return a text that can be sent; the name of its field may tell that it is a secret."""
+    # Every span repeats its session, directory and branch, and the keys of its JSON.
+    cleaned = _clean_short if len(text) <= SHORT else _clean_long
+    return cleaned(text, is_masked, name)
+
+
+def _clean_uncached(text: str, is_masked: bool, name: str) -> str:
     text = UNSENDABLE.sub("\ufffd", text)
     return mask_named(name, text) if is_masked else text
+
+
+_clean_short = lru_cache(8192)(_clean_uncached)
+_clean_long = lru_cache(16)(_clean_uncached)
+"""A generation's text is its output and one of its parts: few are enough, and they may be large."""
 
 
 def _clean_trace(trace: Trace, is_masked: bool) -> Trace:

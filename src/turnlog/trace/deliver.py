@@ -89,6 +89,11 @@ class Line:
 
         return Exporter(self.target, self.timeout)
 
+    @property
+    def has_timed_out(self) -> bool:
+        """Whether the target did not answer the last request in time."""
+        return "exporter" in self.__dict__ and self.exporter.has_timed_out
+
     def send(self, spans: Iterable[Span]) -> "Iterator[Outcome]":
         """Send spans, if there are any."""
         left = iter(spans)

@@ -1,56 +1,114 @@
-"""Spans in a file: as OTLP's JSON, or as events that ui.perfetto.dev draws."""
+"""Spans in a file, written one by one: as OTLP's JSON, or as events that ui.perfetto.dev draws."""
 
-import json
 import os
-from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from turnlog.format.values import is_array, is_object
+import msgspec
+
+from turnlog import __version__
+from turnlog.format.values import is_array
 from turnlog.trace.attributes import attributes_of
-from turnlog.trace.span import Span
+from turnlog.trace.span import Event, Kind, Span
 
-IDS = ("traceId", "spanId", "parentSpanId")
-"""Fields that OTLP writes in hex, other than protobuf's JSON does."""
+INTERNAL, CLIENT = 1, 3
+"""OTLP's kinds of spans."""
+IS_LOCAL = 256
+"""The flag of a span whose parent is known not to be remote."""
 Interval = tuple[int, int]
+_encode = msgspec.json.Encoder().encode
 
 
 def write_otlp(path: Path, spans: Iterable[Span]) -> None:
-    """Write spans as one OTLP request in JSON, as collectors read it from files."""
-    from google.protobuf.json_format import MessageToDict
-    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+    """Write spans as one OTLP request in JSON, as collectors read it from files.
 
-    from turnlog.trace.otlp import resource_of, sdk_span
-
-    resource = resource_of()
-    request = encode_spans([sdk_span(span, resource) for span in spans])
-    _write(path, _with_hex_ids(MessageToDict(request, use_integers_for_enums=True)))
+    Encodes directly, without protobuf's objects: those of all spans would not fit in memory.
+    """
+    resource = {"attributes": [_attribute("service.name", "claude-code")]}
+    scope = {"name": "turnlog", "version": __version__}
+    with _writing(path) as file:
+        file.write(b'{"resourceSpans":[{"resource":' + _encode(resource))
+        file.write(b',"scopeSpans":[{"scope":' + _encode(scope) + b',"spans":[')
+        _write_all(file, map(otlp_span, spans))
+        file.write(b"]}]}]}")
 
 
 def write_perfetto(path: Path, spans: Iterable[Span]) -> None:
     """Write spans as trace events: a process for each session, lanes for what overlaps."""
-    _write(path, {"traceEvents": list(_events(spans))})
+    with _writing(path) as file:
+        file.write(b'{"traceEvents":[')
+        _write_all(file, _events(spans))
+        file.write(b"]}")
 
 
-def _with_hex_ids(value: Any, name: str = "") -> Any:
-    if is_object(value):
-        return {key: _with_hex_ids(held, key) for key, held in value.items()}
-    if is_array(value):
-        return [_with_hex_ids(held) for held in value]
-    return b64decode(value).hex() if name in IDS else value
+def otlp_span(span: Span) -> dict[str, Any]:
+    """Return a span as OTLP's JSON has it: ids in hex, numbers of 64 bits as text."""
+    found: dict[str, Any] = {"traceId": span.trace.id, "spanId": span.id}
+    if span.parent_id:
+        found["parentSpanId"] = span.parent_id
+    found["name"] = span.name
+    found["kind"] = CLIENT if span.kind is Kind.GENERATION else INTERNAL
+    if span.begins:
+        found["startTimeUnixNano"] = str(span.begins)
+    if span.ends:
+        found["endTimeUnixNano"] = str(span.ends)
+    found["attributes"] = _attributes(attributes_of(span))
+    if span.events:
+        found["events"] = [_otlp_event(event) for event in span.events]
+    found["status"] = _status(span)
+    found["flags"] = IS_LOCAL
+    return found
+
+
+def _otlp_event(event: Event) -> dict[str, Any]:
+    found: dict[str, Any] = {"timeUnixNano": str(event.time)} if event.time else {}
+    found["name"] = event.name
+    if attributes := _attributes(event.facts | event.texts):
+        found["attributes"] = attributes
+    return found
+
+
+def _status(span: Span) -> dict[str, Any]:
+    if span.error is not None:
+        return {"message": span.error, "code": 2} if span.error else {"code": 2}
+    return {} if span.is_interrupted else {"code": 1}
+
+
+def _attributes(held: dict[str, Any]) -> list[dict[str, Any]]:
+    return [_attribute(name, value) for name, value in held.items() if value is not None]
+
+
+def _attribute(name: str, value: Any) -> dict[str, Any]:
+    return {"key": name, "value": _value(value)}
+
+
+def _value(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"stringValue": value}
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    values = [_value(each) for each in value] if is_array(value) else []
+    return {"arrayValue": {"values": values} if values else {}}
 
 
 def _events(spans: Iterable[Span]) -> Iterator[dict[str, Any]]:
-    sessions: dict[str, list[Span]] = {}
-    for span in spans:
-        sessions.setdefault(span.trace.session_id, []).append(span)
-    for process, (session, held) in enumerate(sessions.items(), 1):
-        about = {"ph": "M", "pid": process, "tid": 0}
-        yield {"name": "process_name", "args": {"name": session}, **about}
-        lanes: list[list[Interval]] = []
+    lanes: dict[str, list[list[Interval]]] = {}
+    for session, held in groupby(spans, key=lambda span: span.trace.session_id):
+        is_new = session not in lanes
+        own = lanes.setdefault(session, [])
+        process = list(lanes).index(session) + 1
+        if is_new:
+            about = {"ph": "M", "pid": process, "tid": 0}
+            yield {"name": "process_name", "args": {"name": session}, **about}
         for span in sorted(held, key=lambda each: (each.begins, -each.ends)):
-            yield {"pid": process, "tid": _lane(lanes, span), **_event(span)}
+            yield {"pid": process, "tid": _lane(own, span), **_event(span)}
 
 
 def _event(span: Span) -> dict[str, Any]:
@@ -78,9 +136,19 @@ def _lane(lanes: list[list[Interval]], span: Span) -> int:
     return len(lanes)
 
 
-def _write(path: Path, value: Any) -> None:
+def _write_all(file: BinaryIO, values: Iterable[dict[str, Any]]) -> None:
+    for rank, value in enumerate(values):
+        file.write((b"," if rank else b"") + b"\n" + _encode(value))
+
+
+@contextmanager
+def _writing(path: Path) -> Generator[BinaryIO]:
+    """A private file that takes its place when all of it is written."""
     beside = path.with_name(f".{path.name}.new")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(value, file, ensure_ascii=False)
-    beside.replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

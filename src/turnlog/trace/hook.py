@@ -2,12 +2,15 @@
 
 Any hook of any project may start a sender, so a sender uses nothing of its own environment: notes
 are grouped by route, and each group is sent with the settings and credentials of its notes alone.
-A note goes when everything final of its session is sent; what is left waits for the next sender.
+A note goes when everything final of its session is sent. Each target has a queue, a lock and a
+thread of its own, so one that is slow or dead delays only its own notes.
 """
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.trace.backfill import find_missed
@@ -15,6 +18,7 @@ from turnlog.trace.deliver import Delivery, Job, Line, is_over
 from turnlog.trace.ledger import Ledger
 from turnlog.trace.ownership import Ownership, record_announcements
 from turnlog.trace.progress import load_progress, save_progress
+from turnlog.trace.queue import load_queue, save_queue
 from turnlog.trace.route import Route, open_target
 from turnlog.trace.send import Report
 from turnlog.trace.settings import state_folder
@@ -25,6 +29,21 @@ from turnlog.trace.switch import read_switches
 
 GIVEN_UP = 7 * 86400.0
 """Seconds after which a session that cannot be read is not tried again."""
+LINGER = 300.0
+"""Seconds for which the sender of a hook stays to try a target again."""
+THREADS = 32
+
+
+class Urgency(NamedTuple):
+    """How hard to try."""
+
+    wait: float = 0.0
+    """Seconds to wait for another sender."""
+    is_forced: bool = False
+    """Whether to try also targets that failed a moment ago."""
+
+
+CALM = Urgency()
 
 
 class Sender:
@@ -41,42 +60,51 @@ class Sender:
         """Why the notes of a route still wait, by the key of the route."""
         self.held: dict[str, int] = {}
         """How many notes wait because their project is switched off."""
-        self._seen: set[Path] = set()
-        self._ledger = Ledger(self.folder)
 
-    def run(self, again: bool = False, wait: float = 0) -> bool:
+    def run(self, again: bool = False, urgency: Urgency = CALM) -> bool:
         """Send what waits, perhaps also what was refused; False if another sender is at it.
 
-        Whoever leaves a note while this one is at it finds the lock taken, and goes. So once more
-        is looked for notes after the lock is free.
+        Whoever leaves a note while a queue is being sent finds its lock taken, and goes. So each
+        queue is looked at once more after its lock is free.
         """
-        while self._has_new() or not self._seen:
-            with self.spool.lock(wait) as is_ours:
-                if not is_ours:
+        workers: dict[str, _Worker] = {}
+        is_ours = True
+        while again or self._has_new(workers) or not workers:
+            with self.spool.lock(urgency.wait, is_shared=True) as may_work:
+                if not may_work:
                     return False
-                self._ledger = Ledger(self.folder)
-                self._take_all(again)
+                self.spool.discard_invalid()
+                if again:
+                    self._retry_refused()
                 again = False
-        return True
-
-    def _has_new(self) -> bool:
-        return not self._seen.issuperset(self.spool.paths())
-
-    def _take_all(self, again: bool) -> None:
-        self.spool.discard_invalid()
-        if again:
-            self._retry_refused()
-        while True:
-            paths = self.spool.paths()
-            self._seen.add(self.spool.folder)
-            if self._seen.issuperset(paths):
+                for name in {note.route.queue for note in self.spool.notes()}:
+                    workers.setdefault(name, _Worker(self, name, urgency))
+                is_ours &= _run_all([each for each in workers.values() if each.has_new()])
+            if not workers:
                 break
-            notes = [note for path in paths if isinstance(note := read_note(path), Note)]
-            new = {note.transcript for note in notes if note.path not in self._seen}
-            self._seen.update(paths)
-            record_announcements(self.folder, notes)
-            self._handle([note for note in notes if note.transcript in new])
-        self._ledger.save()
+        return is_ours
+
+    def linger(self, seconds: float = LINGER) -> None:
+        """Send what waits, and stay for a while to try targets again that failed.
+
+        Without another hook, nobody else would try. One process stays for all.
+        """
+        until = time.time() + seconds
+        self.run()
+        with self.spool.lock_queue("linger") as is_ours:
+            while is_ours and (due := self._next_attempt()) and due < until:
+                time.sleep(max(0.05, due - time.time()))
+                self.problems.clear()
+                self.run()
+
+    def _next_attempt(self) -> float | None:
+        names = {note.route.queue for note in self.spool.notes()}
+        times = [load_queue(self.spool.folder, name).retry_at for name in names]
+        return min(filter(None, times), default=None)
+
+    def _has_new(self, workers: Mapping[str, "_Worker"]) -> bool:
+        names = {note.route.queue for note in self.spool.notes()}
+        return not names <= workers.keys() or any(each.has_new() for each in workers.values())
 
     def _retry_refused(self) -> None:
         """Queue refused notes again, and forget what their targets refused."""
@@ -95,24 +123,69 @@ class Sender:
             self.spool.take_back(note)
         self.spool.forgive()
 
+
+def _run_all(workers: "Sequence[_Worker]") -> bool:
+    """Let each worker send what waits for its target; False if one found its queue taken."""
+    if len(workers) < 2:
+        return all(worker.run() for worker in workers)
+    with ThreadPoolExecutor(min(len(workers), THREADS)) as pool:
+        return all(list(pool.map(_Worker.run, workers)))
+
+
+class _Worker:
+    """Sends the notes for one target."""
+
+    def __init__(self, sender: Sender, name: str, urgency: Urgency) -> None:
+        self.spool, self.folder, self.patience = sender.spool, sender.folder, sender.patience
+        self.reports, self.problems, self.held = sender.reports, sender.problems, sender.held
+        self.name = name
+        self.urgency = urgency
+        self.is_taken = False
+        """Whether another sender has the queue, and will look at every note that is there now."""
+        self._seen: set[Path] = set()
+
+    def has_new(self) -> bool:
+        """Return whether there are notes that this sender has not looked at."""
+        return not self.is_taken and any(note.path not in self._seen for note in self._notes())
+
+    def run(self) -> bool:
+        """Send what waits; False if another sender is at it."""
+        with self.spool.lock_queue(self.name, self.urgency.wait) as is_ours:
+            self.is_taken = not is_ours
+            while is_ours and self.has_new():
+                self._take_new()
+        return is_ours
+
+    def _notes(self) -> list[Note]:
+        found = (read_note(path) for path in self.spool.paths())
+        return [note for note in found if isinstance(note, Note) and note.route.queue == self.name]
+
+    def _take_new(self) -> None:
+        notes = self._notes()
+        new = {note.transcript for note in notes if note.path not in self._seen}
+        self._seen.update(note.path for note in notes)
+        with self.spool.lock_books():
+            record_announcements(self.folder, notes)
+            ledger = Ledger(self.folder)
+            for note in notes:  # before ownership is decided, every project is known
+                ledger.open(note.route, None)
+            ledger.save()
+        self._handle([note for note in notes if note.transcript in new])
+
     def _handle(self, notes: Sequence[Note]) -> None:
-        groups = _by_route(notes)
-        for group in groups.values():  # before ownership is decided, every project is known
-            self._ledger.open(group[0].route, None)
-        for key, group in groups.items():
+        for group in _by_route(notes).values():
             route = group[-1].route
-            switches = read_switches(route.config)
-            if not switches.is_on(route.project):
+            if not read_switches(route.config).is_on(route.project):
                 self.held[route.project] = len(group)
                 continue
             try:
                 self._send(group)
             except UsageError as error:  # a route never changes: another attempt would fail too
-                self._fail(key, error.message)
+                self._fail(route, error.message)
                 self.spool.fail(group[-1].session, error.message)
                 self.spool.drop(group)
             except TurnlogError as error:
-                self._fail(key, error.message)
+                self._fail(route, error.message)
 
     def _send(self, notes: Sequence[Note]) -> None:
         """Send what notes of one route announce, with the credentials of the newest of them.
@@ -121,11 +194,15 @@ class Sender:
         """
         newest = max(notes, key=lambda note: note.time)
         route = newest.route
+        queue = load_queue(self.spool.folder, self.name)
         if route.key in self.problems:
             return
+        if queue.retry_at > time.time() and not self.urgency.is_forced:
+            self.problems[route.key] = queue.reason or "the target failed a moment ago"
+            return
         settings, target = open_target(route, newest.credentials)
-        self._ledger.open(route, target.address)
-        line = Line(target, settings.timeout)
+        self._record(route, target=target.address)
+        line = Line(target, queue.timeout(settings.timeout))
         try:
             delivery = Delivery(self.folder, settings, line, self.patience, self._ownership(route))
             for job in _jobs(notes):
@@ -137,13 +214,36 @@ class Sender:
 
     def _ownership(self, route: Route) -> Ownership:
         switches = read_switches(route.config)
-        known = frozenset({*self._ledger.projects, *switches.events})
+        known = frozenset({*Ledger(self.folder).projects, *switches.events})
         return Ownership(self.folder, route.project, route.key, known, switches)
 
-    def _fail(self, key: str, reason: str) -> None:
-        self.problems[key] = reason
-        record = self._ledger.records[key]
-        record.failed, record.reason = now_text(), reason
+    def _fail(self, route: Route, reason: str) -> None:
+        self.problems[route.key] = reason
+        self._record(route, failed=now_text(), reason=reason)
+
+    def _record(self, route: Route, **changes: str) -> None:
+        """Change what the ledger says of a route."""
+        with self.spool.lock_books():
+            ledger = Ledger(self.folder)
+            record = ledger.open(route, changes.pop("target", None))
+            for name, value in changes.items():
+                setattr(record, name, value)
+            ledger.save()
+
+    def _judge(self, delivery: Delivery, report: Report) -> None:
+        """Remember how the target fared: after a failure, it is left alone for a while."""
+        if not (report.sent or report.is_later):
+            return
+        queue = load_queue(self.spool.folder, self.name)
+        before = queue.failures, queue.target
+        queue.target = delivery.line.target.address
+        if report.is_later:
+            is_timeout = delivery.line.has_timed_out
+            queue.fail(report.reason or "no answer", self.patience.delay, is_timeout)
+        else:
+            queue.succeed()
+        if report.is_later or before != (0, queue.target):
+            save_queue(self.spool.folder, self.name, queue)
 
     def _try(self, delivery: Delivery, job: Job) -> None:
         """Deliver one session; one that cannot be read is tried again, and holds up no other."""
@@ -165,11 +265,12 @@ class Sender:
             return
         report = delivery.deliver(job, path)
         self.reports.append(report)
-        key = job.last.route.key
+        route = job.last.route
+        self._judge(delivery, report)
         if report.sent:
-            self._ledger.records[key].sent = now_text()
+            self._record(route, sent=now_text())
         if report.failed > report.refused:
-            self._fail(key, report.reason or "the target did not take the spans")
+            self._fail(route, report.reason or "the target did not take the spans")
             return
         kept = [job.last] if report.open else []
         if report.refused:

@@ -1,6 +1,6 @@
 """The delivery ledger: what is known of each route, for `hook status` and for ownership.
 
-Only the sender that holds the spool's lock writes it.
+Senders change it under the lock of the spool's books.
 """
 
 from pathlib import Path
@@ -24,6 +24,8 @@ class RouteRecord(Struct):
     target: str | None
     """The address; None if the settings name no usable target."""
     content: str
+    queue: str = ""
+    """The name of the target's queue."""
     used: str = ""
     """When something was last attempted."""
     sent: str | None = None
@@ -56,6 +58,7 @@ class Ledger:
             record = RouteRecord(route.project, None, route.settings.content)
             self.records[route.key] = record
         record.target, record.used = target or record.target, now_text()
+        record.queue = route.queue
         return record
 
     def newest(self) -> set[str]:

@@ -29,6 +29,10 @@ from turnlog.trace.targets import Target
 
 MAX_SPANS = 512
 MAX_BYTES = 2_000_000
+CONNECTING = 5.0
+"""Seconds for a connection; a backend that has none by then is away, not slow."""
+RETRYING = 10.0
+"""Seconds for which a batch is tried again while the backend answers that it is busy."""
 TOO_LARGE = 413
 FOR_GOOD = frozenset({400, TOO_LARGE, 422})
 """Refusals of the spans themselves; others are mended by another key or address."""
@@ -53,7 +57,7 @@ class Verdict(StrEnum):
 
 
 class NothingThere(Exception):
-    """No backend is at the address: unlike other failures, the exporter does not try again."""
+    """No backend answers at the address: unlike other failures, it is not tried again at once."""
 
 
 class Outcome(Struct, frozen=True):
@@ -76,12 +80,15 @@ class Exporter:
     has_given_up = False
     """Whether the target takes nothing more, for now or for good."""
 
-    def __init__(self, target: Target, timeout: float = 10.0) -> None:
+    def __init__(self, target: Target, timeout: float = 60.0) -> None:
         self._address = target.address
-        self._wire = _Wire(target)
+        self._wire = _Wire(target, timeout)
         self._resource = resource_of(target)
         self._exporter = OTLPSpanExporter(
-            target.url, timeout=timeout, compression=Compression.Gzip, session=self._wire
+            target.url,
+            timeout=min(timeout, RETRYING),
+            compression=Compression.Gzip,
+            session=self._wire,
         )
 
     def __enter__(self) -> "Exporter":
@@ -89,6 +96,11 @@ class Exporter:
 
     def __exit__(self, *_: object) -> None:
         self._exporter.shutdown()
+
+    @property
+    def has_timed_out(self) -> bool:
+        """Whether the target took the last request and did not answer in time."""
+        return self._wire.has_timed_out
 
     @property
     def status(self) -> int | None:
@@ -135,7 +147,7 @@ class _Wire(requests.Session):
     and ~/.netrc from this process, which may have been started by another project.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, timeout: float) -> None:
         super().__init__()
         self.trust_env = False
         self.own = {"user-agent": f"turnlog/{__version__}", **target.headers}
@@ -145,6 +157,8 @@ class _Wire(requests.Session):
             "proxies": _proxies_of(target),
             # A redirect could carry headers and spans to an address that no setting names.
             "allow_redirects": False,
+            # The exporter would wait for an answer no longer than it tries again.
+            "timeout": (min(timeout, CONNECTING), timeout),
         }
         self.auth = lambda request: request  # keeps user:password@host out of the headers
         self.forget()
@@ -153,6 +167,7 @@ class _Wire(requests.Session):
         self.status: int | None = None
         self.reason: str | None = None
         self.rejected = 0
+        self.has_timed_out = False
 
     @property
     def verdict(self) -> Verdict:
@@ -176,7 +191,10 @@ class _Wire(requests.Session):
         except requests.RequestException as error:
             cause = _cause_of(error)
             self.reason = cause.strerror or str(error)
-            if isinstance(cause, ConnectionRefusedError | gaierror):
+            self.has_timed_out = isinstance(error, requests.ReadTimeout)
+            # What was sent and not answered in time may have been stored: no second copy at once.
+            is_away = self.has_timed_out or isinstance(error, requests.ConnectTimeout)
+            if is_away or isinstance(cause, ConnectionRefusedError | gaierror):
                 raise NothingThere(self.reason) from error
             raise
         self.status = response.status_code

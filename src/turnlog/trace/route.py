@@ -20,9 +20,6 @@ from turnlog.trace.capture import PLAIN, SECRET, fingerprint, is_same_address
 from turnlog.trace.settings import Settings, convert_settings, read_table, table_of
 from turnlog.trace.targets import FileTarget, Target, target_of
 
-TIMEOUT = 2.0
-"""Seconds of network for each batch, unless the settings say otherwise."""
-
 TRANSPORT = ("timeout", "no_proxy", "ca_file")
 """Settings of the connection: like credentials, the newest ones of a route apply."""
 
@@ -59,6 +56,13 @@ class Route(Struct, frozen=True, dict=True):
         held = {name: getattr(self.settings, name) for name in PLAIN if name not in TRANSPORT}
         return sha256(json.dumps([self.project, held]).encode()).hexdigest()[:16]
 
+    @cached_property
+    def queue(self) -> str:
+        """Equal for notes of any project that go to the same backend."""
+        held = [self.settings.to, self.settings.host, self.settings.project]
+        held.append(self.settings.public_key)
+        return sha256(json.dumps(held).encode()).hexdigest()[:16]
+
 
 def parse_route(fields: Mapping[str, str]) -> tuple[Route, tuple[Credential, ...]]:
     """Return the route of a note and its credentials; raise UsageError if it has no valid one."""
@@ -67,8 +71,9 @@ def parse_route(fields: Mapping[str, str]) -> tuple[Route, tuple[Credential, ...
     project = fields.get("project", "")
     if not project.startswith("/"):
         raise UsageError("the note names no project", "turnlog hook doctor")
-    known: dict[str, Any] = {"timeout": TIMEOUT}
-    known |= {name: fields[f"set.{name}"] for name in PLAIN if fields.get(f"set.{name}")}
+    known: dict[str, Any] = {
+        name: fields[f"set.{name}"] for name in PLAIN if fields.get(f"set.{name}")
+    }
     options = frozenset(filter(None, fields.get("options", "").split(",")))
     places = fields.get("config", ""), fields.get("store", "")
     return Route(project, convert_settings(known), options, *places), tuple(_credentials(fields))

@@ -56,7 +56,7 @@ def send_session(
 
     report = Report(session.id)
     known = _Known(frozenset(skip))
-    made: dict[str, str] = {}
+    made: dict[str, int] = {}
     taken: set[str] = set()
     spans = _sendable(spans_of(session, options, known), report, made)
     for outcome in exporter.send(content.of(span) for span in spans):
@@ -87,11 +87,11 @@ class _Known:
         return is_known
 
 
-def _sendable(spans: Iterator[Span], report: Report, made: dict[str, str]) -> Iterator[Span]:
-    """The spans that are final, noting the trace of each by its id."""
+def _sendable(spans: Iterator[Span], report: Report, made: dict[str, int]) -> Iterator[Span]:
+    """The spans that are final, noting the turn of each by its id."""
     for span in spans:
         if span.is_final:
-            made[span.id] = span.trace.id
+            made[span.id] = span.trace.turn_number
             yield span
         else:
             report.open += 1

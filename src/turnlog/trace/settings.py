@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
@@ -19,8 +20,6 @@ from turnlog.trace.content import MAX_CHARS, Mode
 from turnlog.trace.note import spool_folder
 from turnlog.trace.span import Layout
 
-NONE: Mapping[str, Any] = {}
-
 
 class Settings(Struct, frozen=True):
     """How to trace: each may be an option, a TURNLOG_TRACE_ variable, or in [trace]."""
@@ -31,8 +30,8 @@ class Settings(Struct, frozen=True):
     content: Mode = Mode.REDACTED
     max_chars: int = MAX_CHARS
     user: str | None = None
-    timeout: float = 10.0
-    """Seconds to wait for the backend with each batch."""
+    timeout: float = 60.0
+    """Seconds to wait for the backend's answer to each batch."""
     headers: dict[str, str] = {}
     """Further headers; in a variable as NAME=VALUE, with commas between them."""
     host: str | None = None
@@ -52,17 +51,15 @@ class Settings(Struct, frozen=True):
 
 
 def load_settings(
-    typed: Mapping[str, Any],
-    environment: Mapping[str, str] = os.environ,
-    usual: Mapping[str, Any] = NONE,
+    typed: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> Settings:
-    """Resolve settings from options, environment and configuration; `usual` gives defaults."""
+    """Resolve settings from options, environment and configuration."""
     chosen = {name: value for name, value in typed.items() if value is not None}
     configured = read_table(config_file(environment))
     to = str((configured | _from_environment(environment, "") | chosen).get("to"))
     own = table_of(configured, to)
     host = chosen.get("host") or own.get("host")
-    known = dict(usual) | own | _from_environment(environment, to, str(host or "")) | chosen
+    known = own | _from_environment(environment, to, str(host or "")) | chosen
     return convert_settings(known)
 
 
@@ -99,8 +96,13 @@ def _from_environment(environment: Mapping[str, str], to: str, host: str = "") -
 
 
 def _parse_headers(pairs: str) -> dict[str, str]:
+    """Return headers as OTEL_EXPORTER_OTLP_HEADERS has them: values are percent-encoded.
+
+    >>> _parse_headers("authorization=Basic%20YTpi, x-a=1")
+    {'authorization': 'Basic YTpi', 'x-a': '1'}
+    """
     split = (pair.partition("=") for pair in pairs.split(","))
-    return {name.strip(): value.strip() for name, _, value in split if name.strip()}
+    return {name.strip(): unquote(value.strip()) for name, _, value in split if name.strip()}
 
 
 def config_file(environment: Mapping[str, str] = os.environ) -> Path:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.session import Session
+from turnlog.trace.queue import FIRST_DELAY
 from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.spool import Note
 from turnlog.trace.times import DURATION, nanoseconds
@@ -26,6 +27,8 @@ class Patience(NamedTuple):
     quiet: float = 0.3
     """Since the file last grew, where no line tells that it was the last."""
     pause: float = 0.02
+    delay: float = FIRST_DELAY
+    """Before a target that failed is tried again; doubles with each failure."""
 
 
 PATIENCE = Patience()

@@ -55,11 +55,14 @@ class Trace(Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     git_branch: str | None = None
 
+    is_helper: bool = False
+    """Whether it holds a helper of the client that outlasted the turn, and nothing else."""
+
     source: str = "claude-code"
 
     @property
     def name(self) -> str:
-        return f"Turn {self.turn_number}"
+        return f"Turn {self.turn_number}{' helper' if self.is_helper else ''}"
 
 
 class Span(Struct, frozen=True, kw_only=True):

@@ -4,13 +4,17 @@ Pure. Ids come from the prompt's uuid and the API's own ids, so that exporting a
 the same lines in another file, makes the same spans.
 """
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterator
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnlog.conversation.calls import Call
 from turnlog.conversation.cost import cost_of
@@ -18,15 +22,25 @@ from turnlog.conversation.messages import Message
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.prompts import LOCAL, full_text, prompt_label
 from turnlog.conversation.session import Session
+from turnlog.format.decode import read_entries
 from turnlog.format.entries import ChainEntry, User
 from turnlog.format.fields import given
+from turnlog.format.jsonl import read_lines
 from turnlog.format.values import is_object
 from turnlog.trace.events import error_of, events_of, is_interrupted
 from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.span import Kind, Layout, Span, Trace
-from turnlog.trace.times import end_of, generation_starts, latest, nanoseconds, nearest_time
+from turnlog.trace.times import (
+    end_of,
+    generation_starts,
+    latest,
+    latest_child,
+    nanoseconds,
+    nearest_time,
+)
 from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, turns_of
 
+HELPER = re.compile(r"a([a-z_]{3,})-[0-9a-f]+")
 STOPPED = ("user-rejected", "interrupted")
 """Denials that mean that the user stopped the model."""
 ERROR_LIMIT = 500
@@ -102,6 +116,13 @@ class _Place(NamedTuple):
     is_final: bool
 
 
+class _Extent(NamedTuple):
+    """When the last of some spans ends, and whether none of them can change any more."""
+
+    end: int | None
+    is_final: bool
+
+
 class _Teller:
     """Makes the spans of one turn."""
 
@@ -114,23 +135,73 @@ class _Teller:
         self.seen: Counter[str] = Counter()
 
     def tell(self, place: _Place, loose: list[Work], is_over: bool) -> Iterator[Span]:
-        """The spans of the turn, and of sub-agents that were about without having been called.
+        """Yield the spans of the turn, and of helpers of the client that ran during it.
 
-        The client's own helpers may be at work after its last line, until another turn follows.
+        A helper may be at work after its last line, until another turn follows. One that outlasts
+        the turn gets a trace of its own: the turn's span is sent before the helper is done, and a
+        trace must not end before its last span.
         """
+        outer = place
         kinds = [Kind.AGENT]
         if self.options.layout is Layout.NESTED:
             kinds.insert(0, Kind.SPAN)
         for kind in kinds:
             name = self._id(kind)
             if name not in self.skip:
-                at = self._at(name, place)
-                yield Span(name=self.trace.name, kind=kind, **at, **_whole(self.work, place.near))
+                extent = self._extent(self.work, place)
+                at = self._at(name, place._replace(is_final=extent.is_final))
+                whole = _whole(self.work, place.near) | {"end": extent.end}
+                yield Span(name=self.trace.name, kind=kind, **at, **whole)
             place = place._replace(parent_id=name)
         yield from self._inside(self.work, place)
         for work in loose if place.is_final else []:  # before that, a call may yet turn up
             has_ended = is_over and not self._goes_on(work)
-            yield from self._agent(work, place._replace(is_final=has_ended), {})
+            its = self._extent(work, place._replace(is_final=has_ended))
+            own_end = max(end_of(self.work) or 0, latest_child(self.work, place.near) or 0)
+            if own_end and (its.end or 0) > own_end:
+                yield from self._helper(work, outer._replace(is_final=has_ended))
+            else:
+                yield from self._agent(work, place._replace(is_final=has_ended), {})
+
+    def _helper(self, work: Work, place: _Place) -> Iterator[Span]:
+        """Yield the spans of a helper that outlasted its turn, as a trace of its own."""
+        assert work.agent, "told for a sub-agent"
+        inner = _Teller(self.work, self.crew, self.options, self.skip)
+        name = f"{self.trace.id}:{work.agent.id}"
+        trace_id = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        inner.trace = replace(self.trace, id=trace_id, is_helper=True)
+        yield from inner._agent(work, place, {})
+
+    def _extent(self, work: Work, place: _Place, above: frozenset[str] = frozenset()) -> "_Extent":
+        """Return when some work and all that it started had ended, and whether that is final.
+
+        `above` are the sub-agents that the work is part of: damaged files name circles.
+        """
+        ends = [end_of(work), latest_child(work, place.near)]
+        is_final = place.is_final
+        for call in work.calls:
+            its = self._started_extent(work, call, place, above)
+            ends.append(its.end)
+            is_final &= its.is_final
+        return _Extent(max(filter(None, ends), default=None), is_final)
+
+    def _started_extent(
+        self, work: Work, call: Call, place: _Place, above: frozenset[str]
+    ) -> "_Extent":
+        """Return the extent of the sub-agents that a call started; final if there are none."""
+        ends: list[int | None] = []
+        is_final = True
+        for agent in self.crew.started.get(call.id, []):
+            assert agent.agent, "started by a call"
+            if agent.agent.id in above:
+                continue
+            has_ended = self._has_ended(agent, call, work.session.detail(call).structured, place)
+            near = nearest_time(agent) or place.near
+            inner = _Place(None, near, has_ended)
+            its = self._extent(agent, inner, above | {agent.agent.id})
+            ends.append(its.end)
+            is_final &= its.is_final
+        return _Extent(max(filter(None, ends), default=None), is_final)
 
     def _inside(self, work: Work, place: _Place) -> Iterator[Span]:
         """The generations and tools of a turn or of a sub-agent, and the sub-agents of those."""
@@ -159,11 +230,14 @@ class _Teller:
     def _tool(self, work: Work, call: Call, place: _Place) -> Iterator[Span]:
         name = self._id(Kind.TOOL, call.id or _name_of(work, call.use))
         if name not in self.skip:
-            is_final = place.is_final or call.result is not None
-            yield Span(**self._at(name, place._replace(is_final=is_final)), **_tool(work, call))
+            started = self._started_extent(work, call, place, frozenset())
+            is_final = (place.is_final or call.result is not None) and started.is_final
+            told = _tool(work, call)
+            told["end"] = max(filter(None, (told["end"], started.end)), default=None)
+            yield Span(**self._at(name, place._replace(is_final=is_final)), **told)
         for agent in self.crew.started.pop(call.id, []):
             detail = work.session.detail(call)
-            is_final = self._has_ended(agent, call, detail.structured, place.is_final)
+            is_final = self._has_ended(agent, call, detail.structured, place)
             given_input = detail.input if is_object(detail.input) else {}
             yield from self._agent(agent, _Place(name, place.near, is_final), given_input)
 
@@ -172,8 +246,11 @@ class _Teller:
         name = self._id(Kind.AGENT, work.agent.id)
         near = nearest_time(work) or place.near
         if name not in self.skip:
+            extent = self._extent(work, place._replace(near=near), frozenset({work.agent.id}))
             meta = work.agent.meta
-            kind = meta.get("agentType") or asked.get("subagent_type")
+            kind = (
+                meta.get("agentType") or asked.get("subagent_type") or _helper_type(work.agent.id)
+            )
             about = meta.get("description") or asked.get("description")
             yield Span(
                 name=str(kind or "agent"),
@@ -181,12 +258,12 @@ class _Teller:
                 agent_id=work.agent.id,
                 agent_type=str(kind) if kind else None,
                 description=str(about) if about else None,
-                **self._at(name, place._replace(near=near)),
-                **_whole(work, near),
+                **self._at(name, place._replace(near=near, is_final=extent.is_final)),
+                **_whole(work, near) | {"end": extent.end},
             )
         yield from self._inside(work, place._replace(parent_id=name, near=near))
 
-    def _has_ended(self, work: Work, call: Call, result: Any, turn_is_final: bool) -> bool:
+    def _has_ended(self, work: Work, call: Call, result: Any, place: _Place) -> bool:
         """Whether a sub-agent is through: one in the background outlives the turn."""
         assert work.agent, "asked for a sub-agent"
         if self._goes_on(work):
@@ -194,7 +271,7 @@ class _Teller:
         if self.options.ended or work.agent.meta.get("finished") is True:
             return True
         if call.result is None:
-            return turn_is_final
+            return place.is_final
         is_async = is_object(result) and (
             result.get("status") == "async_launched" or result.get("isAsync") is True
         )
@@ -214,11 +291,20 @@ class _Teller:
         return sha256(f"{text}{again}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def _helper_type(name: str) -> str | None:
+    """Return the type that the client puts into the id of its own helpers.
+
+    >>> _helper_type("aprompt_suggestion-d8e8c8"), _helper_type("a1b2c3d")
+    ('prompt_suggestion', None)
+    """
+    found = HELPER.fullmatch(name)
+    return found[1] if found else None
+
+
 def _whole(work: Work, near: int) -> dict[str, Any]:
     """What there is to tell of a turn, and of a sub-agent."""
     return {
         "start": nanoseconds(work.first.time),
-        "end": end_of(work),
         "input": _asked(work),
         "output": _answered(work),
         "error": error_of(work),
@@ -314,10 +400,29 @@ def _name_of(work: Work, node: ChainNode) -> str:
 
 
 def _session_id(work: Work) -> str:
-    """The id that its file is named by, as the client names it; else what the lines say."""
-    name = work.session.id
-    try:
-        return str(UUID(name))
-    except ValueError:
-        entry = work.session.entry(work.first)
-        return given(entry.session_id) or name
+    """Return the id that the file is named by, as the client names it; else one for all its lines.
+
+    Other programs copy sessions to names like `transcript.jsonl`. The first id in the file counts;
+    where no line has one, the first line tells apart files of the same name, however they grow.
+    """
+    session = work.session
+    if session not in _OTHER_IDS:
+        try:
+            _OTHER_IDS[session] = str(UUID(session.id))
+        except ValueError:
+            _OTHER_IDS[session] = _id_in(session.path) or _id_by_first_line(session.path)
+    return _OTHER_IDS[session]
+
+
+_OTHER_IDS: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
+
+
+def _id_in(path: Path) -> str | None:
+    return next(
+        (name for _, entry in read_entries(path) if (name := given(entry.session_id))), None
+    )
+
+
+def _id_by_first_line(path: Path) -> str:
+    first = next((line.raw.strip() for line in read_lines(path) if line.raw.strip()), b"")
+    return f"{path.stem}-{sha256(first).hexdigest()[:8]}"

@@ -1,7 +1,7 @@
 """The spool: notes that wait, oldest first; notes a backend refused; and failures.
 
 A note says which session has something to send, and along which route. One sender at a time takes
-notes.
+the notes for a target.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.errors import TurnlogError
+from turnlog.errors import Conflict, TurnlogError
 from turnlog.format.private_files import secure_folder, touch_private
 from turnlog.format.values import is_array, is_object
 from turnlog.trace.note import (
@@ -29,6 +29,7 @@ from turnlog.trace.note import (
 from turnlog.trace.route import Credential, Route, parse_route
 from turnlog.trace.state import now_text, write_json
 
+BOOKS_WAIT = 30.0
 KEPT = 100
 """Failures and refused notes that are remembered."""
 SESSION_FILE = re.compile(r"(?!agent-)[\w-][\w.-]*\.jsonl")
@@ -94,12 +95,33 @@ class Spool:
             return time.time()
 
     @contextmanager
-    def lock(self, wait: float = 0) -> Generator[bool]:
-        """Take the notes for oneself; False if another sender has them all the time."""
+    def lock(self, wait: float = 0, is_shared: bool = False) -> Generator[bool]:
+        """Keep senders from working, or with `is_shared` be one of them; False if that fails."""
+        with self._locked("lock", wait, is_shared) as is_ours:
+            yield is_ours
+
+    @contextmanager
+    def lock_queue(self, name: str, wait: float = 0) -> Generator[bool]:
+        """Take the notes for one target; False if another sender has them all the time."""
+        secure_folder(self.folder / "queues", must_own=True)
+        with self._locked(f"queues/{name}.lock", wait) as is_ours:
+            yield is_ours
+
+    @contextmanager
+    def lock_books(self) -> Generator[None]:
+        """Guard files that the senders of all targets change, for the blink that it takes."""
+        with self._locked("books.lock", BOOKS_WAIT) as is_ours:
+            if not is_ours:
+                raise Conflict(f"{self.folder} is in use by another turnlog", "turnlog hook status")
+            yield
+
+    @contextmanager
+    def _locked(self, name: str, wait: float, is_shared: bool = False) -> Generator[bool]:
         secure_folder(self.folder, must_own=True)
-        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(self.folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+        kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
         try:
-            yield _is_locked(descriptor, time.time() + wait)
+            yield _is_locked(descriptor, time.time() + wait, kind)
         finally:
             os.close(descriptor)
 
@@ -166,8 +188,9 @@ class Spool:
 
     def fail(self, session: str | None, reason: str) -> None:
         """Remember something that will not be sent; the same is remembered once."""
-        same = [each for each in self.failures if (each.session, each.reason) != (session, reason)]
-        self._remember([*same, Failure(now_text(), session, reason)])
+        with self.lock_books():
+            same = [e for e in self.failures if (e.session, e.reason) != (session, reason)]
+            self._remember([*same, Failure(now_text(), session, reason)])
 
     def forgive(self) -> None:
         """Forget all failures."""
@@ -243,10 +266,10 @@ def _read(path: Path) -> Any:
         return None
 
 
-def _is_locked(descriptor: int, until: float) -> bool:
+def _is_locked(descriptor: int, until: float, kind: int) -> bool:
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.time() >= until:
                 return False

@@ -59,18 +59,35 @@ def generation_starts(work: Work) -> dict[int, int | None]:
 
 
 def end_of(work: Work) -> int | None:
-    """When a turn ended: as the client measured it, or at the last line of what was done.
+    """Return when a turn ended by its own lines: at the last answer or result, or as measured.
 
-    Where a turn went on after the client had measured it, the later lines count.
+    The client's measure (`turn_duration`) counts only where it is later: it leaves out the time
+    spent waiting for the user, so a turn with a permission prompt outlasts it.
     """
     start = nanoseconds(work.first.time)
     measures = [node for node in work.nodes if node.kind == DURATION]
     measured = work.session.entry(measures[-1]) if measures else None
     lasted = given(measured.duration_ms) if isinstance(measured, TurnDuration) else None
+    last = latest(filter(_is_work, work.nodes))
     if start is None or lasted is None:
-        return latest(filter(_is_work, work.nodes))
-    after = latest(n for n in work.nodes if _is_work(n) and n.index > measures[-1].index)
-    return max(start + int(lasted * 1_000_000), after or 0)
+        return last
+    return max(start + int(lasted * 1_000_000), last or 0)
+
+
+def latest_child(work: Work, near: int) -> int | None:
+    """Return the latest time at which a generation or a tool of some work begins or ends.
+
+    A child without a start is sent with the nearest time known, which counts as well.
+    """
+    starts = generation_starts(work)
+    found: list[int | None] = [starts[message.nodes[0].index] for message in work.said]
+    found += [latest(message.nodes) for message in work.said]
+    found += [nanoseconds(call.use.time) for call in work.calls]
+    found += [latest([call.result]) for call in work.calls]
+    known = [time for time in found if time is not None]
+    if known and len(known) < len(found):
+        known.append(near)
+    return max(known, default=None)
 
 
 def _is_work(node: ChainNode) -> bool:

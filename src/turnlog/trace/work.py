@@ -13,12 +13,18 @@ from pathlib import Path
 from turnlog.conversation.calls import Call
 from turnlog.conversation.messages import Message
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode
-from turnlog.conversation.prompts import ASKING, LOCAL, PromptKind
+from turnlog.conversation.prompts import ASKING, LOCAL, PromptKind, full_text
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
 from turnlog.conversation.tree import Tree
+from turnlog.format.entries import User
+from turnlog.format.values import is_object
 
 NOTIFIED = re.compile(r"<(?:task-id|tool-use-id)>([^<]+)</")
+NAMED = re.compile(r"agentId:\s*([\w-]+)|<task-id>\s*([^<\s]+)\s*</task-id>")
+"""How the text of a result names the sub-agent (observed: 2.0.x; in the background 2.1.x)."""
+PAIRED = re.compile(r"<task-id>([^<]+)</task-id>\s*<tool-use-id>([^<]+)</tool-use-id>")
+STARTING = ("Task", "Agent")
 NOTIFYING = ("queue-operation", "attachment/queued_command")
 NOT_A_PROMPT = frozenset({PromptKind.TOOL_RESULT, PromptKind.META, PromptKind.INTERRUPTION})
 
@@ -77,8 +83,7 @@ class Crew:
     @cached_property
     def notified(self) -> set[str]:
         """The ids of sub-agents, and of their calls, that the client told were done."""
-        nodes = [node for node in self.session.nodes if _is_notifying(node)]
-        texts = (str(value) for value in self.session.values(nodes))
+        texts = _notifications(self.session)
         return {name for text in texts for name in NOTIFIED.findall(text)}
 
 
@@ -122,14 +127,66 @@ def crew_of(session: Session, turns: Iterable[Work], past: Past = NOTHING) -> Cr
     known = {call.id for call in calls}
     named = {call.agent_id: call.id for call in calls if call.agent_id}
     crew = Crew(session)
+    unlinked: list[Work] = []
     for work in works:
         assert work.agent, "made for a sub-agent"
         call = work.agent.call_id or named.get(work.agent.id)
         if call in known:
             crew.started.setdefault(call or "", []).append(work)
         else:
-            crew.loose.append(work)
+            unlinked.append(work)
+    if unlinked:
+        _link_by_text(crew, unlinked, (*turns, *works))
     return crew
+
+
+def _link_by_text(crew: Crew, unlinked: Iterable[Work], works: Iterable[Work]) -> None:
+    """Link sub-agents by what texts tell: their id in a result or a notification, their prompt.
+
+    An id counts before a prompt: two calls may have asked for the same.
+    """
+    free = [
+        (call, work.session.detail(call))
+        for work in works
+        for call in work.calls
+        if call.name in STARTING and call.id not in crew.started
+    ]
+    told = {
+        name: call for text in _notifications(crew.session) for name, call in PAIRED.findall(text)
+    }
+    for call, detail in free:
+        found = (name or task for name, task in NAMED.findall(detail.result or ""))
+        told |= dict.fromkeys(found, call.id)
+    ids = {call.id for call, _ in free}
+    asking: dict[str, list[str]] = {}
+    left: list[Work] = []
+    for work in unlinked:
+        call = told.get(work.agent.id) if work.agent else None
+        if call in ids:
+            crew.started.setdefault(call or "", []).append(work)
+        else:
+            left.append(work)
+    for call, detail in free:
+        prompt = detail.input.get("prompt") if is_object(detail.input) else None
+        if isinstance(prompt, str) and call.id not in crew.started:
+            asking.setdefault(prompt.strip(), []).append(call.id)
+    for work in left:
+        calls = asking.get(_prompt_of(work))
+        if calls:
+            crew.started.setdefault(calls.pop(0), []).append(work)
+        else:
+            crew.loose.append(work)
+
+
+def _prompt_of(work: Work) -> str:
+    entry = work.session.entry(work.prompt) if work.prompt else None
+    return full_text(entry).strip() if isinstance(entry, User) else ""
+
+
+def _notifications(session: Session) -> list[str]:
+    nodes = [node for node in session.nodes if _is_notifying(node)]
+    # As text, so that line breaks in it are those of the notification.
+    return [str(value).replace("\\n", "\n") for value in session.values(nodes)]
 
 
 def first_places(session: Session) -> dict[str | int, int]:
