@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from turnlog.cli.terminal import echo, reveal_secrets
 from turnlog.errors import Ambiguous, TurnlogError, Unresumable
+from turnlog.format.regular_files import Skipped, collect_skipped
 from turnlog.text import harmless
 
 INTERRUPTED = 130
@@ -13,7 +14,14 @@ INTERRUPTED = 130
 
 
 def reported(work: Callable[[], int | None]) -> int:
-    """Run a command, print errors, return its exit code."""
+    """Run a command, print errors and skipped files, return its exit code."""
+    with collect_skipped() as skipped:
+        code = _outcome(work)
+    _report_skipped(skipped)
+    return code or (1 if skipped else 0)
+
+
+def _outcome(work: Callable[[], int | None]) -> int:
     reveal_secrets(is_wanted=False)
     try:
         code = work()
@@ -29,6 +37,11 @@ def reported(work: Callable[[], int | None]) -> int:
         return 0
     except OSError as error:
         return _report(TurnlogError(f"{error.filename or 'I/O'}: {error.strerror or error}"))
+
+
+def _report_skipped(skipped: Skipped) -> None:
+    for path, reason in skipped.items():
+        echo(harmless(f"turnlog: skipped {path}: {reason}"), err=True)
 
 
 def _report(error: TurnlogError) -> int:

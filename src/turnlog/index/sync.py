@@ -9,6 +9,7 @@ import msgspec
 
 from turnlog.errors import Damaged
 from turnlog.format.jsonl import FileState
+from turnlog.format.regular_files import is_readable
 from turnlog.index.archived import archived_sources
 from turnlog.index.changes import Found, archive_state, files_in, files_of, kept_state
 from turnlog.index.database import Index, writing
@@ -81,7 +82,10 @@ def _take_in(index: Index, jobs: list[Job], progress: Progress, limits: Limits =
     sources = {job.source.name: job.source for job in jobs}
     known = known_files(index.db, list(sources) if len(sources) <= FEW else None)
     left = {path: source for path, source in sources.items() if _is_behind(source, known.get(path))}
-    return total + (take_in(index, _jobs(index.db, left, known), progress, limits) if left else 0)
+    # Reading passes over files that cannot be opened, possibly in another process.
+    left = {path: each for path, each in left.items() if each.archived or is_readable(each.path)}
+    jobs = _jobs(index.db, left, known)
+    return total + (take_in(index, jobs, progress, limits) if jobs else 0)
 
 
 def _jobs(db: sqlite3.Connection, sources: dict[str, Source], known: dict[str, Known]) -> list[Job]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from turnlog.format.decode import read_entries
 from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState
+from turnlog.format.regular_files import entries_of, is_folder, is_regular
 from turnlog.store.archive_paths import is_session_id
 from turnlog.store.paths import BY_SESSION, Store, is_session_name
 
@@ -34,7 +35,7 @@ def files_by_session(store: Store, owners: Mapping[str, str]) -> dict[str, Files
     found: dict[str, Files] = {}
     loose: Files = {}
     for project in _entries(store.projects):
-        if project.is_dir():
+        if is_folder(project):
             _find_in_project(project.path, found, loose)
     for name in filter(is_session_id, found):
         for kind in BY_SESSION:
@@ -55,11 +56,13 @@ def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> Non
     entries = _entries(project)
     here: dict[str, Files] = {}
     for each in entries:
-        if is_session_name(each.name) and each.is_file():
+        if is_session_name(each.name):
+            if not is_regular(each):
+                continue
             name = each.name.removesuffix(".jsonl")
             here[name] = found.setdefault(name, {})
             _add(each, here[name])
-        elif each.name.startswith("agent-") and each.is_file(follow_symlinks=False):
+        elif each.name.startswith("agent-") and is_regular(each) and not each.is_symlink():
             _add(each, loose)
     for each in entries:
         if each.name in here and is_session_id(each.name) and each.is_dir(follow_symlinks=False):
@@ -68,9 +71,9 @@ def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> Non
 
 def _add_below(folder: str | Path, files: Files) -> None:
     for each in _entries(folder):
-        if each.is_dir(follow_symlinks=False):
+        if each.is_dir(follow_symlinks=False) and not each.name.endswith(".jsonl"):
             _add_below(each.path, files)
-        elif each.is_file(follow_symlinks=False):
+        elif is_regular(each) and not each.is_symlink():
             _add(each, files)
 
 
@@ -82,11 +85,7 @@ def _add(entry: "os.DirEntry[str]", files: Files) -> None:
 
 
 def _entries(folder: str | Path) -> "list[os.DirEntry[str]]":
-    try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda each: each.name)
-    except OSError:
-        return []
+    return sorted(entries_of(folder), key=lambda each: each.name)
 
 
 def _relative(files: Files, root: Path) -> Files:
