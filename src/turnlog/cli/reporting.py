@@ -1,6 +1,8 @@
 """The one place where errors are printed: on one line, with what to do about them."""
 
+import errno
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -24,6 +26,7 @@ def reported(work: Callable[[], int | None]) -> int:
 def _outcome(work: Callable[[], int | None]) -> int:
     reveal_secrets(is_wanted=False)
     try:
+        _handle_interrupts()
         code = work()
         sys.stdout.flush()
         return code or 0
@@ -36,7 +39,14 @@ def _outcome(work: Callable[[], int | None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _report(TurnlogError(f"{error.filename or 'I/O'}: {error.strerror or error}"))
+        place = error.filename or ("stdout" if error.errno == errno.EBADF else "I/O")
+        return _report(TurnlogError(f"{place}: {error.strerror or error}"))
+
+
+def _handle_interrupts() -> None:
+    """Raise KeyboardInterrupt on Ctrl-C from here on, where the entry point had it end at once."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _report_skipped(skipped: Skipped) -> None:

@@ -7,10 +7,9 @@ import errno
 import filecmp
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check import check_session
 from turnlog.edit.findings import Finding, Severity
 from turnlog.edit.in_use import require_closed
-from turnlog.edit.journal import STAGE, Journal, Record, clear_abandoned, make_folders
+from turnlog.edit.journal import Journal, Record, clear_abandoned, make_folders, staging_folder
 from turnlog.errors import Conflict, TurnlogError, Unresumable
 from turnlog.format.jsonl import CHUNK, FileState, swap_in
 from turnlog.store.paths import Store
@@ -191,24 +190,22 @@ def _staged(changes: Iterable[Change]) -> Generator[Ready]:
     """Write new contents, each on the file system of its place."""
     folders: dict[Path, Path] = {}
     ready: Ready = {}
-    try:
+    with ExitStack() as stack:
         for number, change in enumerate(changes):
-            if change.content is not None:
-                place = _nearest_folder(change.path.resolve().parent)
-                if place not in folders:
-                    clear_abandoned(place)
-                    folders[place] = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
-                # A session keeps its name: part of what is checked is what it is called.
-                beside = folders[place] / str(number)
-                beside.mkdir(mode=0o700)
-                ready[change.path] = beside / change.path.name
-                _write(ready[change.path], change.content)
-                if change.like:
-                    shutil.copystat(change.like, ready[change.path])
+            place = _nearest_folder(change.path.resolve().parent)
+            if change.content is None:
+                clear_abandoned(place)
+                continue
+            if place not in folders:
+                folders[place] = stack.enter_context(staging_folder(place))
+            # A session keeps its name: part of what is checked is what it is called.
+            beside = folders[place] / str(number)
+            beside.mkdir(mode=0o700)
+            ready[change.path] = beside / change.path.name
+            _write(ready[change.path], change.content)
+            if change.like:
+                shutil.copystat(change.like, ready[change.path])
         yield ready
-    finally:
-        for folder in folders.values():
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _nearest_folder(folder: Path) -> Path:
