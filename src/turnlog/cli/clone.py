@@ -41,6 +41,10 @@ def command(store: Store, session: str, dry_run: bool, as_json: bool, **options:
     opened = open_named(store, session)
     wanted = wanted_of(options, dry_run=dry_run, transcript=opened.path)
     with prepared(opened, wanted) as ready:
+        # The clone gets a UUID for a name: what was wrong with the old name is mended by that.
+        named = [finding for finding in ready.left if finding.kind == "not-a-uuid"]
+        ready.mended.extend(named)
+        ready.left[:] = [finding for finding in ready.left if finding not in named]
         clone = plan_clone(store, opened, ready.plan, ready.tally)
         if dry_run:
             exhaust(clone.files[clone.path])

@@ -6,6 +6,7 @@ Files are first written in a folder of their own beside their places, and checke
 import errno
 import filecmp
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -70,6 +71,7 @@ def apply_changes(
     The journal knows what was there before the first of them is made. None if all is as it was.
     Of the folders to clear, those go in which no file is left.
     """
+    folder = changes[0].path.parent if changes else Path()
     try:
         with _staged(changes) as ready:
             new = [change for change in changes if not _is_same(change, ready.get(change.path))]
@@ -79,16 +81,25 @@ def apply_changes(
             _require_as_read(new)
             files = {change.path: ready.get(change.path) for change in new}
             logs = [change.path for change in new if change.is_log]
+            folder = journal.folder
             record = journal.begin(title, files, logs, clearing)
+            folder = new[0].path.parent
             _make_all(journal, record, new, ready, clearing)
     except OSError as error:
-        hint = HINTS.get(error.errno or 0)
-        folder = changes[0].path.parent
-        raise TurnlogError(
-            f"{title}: {error.strerror or error}; nothing was changed",
-            f"{hint} {folder}" if hint else None,
-        ) from error
+        raise _not_made(title, error, folder) from error
     return record
+
+
+def _not_made(title: str, error: OSError, folder: Path) -> TurnlogError:
+    """Return the error for a change of which nothing was made; `folder` is what it was writing to.
+
+    An error in opening a file names it; one in writing, such as of a full disk, does not.
+    """
+    hint = HINTS.get(error.errno or 0)
+    named = Path(error.filename).parent if isinstance(error.filename, str) else folder
+    place = shlex.quote(str(_nearest_folder(named.absolute())))
+    message = f"{title}: {error.strerror or error}; nothing was changed"
+    return TurnlogError(message, f"{hint} {place}" if hint else None)
 
 
 def replace_session(
@@ -169,6 +180,8 @@ def _take_back(journal: Journal, record: Record) -> None:
     try:
         journal.roll_back(record)
     except OSError as error:
+        if journal.is_as_before(record):
+            raise _not_made(record.title, error, journal.folder) from error
         reason = error.strerror or error
         raise TurnlogError(
             f"{record.title}: made in part, {reason}", f"turnlog undo {record.id}"

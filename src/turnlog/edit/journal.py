@@ -154,6 +154,16 @@ class Journal:
         record.is_undone = True
         self._save(record)
 
+    def is_as_before(self, record: Record) -> bool:
+        """Whether every file is as it was before a change."""
+        for file in record.files:
+            path = Path(file.path)
+            kept = self.folder / record.id / file.before if file.before else None
+            now = hash_of(path) if path.exists() else None
+            if now != (hash_of(kept) if kept else None):
+                return False
+        return True
+
     def find(self, name: str) -> Record:
         """Return the change with an id, or with the only id that starts so."""
         found = [record for record in self.records() if name and record.id.startswith(name)]
