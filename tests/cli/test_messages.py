@@ -112,3 +112,37 @@ def test_a_chat_without_a_key_leaves_no_session_behind(project: Path, tmp_path: 
     assert done.returncode == 1
     assert "no key for the Messages API" in done.stderr
     assert not list((tmp_path / "projects").rglob("*.jsonl"))
+
+
+def test_cost_fits_80_columns(conversation: Path, turnlog: Run) -> None:
+    usage = dict.fromkeys(
+        ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+        123_456_789,
+    )
+    odd = assistant(text("hi"), message={"usage": usage, "model": "claude-" + "long-" * 12})
+    conversation.write_bytes(session(user("hello"), odd, user("bye")))
+    table = turnlog("cost", SESSION).out.splitlines()[:3]
+    assert table[0].split() == [
+        "model",
+        "input",
+        "output",
+        "cache",
+        "write",
+        "cache",
+        "read",
+        "cost",
+    ]
+    assert max(map(len, table)) <= 80
+
+
+def test_check_all_lists_the_worst_first_and_filters(conversation: Path, turnlog: Run) -> None:
+    noted = conversation.with_name("notes.jsonl")
+    noted.write_bytes(conversation.read_bytes())
+    os.utime(conversation, LONG_AGO)
+    found = [each["id"] for each in json.loads(turnlog("check", "--all", "--json").out)]
+    assert found == ["notes", SESSION]
+    fatal = json.loads(turnlog("check", "--all", "--severity", "fatal", "--json").out)
+    assert all(one["severity"] == "fatal" for each in fatal for one in each["findings"])
+    assert json.loads(turnlog("check", "--all", "--project", "zzz", "--json").out) == []
+    assert json.loads(turnlog("check", "--all", "--since", "2027-01-01", "--json").out) == []
+    assert turnlog("check", SESSION, "--since", "3d").code == 2

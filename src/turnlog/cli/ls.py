@@ -48,7 +48,7 @@ def command(
     store: Store, project: str | None, since: datetime | None, limit: int, as_json: bool
 ) -> None:
     """List recent sessions, grouped by project."""
-    sessions = _chosen(store, project, since)
+    sessions = chosen_sessions(store, project, since)
     if not sessions and not as_json:
         raise _none_found(store, project, since)
     rows = list(_rows(store, sessions[: limit or None]))
@@ -71,7 +71,8 @@ def _none_found(store: Store, project: str | None, since: datetime | None) -> No
     return NotFound(f"no sessions{asked}{active} in {store.projects}", "turnlog ls")
 
 
-def _chosen(store: Store, project: str | None, since: datetime | None) -> list[SessionFile]:
+def chosen_sessions(store: Store, project: str | None, since: datetime | None) -> list[SessionFile]:
+    """Return the sessions of matching projects that were active since a moment."""
     sessions = list_sessions(store)
     if since:
         sessions = [session for session in sessions if session.last_active >= since]
