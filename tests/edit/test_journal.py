@@ -12,7 +12,7 @@ from build import SESSION, assistant, call, result, session, text, user
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import replace_session, require_idle, require_sound
 from turnlog.edit.build import Wanted, build_plan
-from turnlog.edit.journal import Journal
+from turnlog.edit.journal import Journal, staging_folder
 from turnlog.edit.plan import carry_out
 from turnlog.errors import Conflict, NotFound, Unresumable
 from turnlog.store.paths import Store
@@ -95,12 +95,11 @@ def test_a_result_that_would_not_resume_is_refused(opened: Session, journal: Jou
 
 
 def test_the_remains_of_a_crash_are_cleared_away(opened: Session, journal: Journal) -> None:
-    old, recent = opened.path.with_name(".turnlog-old"), opened.path.with_name(".turnlog-recent")
-    old.mkdir()
-    recent.mkdir()
-    os.utime(old, (0, 0))
-    strip(journal, opened)
-    assert (old.exists(), recent.exists()) == (False, True)
+    left = opened.path.with_name(".turnlog-left")
+    left.mkdir()
+    with staging_folder(opened.path.parent) as in_use:
+        strip(journal, opened)
+        assert (left.exists(), in_use.exists()) == (False, True)
 
 
 def test_a_sound_result_is_accepted(opened: Session) -> None:

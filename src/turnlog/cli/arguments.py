@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnlog.cli.terminal import reveal_secrets
+from turnlog.format.regular_files import collect_skipped
 from turnlog.store.paths import Store, open_store
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def complete_session(
     from turnlog.store.catalog import describe, list_sessions
 
     store = ctx.obj if isinstance(ctx.obj, Store) else open_store()
-    found = [each for each in list_sessions(store) if each.id.startswith(incomplete)]
+    with collect_skipped():  # a shell shows nothing but completions
+        found = [each for each in list_sessions(store) if each.id.startswith(incomplete)]
     return [CompletionItem(each.id, help=plain(describe(each).title)) for each in found[:50]]
 
 

@@ -202,6 +202,7 @@ async def _print(
     printer = Printer(chat, style, _write, has_pieces, note, is_verbose)
     _stop_on_signals(printer)
     try:
+        chat.parts.model.require_credentials()
         await printer.run(prompts)
     except asyncio.CancelledError:
         raise click.Abort from None

@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import client_version_option, complete_session, json_option
+from turnlog.cli.arguments import Since, client_version_option, complete_session, json_option
+from turnlog.cli.ls import chosen_sessions
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_session
-from turnlog.edit.findings import Finding, Severity
-from turnlog.store.catalog import describe, list_sessions, locate_session
+from turnlog.edit.findings import ORDER, Finding, Severity
+from turnlog.store.catalog import describe, locate_session
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
 
@@ -29,15 +30,19 @@ Report = tuple[Path, list[Finding]]
 @click.command("check")
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
 @click.option("--all", "every", is_flag=True, help="Check every session there is.")
+@click.option("--project", metavar="TEXT", help="With --all: only projects that contain TEXT.")
+@click.option("--since", type=Since(), help="With --all: only sessions active since then (3d).")
+@click.option(
+    "--severity",
+    type=click.Choice([each.value for each in Severity]),
+    default=Severity.NOTE.value,
+    help="Show only findings that are at least this bad: fatal, loss, old, note.",
+)
 @client_version_option("Check for this client version; by default the newest that is known.")
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context,
-    sessions: tuple[str, ...],
-    every: bool,
-    client_version: str | None,
-    as_json: bool,
+    ctx: click.Context, sessions: tuple[str, ...], every: bool, as_json: bool, **options: Any
 ) -> None:
     """Report what keeps each SESSION from being resumed in full.
 
@@ -47,7 +52,16 @@ def command(
     store: Store = ctx.obj
     if bool(sessions) == every:
         raise click.UsageError("name sessions, or check --all", ctx)
-    reports = list(_checked(_paths(store, sessions, every), client_version))
+    project, since = options["project"], options["since"]
+    if (project or since) and not every:
+        raise click.UsageError("--project and --since need --all", ctx)
+    if every:
+        paths = [session.path for session in chosen_sessions(store, project, since)]
+    else:
+        paths = [find_session(store, text).path for text in sessions]
+    checked = _checked(paths, options["client_version"])
+    reports = sorted(checked, key=_weight) if every else list(checked)
+    reports = [_at_least(Severity(options["severity"]), report) for report in reports]
     if as_json:
         echo_json([_as_json(path, findings) for path, findings in reports])
     else:
@@ -56,10 +70,16 @@ def command(
         ctx.exit(1)
 
 
-def _paths(store: Store, sessions: tuple[str, ...], every: bool) -> list[Path]:
-    if every:
-        return [session.path for session in list_sessions(store)]
-    return [find_session(store, text).path for text in sessions]
+def _weight(report: Report) -> int:
+    """The order to show sessions in: by the worst finding of each; sound ones come last."""
+    findings = report[1]
+    return ORDER.index(findings[0].severity) if findings else len(ORDER)
+
+
+def _at_least(severity: Severity, report: Report) -> Report:
+    path, findings = report
+    limit = ORDER.index(severity)
+    return path, [each for each in findings if ORDER.index(each.severity) <= limit]
 
 
 def _checked(paths: list[Path], client_version: str | None) -> Iterator[Report]:

@@ -1,5 +1,7 @@
 """turnlog clone: a session as a new one, changed on the way."""
 
+import shlex
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,15 +16,16 @@ from turnlog.cli.editing import (
     transform_options,
     wanted_of,
 )
-from turnlog.cli.output import echo_json
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import echo
 from turnlog.conversation.session import Session
 from turnlog.edit.apply import create_session
 from turnlog.edit.build import prepared
 from turnlog.edit.check import needs_straightening
-from turnlog.edit.clone import plan_clone
-from turnlog.store.paths import Store
+from turnlog.edit.clone import Clone, plan_clone
+from turnlog.store.catalog import describe, locate_session
+from turnlog.store.paths import Store, open_store
 
 
 @click.command("clone")
@@ -51,6 +54,10 @@ def command(
     options["straighten"] = options["straighten"] or target is not None
     wanted = wanted_of(options, dry_run=dry_run, transcript=opened.path)
     with prepared(opened, wanted) as ready:
+        # The clone gets a UUID for a name: what was wrong with the old name is mended by that.
+        named = [finding for finding in ready.left if finding.kind == "not-a-uuid"]
+        ready.mended.extend(named)
+        ready.left[:] = [finding for finding in ready.left if finding not in named]
         clone = plan_clone(store, opened, ready.plan, ready.tally)
         if dry_run:
             exhaust(clone.files[clone.path])
@@ -58,8 +65,15 @@ def command(
             create_session(open_journal(), f"clone of {opened.id}", opened, clone.files)
     effect = ready.tally.effect()
     if as_json:
-        told = {"id": clone.id, "path": clone.path, "effect": effect, "done": not dry_run}
-        echo_json(told | {"straightened_for": target} | repair_as_json(wanted, ready))
+        told = {
+            "id": clone.id,
+            "path": clone.path,
+            "effect": effect,
+            "done": not dry_run,
+            "in_store": is_in_store(clone.path),
+            "straightened_for": target,
+        }
+        echo_json(told | repair_as_json(wanted, ready))
         return
     echo(f"{'Would clone' if dry_run else 'Cloned'} {opened.id} as {clone.id}")
     print_repair(ready)
@@ -67,7 +81,27 @@ def command(
         echo(f"  straightened, as client {target} would lose history (--no-straighten to keep it)")
     print_effect(effect)
     if not dry_run:
+        _print_resume(clone)
+
+
+def _print_resume(clone: Clone) -> None:
+    """Print how to resume a clone, or why the client will not find it."""
+    if is_in_store(clone.path):
         echo(f"  claude --resume {clone.id}")
+        return
+    store = open_store()
+    project = store.project_of(describe(locate_session(clone.path)).cwd or str(Path.cwd()))
+    echo(f"  {plain(str(clone.path))} is not in {plain(str(store.projects))}:")
+    echo("  `claude --resume` will not find it until you move it there:")
+    files = f"{shlex.quote(str(clone.path.absolute().with_suffix('')))}*"
+    folder = shlex.quote(str(project))
+    echo(f"  mkdir -p {folder} && mv {files} {folder}")
+
+
+def is_in_store(session: Path) -> bool:
+    """Whether the client finds a session by its id: it is in a project of the user's own store."""
+    projects = open_store().projects
+    return projects.is_dir() and session.absolute().parent.parent.samefile(projects)
 
 
 def _straightened_for(

@@ -3,10 +3,11 @@
 import click
 
 from turnlog.cli.arguments import json_option, session_argument
-from turnlog.cli.output import echo_json, fit, money, plain
+from turnlog.cli.output import echo_json, money, plain, width
 from turnlog.cli.sessions import open_named
+from turnlog.cli.tables import Column, draw_table
 from turnlog.cli.terminal import dim, echo
-from turnlog.render.costs import CostView, session_cost
+from turnlog.render.costs import CostView, ModelCost, session_cost
 from turnlog.store.paths import Store
 
 HEADS = ("input", "output", "cache write", "cache read")
@@ -26,21 +27,30 @@ def command(store: Store, session: str, as_json: bool) -> None:
 
 
 def _print(view: CostView) -> None:
-    heads = "".join(f"{head:>13}" for head in HEADS)
-    echo(dim(f"{'model':32}{heads}{'cost':>11}"))
-    for each in view.models:
-        usage = each.usage
-        counts = (
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cache_creation_input_tokens,
-            usage.cache_read_input_tokens,
-        )
-        name = f"{'└ ' if each.by_subagents else ''}{plain(each.model)}"
-        figures = "".join(f"{count:>13,}" for count in counts)
-        echo(f"{fit(name, 32)}{figures}{money(each.cost_usd):>11}")
-    echo(f"{'total':32}{'':52}{money(view.cost_usd):>11}")
+    rows = [_row(each) for each in view.models]
+    rows.append(("total", *("" for _ in HEADS), money(view.cost_usd)))
+    heads = ("model", *HEADS, "cost")
+    columns = [
+        Column(head, list(cells), is_number=head != "model")
+        for head, *cells in zip(heads, *rows, strict=True)
+    ]
+    head, *lines = draw_table(columns, width())
+    echo(dim(head))
+    for line in lines:
+        echo(line)
     _print_remarks(view)
+
+
+def _row(each: ModelCost) -> tuple[str, ...]:
+    usage = each.usage
+    counts = (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_creation_input_tokens,
+        usage.cache_read_input_tokens,
+    )
+    name = f"{'└ ' if each.by_subagents else ''}{plain(each.model)}"
+    return (name, *(f"{count:,}" for count in counts), money(each.cost_usd))
 
 
 def _print_remarks(view: CostView) -> None:

@@ -6,6 +6,7 @@ What parses takes a quarter of a status line's time to load.
 import os
 from collections.abc import Callable
 
+from turnlog.format.regular_files import collect_skipped
 from turnlog.store.paths import open_store
 
 COMPLETE = "_TURNLOG_COMPLETE"
@@ -28,7 +29,9 @@ def direct(arguments: list[str]) -> Callable[[], None] | None:
 def _print_status() -> None:
     from turnlog.cli.status import print_status
 
-    print_status(open_store())
+    # A status line is shown on every prompt: files it had to skip are for other commands to report.
+    with collect_skipped():
+        print_status(open_store())
 
 
 def _search(words: list[str]) -> None:

@@ -11,6 +11,7 @@ from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.output import echo_json, plain, progress_bar, size
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound, UsageError
+from turnlog.format.regular_files import is_readable
 from turnlog.format.survey import (
     Survey,
     is_known_block,
@@ -59,7 +60,7 @@ def _paths(store: Store, session: str | None, everything: bool) -> list[Path]:
         raise UsageError("name a session or use --all, not both", "turnlog inspect --help")
     if session:
         return [find_session(store, session).path]
-    paths = sorted(store.projects.rglob("*.jsonl"))
+    paths = [path for path in sorted(store.projects.rglob("*.jsonl")) if is_readable(path)]
     if not paths:
         raise NotFound(f"no sessions in {store.projects}", "turnlog --samples inspect")
     return paths

@@ -139,7 +139,11 @@ LAYOUTS = {
     ),
     "model": Layout(
         (
-            Shown("model", lambda row: text(row, "model").removeprefix("claude-"), is_number=False),
+            Shown(
+                "model",
+                lambda row: text(row, "model").removeprefix("claude-") or "(none)",
+                is_number=False,
+            ),
             SESSIONS,
             TURNS,
             _count("calls", "calls", 96),

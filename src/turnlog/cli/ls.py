@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import Since, json_option, reveal_switch
-from turnlog.cli.output import echo_json, fit, plain, size, width
+from turnlog.cli.output import echo_json, fit, local_time, plain, size, width
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.timestamps import age
@@ -48,9 +48,9 @@ def command(
     store: Store, project: str | None, since: datetime | None, limit: int, as_json: bool
 ) -> None:
     """List recent sessions, grouped by project."""
-    sessions = _chosen(store, project, since)
+    sessions = chosen_sessions(store, project, since)
     if not sessions and not as_json:
-        raise NotFound(f"no sessions in {store.projects}", "turnlog --samples ls")
+        raise _none_found(store, project, since)
     rows = list(_rows(store, sessions[: limit or None]))
     if as_json:
         echo_json([_as_json(row) for row in rows])
@@ -60,10 +60,19 @@ def command(
         for row in members:
             echo(_text(row, width()))
     if len(rows) < len(sessions):
-        echo(dim(f"{len(rows)} of {len(sessions)} sessions; --limit 0 shows all"), err=True)
+        echo(dim(f"{len(rows)} of {len(sessions)} sessions (try: turnlog ls --limit 0)"), err=True)
 
 
-def _chosen(store: Store, project: str | None, since: datetime | None) -> list[SessionFile]:
+def _none_found(store: Store, project: str | None, since: datetime | None) -> NotFound:
+    if not any(store.session_files()):
+        return NotFound(f"no sessions in {store.projects}", "turnlog --samples ls")
+    asked = f" of a project that matches {project!r}" if project else ""
+    active = f" active since {local_time(since)}" if since else ""
+    return NotFound(f"no sessions{asked}{active} in {store.projects}", "turnlog ls")
+
+
+def chosen_sessions(store: Store, project: str | None, since: datetime | None) -> list[SessionFile]:
+    """Return the sessions of matching projects that were active since a moment."""
     sessions = list_sessions(store)
     if since:
         sessions = [session for session in sessions if session.last_active >= since]

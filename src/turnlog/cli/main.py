@@ -1,5 +1,7 @@
 """The entry point: finds the command, loads its module alone, and turns errors into one line."""
 
+# The C module behind `signal`: importing that one takes long enough to be interrupted.
+import _signal  # pyright: ignore[reportMissingImports]
 import gc
 import os
 import sys
@@ -8,9 +10,16 @@ from io import TextIOWrapper
 
 def main() -> None:
     """Run the command line."""
+    _die_of_interrupts()
+    _open_standard_streams()
     if sys.argv[1:] in (["--help"], ["-h"]) and _is_wide():
         with open(os.path.join(os.path.dirname(__file__), "help.txt"), encoding="utf-8") as stored:
-            sys.stdout.write(stored.read())
+            text = stored.read()
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError:
+            _leave(1)
         return
     if sys.argv[1:3] == ["hook", "run"] and not os.isatty(0) and "--help" not in sys.argv:
         from turnlog.cli.hook_run import run as run_hook
@@ -35,6 +44,32 @@ def run(arguments: list[str]) -> int:
     from turnlog.cli.root import run as run_parsed
 
     return run_parsed(arguments)
+
+
+def _open_standard_streams() -> None:
+    """Give closed standard streams a descriptor, or the next file to be opened would get it.
+
+    Writing to stdout then fails as it would without one: stdout is opened for reading. Messages to
+    a closed stderr go nowhere.
+    """
+    for descriptor, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, flags)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            mode = "w" if descriptor else "r"
+            setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
+
+
+def _die_of_interrupts() -> None:
+    """Let Ctrl-C end the process at once while modules are loaded; `reported` handles it later."""
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def _leave(code: int) -> None:

@@ -1,11 +1,14 @@
 """The one place where errors are printed: on one line, with what to do about them."""
 
+import errno
 import os
+import signal
 import sys
 from collections.abc import Callable
 
 from turnlog.cli.terminal import echo, reveal_secrets
 from turnlog.errors import Ambiguous, TurnlogError, Unresumable
+from turnlog.format.regular_files import Skipped, collect_skipped
 from turnlog.text import harmless
 
 INTERRUPTED = 130
@@ -13,9 +16,17 @@ INTERRUPTED = 130
 
 
 def reported(work: Callable[[], int | None]) -> int:
-    """Run a command, print errors, return its exit code."""
+    """Run a command, print errors and skipped files, return its exit code."""
+    with collect_skipped() as skipped:
+        code = _outcome(work)
+    _report_skipped(skipped)
+    return code or (1 if skipped else 0)
+
+
+def _outcome(work: Callable[[], int | None]) -> int:
     reveal_secrets(is_wanted=False)
     try:
+        _handle_interrupts()
         code = work()
         sys.stdout.flush()
         return code or 0
@@ -28,7 +39,19 @@ def reported(work: Callable[[], int | None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _report(TurnlogError(f"{error.filename or 'I/O'}: {error.strerror or error}"))
+        place = error.filename or ("stdout" if error.errno == errno.EBADF else "I/O")
+        return _report(TurnlogError(f"{place}: {error.strerror or error}"))
+
+
+def _handle_interrupts() -> None:
+    """Raise KeyboardInterrupt on Ctrl-C from here on, where the entry point had it end at once."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _report_skipped(skipped: Skipped) -> None:
+    for path, reason in skipped.items():
+        echo(harmless(f"turnlog: skipped {path}: {reason}"), err=True)
 
 
 def _report(error: TurnlogError) -> int:

@@ -87,12 +87,12 @@ def short_count(number: float | None) -> str:
     """A count in at most five characters.
 
     >>> [short_count(n) for n in (0, 999, 1234, 45_678, 999_960, 1_234_567_890)]
-    ['0', '999', '1.2k', '46k', '1.0M', '1.2G']
+    ['0', '999', '1.2k', '46k', '1.0M', '1.2B']
     """
     if number is None:
         return ""
-    for unit in ("", "k", "M", "G"):
-        if number < 999.5 or unit == "G":
+    for unit in ("", "k", "M", "B"):
+        if number < 999.5 or unit == "B":
             break
         number /= 1000
     return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"

@@ -1,4 +1,4 @@
-"""turnlog where: every location that turnlog reads."""
+"""turnlog where: every location that turnlog reads or writes."""
 
 from pathlib import Path
 
@@ -7,7 +7,8 @@ import click
 from turnlog.cli.arguments import json_option
 from turnlog.cli.output import echo_json
 from turnlog.cli.terminal import dim, echo
-from turnlog.store.paths import Store
+from turnlog.index.database import index_path
+from turnlog.store.paths import Store, archive_folder, journal_folder
 
 
 @click.command("where")
@@ -34,4 +35,7 @@ def _places(store: Store) -> dict[str, Path]:
         "todos": store.todos,
         "plans": store.plans,
         "settings": store.settings,
+        "index": index_path(store),
+        "journal": journal_folder(),
+        "archive": archive_folder(),
     }

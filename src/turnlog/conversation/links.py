@@ -8,6 +8,7 @@ from turnlog.format.decode import read_entries
 from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
 from turnlog.format.jsonl import read_lines
+from turnlog.format.regular_files import is_readable
 from turnlog.format.state import ContinuedIn
 from turnlog.store.paths import is_session_name
 
@@ -49,5 +50,5 @@ def _continued(path: Path) -> Iterator[ContinuedIn]:
 
 def _neighbours(path: Path) -> Iterator[Path]:
     for each in sorted(path.parent.glob("*.jsonl")):
-        if is_session_name(each.name) and each != path:
+        if is_session_name(each.name) and each != path and is_readable(each):
             yield each

@@ -18,6 +18,7 @@ from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.decode import Problem, decode_line, values_of
 from turnlog.format.entries import Entry, Unknown
 from turnlog.format.jsonl import Bookmark, FileState, Line, Trail, read_lines
+from turnlog.format.regular_files import open_descriptor
 from turnlog.format.values import is_object
 
 
@@ -97,7 +98,7 @@ class Log:
             yield objects[node.position] if node.position < len(objects) else {}
 
     def _lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
-        file = os.open(self.path, os.O_RDONLY)
+        file = open_descriptor(self.path)
         try:
             for node in nodes:
                 yield node, Line(os.pread(file, node.size, node.offset), node.offset, node.line)

@@ -18,6 +18,7 @@ from turnlog.conversation.tree import Tree
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import User
 from turnlog.format.fields import given
+from turnlog.format.regular_files import is_readable, read_regular, skipping
 from turnlog.format.values import is_object
 from turnlog.store.paths import adjacent_subagents, nested_subagents, subagent_meta
 
@@ -43,7 +44,7 @@ class SubAgent:
 def subagents_in_files(session: Path, calls: list[Call]) -> list[SubAgent]:
     """The sub-agents of a session that have files, linked to the calls that started them."""
     started = {call.agent_id: call.id for call in calls if call.agent_id}
-    found = [_describe(path, started) for path in _paths(session)]
+    found = [_describe(path, started) for path in _paths(session) if is_readable(path)]
     if session.stem.startswith("agent-"):  # those of a sub-agent lie beside it, among all others
         own = {call.id for call in calls}
         return [agent for agent in found if agent.call_id in own]
@@ -75,7 +76,9 @@ def _paths(session: Path) -> Iterator[Path]:
     yield from nested_subagents(session)
     is_agent = session.stem.startswith("agent-")
     for path in adjacent_subagents(session.parent):
-        owner = next((given(entry.session_id) for _, entry in read_entries(path)), None)
+        owner = None
+        with skipping(path):
+            owner = next((given(entry.session_id) for _, entry in read_entries(path)), None)
         if path != session and (is_agent or owner == session.stem):
             yield path
 
@@ -90,6 +93,6 @@ def _describe(path: Path, started: dict[str, str]) -> SubAgent:
 
 def _meta(path: Path) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return msgspec.json.decode(read_regular(path), type=dict[str, Any])
     except (OSError, msgspec.MsgspecError):
         return {}

@@ -6,11 +6,11 @@ Files are first written in a folder of their own beside their places, and checke
 import errno
 import filecmp
 import os
+import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check import check_session
 from turnlog.edit.findings import Finding, Severity
 from turnlog.edit.in_use import require_closed
-from turnlog.edit.journal import STAGE, Journal, Record, clear_abandoned, make_folders
+from turnlog.edit.journal import Journal, Record, clear_abandoned, make_folders, staging_folder
 from turnlog.errors import Conflict, TurnlogError, Unresumable
 from turnlog.format.jsonl import CHUNK, FileState, swap_in
 from turnlog.store.paths import Store
@@ -71,6 +71,7 @@ def apply_changes(
     The journal knows what was there before the first of them is made. None if all is as it was.
     Of the folders to clear, those go in which no file is left.
     """
+    folder = changes[0].path.parent if changes else Path()
     try:
         with _staged(changes) as ready:
             new = [change for change in changes if not _is_same(change, ready.get(change.path))]
@@ -80,16 +81,25 @@ def apply_changes(
             _require_as_read(new)
             files = {change.path: ready.get(change.path) for change in new}
             logs = [change.path for change in new if change.is_log]
+            folder = journal.folder
             record = journal.begin(title, files, logs, clearing)
+            folder = new[0].path.parent
             _make_all(journal, record, new, ready, clearing)
     except OSError as error:
-        hint = HINTS.get(error.errno or 0)
-        folder = changes[0].path.parent
-        raise TurnlogError(
-            f"{title}: {error.strerror or error}; nothing was changed",
-            f"{hint} {folder}" if hint else None,
-        ) from error
+        raise _not_made(title, error, folder) from error
     return record
+
+
+def _not_made(title: str, error: OSError, folder: Path) -> TurnlogError:
+    """Return the error for a change of which nothing was made; `folder` is what it was writing to.
+
+    An error in opening a file names it; one in writing, such as of a full disk, does not.
+    """
+    hint = HINTS.get(error.errno or 0)
+    named = Path(error.filename).parent if isinstance(error.filename, str) else folder
+    place = shlex.quote(str(_nearest_folder(named.absolute())))
+    message = f"{title}: {error.strerror or error}; nothing was changed"
+    return TurnlogError(message, f"{hint} {place}" if hint else None)
 
 
 def replace_session(
@@ -170,6 +180,8 @@ def _take_back(journal: Journal, record: Record) -> None:
     try:
         journal.roll_back(record)
     except OSError as error:
+        if journal.is_as_before(record):
+            raise _not_made(record.title, error, journal.folder) from error
         reason = error.strerror or error
         raise TurnlogError(
             f"{record.title}: made in part, {reason}", f"turnlog undo {record.id}"
@@ -191,24 +203,22 @@ def _staged(changes: Iterable[Change]) -> Generator[Ready]:
     """Write new contents, each on the file system of its place."""
     folders: dict[Path, Path] = {}
     ready: Ready = {}
-    try:
+    with ExitStack() as stack:
         for number, change in enumerate(changes):
-            if change.content is not None:
-                place = _nearest_folder(change.path.resolve().parent)
-                if place not in folders:
-                    clear_abandoned(place)
-                    folders[place] = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
-                # A session keeps its name: part of what is checked is what it is called.
-                beside = folders[place] / str(number)
-                beside.mkdir(mode=0o700)
-                ready[change.path] = beside / change.path.name
-                _write(ready[change.path], change.content)
-                if change.like:
-                    shutil.copystat(change.like, ready[change.path])
+            place = _nearest_folder(change.path.resolve().parent)
+            if change.content is None:
+                clear_abandoned(place)
+                continue
+            if place not in folders:
+                folders[place] = stack.enter_context(staging_folder(place))
+            # A session keeps its name: part of what is checked is what it is called.
+            beside = folders[place] / str(number)
+            beside.mkdir(mode=0o700)
+            ready[change.path] = beside / change.path.name
+            _write(ready[change.path], change.content)
+            if change.like:
+                shutil.copystat(change.like, ready[change.path])
         yield ready
-    finally:
-        for folder in folders.values():
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _nearest_folder(folder: Path) -> Path:

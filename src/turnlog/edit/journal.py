@@ -3,6 +3,7 @@
 A change is written down before it is made: whatever moment a crash comes, `undo` knows what was.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -11,14 +12,15 @@ import stat
 import tempfile
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from turnlog.edit.in_use import require_closed, stores_of
 from turnlog.errors import Ambiguous, Conflict, NotFound
+from turnlog.format.beside import is_at
 from turnlog.format.jsonl import CHUNK, FileState, sync_folder
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
 from turnlog.store.consent import Consent, Deletion, require_yes
@@ -80,7 +82,8 @@ class Journal:
         """Write down a change that is about to be made, and keep what is there now.
 
         `files` says where the new content of each lies; None for one that goes. `logs` are those of
-        them that others append to, `clearing` the folders that go if they are left empty.
+        them that others append to, `clearing` the folders that go if they are left empty. Paths are
+        recorded as absolute: an undo may run in another directory.
         """
         self._clear_unfinished()
         now = datetime.now(UTC)
@@ -92,9 +95,10 @@ class Journal:
                 self._keep_file(record, number, path, ready, path in logs)
                 for number, (path, ready) in enumerate(files.items())
             ]
-            missing = {str(each) for path in files for each in _missing_folders(path)}
+            missing = {str(each) for path in files for each in _missing_folders(path.absolute())}
             record.folders = sorted(missing)
-            found = sorted({each for folder in clearing for each in _folders_below(folder)})
+            below = map(_folders_below, clearing)
+            found = sorted({each.absolute() for folders in below for each in folders})
             record.cleared = {str(each): stat.S_IMODE(each.stat().st_mode) for each in found}
             self._save(record)
         except BaseException:
@@ -122,6 +126,7 @@ class Journal:
         if record.is_undone:
             raise NotFound(f"{record.id} is undone already", "turnlog history")
         paths = [Path(file.path) for file in record.files]
+        _require_absolute(record, paths)
         require_closed(stores_of(paths), paths)
         states = {path: _state_of(path) for path in paths}
         for file in record.files:
@@ -148,6 +153,16 @@ class Journal:
                 Path(folder).rmdir()
         record.is_undone = True
         self._save(record)
+
+    def is_as_before(self, record: Record) -> bool:
+        """Whether every file is as it was before a change."""
+        for file in record.files:
+            path = Path(file.path)
+            kept = self.folder / record.id / file.before if file.before else None
+            now = hash_of(path) if path.exists() else None
+            if now != (hash_of(kept) if kept else None):
+                return False
+        return True
 
     def find(self, name: str) -> Record:
         """Return the change with an id, or with the only id that starts so."""
@@ -202,16 +217,15 @@ class Journal:
         kept = self.folder / record.id / file.before
         make_folders(path.parent)
         place = path.resolve()
-        folder = Path(tempfile.mkdtemp(prefix=STAGE, dir=place.parent))
-        beside = folder / place.name
-        if _has_grown(file):
-            shutil.copy2(kept, beside)
-            _append(beside, chunks_of(path, start=file.log_size or 0))
-        else:
-            _keep(kept, beside)
-        beside.replace(place)
-        # A link to the very file that is there already stays where it is.
-        shutil.rmtree(folder)
+        # A link to the very file that is there already stays where it is, and goes with the folder.
+        with staging_folder(place.parent) as folder:
+            beside = folder / place.name
+            if _has_grown(file):
+                shutil.copy2(kept, beside)
+                _append(beside, chunks_of(path, start=file.log_size or 0))
+            else:
+                _keep(kept, beside)
+            beside.replace(place)
 
     def _require_known(self, record: Record, file: FileRecord) -> None:
         """Refuse to throw away what was written since; a crash may have left what was before."""
@@ -229,7 +243,7 @@ class Journal:
         if before:
             _keep(path, self.folder / record.id / before)
         size = ready.stat().st_size if ready and is_log else None
-        return FileRecord(str(path), before, hash_of(ready) if ready else None, size)
+        return FileRecord(str(path.absolute()), before, hash_of(ready) if ready else None, size)
 
     def _clear_unfinished(self) -> None:
         """Remove what changes kept that were never made: a crash came before they were noted."""
@@ -270,16 +284,52 @@ def chunks_of(path: Path, size: int | None = None, start: int = 0) -> Iterator[b
             yield chunk
 
 
+@contextmanager
+def staging_folder(place: Path) -> Generator[Path]:
+    """Create a folder in which files are written before they take their places in `place`.
+
+    It is locked while it is in use. A lock ends with its process, so whatever a killed process left
+    behind is unlocked, and removed here.
+    """
+    clear_abandoned(place)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
+        descriptor = os.open(folder, os.O_RDONLY)
+        with suppress(OSError):  # there are file systems without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if is_at(folder, descriptor):
+            break
+        os.close(descriptor)  # removed as abandoned, before it was locked
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
 def clear_abandoned(folder: Path) -> None:
-    """Remove what a crash left beside the files of a folder."""
+    """Remove what killed processes left beside the files of a folder."""
     for left in folder.glob(f"{STAGE}*"):
-        if _is_abandoned(left):
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(OSError):  # in use, or gone by now
+            descriptor = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 def make_folders(folder: Path) -> None:
     """Make a folder and those that lead to it, none of them open to others."""
     create_private_folder(folder)
+
+
+def _require_absolute(record: Record, paths: Iterable[Path]) -> None:
+    """Refuse a record with relative paths where they lead nowhere: it is of another directory."""
+    for path in paths:
+        if not path.is_absolute() and not path.exists():
+            message = f"{record.id} names {path}, which is not in {Path.cwd()}"
+            raise NotFound(message, f"cd to its directory, then: turnlog undo {record.id}")
 
 
 def _state_of(path: Path) -> FileState | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from turnlog.format.fields import Count, Flag, Items, Object, SnakeView, Text, given
+from turnlog.format.fields import Flag, Items, Object, SnakeView, Text, Tokens, given
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 """Types of blocks that hold what the model thought."""
@@ -125,26 +125,26 @@ def _text_in_result(block: Block) -> str:
 class CacheCreation(SnakeView):
     """Cache writes by how long they live; the two are priced differently."""
 
-    ephemeral_5m_input_tokens: Count = UNSET
-    ephemeral_1h_input_tokens: Count = UNSET
+    ephemeral_5m_input_tokens: Tokens = UNSET
+    ephemeral_1h_input_tokens: Tokens = UNSET
 
 
 class ServerToolCounts(SnakeView):
-    web_search_requests: Count = UNSET
-    web_fetch_requests: Count = UNSET
+    web_search_requests: Tokens = UNSET
+    web_fetch_requests: Tokens = UNSET
 
 
 class OutputDetails(SnakeView):
-    thinking_tokens: Count = UNSET
+    thinking_tokens: Tokens = UNSET
 
 
 class TokenCounts(SnakeView):
     """The counts that a whole message and each of its iterations have in common."""
 
-    input_tokens: Count = UNSET
-    output_tokens: Count = UNSET
-    cache_creation_input_tokens: Count = UNSET
-    cache_read_input_tokens: Count = UNSET
+    input_tokens: Tokens = UNSET
+    output_tokens: Tokens = UNSET
+    cache_creation_input_tokens: Tokens = UNSET
+    cache_read_input_tokens: Tokens = UNSET
     cache_creation: CacheCreation | None | UnsetType = UNSET
 
 

@@ -1,17 +1,22 @@
 """The field types of typed views. A field may be absent (`UNSET`) or null, and the two differ."""
 
 import json
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 T = TypeVar("T")
 
 Text = str | None | UnsetType
 Flag = bool | None | UnsetType
-Count = int | None | UnsetType
-Number = int | float | None | UnsetType
+Count = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None | UnsetType
+"""Larger numbers fit no database column and no float."""
+Tokens = Annotated[int, Meta(ge=0, le=10**12)] | None | UnsetType
+"""A count that can be billed; one below zero or beyond a million million is no count."""
+BOUNDS = Meta(ge=-(10**15), le=10**15)
+Number = Annotated[int, BOUNDS] | Annotated[float, BOUNDS] | None | UnsetType
+"""Milliseconds and the like: within the years that a date can have."""
 Texts = list[str] | None | UnsetType
 Object = dict[str, Any] | None | UnsetType
 Items = list[Any] | None | UnsetType

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from turnlog.errors import Conflict
 from turnlog.format.beside import is_at, written_beside
+from turnlog.format.regular_files import open_regular
 
 CHUNK = 1 << 16
 PRIVATE = 0o600
@@ -67,7 +68,7 @@ class Bookmark(NamedTuple):
 
     @classmethod
     def at(cls, path: Path, offset: int) -> "Bookmark":
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(max(0, offset - PROBE))
             return cls(offset, file.read(min(PROBE, offset)))
 
@@ -103,7 +104,7 @@ class Trail:
 
 def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
     """Yield the lines from byte `start` on, holding one at a time."""
-    with path.open("rb", buffering=CHUNK) as file:
+    with open_regular(path, CHUNK) as file:
         file.seek(start)
         offset = start
         for number, raw in enumerate(file, 1):
@@ -113,7 +114,7 @@ def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
 
 def read_lines_backwards(path: Path) -> Iterator[Line]:
     """Yield the lines from the last to the first, holding one and a chunk at a time."""
-    with path.open("rb", buffering=0) as file:
+    with open_regular(path, 0) as file:
         start = file.seek(0, os.SEEK_END)
         unfinished: list[bytes] = []  # pieces of the line whose start is still ahead, last first
         while start:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from turnlog.format.regular_files import entries_of, is_folder, is_regular, skipping
 from turnlog.store.paths import Store, is_session_name
 
 UNSETTLED = 2_000_000_000
@@ -66,10 +67,10 @@ def _state_of(file: Found) -> tuple[int, int, int]:
 
 def files_in(store: Store) -> Iterator[Found]:
     """Every file of a session or a sub-agent, with its state."""
-    for project in _entries(str(store.projects)):
-        for each in _entries(project.path) if project.is_dir() else ():
+    for project in entries_of(str(store.projects)):
+        for each in entries_of(project.path) if is_folder(project) else ():
             name = each.name
-            if each.is_dir():
+            if is_folder(each) and not name.endswith(".jsonl"):
                 yield from _subagents(f"{each.path}/subagents", name)
             elif name.endswith(".jsonl") and not name.startswith(".") and (state := _state(each)):
                 is_session = is_session_name(name)
@@ -79,34 +80,25 @@ def files_in(store: Store) -> Iterator[Found]:
 
 def files_of(session: Path) -> Iterator[Found]:
     """The file of one session, and those of its sub-agents in its own folder."""
-    with suppress(OSError):  # gone by now
+    with skipping(session):
         yield str(session), session.stat(), session.stem, False
     yield from _subagents(str(session.with_suffix("") / "subagents"), session.stem)
 
 
 def _subagents(folder: str, session: str) -> Iterator[Found]:
     """The sub-agents of a session, those of workflows included."""
-    for each in _entries(folder):
+    for each in entries_of(folder):
         name = each.name
-        if each.is_dir():
+        if is_folder(each) and not name.endswith(".jsonl"):
             yield from _subagents(each.path, session)
         elif name.startswith("agent-") and name.endswith(".jsonl") and (state := _state(each)):
             yield each.path, state, session, True
 
 
 def _state(entry: "os.DirEntry[str]") -> os.stat_result | None:
-    try:
-        return entry.stat()
-    except OSError:  # gone since it was listed
-        return None
-
-
-def _entries(folder: str) -> "list[os.DirEntry[str]]":
-    try:
-        with os.scandir(folder) as found:
-            return list(found)
-    except OSError:
-        return []
+    with skipping(entry.path):
+        return entry.stat() if is_regular(entry) else None
+    return None
 
 
 def archive_state(folder: Path | None) -> str | None:

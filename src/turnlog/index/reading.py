@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnlog.errors import Damaged
+from turnlog.format.regular_files import open_descriptor
 from turnlog.index.files import File
 
 if TYPE_CHECKING:
@@ -54,5 +55,5 @@ class Reader:
         if path not in self.opened:
             if len(self.opened) >= OPEN:
                 self.close()
-            self.opened[path] = os.open(path, os.O_RDONLY)
+            self.opened[path] = open_descriptor(path)
         return self.opened[path]

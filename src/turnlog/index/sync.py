@@ -9,6 +9,7 @@ import msgspec
 
 from turnlog.errors import Damaged
 from turnlog.format.jsonl import FileState
+from turnlog.format.regular_files import is_readable
 from turnlog.index.archived import archived_sources
 from turnlog.index.changes import Found, archive_state, files_in, files_of, kept_state
 from turnlog.index.database import Index, make_up_for_merging, put_merging_off, writing
@@ -101,6 +102,8 @@ def _take_in(index: Index, jobs: list[Job], progress: Progress, limits: Limits =
     sources = {job.source.name: job.source for job in jobs}
     known = known_files(index.db, list(sources) if len(sources) <= FEW else None)
     left = {path: source for path, source in sources.items() if _is_behind(source, known.get(path))}
+    # Reading passes over files that cannot be opened, possibly in another process.
+    left = {path: each for path, each in left.items() if each.archived or is_readable(each.path)}
     if left:
         total += take_in(index, FIGURES, _jobs(index.db, left, known), progress, limits)
     return total

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from turnlog.format.decode import read_entries
 from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState
+from turnlog.format.regular_files import entries_of, is_folder, is_regular
 from turnlog.store.archive_paths import is_session_id, session_problem
 from turnlog.store.paths import BY_SESSION, Store, is_session_name
 
@@ -40,7 +41,7 @@ def files_by_session(
     found: dict[str, Files] = {}
     loose: Files = {}
     for project in _entries(store.projects):
-        if project.is_dir():
+        if is_folder(project):
             _find_in_project(project.path, found, loose)
     for name in filter(is_session_id, found):
         for kind in BY_SESSION:
@@ -62,9 +63,9 @@ def files_by_session(
 def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> None:
     entries = _entries(project)
     for each in entries:
-        if is_session_name(each.name) and each.is_file():
+        if is_session_name(each.name) and is_regular(each):
             _add(each, found.setdefault(each.name.removesuffix(".jsonl"), {}))
-        elif each.name.startswith("agent-") and each.is_file(follow_symlinks=False):
+        elif each.name.startswith("agent-") and is_regular(each) and not each.is_symlink():
             _add(each, loose)
     for each in entries:
         if is_session_id(each.name) and each.is_dir(follow_symlinks=False):
@@ -76,9 +77,9 @@ def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> Non
 
 def _add_below(folder: str | Path, files: Files) -> None:
     for each in _entries(folder):
-        if each.is_dir(follow_symlinks=False):
+        if each.is_dir(follow_symlinks=False) and not each.name.endswith(".jsonl"):
             _add_below(each.path, files)
-        elif each.is_file(follow_symlinks=False):
+        elif is_regular(each) and not each.is_symlink():
             _add(each, files)
 
 
@@ -90,11 +91,7 @@ def _add(entry: "os.DirEntry[str]", files: Files) -> None:
 
 
 def _entries(folder: str | Path) -> "list[os.DirEntry[str]]":
-    try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda each: each.name)
-    except OSError:
-        return []
+    return sorted(entries_of(folder), key=lambda each: each.name)
 
 
 def _relative(files: Files, root: Path) -> Files:

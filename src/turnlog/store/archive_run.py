@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from turnlog.format.jsonl import FileState, sync_folder
+from turnlog.format.regular_files import open_regular
 from turnlog.store.archive import Archive, ArchivedFile, Manifest
 from turnlog.store.archive_files import Files, Found, files_by_session
 from turnlog.store.archive_paths import path_problem
@@ -181,7 +182,7 @@ class _Run:
 
     def _copy(self, path: Path, found: Found, old: ArchivedFile | None) -> _Copied:
         now = time.time_ns()
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             status = os.fstat(file.fileno())
             state = FileState(status.st_ino, status.st_size, status.st_mtime_ns)
             kept = self._kept(file, old, state.size) if old else []

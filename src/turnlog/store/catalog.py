@@ -16,6 +16,7 @@ from turnlog.format.entries import Assistant, ChainEntry, Entry, User
 from turnlog.format.fields import given
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
 from turnlog.format.markup import command_text
+from turnlog.format.regular_files import read_regular, skipping
 from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.secrets import cut_whole
@@ -65,11 +66,13 @@ class Description:
 
 
 def list_sessions(store: Store, cwd: str | None = None) -> list[SessionFile]:
-    """The sessions of the store, or of a working directory, the one active last first; those that
-    cannot be read are left out."""
+    """Return the sessions of the store, or of a working directory, the one active last first.
+
+    Files that cannot be read are skipped.
+    """
     found: list[SessionFile] = []
     for path in store.session_files(cwd):
-        with suppress(OSError):  # another user's, or gone since it was listed
+        with skipping(path):
             found.append(locate_session(path))
     return sorted(found, key=lambda session: session.last_active, reverse=True)
 
@@ -124,7 +127,9 @@ def count_adjacent(project: Path) -> dict[str, int]:
     """How many sub-agent files among a project's sessions belong to each session."""
     counts: dict[str, int] = {}
     for path in adjacent_subagents(project):
-        owner = next((given(entry.session_id) for _, entry in read_entries(path)), None)
+        owner = None
+        with skipping(path):
+            owner = next((given(entry.session_id) for _, entry in read_entries(path)), None)
         if owner:
             counts[owner] = counts.get(owner, 0) + 1
     return counts
@@ -146,7 +151,7 @@ def _claims(store: Store) -> Iterator[tuple[str, bool]]:
     """The session of each client in the registry, and whether that client runs."""
     for path in store.registry.glob("*.json"):
         with suppress(OSError, ValueError, AttributeError, OverflowError):
-            claim = json.loads(path.read_bytes())
+            claim = json.loads(read_regular(path))
             if owner := claim.get("sessionId"):
                 yield owner, _is_running(int(path.stem), claim.get("procStart"))
 
@@ -242,7 +247,7 @@ def _title_text(entry: Entry) -> str | None:
 
 def _saved_title(path: Path) -> str | None:
     try:
-        title = json.loads(title_file(path).read_bytes()).get("customTitle")
+        title = json.loads(read_regular(title_file(path))).get("customTitle")
     except (OSError, ValueError, AttributeError):
         return None
     return title if isinstance(title, str) else None

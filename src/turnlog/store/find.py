@@ -1,9 +1,11 @@
 """From what a user types to a session file: a path, an id, the start of one, a title, or `last`."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from turnlog.errors import Ambiguous, NotFound
+from turnlog.format.regular_files import collect_skipped, note_skipped, open_descriptor, skipping
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import Store
 
@@ -13,20 +15,34 @@ def find_session(store: Store, text: str) -> SessionFile:
     if path := _file_at(text):
         return locate_session(path)
     if text.endswith(".jsonl") or "/" in text:
-        raise NotFound(f"no such file: {text}", "turnlog ls")
-    sessions = list_sessions(store)
-    if text == "last" and sessions:
-        return sessions[0]
-    matches = (
-        _with_id(sessions, text)
-        or _with_id(map(locate_session, _subagent_files(store)), text)
-        or _with_title(sessions, text)
-    )
+        raise _no_such_file(text)
+    with collect_skipped() as skipped:
+        matches = _matches(store, text)
     if not matches:
+        # Only now does it matter which files could not be read: one may be what was meant.
+        for path, reason in skipped.items():
+            note_skipped(path, reason)
         raise _not_found(store, text)
     if len(matches) > 1:
         raise Ambiguous(f"{text!r} matches {len(matches)} sessions", list(map(_candidate, matches)))
     return matches[0]
+
+
+def _matches(store: Store, text: str) -> list[SessionFile]:
+    sessions = list_sessions(store)
+    if text == "last" and sessions:
+        return sessions[:1]
+    return (
+        _with_id(sessions, text)
+        or _with_id(_located(_subagent_files(store)), text)
+        or _with_title(sessions, text)
+    )
+
+
+def _located(paths: Iterable[Path]) -> Iterator[SessionFile]:
+    for path in paths:
+        with skipping(path):
+            yield locate_session(path)
 
 
 def _not_found(store: Store, text: str) -> NotFound:
@@ -37,6 +53,17 @@ def _not_found(store: Store, text: str) -> NotFound:
     if any(name.lower().startswith(text.lower()) for name in archive.names()):
         return NotFound(f"session {text} is only in {archive.folder}", f"turnlog restore {text}")
     return NotFound(f"no session matches {text!r} in {store.projects}", "turnlog ls")
+
+
+def _no_such_file(text: str) -> NotFound:
+    try:
+        os.close(open_descriptor(text))
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return NotFound(f"{text} cannot be read: {reason}", "turnlog ls")
+    return NotFound(f"no such file: {text}", "turnlog ls")
 
 
 def _file_at(text: str) -> Path | None:

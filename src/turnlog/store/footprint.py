@@ -10,6 +10,7 @@ from pathlib import Path
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
+from turnlog.format.regular_files import is_readable, regular_paths, skipping
 from turnlog.store.paths import BY_SESSION, Store, adjacent_subagents, folder_name, sidecar_folder
 
 NICKNAME = re.compile(r"[\w-]+")
@@ -56,7 +57,7 @@ def footprint_of(store: Store, session: Path) -> Footprint:
         sidecars=files_below(sidecar_folder(session)),
         subagents=[path for path, owner in owners_in(session.parent).items() if owner == name],
         backups=[p for kind in BY_SESSION for p in files_below(store.root / kind / name)],
-        todos=sorted(store.todos.glob(f"{escape(name)}-agent-*.json")),
+        todos=regular_paths(store.todos.glob(f"{escape(name)}-agent-*.json")),
         logs=[path for path in [store.logs / f"{name}.txt"] if path.is_file()],
         plans=[path for slug in sorted(slugs) for path in _plans(store, slug)],
         outputs=[path for cwd in sorted(directories) for path in _task_outputs(cwd, name)],
@@ -73,14 +74,14 @@ def files_by_session(store: Store) -> dict[str | None, list[Path]]:
         owners |= owners_in(project)
     found: dict[str | None, list[Path]] = {name: [] for name in (*sorted(sessions), None)}
     for folder in (store.projects, *_kept_folders(store)):
-        for path in files_below(folder):
+        for path in filter(is_readable, files_below(folder)):
             parts = path.relative_to(store.root).parts
             names = (owners.get(path), path.stem, path.name.partition("-agent-")[0], *parts)
             found[next((name for name in names if name in sessions), None)].append(path)
     found[None] += [store.history] if store.history.is_file() else []
     for folder in _outputs_root().glob("*/*/"):
         if folder.name in sessions:
-            found[folder.name] += files_below(folder)
+            found[folder.name] += filter(is_readable, files_below(folder))
     return found
 
 
@@ -95,8 +96,9 @@ def owners_in(project: Path) -> dict[Path, str | None]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """All files in a folder and its folders; what a link leads to is not of them."""
-    return sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+    """Return the regular files in a folder and its folders, without what links lead to."""
+    found = (path for path in folder.rglob("*") if path.suffix == ".jsonl" or not path.is_dir())
+    return [path for path in regular_paths(found) if not path.is_symlink()]
 
 
 def _told_by(session: Path) -> tuple[set[str], set[str]]:
@@ -128,9 +130,11 @@ def _plans(store: Store, nickname: str) -> list[Path]:
     if not NICKNAME.fullmatch(nickname):
         return []
     names = (f"{nickname}.md", f"{nickname}-agent-*.md")
-    return [path for name in names for path in sorted(store.plans.glob(name))]
+    return [path for name in names for path in regular_paths(store.plans.glob(name))]
 
 
 def _owner(subagent: Path) -> str | None:
-    named = (given(entry.session_id) for _, entry in read_entries(subagent))
-    return next(filter(None, named), None)
+    with skipping(subagent):
+        named = (given(entry.session_id) for _, entry in read_entries(subagent))
+        return next(filter(None, named), None)
+    return None

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from turnlog.format.regular_files import entries_of, is_folder, is_regular, regular_paths
+
 NAME_LIMIT = 200
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 TOOL_RESULTS = "tool-results"
@@ -158,34 +160,28 @@ def subagent_meta(subagent: Path) -> Path:
 
 def nested_subagents(session: Path) -> list[Path]:
     """The files of a session's sub-agents in its own folder, workflows included."""
-    return sorted(subagents_folder(session).rglob("agent-*.jsonl"))
+    return regular_paths(subagents_folder(session).rglob("agent-*.jsonl"))
 
 
 def project_notes(project: Path) -> list[Path]:
     """What sessions of a project share: the model's notes, and a list of sessions (to 2.1.30)."""
     index = project / "sessions-index.json"
-    return [*sorted((project / "memory").rglob("*.md")), *([index] if index.is_file() else [])]
+    notes = regular_paths((project / "memory").rglob("*.md"))
+    return [*notes, *([index] if index.is_file() else [])]
 
 
 def adjacent_subagents(project: Path) -> list[Path]:
     """Sub-agent files of 2.0.x, which lie among the sessions; their entries name the session."""
-    return sorted(project.glob("agent-*.jsonl"))
+    return regular_paths(project.glob("agent-*.jsonl"))
 
 
 def _folders(parent: Path) -> list[str]:
-    try:
-        with os.scandir(parent) as found:
-            return sorted(each.path for each in found if each.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    return sorted(each.path for each in entries_of(parent) if is_folder(each))
 
 
 def _sessions_in(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as found:
-            return [each.path for each in found if is_session_name(each.name) and each.is_file()]
-    except FileNotFoundError:
-        return []
+    named = (each for each in entries_of(folder) if is_session_name(each.name))
+    return [each.path for each in named if is_regular(each)]
 
 
 def _utf16_units(text: str) -> list[int]:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from turnlog.errors import Unavailable
+from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
 from turnlog.store.whole import write_whole
 
@@ -46,7 +47,7 @@ def release(store: Store, session_id: str) -> None:
     """Say that it is open no longer, unless this process has another one by now."""
     path = _own(store)
     with suppress(OSError, ValueError, AttributeError):
-        if json.loads(path.read_bytes()).get("sessionId") == session_id:
+        if json.loads(read_regular(path)).get("sessionId") == session_id:
             path.unlink()
 
 

@@ -11,6 +11,7 @@ from threading import Event
 
 from turnlog.errors import NotFound
 from turnlog.format.jsonl import Bookmark, Line, read_lines, read_lines_backwards
+from turnlog.format.regular_files import regular_paths
 
 POLL_MS = 1000
 
@@ -75,4 +76,4 @@ def watch(
 def _files_at(path: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
     if not path.is_dir():
         return [path] if path.exists() else []
-    return sorted(filter(is_wanted, path.rglob("*.jsonl")))
+    return regular_paths(filter(is_wanted, path.rglob("*.jsonl")))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from turnlog.errors import Unavailable
 from turnlog.format.private_files import create_private_folder
+from turnlog.format.regular_files import read_regular
 from turnlog.format.values import Fields, is_object
 
 UNFINISHED = ".new"
@@ -35,7 +36,7 @@ def write_whole(path: Path, content: bytes) -> None:
 def read_object(path: Path) -> Fields:
     """The JSON object that a file holds; an empty one where it holds none."""
     try:
-        held = json.loads(path.read_bytes())
+        held = json.loads(read_regular(path))
     except (OSError, ValueError):
         return {}
     return held if is_object(held) else {}

@@ -78,6 +78,15 @@ class Model:
         """Load the official client while other things are done: that takes a second or two."""
         Thread(target=import_module, args=["anthropic"], daemon=True).start()
 
+    def require_credentials(self) -> None:
+        """Raise `ModelError` where the service cannot be used, before anything is recorded."""
+        try:
+            self._client = self._client or self._provider.open(self._environment)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise self._provider.unusable(error) from error
+
     @asynccontextmanager
     async def ask(self, request: Fields) -> AsyncGenerator[Stream]:
         """Send a request; gives its answer as a stream of the API's own events."""

@@ -23,6 +23,7 @@ from turnlog.errors import NotFound
 from turnlog.format.decode import values_of
 from turnlog.format.jsonl import append_lines, read_lines_backwards
 from turnlog.format.private_files import create_private_folder
+from turnlog.format.regular_files import collect_skipped
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.values import Fields, is_object
 from turnlog.store.catalog import list_sessions
@@ -91,7 +92,8 @@ def fork(path: Path, copy: Path) -> None:
 
 def latest_in(store: Store, cwd: Path) -> Path:
     """The session of a directory that was active last."""
-    found = list_sessions(store, str(cwd))
+    with collect_skipped():  # files that cannot be read are no reason for a chat to fail
+        found = list_sessions(store, str(cwd))
     if not found:
         raise NotFound(f"no session was started in {cwd}", "turnlog ls")
     return found[0].path

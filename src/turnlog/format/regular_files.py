@@ -1,0 +1,138 @@
+"""Open regular files only, and collect what had to be skipped.
+
+A store may hold anything under the name of a session: a FIFO blocks its reader forever, a
+directory or a broken link fails. `open_regular` raises `OSError` for all of them at once. Code that
+reads many files passes over such a file with `skipping`; `collect_skipped` lists what was skipped.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import BinaryIO
+
+READ_FLAGS = ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+"""As far as the system knows them: Windows has O_BINARY alone."""
+READ = sum(getattr(os, name, 0) for name in READ_FLAGS)
+KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+AnyPath = str | os.PathLike[str]
+Skipped = dict[str, str]
+"""Why each path was skipped."""
+
+_collector: ContextVar[Skipped | None] = ContextVar("skipped", default=None)
+
+
+def open_regular(path: AnyPath, buffering: int = -1) -> BinaryIO:
+    """Open a regular file for reading bytes; raise `OSError` for anything else, without waiting."""
+    return os.fdopen(open_descriptor(path), "rb", buffering)
+
+
+def open_descriptor(path: AnyPath) -> int:
+    """Return a descriptor of a regular file; raise `OSError` for anything else."""
+    # Without O_NONBLOCK, opening a FIFO waits for a writer that may never come. The type is taken
+    # from the descriptor: a file can be swapped for a FIFO between a check of its path and open.
+    descriptor = os.open(path, READ)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, _kind(mode), os.fspath(path))
+
+
+def read_regular(path: AnyPath) -> bytes:
+    """Return the content of a regular file; raise `OSError` for anything else."""
+    with open_regular(path) as file:
+        return file.read()
+
+
+@contextmanager
+def collect_skipped() -> Generator[Skipped]:
+    """Collect the paths that are skipped inside the block, each with the reason."""
+    skipped: Skipped = {}
+    token = _collector.set(skipped)
+    try:
+        yield skipped
+    finally:
+        _collector.reset(token)
+
+
+def note_skipped(path: AnyPath, reason: str) -> None:
+    """Tell the innermost collector, if there is one, that a path was skipped."""
+    if (skipped := _collector.get()) is not None:
+        skipped[os.fspath(path)] = reason
+
+
+@contextmanager
+def skipping(path: AnyPath) -> Generator[None]:
+    """Pass over a path that cannot be read, and note it; one that is gone by now is no news."""
+    try:
+        yield
+    except OSError as error:
+        if os.path.lexists(path):
+            note_skipped(path, _reason(path, error))
+
+
+def is_readable(path: AnyPath) -> bool:
+    """Whether a path is a regular file that can be opened; note it otherwise."""
+    with skipping(path):
+        os.close(open_descriptor(path))
+        return True
+    return False
+
+
+def is_regular(entry: "os.DirEntry[str]") -> bool:
+    """Whether an entry of a directory is a regular file, or a link to one; note it otherwise."""
+    with skipping(entry.path):
+        if entry.is_file():
+            return True
+        note_skipped(entry.path, _kind(Path(entry.path).stat().st_mode))
+    return False
+
+
+def is_folder(entry: "os.DirEntry[str]") -> bool:
+    """Whether an entry of a directory is a directory, or a link to one."""
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def regular_paths(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths that are regular files, or links to one, sorted; note the others."""
+    found: list[Path] = []
+    for path in sorted(paths):
+        with skipping(path):
+            mode = path.stat().st_mode
+            if stat.S_ISREG(mode):
+                found.append(path)
+            else:
+                note_skipped(path, _kind(mode))
+    return found
+
+
+def entries_of(folder: AnyPath) -> "list[os.DirEntry[str]]":
+    """Return the entries of a directory; none, and a note, where it cannot be read."""
+    with skipping(folder), os.scandir(folder) as found:
+        return list(found)
+    return []
+
+
+def _kind(mode: int) -> str:
+    return f"{KINDS.get(stat.S_IFMT(mode), 'something else')}, not a regular file"
+
+
+def _reason(path: AnyPath, error: OSError) -> str:
+    if isinstance(error, FileNotFoundError) and Path(path).is_symlink():
+        return "a symbolic link to nothing"
+    if error.errno == errno.ENXIO:  # what open says of a socket
+        return _kind(Path(path).stat().st_mode)
+    return error.strerror or str(error)

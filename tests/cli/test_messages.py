@@ -1,0 +1,148 @@
+"""Messages and hints: they name what was asked for, and commands that work."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from build import SESSION, assistant, session, text, user
+from cli.conftest import Run
+from turnlog.cli.tables import short_count
+
+LONG_AGO = (0, 1_700_000_000)
+
+
+@pytest.fixture
+def conversation(project: Path) -> Path:
+    path = project / f"{SESSION}.jsonl"
+    path.write_bytes(session(user("hello"), assistant(text("hi")), user("bye")))
+    os.utime(path, LONG_AGO)
+    return path
+
+
+def test_a_clone_with_repair_does_not_complain_about_the_name_it_replaced(
+    conversation: Path, turnlog: Run
+) -> None:
+    odd = conversation.rename(conversation.with_name("notes.jsonl"))
+    done = turnlog("clone", str(odd), "--repair")
+    assert done.code == 0
+    assert "left" not in done.out
+    assert json.loads(turnlog("clone", str(odd), "--repair", "--json").out)["left"] == []
+
+
+def test_the_overview_suggests_a_command_that_lists_all_sessions(
+    conversation: Path, turnlog: Run
+) -> None:
+    for number in range(15):
+        conversation.with_name(f"{number}.jsonl").write_bytes(conversation.read_bytes())
+    assert "turnlog ls --limit 0" in turnlog().err
+    assert turnlog("ls", "--limit", "0").out.count("hello") == 16
+
+
+def test_a_project_that_matches_nothing_is_named(conversation: Path, turnlog: Run) -> None:
+    done = turnlog("ls", "--project", "zzz")
+    assert done.code == 1
+    assert "a project that matches 'zzz'" in done.err
+    assert done.err.endswith("(try: turnlog ls)\n")
+
+
+def test_where_lists_index_journal_and_archive(project: Path, turnlog: Run) -> None:
+    places = json.loads(turnlog("where", "--json").out)
+    assert {"index", "journal", "archive"} <= places.keys()
+
+
+def test_messages_without_a_model_have_a_name_in_the_report(
+    conversation: Path, turnlog: Run
+) -> None:
+    odd = assistant(text("hi"), message={"model": ""})
+    conversation.write_bytes(session(user("hello"), odd, user("bye")))
+    assert "(none)" in turnlog("stats", "model").out
+
+
+def test_billions_are_written_with_a_b() -> None:
+    assert short_count(3_000_000_000) == "3.0B"
+
+
+def test_a_hint_names_the_directory_that_could_not_be_written(
+    conversation: Path, turnlog: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.access("/sys/turnlog", os.F_OK) or not Path("/sys/kernel").is_dir():
+        pytest.skip("there is no /sys, which nobody can create directories in")
+    monkeypatch.setenv("TURNLOG_HOME", "/sys/turnlog")
+    done = turnlog("rename", SESSION, "x")
+    assert done.code == 1
+    assert done.err.endswith("; nothing was changed (try: ls -ld /sys)\n")
+
+
+def test_a_change_of_which_nothing_was_made_says_so(conversation: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, resource.RLIM_INFINITY))
+
+    before = conversation.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-m", "turnlog", "rename", SESSION, "x"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        preexec_fn=limit,
+        check=False,
+    )
+    assert conversation.read_bytes() == before
+    assert "File too large; nothing was changed" in done.stderr
+    assert f"df -h {conversation.parent}" in done.stderr
+
+
+def test_a_chat_without_a_key_leaves_no_session_behind(project: Path, tmp_path: Path) -> None:
+    keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    environment = {name: value for name, value in os.environ.items() if name not in keys}
+    done = subprocess.run(
+        [sys.executable, "-m", "turnlog", "chat", "-p", "hello"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment | {"HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "no key for the Messages API" in done.stderr
+    assert not list((tmp_path / "projects").rglob("*.jsonl"))
+
+
+def test_cost_fits_80_columns(conversation: Path, turnlog: Run) -> None:
+    usage = dict.fromkeys(
+        ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+        123_456_789,
+    )
+    odd = assistant(text("hi"), message={"usage": usage, "model": "claude-" + "long-" * 12})
+    conversation.write_bytes(session(user("hello"), odd, user("bye")))
+    table = turnlog("cost", SESSION).out.splitlines()[:3]
+    assert table[0].split() == [
+        "model",
+        "input",
+        "output",
+        "cache",
+        "write",
+        "cache",
+        "read",
+        "cost",
+    ]
+    assert max(map(len, table)) <= 80
+
+
+def test_check_all_lists_the_worst_first_and_filters(conversation: Path, turnlog: Run) -> None:
+    noted = conversation.with_name("notes.jsonl")
+    noted.write_bytes(conversation.read_bytes())
+    os.utime(conversation, LONG_AGO)
+    found = [each["id"] for each in json.loads(turnlog("check", "--all", "--json").out)]
+    assert found == ["notes", SESSION]
+    fatal = json.loads(turnlog("check", "--all", "--severity", "fatal", "--json").out)
+    assert all(one["severity"] == "fatal" for each in fatal for one in each["findings"])
+    assert json.loads(turnlog("check", "--all", "--project", "zzz", "--json").out) == []
+    assert json.loads(turnlog("check", "--all", "--since", "2027-01-01", "--json").out) == []
+    assert turnlog("check", SESSION, "--since", "3d").code == 2

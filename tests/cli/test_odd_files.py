@@ -1,0 +1,224 @@
+"""Files that are no session under the name of one: skipped and reported, the rest is processed.
+
+Each command runs in a process of its own, so that one that waits for a FIFO fails by its time-out.
+"""
+
+import ctypes
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from build import SESSION, assistant, call, session, text, user
+from cli.conftest import Outcome
+from turnlog.store.paths import subagent_meta, title_file
+
+PATIENCE = 20
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def make_broken_link(path: Path) -> None:
+    path.symlink_to("missing")
+
+
+def make_link_loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def make_socket(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # a socket's path may have about 100 characters
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+ODD: dict[str, Callable[[Path], None]] = {
+    "a named pipe": make_fifo,
+    "a directory": make_directory,
+    "a symbolic link to nothing": make_broken_link,
+    "levels of symbolic links": make_link_loop,
+    "a socket": make_socket,
+}
+COMMANDS = (
+    ("ls",),
+    ("tree", SESSION),
+    ("search", "hello"),
+    ("stats",),
+    ("sync",),
+    ("inspect", "--all"),
+    ("check", "--all"),
+    ("redact", "--all", "--dry-run"),
+    ("redact", "--all"),
+    ("trace", "--all", "--dry-run"),
+    ("archive",),
+)
+UNREADABLE = (
+    ("sync",),
+    ("inspect", "--all"),
+    ("check", "--all"),
+    ("redact", "--all"),
+    ("trace", "--all", "--dry-run"),
+    ("archive",),
+)
+WITH_AGENTS = (
+    ("ls",),
+    ("tree", SESSION),
+    ("sync",),
+    ("inspect", "--all"),
+    ("redact", "--all", "--dry-run"),
+    ("archive",),
+    ("cost", SESSION),
+    ("trace", SESSION, "--dry-run"),
+    ("show", SESSION),
+    ("clone", SESSION),
+)
+
+
+@pytest.fixture
+def sound(project: Path) -> Path:
+    """A session with a secret, long enough ago not to be in use."""
+    content = session(
+        user("hello, the key is AKIAQYLPMN5HNXJ4TZ7R"), assistant(call("Bash")), user("so?")
+    )
+    path = project / f"{SESSION}.jsonl"
+    path.write_bytes(content)
+    os.utime(path, (0, 1_700_000_000))
+    return path
+
+
+def run(*arguments: str, prepare: Callable[[], None] | None = None) -> Outcome:
+    done = subprocess.run(
+        [sys.executable, "-m", "turnlog", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        preexec_fn=prepare,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def require_skipped(done: Outcome, path: Path, reason: str) -> None:
+    lines = [line for line in done.err.splitlines() if str(path) in line]
+    assert [reason in line for line in lines] == [True], done.err
+    assert lines[0].startswith(f"turnlog: skipped {path}: ")
+    assert "Traceback" not in done.err
+    assert done.code == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_odd_files_next_to_a_session_are_reported_and_skipped(
+    sound: Path, command: tuple[str, ...]
+) -> None:
+    paths = {reason: sound.with_name(f"x{n}.jsonl") for n, reason in enumerate(ODD)}
+    for reason, path in paths.items():
+        ODD[reason](path)
+    done = run(*command)
+    for reason, path in paths.items():
+        require_skipped(done, path, reason)
+    assert done.out
+
+
+@pytest.mark.parametrize("command", WITH_AGENTS, ids=" ".join)
+def test_odd_files_in_place_of_sub_agents_are_reported_and_skipped(
+    sound: Path, command: tuple[str, ...]
+) -> None:
+    nested = sound.with_suffix("") / "subagents"
+    nested.mkdir(parents=True)
+    paths = {reason: nested / f"agent-a{n}.jsonl" for n, reason in enumerate(ODD)}
+    for reason, path in paths.items():
+        ODD[reason](path)
+    adjacent = sound.with_name("agent-b1.jsonl")
+    make_fifo(adjacent)
+    done = run(*command)
+    for reason, path in paths.items():
+        require_skipped(done, path, reason)
+    require_skipped(done, adjacent, "a named pipe")
+    assert done.out
+
+
+@pytest.mark.parametrize("command", [("ls",), ("tree", SESSION), ("rename", SESSION, "x")])
+def test_fifos_in_place_of_small_files_block_no_command(
+    sound: Path, command: tuple[str, ...], tmp_path: Path
+) -> None:
+    agent = sound.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    agent.parent.mkdir(parents=True)
+    agent.write_bytes(session(user("find it"), assistant(text("found"))))
+    (tmp_path / "sessions").mkdir()
+    for path in (subagent_meta(agent), title_file(sound), tmp_path / "sessions" / "1.json"):
+        make_fifo(path)
+    assert "Traceback" not in run(*command).err
+
+
+def test_an_unrelated_odd_file_is_no_failure_of_a_command_for_one_session(sound: Path) -> None:
+    elsewhere = sound.parent.with_name("-home-ada-other")
+    elsewhere.mkdir()
+    make_fifo(elsewhere / "x.jsonl")
+    done = run("show", SESSION)
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_name_that_matches_nothing_lists_what_could_not_be_read(sound: Path) -> None:
+    make_fifo(sound.with_name("abc.jsonl"))
+    done = run("show", "abc")
+    require_skipped(done, sound.with_name("abc.jsonl"), "a named pipe")
+
+
+def test_a_fifo_named_as_session_is_refused_with_its_reason(sound: Path, tmp_path: Path) -> None:
+    make_fifo(tmp_path / "x.jsonl")
+    done = run("show", str(tmp_path / "x.jsonl"))
+    assert done.code == 1
+    assert "cannot be read: a named pipe, not a regular file" in done.err
+
+
+def test_a_status_line_does_not_report_skipped_files(sound: Path) -> None:
+    make_fifo(sound.with_name("x.jsonl"))
+    done = subprocess.run(
+        [sys.executable, "-m", "turnlog", "statusline"],
+        input=f'{{"transcript_path": "{sound}", "session_id": "{SESSION}"}}',
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", UNREADABLE, ids=" ".join)
+def test_unreadable_sessions_are_reported_and_skipped(
+    sound: Path, command: tuple[str, ...]
+) -> None:
+    unreadable = sound.with_name("y.jsonl")
+    unreadable.write_bytes(session(user("hello")))
+    unreadable.chmod(0)
+    done = run(*command, prepare=_obey_modes)
+    if command == ("archive",):
+        assert "y.jsonl: Permission denied" in done.err
+        assert done.code == 1
+    else:
+        require_skipped(done, unreadable, "Permission denied")
+    assert done.out
+
+
+def _obey_modes() -> None:
+    """Make file modes apply to root, too: drop the capabilities that override them."""
+    if os.geteuid() == 0:
+        library = ctypes.CDLL(None, use_errno=True)
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            if library.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
+                raise OSError(ctypes.get_errno(), "prctl")
