@@ -1,7 +1,10 @@
 """Files and directories that programs take commands from: changing one always asks."""
 
 PROTECTED_FOLDERS = frozenset(
-    ".git .vscode .idea .husky .cargo .devcontainer .yarn .mvn .claude".split()
+    """
+    .git .vscode .idea .husky .cargo .devcontainer .yarn .mvn .claude .ssh .gnupg .cursor .zed
+    .emacs.d
+    """.split()
 )
 PROTECTED_FILES = frozenset(
     """
@@ -10,6 +13,7 @@ PROTECTED_FILES = frozenset(
     .pnp.loader.mjs .pnpmfile.cjs bunfig.toml .bunfig.toml .bazelrc .bazelversion .bazeliskrc
     .pre-commit-config.yaml lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml
     gradle-wrapper.properties maven-wrapper.properties .devcontainer.json .ripgreprc
-    pyrightconfig.json .mcp.json .claude.json
+    pyrightconfig.json .mcp.json .claude.json .vimrc .exrc .nvim.lua .emacs .dir-locals.el .gdbinit
+    .lldbinit .pdbrc .irbrc .inputrc .mise.toml mise.toml .tool-versions pip.conf .pypirc .netrc
     """.split()
 )

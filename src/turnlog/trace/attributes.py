@@ -6,6 +6,7 @@ Langfuse reads both, and its own names before them.
 
 from msgspec import Struct
 
+from turnlog.secrets import mask
 from turnlog.trace.span import Kind, Span
 from turnlog.trace.values import (
     INPUT,
@@ -56,7 +57,14 @@ class Row(Struct, frozen=True):
 def attributes_of(span: Span) -> dict[str, Value]:
     """All attributes of a span."""
     found = ((name, get(span)) for row in ROWS for name, get in row.names.items())
-    return {name: value for name, value in found if value is not None}
+    return {name: _named(name, value) for name, value in found if value is not None}
+
+
+def _named(name: str, value: Value) -> Value:
+    """Mask a secret in an identifier: ids and models come from the file, as all else does."""
+    if isinstance(value, str) and name.endswith((".id", ".model", ".name", ".version", "_id")):
+        return mask(value)
+    return value
 
 
 ROWS = (

@@ -40,6 +40,10 @@ OFFERS: list[tuple[str, list[str]]] = [
     ("npm test && $X", []),
     ("npm test 'abc", []),
     ("rm -rf /", []),
+    ("npm exec node x.js", ["Bash(npm exec node x.js)"]),
+    ("pnpm exec sh run", ["Bash(pnpm exec sh run)"]),
+    ("git config user.name x", ["Bash(git config user.name x)"]),
+    ("kubectl exec pod ls", ["Bash(kubectl exec pod ls)"]),
     ("cat /etc/passwd", ["Read(//etc/**)"]),
 ]
 
@@ -132,3 +136,19 @@ def test_a_file_that_is_not_valid_stays_as_it_is(before: str, tmp_path: Path) ->
         save_rules(path, ["A"])
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("link", ["file", "folder"])
+def test_no_rule_is_saved_through_a_link_of_the_project(link: str, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "settings.local.json").write_text("{}")
+    folder = tmp_path / "project" / ".claude"
+    folder.parent.mkdir()
+    if link == "folder":
+        folder.symlink_to(own)
+    else:
+        folder.mkdir()
+        (folder / "settings.local.json").symlink_to(own / "settings.local.json")
+    assert not save_rules(folder / "settings.local.json", ["Bash(npm test *)"])
+    assert (own / "settings.local.json").read_text() == "{}"

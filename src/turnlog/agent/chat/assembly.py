@@ -94,7 +94,7 @@ def assemble(
     `tell` gets what the user should know before the chat starts.
     """
     cwd = options.cwd
-    mode = settings.mode(options.mode or resumed.mode)
+    mode = starting_mode(options, settings, resumed)
     choice = choose(options.model or resumed.model or settings.model, os.environ)
     recorder = _recorder(options, path, resumed)
     history = FileHistory(store, recorder, cwd)
@@ -151,6 +151,16 @@ def _recall(files: MemoryFiles, hooks: Hooks, place: Path) -> list[str]:
     for problem in files.problems[before:]:
         RUNNING.get().emit(Noted(problem, is_error=True))
     return found
+
+
+def starting_mode(options: Options, settings: Settings, resumed: Resumed) -> Mode:
+    """Return the mode that a chat starts in.
+
+    The mode that a session was left in is only resumed where a person sees it: a session file from
+    somewhere else must not choose what runs unprompted with `-p`.
+    """
+    left_in = resumed.mode if options.entrypoint == INTERACTIVE else None
+    return settings.mode(options.mode or left_in)
 
 
 def _recorder(options: Options, path: Path, resumed: Resumed) -> Recorder:

@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from turnlog.agent import settings as settings_files
-from turnlog.agent.chat.assembly import Options, assemble, memory_limits
+from turnlog.agent.chat.assembly import Options, assemble, memory_limits, starting_mode
 from turnlog.agent.chat.prompts import Prompts
 from turnlog.agent.custom.commands import load_commands
 from turnlog.agent.custom.definitions import load_agents
@@ -119,7 +119,7 @@ async def open_chat(
     trust = await _trust(store, options, approve)
     settings = _load_settings(store, options, trust)
     path, resumed = _session_of(store, options)
-    require_user(settings.mode(options.mode or resumed.mode))
+    require_user(starting_mode(options, settings, resumed))
     if approve:
         outside = _outside_imports(store, options, settings)
         await ask_for_imports(store, options.cwd, outside, approve)

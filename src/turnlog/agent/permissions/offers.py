@@ -16,6 +16,8 @@ SCRIPTS = frozenset("run run-script exec compose".split())
 INTERPRETERS = frozenset(
     "python python2 python3 node deno bun perl ruby php lua Rscript osascript pwsh awk gawk".split()
 )
+RUNNING = frozenset(("git bisect", "git config", "git rebase", "kubectl exec", "docker exec"))
+"""Subcommands that run what they are given."""
 NEVER = frozenset("sudo doas su eval exec".split())
 """For which no rule is offered at all."""
 CLOSED = LAUNCHERS.keys() | OTHERS | SHELLS | READERS | INTERPRETERS
@@ -40,7 +42,9 @@ def _start(words: tuple[Word, ...]) -> tuple[Word, ...]:
     if words[0].text not in TOOLS or words[0].text in CLOSED or len(words) < 2:
         return ()
     width = 3 if words[1].text in SCRIPTS else 2
-    return words[:width] if len(words) >= width else ()
+    if len(words) < width or words[width - 1].text in CLOSED:
+        return ()
+    return () if f"{words[0].text} {words[1].text}" in RUNNING else words[:width]
 
 
 def _is_simple(word: Word) -> bool:

@@ -19,7 +19,13 @@ def save_rules(path: Path, rules: Iterable[str]) -> bool:
 
 
 def change_settings(path: Path, change: Callable[[str], str]) -> bool:
-    """Put a change of its text into a settings file; False if that leaves it as it is."""
+    """Put a change of its text into a settings file; False if that leaves it as it is.
+
+    A link is left alone: a repository could lead it to the user's own settings, and a rule for one
+    project would then count for all.
+    """
+    if path.is_symlink() or path.parent.is_symlink():
+        return False
     state = FileState.of(path) if path.exists() else None
     text = path.read_text("utf-8") if state else EMPTY
     try:

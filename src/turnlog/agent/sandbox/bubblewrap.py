@@ -19,7 +19,10 @@ from turnlog.agent.sandbox.confinement import NO_HOSTS, Confinement
 from turnlog.agent.shell.environment import CONFINED, find_program
 from turnlog.errors import UsageError
 
-KEPT_IN_GIT = (Path(".git", "hooks"), Path(".git", "config"))
+KEPT_IN_GIT = tuple(
+    Path(".git", name)
+    for name in ("hooks", "config", "config.worktree", "commondir", "info", "modules")
+)
 """What of a repository stays as it is; the rest of it changes with each commit."""
 MISSING = "the settings ask for a sandbox, and bwrap is missing"
 HINT = "install bubblewrap"
@@ -142,6 +145,9 @@ class _Places:
     def mounts(self) -> Iterator[Mount]:
         for path in filter(self._is_seen, self._writable):
             yield _mount(path, 0, "--bind-try", path)
+            # A mount point cannot be renamed, and so not be replaced by another repository.
+            if (path / ".git").is_dir():
+                yield _mount(path / ".git", 0, "--bind-try", path / ".git")
         for path in filter(self._is_seen, self._shown):
             yield _mount(path, 1, "--bind" if self._is_writable(path) else "--ro-bind", path)
         for path in filter(self._is_seen, [*self._kept, *self._locked]):
