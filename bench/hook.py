@@ -31,6 +31,8 @@ SAID = "One more turn is done."
 LARGE, SMALL = 100 * UNITS["MB"], UNITS["MB"]
 LEEWAY = 0.15
 """Seconds for which the client may wait for the hook longer than for bare Python."""
+FILE_RATE = 25 * UNITS["MB"]
+"""Bytes of sessions for each second that writing their traces to a file may take."""
 GROWTH = 1.25
 """How many times the sender may take for the large session what it takes for the small one."""
 
@@ -176,6 +178,15 @@ def measure_hook(
         for job in Random(number).sample(jobs, len(jobs)):
             job()
     return bare, large, small
+
+
+def file_job(store: Path, turnlog: Path, environment: Mapping[str, str]) -> Job:
+    """All sessions of a store, written to a file."""
+    return Job(
+        "turnlog trace --all, to a file",
+        (turnlog, "trace", "--all", "--to", str(store.parent / "traces.json")),
+        {**environment, "CLAUDE_CONFIG_DIR": str(store)},
+    )
 
 
 def backfill_job(store: Path, turnlog: Path, environment: Mapping[str, str], url: str) -> Job:

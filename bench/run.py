@@ -20,7 +20,7 @@ from chain import write_chain
 from chat import Chats
 from edits import EDIT_RATE, edit_jobs, peak_limit
 from generate import UNITS, default_sessions, generate, parse_size
-from hook import GROWTH, LEEWAY, backfill_job, measure_hook, sink
+from hook import FILE_RATE, GROWTH, LEEWAY, backfill_job, file_job, measure_hook, sink
 from know import Homes, appending, copy_with_one_apart, require_same_totals, telling
 from measure import Job, measure, measure_peaks
 from peer import (
@@ -256,15 +256,17 @@ def _hooks(store: Path) -> Iterator[Row]:
     with sink() as url:
         bare, large, small = measure_hook(CACHE / "hooked", TURNLOG, environment, url)
         backfill = backfill_job(store, TURNLOG, environment, url)
-        backfill.size = _size(store)[1]
-        measure([backfill], 2)
-        measure_peaks([backfill])
+        written = file_job(store, TURNLOG, environment)
+        backfill.size = written.size = _size(store)[1]
+        measure([backfill, written], 2)
+        measure_peaks([backfill, written])
     for each in (large, small):
         yield Row(each.hook, f"python + {LEEWAY} s", bare.seconds + LEEWAY)
     yield Row(bare)
     yield Row(large.sender, f"{GROWTH} × that of 1 MB", GROWTH * small.sender.seconds)
     yield Row(small.sender)
     yield Row(backfill, peak=INDEX_PEAK)
+    yield Row(written, "25 MB/s", written.size / FILE_RATE, INDEX_PEAK)
 
 
 def _chats(rounds: int) -> Iterator[Row]:

@@ -1,6 +1,7 @@
 """A backend for tests: takes OTLP over real HTTP, and can be told to be unwilling."""
 
 import gzip
+import time
 from collections import deque
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -54,11 +55,16 @@ class Receiver:
     """Spans that it claims to have rejected while it answers 200."""
     delay: float = 0.0
     """Seconds before it answers what it has taken."""
-    asked: int = 0
-    """Requests that arrived, whatever became of them."""
+    asked_at: list[float] = field(default_factory=list[float])
+    """When requests arrived, whatever became of them."""
     hangs: bool = False
     """Never answers."""
     released: Event = field(default_factory=Event)
+
+    @property
+    def asked(self) -> int:
+        """How many requests arrived."""
+        return len(self.asked_at)
 
     @property
     def spans(self) -> dict[str, Span]:
@@ -96,7 +102,7 @@ def receiving(port: int = 0) -> Generator[Receiver]:
             body = self.rfile.read(int(self.headers["content-length"]))
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
-            receiver.asked += 1
+            receiver.asked_at.append(time.time())
             if receiver.hangs:
                 receiver.released.wait(30)
                 return

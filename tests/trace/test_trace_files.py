@@ -1,11 +1,14 @@
 """Traces in files: OTLP's JSON, and the events that Perfetto draws."""
 
 import json
+import tracemalloc
 from base64 import b64decode
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict, Parse
+from msgspec.structs import replace
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -16,6 +19,7 @@ from turnlog.conversation.session import open_session
 from turnlog.trace.content import Content
 from turnlog.trace.files import write_otlp, write_perfetto
 from turnlog.trace.otlp import resource_of, sdk_span
+from turnlog.trace.span import Span
 
 PARALLEL = (
     user("q"),
@@ -86,3 +90,17 @@ def test_on_a_lane_of_perfetto_events_nest(opened: Opened, tmp_path: Path) -> No
             for other_start, other_end in held:
                 crosses = start < other_start < end < other_end
                 assert not crosses
+
+
+def test_spans_are_written_as_they_come(opened: Opened, tmp_path: Path) -> None:
+    turn = spans(opened(*PARALLEL))[0]
+
+    def many() -> Iterator[Span]:
+        for number in range(500):
+            yield replace(turn, output={"role": "assistant", "content": str(number) * 20_000})
+
+    tracemalloc.start()
+    write_otlp(tmp_path / "t.json", many())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < (tmp_path / "t.json").stat().st_size / 10

@@ -150,7 +150,7 @@ class _Teller:
             if name not in self.skip:
                 extent = self._extent(self.work, place)
                 at = self._at(name, place._replace(is_final=extent.is_final))
-                whole = _whole(self.work, place.near) | {"end": extent.end}
+                whole = _whole(self.work, place.near, extent.end)
                 yield Span(name=self.trace.name, kind=kind, **at, **whole)
             place = place._replace(parent_id=name)
         yield from self._inside(self.work, place)
@@ -166,11 +166,11 @@ class _Teller:
     def _helper(self, work: Work, place: _Place) -> Iterator[Span]:
         """Yield the spans of a helper that outlasted its turn, as a trace of its own."""
         assert work.agent, "told for a sub-agent"
-        inner = _Teller(self.work, self.crew, self.options, self.skip)
         name = f"{self.trace.id}:{work.agent.id}"
         trace_id = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        inner.trace = replace(self.trace, id=trace_id, is_helper=True)
-        yield from inner._agent(work, place, {})
+        of_turn, self.trace = self.trace, replace(self.trace, id=trace_id, is_helper=True)
+        yield from self._agent(work, place, {})
+        self.trace = of_turn
 
     def _extent(self, work: Work, place: _Place, above: frozenset[str] = frozenset()) -> "_Extent":
         """Return when some work and all that it started had ended, and whether that is final.
@@ -259,7 +259,7 @@ class _Teller:
                 agent_type=str(kind) if kind else None,
                 description=str(about) if about else None,
                 **self._at(name, place._replace(near=near, is_final=extent.is_final)),
-                **_whole(work, near) | {"end": extent.end},
+                **_whole(work, near, extent.end),
             )
         yield from self._inside(work, place._replace(parent_id=name, near=near))
 
@@ -301,10 +301,11 @@ def _helper_type(name: str) -> str | None:
     return found[1] if found else None
 
 
-def _whole(work: Work, near: int) -> dict[str, Any]:
+def _whole(work: Work, near: int, end: int | None) -> dict[str, Any]:
     """What there is to tell of a turn, and of a sub-agent."""
     return {
         "start": nanoseconds(work.first.time),
+        "end": end,
         "input": _asked(work),
         "output": _answered(work),
         "error": error_of(work),
