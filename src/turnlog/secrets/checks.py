@@ -9,15 +9,15 @@ MASKED = r"\[[a-z0-9-]+:[0-9a-f]{6}\]"
 """A placeholder."""
 # As text: `re` compiles each when it is first used, and caches it.
 SAMPLE = (
-    r"(?i)x{6}|\*{3}|\.{3}|…|(?<![A-Za-z])(?:your|my)[-_]|example|placeholder|change_?me|dummy"
-    r"|redacted|insert|123456789|abcdefgh|(?-i:([^A])\1{7}|^A+$)|^[0-9a-z]*0{12}"
+    r"(?i)x{6}|\*{3}|\.{3}|…|(?:^|[-_./:])(?:your|my)[-_]|example|placeholder|change_?me|dummy"
+    r"|redacted|insert|123456789|abcdefgh|a-z0-9|0-9a-z|(?-i:a-zA-Z)|(?-i:([^A])\1{7}|^A+$)|^[0-9a-z]*0{12}"
 )
 VARIABLE = (
     r"\$\{|\$\([A-Za-z]|\{\{|\{[A-Za-z_][\w.\[\]'\"]*\}|\{\}|^\$[A-Za-z_]\w*$|^\$env:|^%\w+%?$"
     r"|<[A-Za-z][\w -]{2,}>|%[sdv]$|%\(|\(\)?$|^\$\d$|^\{\w*\}$|^@\w+@$|^!\w+ "
 )
 CODE = (
-    r"(?:os\.environ|process\.env|import\.meta|getenv|ENV\[|env\.)"
+    r"(?:os\.environ|process\.env|import\.meta|getenv|ENV\[|env\.)|\([a-z_]\w*\."
     r"|[A-Za-z_][\w.:>-]*(?:\(|\[|<|\{)|(?:[A-Za-z_]\w{0,24}\.)+[A-Za-z_]\w{0,24}\(?$"
     r"|(?:[A-Za-z_]\w{0,30}(?:->|::|\?\.|\.))+\w{0,30}\(?$|\w+\s+(?:==|!=|\|\||&&|\?\?)\s|[\w.]+\)+[;,:{]*$"
 )
@@ -57,7 +57,8 @@ def _is_password(value: str) -> bool:
         return False
     if re.match(LETTERS, value):
         return is_jumbled(value)
-    is_code = re.match(CODE, value) and not is_dense(value)
+    # A password may look like `a.b(c`; but names in code are made of words.
+    is_code = re.match(CODE, value) and (not is_dense(value) or re.search("[a-z]{6}", value))
     return not (is_code or re.match(IDENTIFIER, value) or value.isdigit())
 
 
