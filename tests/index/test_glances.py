@@ -11,7 +11,7 @@ from strategies import EXAMPLES, damaged_files, damaged_lines, files_of, sound_l
 from turnlog.format.jsonl import Line
 from turnlog.index.fact_reader import read_facts
 from turnlog.index.facts import Carry, Facts
-from turnlog.index.glances import glance
+from turnlog.index.glances import Glance, glance
 
 
 def facts_of(content: bytes, *, fast: bool) -> Facts:
@@ -19,8 +19,12 @@ def facts_of(content: bytes, *, fast: bool) -> Facts:
     for number, raw in enumerate(BytesIO(content), 1):
         lines.append(Line(raw, offset, number))
         offset += len(raw)
-    look = glance if fast else lambda raw: None
+    look = glance if fast else _look_at_nothing
     return read_facts("name", lines, Carry(), "5e551011", 1 << 40, look)
+
+
+def _look_at_nothing(raw: bytes) -> Glance | None:
+    return None
 
 
 def assert_same(content: bytes) -> None:

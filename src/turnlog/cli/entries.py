@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import json_option, reveal_switch, session_argument
-from turnlog.cli.output import echo_json_line, fit, one_line, plain, size, width
+from turnlog.cli.output import echo_json_line, fit, plain, plain_masked, size, width
 from turnlog.cli.preview import preview
 from turnlog.cli.terminal import Look, dim, echo_masked, style
 from turnlog.format.decode import decode_line
@@ -64,7 +64,7 @@ def _row(line: Line, entry: Entry | None, problem: str) -> str:
     before = f"{line.number or '':>6}  {clock:8}  {size(len(line.raw)):>7}  "
     warning = f"{plain(problem)}  " if problem else ""
     room = width() - len(before) - KIND_WIDTH - 2 - len(warning)
-    about = fit(one_line(preview(entry, room)), room).rstrip() if entry else ""
+    about = fit(plain_masked(preview(entry, room)), room).rstrip() if entry else ""
     kind = fit(_kind(kind_of(entry)) if entry else "-", KIND_WIDTH)
     return f"{dim(before)}{style_kind(kind)}  {style(warning, 'red')}{about}"
 

@@ -68,8 +68,8 @@ def _open_standard_streams() -> None:
 
 def _die_of_interrupts() -> None:
     """Let Ctrl-C end the process at once while modules are loaded; `reported` handles it later."""
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # pyright: ignore
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # pyright: ignore
 
 
 def _leave(code: int) -> None:
