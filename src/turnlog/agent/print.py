@@ -19,6 +19,7 @@ from turnlog.agent.session.lines import VERSION
 from turnlog.agent.turn.moments import Prompt
 from turnlog.errors import UsageError
 from turnlog.format.values import Fields, is_array, is_object
+from turnlog.secrets import mask_start
 from turnlog.text import safe_json
 
 Write = Callable[[str], None]
@@ -229,7 +230,9 @@ def _prompt_in(line: str) -> Prompt | None:
     try:
         value: Any = json.loads(line)
     except ValueError as error:
-        raise UsageError(f"a line of the input is not JSON: {line.strip()[:80]}") from error
+        raise UsageError(
+            f"a line of the input is not JSON: {mask_start(line.strip(), 80)}"
+        ) from error
     if not is_object(value) or value.get("type") != "user":
         return None
     message = value.get("message")
@@ -238,7 +241,7 @@ def _prompt_in(line: str) -> Prompt | None:
         return content
     if is_array(content):
         return [_fitted(block) for block in content]
-    raise UsageError(f"a line of the input has no content: {line.strip()[:80]}")
+    raise UsageError(f"a line of the input has no content: {mask_start(line.strip(), 80)}")
 
 
 def _fitted(block: Any) -> Any:

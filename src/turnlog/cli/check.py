@@ -61,11 +61,13 @@ def command(
         paths = [find_session(store, text).path for text in sessions]
     checked = _checked(paths, options["client_version"])
     reports = sorted(checked, key=_weight) if every else list(checked)
-    reports = [_at_least(Severity(options["severity"]), report) for report in reports]
+    shown = [_at_least(Severity(options["severity"]), report) for report in reports]
     if as_json:
-        echo_json([_as_json(path, findings) for path, findings in reports])
+        echo_json([_as_json(path, findings) for path, findings in shown])
     else:
-        _print(reports)
+        _print(shown)
+        all_findings = [findings for _, findings in reports]
+        echo(_summary(all_findings) + dim(_hint(all_findings)))
     if any(finding.is_serious for _, findings in reports for finding in findings):
         ctx.exit(1)
 
@@ -96,8 +98,6 @@ def _print(reports: list[Report]) -> None:
             echo(f"{style(plain(str(path)), 'bold')}  {dim(title)}".rstrip())
             for finding in findings:
                 echo(_text(finding))
-    all_findings = [findings for _, findings in reports]
-    echo(_summary(all_findings) + dim(_hint(all_findings)))
 
 
 def _text(finding: Finding) -> str:
