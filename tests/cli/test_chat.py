@@ -16,9 +16,7 @@ from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
 
 NAME = "5e551011-0000-4000-8000-000000000000"
-NO_KEY = (
-    "API Error: no key for the Messages API (try: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN)"
-)
+NO_KEY = "no key for the Messages API (try: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN)"
 
 
 @pytest.fixture
@@ -210,5 +208,6 @@ def test_a_rule_that_makes_no_sense_is_told_at_the_start(shell: Shell, store: St
 
 def test_without_a_key_it_says_so(shell: Shell) -> None:
     del shell.environment["ANTHROPIC_API_KEY"]
-    code, out, _ = shell.run("-p", "go")
-    assert (code, out) == (1, NO_KEY + "\n")
+    code, out, err = shell.run("-p", "go")
+    assert (code, out) == (1, "")
+    assert NO_KEY in err

@@ -39,7 +39,7 @@ def test_settings_are_made_where_there_are_none(store: Store) -> None:
     assert list(installed) == ["Stop", "SessionEnd"]
     assert HOOK.arguments(installed["Stop"]) == ["--to", "a b"]
     assert HOOK.uninstall(store)
-    assert json.loads(store.settings.read_text("utf-8")) == {}
+    assert not store.settings.exists()
 
 
 def test_hooks_of_turnlog_and_of_others_do_not_know_each_other(store: Store) -> None:

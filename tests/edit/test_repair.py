@@ -310,7 +310,7 @@ def test_a_clone_is_repaired_and_its_source_is_not(
     named.write_bytes(before.replace(SESSION.encode(), b"notes"))
     assert run(["clone", str(named), "--repair", "--json"]) == 0
     told = json.loads(capfd.readouterr().out)
-    assert [each["kind"] for each in told["repaired"]] == ["second-root", "open-call"]
+    assert [each["kind"] for each in told["repaired"]] == ["second-root", "open-call", "not-a-uuid"]
     clone = open_session(Path(told["path"]))
     assert {each.kind for each in check_session(clone)} == {"lost-output"}
     assert clone.links.previous == "notes"

@@ -44,14 +44,19 @@ def repaired(session: Session, tally: Tally) -> Generator[Repaired]:
         place, tries = session.path, Counter[int]()
         case = examine(session, place)
         seen = {_key(finding): finding for finding in findings_of(case)}
-        while (group := _next_group(case, tries)) is not None:
+        hopeless = set[str]()
+        while (group := _next_group(case, tries, hopeless)) is not None:
             tries[group] += 1
+            before = _counted(case, group)
             copy = Path(folder, str(tries.total()), place.name)
             _write(copy, carry_out(_planned(case, GROUPS[group]), tally))
             if case.session.path != place:
                 case.session.path.unlink()
             del case  # what is known of a large session is let go before its copy is read
             case = examine(open_session(copy), place)
+            if _counted(case, group) == before:
+                # What a round leaves as it was must not take the turns of faults found later.
+                hopeless |= before.keys()
             for finding in findings_of(case):
                 seen.setdefault(_key(finding), replace(finding, line=None))
         left = findings_of(case)
@@ -59,9 +64,14 @@ def repaired(session: Session, tally: Tally) -> Generator[Repaired]:
         yield Repaired(case.session, [each for key, each in seen.items() if key not in kinds], left)
 
 
-def _next_group(case: Case, tries: Counter[int]) -> int | None:
-    """The first group that has something to do, and has not done it in vain."""
-    rules = {mark.rule for mark in case.facts.marks}
+def _counted(case: Case, group: int) -> Counter[str]:
+    """Count the faults that a group is for."""
+    return Counter(mark.rule for mark in case.facts.marks if mark.rule in GROUPS[group])
+
+
+def _next_group(case: Case, tries: Counter[int], hopeless: set[str]) -> int | None:
+    """Return the first group that has something to do, and has not done it in vain."""
+    rules = {mark.rule for mark in case.facts.marks} - hopeless
     for number, group in enumerate(GROUPS):
         if tries[number] < TRIES and rules & group.keys():
             return number

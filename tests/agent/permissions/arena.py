@@ -117,6 +117,7 @@ class Arena:
         (project / "out").symlink_to("../outside")
         (project / "out.txt").symlink_to("../outside/secret.txt")
         (project / "in.txt").symlink_to("src/app.py")
+        (project / "proc").symlink_to("/proc/self/cwd")
         (project / "deep").mkdir()
         (project / "deep" / "rel").symlink_to("../README.md")
         (project / "deep" / "up").symlink_to("../../outside")

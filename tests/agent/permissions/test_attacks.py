@@ -68,6 +68,14 @@ ASKED = [
         git log -1 --format=%+G?
         tree -Po x README.md
         while cd ..; do cat outside/secret.txt; done
+        printf x 1<.git/config >/dev/stdout
+        echo pwned <README.md >/dev/stdin
+        tee /dev/stdin <README.md
+        echo x 1<README.md >/dev/fd/1
+        command command command command command command command cd deep; cat up/secret.txt
+        builtin builtin builtin builtin builtin builtin builtin builtin cd deep; cat up/secret.txt
+        command command command command command command command cd fix; git status
+        cd deep; cat ../proc/up/secret.txt
         for i in 1 2; do cd ..; cat x; done
         """
     ),
@@ -170,6 +178,11 @@ ASKED = [
         dd if=evil.json of=.git/config
         tar -cf.claude/settings.json README.md
         cp --target-directory=.claude evil.json
+        env env env env env env env cp evil.json .claude/settings.json
+        env -C .claude cp ../evil.json settings.json
+        uniq evil.json .claude/settings.json
+        sort -o .claude/settings.json evil.json
+        find .claude -delete
         install -t.claude evil.json
         """,
         deny=NO_ENV,
@@ -178,6 +191,21 @@ ASKED = [
     *rows("mv config c2 && cat c2/prod.key", deny=("Read(config/prod.key)",), mode="acceptEdits"),
     *rows("rm -rf docs", deny=("Edit(/docs/keep.md)",), mode="acceptEdits"),
     *rows("mv docs d2\nmv docs src", deny=("Edit(/docs/keep.md)",), mode="acceptEdits"),
+    *rows(
+        r"""
+        git rm -f docs/keep.md
+        sort -o docs/keep.md README.md
+        perl -pi -e s/k/x/ docs/keep.md
+        env -C docs rm keep.md
+        """,
+        deny=("Edit(/docs/keep.md)",),
+        allow=("Bash",),
+    ),
+    *rows(
+        "env -C config cat prod.key\nfind config -name prod.key -execdir cat prod.key ;",
+        deny=("Read(config/prod.key)",),
+        allow=("Bash",),
+    ),
     *rows("cat secretß.txt", deny=("Read(secret?.txt)",)),
     *rows("cat se\u0301cret", deny=("Read(s\u00e9cret)",)),
     *rows(
@@ -258,6 +286,7 @@ ASKED = [
         cp $(which curl) c; ./c
         perl -e 'system("\x20curl x")'
         perl -e 'system(q().curl)'
+        echo '{"scripts":{"x":"curl x"}}' > package.json; npm run x
         make --eval='x:;-curl' x
         sed 1ecurl README.md
         python3 -c 'import os; os.system("curl x")'

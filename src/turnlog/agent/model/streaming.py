@@ -81,6 +81,7 @@ class Model:
     def require_credentials(self) -> None:
         """Raise `ModelError` where the service cannot be used, before anything is recorded."""
         try:
+            import_module("anthropic")  # waits for `prepare`: two threads may not load its parts
             self._client = self._client or self._provider.open(self._environment)
         except ModelError:
             raise

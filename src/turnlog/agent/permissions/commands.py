@@ -34,7 +34,12 @@ from turnlog.agent.permissions.launchers import (
     without_wrappers,
 )
 from turnlog.agent.permissions.offers import offers_for
-from turnlog.agent.permissions.paths import has_protected_name, is_inside, names_of
+from turnlog.agent.permissions.paths import (
+    has_protected_name,
+    has_protected_part,
+    is_inside,
+    names_of,
+)
 from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Policy
 from turnlog.agent.permissions.programs import (
     READERS,
@@ -53,7 +58,10 @@ MOST_WORDS = 500
 """Words and parts of a command that is analyzed part by part."""
 STATUS = re.compile(r"\"?[\w .,:=()%/-]*\$\?[\w .,:=()%/-]*\"?", re.ASCII)
 """A text with the exit code of the last command, which echo may print."""
-NOT_FILES = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr"))
+NOT_FILES = frozenset(("/dev/null",))
+CHANGES_DIRECTORY = frozenset("env find git make sudo tar".split())
+"""Programs with an option that makes another directory the current one."""
+DIRECTORY_OPTION = re.compile(r"-C.*|-D.*|--chdir.*|--directory.*|-execdir|-okdir")
 FILE_TOOLS = ("Read", "Edit")
 Judge = Callable[[Path, Policy], Finding]
 
@@ -121,7 +129,11 @@ def analyze_command(text: str, policy: Policy) -> CommandFindings:
     script = parse_script(text)
     if sum(1 + len(part.words) for part in script.parts) > MOST_WORDS:
         script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"])
-    inner = tuple(each for part in script.parts for each in commands_in(part))
+    try:
+        inner = tuple(each for part in script.parts for each in commands_in(part))
+    except RecursionError:
+        script.unclear.append("it runs programs through too many others")
+        inner = tuple(map(Inner, script.parts))
     places = _places(script, inner, policy.cwd)
     command = Command(text.strip(), script, inner, places, policy)
     general = [*_restrictions(command), *_guards(command)]
@@ -137,11 +149,17 @@ def analyze_command(text: str, policy: Policy) -> CommandFindings:
 
 def _places(script: Script, inner: tuple[Inner, ...], cwd: Path) -> Places:
     """Return where parts may run; in a loop, `cd ..` leads further up each time."""
-    parts = [each.part for each in inner]
-    moves = any(part.words and part.words[0].text in MOVES for part in parts)
-    if script.has_loop and moves:
+    parts = [without_wrappers(each.part.words) for each in inner if each.part.words]
+    moves = any(words[0].text in MOVES for words in parts)
+    if (script.has_loop and moves) or any(map(_changes_directory, parts)):
         return (None,)
     return possible_directories(parts, cwd) or (None,)
+
+
+def _changes_directory(words: tuple[Word, ...]) -> bool:
+    """Whether a program runs another in a directory of its own, as `env -C dir` does."""
+    options = [word.text for word in words[1:]]
+    return words[0].text in CHANGES_DIRECTORY and any(map(DIRECTORY_OPTION.fullmatch, options))
 
 
 def _restrictions(command: Command) -> Iterator[Finding]:
@@ -234,7 +252,8 @@ def _judge_program(part: Part, command: Command) -> Iterator[Finding]:
         if effect is None:
             yield _lacking(part)
             return
-        yield from _judge_globs(words, command)
+        if effect.reads:
+            yield from _judge_globs(words, place, command)
         yield from _judge_effect(effect, place, part, command)
 
 
@@ -257,11 +276,18 @@ def _lacking(part: Part) -> Finding:
     return Finding(Kind.ASK, f"no rule allows {part.source or 'it'}", remember=offers_for(part))
 
 
-def _judge_globs(words: tuple[Word, ...], command: Command) -> Iterator[Finding]:
-    """Ask about patterns in a command that changes files: they may match what it creates."""
-    found = [word.source for word in words if word.has_glob]
-    if found and command.writes:
-        yield Finding(Kind.ASK, f"{found[0]} may match files that the command creates")
+def _judge_globs(
+    words: tuple[Word, ...], place: Path | None, command: Command
+) -> Iterator[Finding]:
+    """Decide about all files that patterns match: their order depends on the locale.
+
+    In a command that changes files, a pattern may also match what the command creates.
+    """
+    globs = [word for word in words if word.has_glob]
+    if globs and command.writes:
+        yield Finding(Kind.ASK, f"{globs[0].source} may match files that the command creates")
+    for text in arguments_in(tuple(globs), place):
+        yield judge_read(path_in(text, place), command.policy)
 
 
 def _judge_effect(
@@ -330,7 +356,7 @@ def _judge_landing(source: Path, landing: tuple[Path, ...], policy: Policy) -> I
         below = Path(entry.path).relative_to(source)
         if entry.is_symlink():
             yield Finding(Kind.ASK, f"{entry.path} is a link")
-        if has_protected_name(entry.name):
+        if has_protected_name(entry.name) or any(has_protected_part(p / below) for p in landing):
             yield Finding(Kind.ASK, f"{landing[-1] / below} is protected", is_guarded=True)
         for names in targets:
             found = tuple(name / below for name in names)

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from turnlog.agent.permissions.bash import COMPARISONS, HOLE, Budget, Part, Unknown, Word, expand
+from turnlog.agent.permissions.bash import COMPARISONS, HOLE, Budget, Unknown, Word, expand
+from turnlog.agent.permissions.paths import leads_through_process
 
 MOST_PLACES = 16
 ELSEWHERE = re.compile(r"/+(?:proc/.*/(?:cwd|root|fd|exe|map_files)|dev/fd)(?:/|\Z)")
@@ -13,18 +14,20 @@ ELSEWHERE = re.compile(r"/+(?:proc/.*/(?:cwd|root|fd|exe|map_files)|dev/fd)(?:/|
 MOVES = frozenset("cd pushd popd chdir".split())
 
 
-def possible_directories(parts: Iterable[Part], cwd: Path) -> tuple[Path, ...] | None:
+def possible_directories(
+    commands: Iterable[tuple[Word, ...]], cwd: Path
+) -> tuple[Path, ...] | None:
     """Return every directory that a part may run in; None if one of them is not known.
 
     `cd a; cat x` reads `x` in either directory, because `cd` may fail. Bash removes `link/..` from
     a path before it looks where the link leads, other programs do not: both count.
     """
     places = (cwd,)
-    for part in parts:
-        if not part.words or part.words[0].text not in MOVES:
+    for words in commands:
+        if words[0].text not in MOVES:
             continue
         try:
-            targets = [path for place in places for path in _targets(part, place)]
+            targets = [path for place in places for path in _targets(words, place)]
         except Unknown:
             return None
         places = tuple(dict.fromkeys((*places, *targets)))
@@ -33,13 +36,14 @@ def possible_directories(parts: Iterable[Part], cwd: Path) -> tuple[Path, ...] |
     return places
 
 
-def _targets(part: Part, place: Path) -> Iterator[Path]:
-    if part.words[0].text == "popd":
+def _targets(words: tuple[Word, ...], place: Path) -> Iterator[Path]:
+    if words[0].text == "popd":
         raise Unknown("popd")
-    operands = [word for word in part.words[1:] if not word.text.startswith(("-", "+"))]
-    default = Word(HOLE) if len(part.words) > 1 else Word("~", has_tilde=True)
+    operands = [word for word in words[1:] if not word.text.startswith(("-", "+"))]
+    default = Word(HOLE) if len(words) > 1 else Word("~", has_tilde=True)
     for word in operands or [default]:
         for text in expand(word, place):
+            path_in(text, place)
             yield Path(os.path.normpath(place / text))
             yield Path(os.path.realpath(place / text))
 
@@ -57,7 +61,7 @@ def path_in(text: str, place: Path | None) -> Path:
     if place is None and not path.is_absolute():
         raise Unknown(text)
     found = (place or Path("/")) / path
-    if ELSEWHERE.match(str(found)) and str(found) not in ("/dev/fd/1", "/dev/fd/2"):
+    if ELSEWHERE.match(str(found)) or leads_through_process(found):
         raise Unknown(text)
     return found
 

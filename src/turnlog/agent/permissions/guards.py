@@ -32,6 +32,7 @@ from turnlog.agent.permissions.programs import (
     shows_files,
 )
 
+CHANGING_GIT = frozenset("apply checkout clean mv restore rm stash".split())
 Places = tuple[Path | None, ...]
 """Where a command may run; None where that is not known."""
 
@@ -151,11 +152,18 @@ def _guard_guesses(
             yield Finding(kind, found.reason, is_firm=True)
         if is_named and name in COPYING and _has_rules(policy, "Read"):
             yield from restrictions_below([path], policy, READING, "Read")
-        if name in WRITERS:
-            if found := restricted(path, policy, WRITING, "Edit"):
-                yield found if is_named else Finding(Kind.ASK, found.reason, is_firm=True)
-            if is_protected(path):
-                yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+        if found := restricted(path, policy, WRITING, "Edit"):
+            is_sure = is_named and name in WRITERS
+            yield found if is_sure else Finding(Kind.ASK, found.reason, is_firm=True)
+        if (name in WRITERS or _may_write(name, words)) and is_protected(path):
+            yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+
+
+def _may_write(name: str, words: tuple[Word, ...]) -> bool:
+    """Whether a call that is not understood writes, though the program usually reads."""
+    if name == "git":
+        return bool(words) and words[0].text in CHANGING_GIT
+    return name in ("awk", "find", "gawk", "perl", "sort", "uniq")
 
 
 def _texts(word: Word, place: Path | None) -> tuple[str, ...]:

@@ -48,6 +48,27 @@ def names_below(folder: Path, entry: "os.DirEntry[str]") -> tuple[Path, ...]:
     return tuple(name / below for name in names_of(folder))
 
 
+@lru_cache(maxsize=4_096)
+def leads_through_process(path: Path) -> bool:
+    """Whether a link on the way leads to `/proc` or `/dev/fd`.
+
+    What lies there depends on the process that looks: `p -> /proc/self/cwd` is one directory for
+    turnlog and another one for the program.
+    """
+    waiting, place, links = list(reversed(path.absolute().parts)), Path("/"), 0
+    while waiting:
+        place = place / waiting.pop()
+        if os.path.islink(place):
+            links += 1
+            target = os.fspath(place.readlink())
+            whole = os.path.normpath(place.parent / target)
+            if whole.startswith(("/proc/", "/dev/fd")) or links > LONGEST_CHAIN:
+                return True
+            waiting += reversed(Path(whole).parts)
+            place = Path("/")
+    return False
+
+
 def is_inside(path: Path, folders: Iterable[Path]) -> bool:
     """Whether a path is in one of the folders under each of its names."""
     roots = [root for folder in folders for root in _both(folder)]
@@ -59,10 +80,11 @@ def is_protected(path: Path) -> bool:
 
     Upper and lower case are the same here, as they are on some file systems.
     """
-    return any(_has_protected(name) for name in names_of(path))
+    return any(has_protected_part(name) for name in names_of(path))
 
 
-def _has_protected(path: Path) -> bool:
+def has_protected_part(path: Path) -> bool:
+    """Whether a path goes through a protected directory, or ends in a protected file."""
     parts = [part.casefold() for part in path.parts]
     for rank, part in enumerate(parts):
         if part == ".claude" and tuple(parts[rank + 1 : rank + 2]) == WORKTREES:

@@ -215,7 +215,10 @@ def _is_in_text(rule: Rule, text: str, inner: tuple[Inner, ...]) -> bool:
     command writes, a loop variable, `$_`. So the whole command counts.
     """
     parts = [each.part for each in inner if each.part.words]
-    if all(map(_takes_data, parts)):
+    # What the command writes may be what a tool then runs: a script in package.json, a git hook.
+    writes = any(each.is_write for part in parts for each in part.redirects)
+    has_tools = any(part.words[0].text in DATA_SUBCOMMANDS for part in parts)
+    if all(map(_takes_data, parts)) and not (writes and has_tools):
         return False
     return any(_names_program(text, name) for name in _programs_of(rule))
 

@@ -9,7 +9,7 @@ from turnlog.agent.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses
 from turnlog.agent.permissions.bash import COMPARISONS, NAMES
 from turnlog.agent.permissions.commands import judge_command
 from turnlog.agent.permissions.files import judge_read, judge_write
-from turnlog.agent.permissions.paths import names_of
+from turnlog.agent.permissions.paths import leads_through_process, names_of
 from turnlog.agent.permissions.policy import (
     ALLOWED,
     WIDTH,
@@ -47,6 +47,7 @@ Matches = Callable[[Rule], bool]
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     """Decide about a call from all that it would touch, and say what an allowed one rests on."""
     names_of.cache_clear()
+    leads_through_process.cache_clear()
     for budget in (NAMES, COMPARISONS):
         budget.reset()
     verdict = _strictest(tool, accesses, policy)
