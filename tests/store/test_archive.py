@@ -625,6 +625,9 @@ class Histories(RuleBasedStateMachine):
     def archive_all(self) -> None:
         archive_sessions(self.store, self.archive)
         present = {path.stem for path in self.store.session_files()}
+        # A session's files are kept although the session itself is gone.
+        folders = self.store.projects.glob("*/*/")
+        present |= {folder.name for folder in folders if any(map(Path.is_file, folder.rglob("*")))}
         self.archived |= {
             path: held
             for path, held in tree(self.store.root).items()

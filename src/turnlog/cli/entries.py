@@ -1,6 +1,5 @@
 """turnlog entries: one row per line of a session file."""
 
-from functools import lru_cache
 from typing import Any
 
 import click
@@ -69,7 +68,6 @@ def _row(line: Line, entry: Entry | None, problem: str) -> str:
     return f"{dim(before)}{style_kind(kind)}  {style(warning, 'red')}{about}"
 
 
-@lru_cache(1024)
 def _kind(kind: str) -> str:
     return plain(kind).removeprefix("system/")
 
