@@ -10,12 +10,14 @@ import pytest
 
 from scripted_api import ScriptedApi, called, said
 from turnlog.agent.access import Reads
-from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, Options, starting_mode
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.events import Ended, Event
 from turnlog.agent.model.choice import choose
 from turnlog.agent.permissions import Kind, Mode
 from turnlog.agent.permissions.consent import SANDBOX, Consent
+from turnlog.agent.session.resume import Resumed
+from turnlog.agent.settings import Settings
 from turnlog.agent.turn.system_prompt import PLAN
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import require_idle
@@ -416,3 +418,14 @@ def test_root_is_asked_unless_nothing_can_be_harmed(
     )
     with pytest.raises(UsageError, match="root may not"):
         send(store, Options(cwd=project))
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "mode"), [(PRINTED, Mode.DEFAULT), (INTERACTIVE, Mode.ACCEPT_EDITS)]
+)
+def test_a_session_chooses_its_mode_only_where_a_person_sees_it(
+    entrypoint: str, mode: Mode, tmp_path: Path
+) -> None:
+    options = Options(cwd=tmp_path, entrypoint=entrypoint)
+    resumed = Resumed(mode=Mode.ACCEPT_EDITS)
+    assert starting_mode(options, Settings(tmp_path, ()), resumed) is mode

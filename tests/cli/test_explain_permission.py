@@ -69,3 +69,9 @@ def test_hidden_characters_are_shown_escaped(turnlog: Run) -> None:
     assert "\u202e" not in outcome.out
     assert "unclear: it has hidden characters" in outcome.out
     assert "ls <CR>; touch <U+202E>pwned" in outcome.out
+
+
+def test_json_alone_is_refused_with_the_option_that_prints_it(turnlog: Run) -> None:
+    outcome = turnlog("chat", "--json", "-p", "hi")
+    assert outcome.code == 2
+    assert "--json needs --explain-permission (try: --output-format json)" in outcome.err

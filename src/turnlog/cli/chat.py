@@ -93,6 +93,8 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
 
         explain(store, _options(store, given), given["explain_permission"], given["as_json"])
         return
+    if given["as_json"]:
+        raise UsageError("--json needs --explain-permission", "--output-format json")
     if not given["is_printed"]:
         from turnlog.agent.console.start import run
 

@@ -36,8 +36,6 @@ def _lines(explanation: "Explanation") -> Iterator[str]:
     verdict = explanation.verdict
     yield f"{style(verdict, LOOKS[verdict], 'bold')}  {_shown(explanation.command)}"
     yield dim(f"mode {explanation.mode}, in {explanation.cwd}")
-    for reason in explanation.unclear:
-        yield f"  unclear: {_shown(reason)}"
     for finding in explanation.general:
         yield f"  {_finding(finding)}"
     for part in explanation.parts:

@@ -104,6 +104,7 @@ class Arena:
             "dash/a": "x\n",
             "vendor/lib/.git/HEAD": "x\n",
             "secretß.txt": "x\n",
+            "mk/git/config": "x\n",
             "pattern.txt": "KEY\n",
             "nb/-o": "x\n",
             "s p/a b.txt": "x\n",

@@ -7,7 +7,7 @@ import pytest
 
 from agent.permissions.arena import Arena, Trial
 from turnlog.agent.access import Runs
-from turnlog.agent.permissions import Kind, Mode, Policy, decide
+from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
 
 NO_ENV = ("Read(./.env)",)
 NO_CURL = ("Bash(curl:*)",)
@@ -105,6 +105,8 @@ ASKED = [
         mv vendor v2
         sed -i s/a/b/ list.txt && git status
         mkdir t && cp README.md t/keep.md && mv t docs2
+        cp -r mk .config
+        mv mk .config
         """,
         mode="acceptEdits",
     ),
@@ -441,3 +443,13 @@ def test_git_asks_where_a_part_of_the_repository_is_a_link(name: str, tmp_path: 
     (tmp_path / ".git" / name).rename(tmp_path / "elsewhere")
     (tmp_path / ".git" / name).symlink_to(tmp_path / "elsewhere")
     assert decide("Bash", [Runs("git status")], policy).kind is Kind.ASK
+
+
+def test_a_search_of_too_many_files_for_too_many_rules_asks(tmp_path: Path) -> None:
+    for number in range(60):
+        (tmp_path / f"{number}.txt").write_text("")
+    rules = tuple(parse_rule(f"Read(secret{n})", tmp_path, "test") for n in range(1_000))
+    policy = Policy(rules, (), (), Mode.DEFAULT, tmp_path, (tmp_path,))
+    assert decide("Bash", [Runs("grep -r x .")], policy).kind is Kind.ASK
+    few = Policy(rules[:10], (), (), Mode.DEFAULT, tmp_path, (tmp_path,))
+    assert decide("Bash", [Runs("grep -r x .")], few).kind is Kind.ALLOW
