@@ -5,6 +5,7 @@ property is tried with.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +33,9 @@ NEEDS_BWRAP = "needs_bwrap"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{NEEDS_BWRAP}: runs commands in bubblewrap")
+    # A shell starts `make test &` with SIGINT ignored, and every process that a test starts would
+    # inherit that: Ctrl-C would do nothing, and the test would wait for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
