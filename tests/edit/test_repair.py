@@ -89,6 +89,12 @@ def test_a_repair_of_what_is_repaired_changes_no_byte(repair: Any, name: str) ->
     assert repair(once)[0] == once
 
 
+def test_two_repairs_give_a_call_the_same_new_id(repair: Any) -> None:
+    content = MENDED["a call's id twice"].content
+    one, other = repair(content)[0], repair(content)[0]
+    assert one == other
+
+
 @pytest.mark.parametrize("name", SOUND)
 def test_a_repair_of_a_sound_session_changes_no_byte(repair: Any, name: str) -> None:
     mended, ready = repair(SOUND[name])

@@ -1,6 +1,7 @@
 """Repairs of calls and results: each call an id of its own, and a result."""
 
 import uuid
+from collections.abc import Container
 from functools import partial
 from typing import Any
 
@@ -76,7 +77,7 @@ def _new_names(nodes: list[ChainNode]) -> Names:
             if message != (message := message_key(node)):
                 open_calls.clear()
             for rank, call in enumerate(node.calls):
-                name = call.id if call.id not in used else f"toolu_{uuid.uuid4().hex[:24]}"
+                name = _unused_id(call.id, node.index, used)
                 used.add(name)
                 open_calls.setdefault(call.id, []).append(name)
                 if name != call.id:
@@ -88,6 +89,14 @@ def _new_names(nodes: list[ChainNode]) -> Names:
                 if name != result.call_id:
                     names.setdefault(node.index, {})[rank] = name
     return names
+
+
+def _unused_id(call_id: str, index: int, used: Container[str]) -> str:
+    """Return `call_id`, or an id derived from it: a preview and the edit must agree on new ids."""
+    name = call_id
+    while name in used:
+        name = f"toolu_{uuid.uuid5(uuid.NAMESPACE_OID, f'{name} {index}').hex[:24]}"
+    return name
 
 
 def _with_names(value: Fields, names: dict[int, str]) -> Fields:
