@@ -8,6 +8,7 @@ import pytest
 
 from build import (
     SESSION,
+    Fields,
     assistant,
     call,
     compaction,
@@ -25,7 +26,7 @@ from turnlog.render.tools import outcome_of
 
 ID = SESSION[:8]
 CWD = "z:\\project\\AI-云"
-NOTED = {"messageId": nth(3), "trackedFileBackups": {}, "timestamp": "2026-11-15T05:59:00.000Z"}
+NOTED: Fields = {"messageId": nth(3), "timestamp": "2026-11-15T05:59:00.000Z"}
 BOUNDARY, SUMMARY = compaction("So far, the lighthouse.", logical_parent_uuid=nth(8))
 
 

@@ -18,7 +18,7 @@ FOREIGN = "deadbeef-0000-4000-8000-000000000000"
 
 
 def snapshot(message_id: str, inner: str) -> bytes:
-    held = {"messageId": inner, "trackedFileBackups": {}, "timestamp": "2026-11-15T06:00:00Z"}
+    held = {"messageId": inner, "timestamp": "2026-11-15T06:00:00Z"}
     return line("file-history-snapshot", message_id=message_id, snapshot=held)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from build import assistant, encode, line, result, session, system, text, user
+from build import assistant, call, encode, line, result, session, system, text, thinking, user
+from turnlog.format.blocks import TextBlock, ThinkingBlock, ToolUseBlock
 from turnlog.format.decode import decode_line, read_entries
 from turnlog.format.entries import Assistant, Entry, User
 from turnlog.format.jsonl import Line
@@ -269,15 +270,10 @@ def test_the_content_of_the_message_counts_before_that_of_the_line() -> None:
 
 
 def test_several_blocks_may_stand_on_one_line() -> None:
-    blocks = [
-        {"type": "thinking", "thinking": "hm", "signature": ""},
-        text("so"),
-        {"type": "tool_use", "id": "call_1", "name": "Read", "input": {}},
-    ]
-    entry = typed(assistant(*blocks))
+    entry = typed(assistant(thinking("hm", ""), text("so"), call("Read", {}, "call_1")))
     assert isinstance(entry, Assistant)
-    assert [type(block).__struct_config__.tag for block in entry.content] == [
-        "thinking",
-        "text",
-        "tool_use",
+    assert entry.content == [
+        ThinkingBlock(thinking="hm", signature=""),
+        TextBlock(text="so"),
+        ToolUseBlock(id="call_1", name="Read", input={}),
     ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from build import moment, session, user
+from build import call, moment, result_block, session, text, user
 from hooked_client import PROJECT, Client, Clock, Names
 from otlp_receiver import Receiver, attributes
 from traces import flat, spans, times_of
@@ -39,15 +39,14 @@ def test_a_timestamp_that_is_no_string_is_none(tmp_path: Path) -> None:
     odd = asked("q", timestamp=12345)
     turn, generation = spans(flat(tmp_path, odd, answered("m", "a", timestamp=moment(3))))
     assert times_of([turn])[0][1] is None
-    assert "start" in attributes_of(turn)["langfuse.observation.metadata.missing_times"]
+    assert attributes_of(turn)["langfuse.observation.metadata.missing_times"] == "start"
     assert times_of([generation])[0][2] == 3
 
 
 def test_a_line_with_a_result_among_texts_starts_no_turn(tmp_path: Path) -> None:
-    call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {}}
-    result = {"type": "tool_result", "tool_use_id": "t1", "content": "x"}
-    mixed = asked([{"type": "text", "text": "and"}, result])
-    found = spans(flat(tmp_path, asked("q"), answered("m1", [call]), mixed, answered("m2", "a")))
+    called = answered("m1", [call("Read", call_id="t1")])
+    mixed = asked([text("and"), result_block("t1")])
+    found = spans(flat(tmp_path, asked("q"), called, mixed, answered("m2", "a")))
     assert [span.name for span in found] == ["Turn 1", "unknown", "Read", "unknown"]
 
 
