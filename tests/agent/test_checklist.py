@@ -22,6 +22,27 @@ from turnlog.store.paths import Store
 HOOK = {"PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}]}
 CHAINED = ("user", "assistant", "system", "attachment")
 ASIDE = "Look around"
+RESULTS = {
+    "t1": "type file",
+    "t2": "filenames durationMs numFiles truncated",
+    "t3": "filePath oldString newString originalFile structuredPatch userModified replaceAll",
+    "t4": "stdout stderr interrupted isImage",
+    "t5": "status prompt agentId content totalDurationMs totalTokens totalToolUseCount usage",
+}
+"""Fields that public documents of the format name, by call."""
+INPUTS = {
+    "Read": "file_path offset limit",
+    "Write": "file_path content",
+    "Edit": "file_path old_string new_string replace_all",
+    "Bash": "command description timeout",
+    "Glob": "pattern path",
+    "Grep": "pattern path glob output_mode",
+    "Agent": "description subagent_type prompt model",
+    "TodoWrite": "todos",
+    "WebSearch": "query",
+    "WebFetch": "url prompt",
+}
+"""Inputs that they name, by tool."""
 
 
 class Run(NamedTuple):
@@ -132,6 +153,20 @@ def test_each_line_tells_where_and_by_what_it_was_written(run: Run) -> None:
     assert all({"gitBranch", "version"} <= line.keys() for line in run.chain)
 
 
+def test_each_line_of_the_chain_has_the_whole_envelope(run: Run) -> None:
+    envelope = set(
+        """type uuid parentUuid sessionId timestamp isSidechain userType cwd version gitBranch
+        slug""".split()
+    )
+    assert [line for line in run.chain if not line.keys() >= envelope] == []
+    assert {line["userType"] for line in run.chain} == {"external"}
+
+
+def test_each_prompt_tells_the_permission_mode(run: Run) -> None:
+    prompts = [e for e in run.of_type("user") if e.get("promptSource")]
+    assert [e["permissionMode"] for e in prompts] == ["bypassPermissions"] * 3
+
+
 # Message writing
 
 
@@ -166,6 +201,12 @@ def test_files_are_noted_before_and_after_they_change(run: Run) -> None:
     assert (run.cwd / "a.txt").read_text() == "two\n"
 
 
+def test_a_snapshot_stands_before_the_prompt_that_it_names(run: Run) -> None:
+    first, second = run.lines[:2]
+    assert (first["type"], second["type"]) == ("file-history-snapshot", "user")
+    assert first["messageId"] == second["uuid"]
+
+
 def test_each_has_a_time_that_others_can_read(run: Run) -> None:
     stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
     assert all(re.fullmatch(stamp, line["timestamp"]) for line in run.chain)
@@ -192,6 +233,13 @@ def test_each_block_of_a_streamed_answer_is_a_line(run: Run) -> None:
         ["tool_use"],
         ["tool_use"],
     ]
+
+
+def test_thinking_is_kept_with_its_signature(run: Run) -> None:
+    blocks = [block for e in run.of_type("assistant") for block in e["message"]["content"]]
+    thoughts = [block for block in blocks if block["type"] == "thinking"]
+    assert thoughts
+    assert all(block["thinking"] and block["signature"] for block in thoughts)
 
 
 def test_the_lines_of_an_answer_have_the_id_of_its_request(run: Run) -> None:
@@ -224,6 +272,31 @@ def test_a_result_has_what_screens_show_of_it(run: Run) -> None:
     assert run.answer_to("t1")["toolUseResult"]["file"]["content"] == "one"
 
 
+def test_what_screens_show_of_a_result_is_never_sent(run: Run) -> None:
+    sent = json.dumps([request.body["messages"] for request in run.requests])
+    assert "toolUseResult" not in sent
+    assert "structuredPatch" not in sent
+
+
+@pytest.mark.parametrize(("call_id", "names"), RESULTS.items())
+def test_a_result_has_the_fields_of_its_tool(run: Run, call_id: str, names: str) -> None:
+    assert set(names.split()) <= run.answer_to(call_id)["toolUseResult"].keys()
+
+
+@pytest.mark.parametrize(("tool", "names"), INPUTS.items())
+def test_a_tool_takes_the_inputs_of_the_client_s(run: Run, tool: str, names: str) -> None:
+    tools = {each["name"]: each for each in run.requests[0].body["tools"]}
+    assert set(names.split()) <= tools[tool]["input_schema"]["properties"].keys()
+
+
+def test_each_result_is_a_line_behind_the_last_block(run: Run) -> None:
+    first = run.of_type("assistant")[0]["message"]["id"]
+    *_, last = [e["uuid"] for e in run.of_type("assistant") if e["message"]["id"] == first]
+    one, two = run.answer_to("t1"), run.answer_to("t2")
+    assert (one["parentUuid"], two["parentUuid"]) == (last, one["uuid"])
+    assert [len(e["message"]["content"]) for e in (one, two)] == [1, 1]
+
+
 def test_calls_of_one_answer_each_have_a_result(run: Run) -> None:
     results = run.requests[1].body["messages"][-1]["content"]
     assert [block["tool_use_id"] for block in results] == ["t1", "t2"]
@@ -250,6 +323,15 @@ def test_its_lines_say_that_they_are_a_sub_agents(run: Run) -> None:
     agent_id = run.answer_to("t5")["toolUseResult"]["agentId"]
     chained = [line for line in run.agent_lines if line["type"] in CHAINED]
     assert {(line["isSidechain"], line["agentId"]) for line in chained} == {(True, agent_id)}
+
+
+def test_its_first_line_has_no_parent_and_the_session_s_id(run: Run) -> None:
+    first = next(line for line in run.agent_lines if line["type"] in CHAINED)
+    assert (first["type"], first["parentUuid"], first["sessionId"]) == ("user", None, run.path.stem)
+
+
+def test_only_lines_of_sub_agents_name_one(run: Run) -> None:
+    assert [line for line in run.chain if "agentId" in line or line["isSidechain"]] == []
 
 
 def test_its_report_is_the_result_of_the_call(run: Run) -> None:
