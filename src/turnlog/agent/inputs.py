@@ -10,6 +10,9 @@ from msgspec import Struct
 from turnlog.agent.tool import ToolError
 from turnlog.format.values import Fields, is_array, is_object
 
+CONTENT = frozenset({"content", "old_string", "new_string", "new_source"})
+"""Fields that hold what a file is to hold: any character may be part of that."""
+
 
 class Input(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a tool takes; its fields have the names that the model uses."""
@@ -23,7 +26,7 @@ def reader_of(kind: type[Kind]) -> Callable[[Fields], Kind]:
 
     def read(value: Fields) -> Kind:
         try:
-            _require_paths(value)
+            _require_usable(value)
             return msgspec.convert(value, kind, strict=False)
         except ValueError as error:
             raise ToolError(f"InputValidationError: {error}") from error
@@ -31,10 +34,13 @@ def reader_of(kind: type[Kind]) -> Callable[[Fields], Kind]:
     return read
 
 
-def _require_paths(value: Fields) -> None:
-    """Refuse paths that no file can have, before anything looks for them."""
+def _require_usable(value: Fields) -> None:
+    """Refuse names that no file can have, before anything looks for them.
+
+    Any text may become part of a name: `Glob` finds the directory to search in its pattern.
+    """
     for name, text in value.items():
-        if name.endswith("path") and isinstance(text, str) and b"\0" in os.fsencode(text):
+        if isinstance(text, str) and name not in CONTENT and b"\0" in os.fsencode(text):
             raise ValueError(f"{name} holds a null character")
 
 

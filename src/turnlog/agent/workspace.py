@@ -4,12 +4,18 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from turnlog.agent.sandbox.confinement import Confinement
 from turnlog.agent.seen import Seen
 from turnlog.agent.shell.shells import Shells
 from turnlog.agent.web.pages import Pages
+
+
+class ReadCheck(Protocol):
+    """Whether rules let a file be read; `searched` is the place where a search for it started."""
+
+    def __call__(self, path: Path, searched: Path | None = None) -> bool: ...
 
 
 @dataclass
@@ -35,8 +41,8 @@ class Workspace:
     """Variables that commands get besides the process's own."""
     before_change: Callable[[Path], None] = lambda path: None
     """Is told each file that is about to change, so that it can be brought back."""
-    may_read: Callable[[Path], bool] = lambda path: True
-    """Whether a search may show a file: what rules deny to read is left out."""
+    may_read: ReadCheck = lambda path, searched=None: True
+    """Whether a file may be shown that no call names: one that a search finds, a memory file."""
     confinement: Confinement = field(default_factory=Confinement)
     """What the settings say about the sandbox of commands."""
     ask: Callable[[str, list[dict[str, Any]]], Awaitable[list[dict[str, Any]]]] | None = None

@@ -104,7 +104,9 @@ def assemble(
     workspace.before_change = history.before_change
     workspace.pages.allows_private = options.allows_private_pages
     consent = Consent(settings, mode, options.allow, options.deny)
-    workspace.may_read = lambda place: is_readable(place, consent.policy(workspace))
+    workspace.may_read = lambda path, searched=None: is_readable(
+        path, consent.policy(workspace), searched
+    )
     told = SessionFacts(path.stem, path, cwd, cwd, mode.value, entrypoint=options.entrypoint)
     told.env_file = fresh_env_file(store, path.stem)
     told.variables = settings.command_env

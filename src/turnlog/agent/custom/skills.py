@@ -53,14 +53,19 @@ def skill_text(command: Command, body: str) -> str:
     return f"{folder}{body}"
 
 
+def _name(given: SkillInput) -> str:
+    """The skill's name; models also write `/deploy`, and a rule about `deploy` must see that."""
+    return given.skill.strip().lstrip("/")
+
+
 def skill_tool(commands: Mapping[str, Command], expand: Expand) -> Tool:
     """The tool by which the model takes up a skill."""
 
     def touches(given: SkillInput, workspace: Workspace) -> list[Uses]:
-        return [Uses(given.skill)]
+        return [Uses(_name(given))]
 
     async def run(given: SkillInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
-        command = commands.get(given.skill.lstrip("/"))
+        command = commands.get(_name(given))
         if command is None:
             raise ToolError(f"There is no skill {given.skill}. There are: {', '.join(commands)}")
         text = skill_text(command, await expand(command, given.args or ""))

@@ -23,9 +23,14 @@ SANDBOX = "IS_SANDBOX"
 """The variable by which the user says that nothing on this machine can be harmed."""
 
 
+def is_forbidden_to_root(mode: Mode) -> bool:
+    """Whether root may not use a mode: bypassing permissions needs a sandbox then."""
+    return mode is Mode.BYPASS and os.geteuid() == 0 and not os.environ.get(SANDBOX)
+
+
 def require_user(mode: Mode) -> None:
     """Refuse to do all unasked as root, as the client does (2.1.325 observed)."""
-    if mode is Mode.BYPASS and os.geteuid() == 0 and not os.environ.get(SANDBOX):
+    if is_forbidden_to_root(mode):
         hint = f"another user, or in a container {SANDBOX}=1"
         raise UsageError(f"root may not use the mode {mode.value}", hint)
 
@@ -130,7 +135,8 @@ class Consent:
         """The same for a sub-agent: in another mode, unless that is forbidden, or with a folder
         whose files are its own. What the user allows here or there counts for both."""
         other = copy(self)
-        if mode and not (mode is Mode.BYPASS and self._settings.is_bypass_disabled):
+        is_disabled = mode is Mode.BYPASS and self._settings.is_bypass_disabled
+        if mode and not is_disabled and not is_forbidden_to_root(mode):
             other.mode = mode
         other._folder = folder
         return other

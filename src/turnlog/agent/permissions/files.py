@@ -75,21 +75,37 @@ def restricted_names(
     """What a rule that denies, or one that asks, says of a file with all these names."""
     path = names[0]
     COMPARISONS.spend(len(policy.deny) + len(policy.ask))
-    if rule := _first(policy.deny, denying, lambda rule: restricts(rule, names, policy.root)):
+    if rule := _first(policy.deny, denying, lambda rule: restricts(rule, names, policy.places)):
         return Finding(Kind.DENY, f"{rule.text} denies {path}", is_firm=True)
-    if rule := _first(policy.ask, (asking,), lambda rule: restricts(rule, names, policy.root)):
+    if rule := _first(policy.ask, (asking,), lambda rule: restricts(rule, names, policy.places)):
         return Finding(Kind.ASK, f"{rule.text} asks for {path}", is_firm=True)
     return None
 
 
-def is_readable(path: Path, policy: Policy) -> bool:
-    """Whether no rule denies to read a file: what a search must leave out otherwise."""
-    names = names_of.__wrapped__(path)  # the cache holds for one verdict only
-    return not _first(policy.deny, READING, lambda rule: restricts(rule, names, policy.root))
+def is_readable(path: Path, policy: Policy, searched: Path | None = None) -> bool:
+    """Whether a search may show a file: no rule denies reading it or asks about it.
+
+    A rule that asks and is also about `searched`, the place where the search started, has been
+    answered: with ask `Read(secrets/**)`, the user was asked about a search in `secrets`.
+    """
+    # `names_of` caches for the time of one verdict; a search takes longer than that.
+    names = names_of.__wrapped__(path)
+    if _first(policy.deny, READING, lambda rule: restricts(rule, names, policy.places)):
+        return False
+    asking = [rule for rule in policy.ask if rule.tool in READING]
+    answered = names_of.__wrapped__(searched) if searched and asking else ()
+    return not any(
+        restricts(rule, names, policy.places) and not restricts(rule, answered, policy.places)
+        for rule in asking
+    )
 
 
 def _permitting(path: Path, policy: Policy, tools: tuple[str, ...]) -> Rule | None:
-    return _first(policy.allow, tools, lambda rule: permits(rule, path, policy.root))
+    # `Write(src/**)` forbids what `Edit(src/**)` does, but allows nothing, as in the client.
+    def is_about(rule: Rule) -> bool:
+        return rule.text.startswith(rule.tool) and permits(rule, path, policy.root)
+
+    return _first(policy.allow, tools, is_about)
 
 
 def _first(

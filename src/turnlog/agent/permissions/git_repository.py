@@ -8,6 +8,7 @@ not known to be harmless means that git is not run unprompted.
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -47,8 +48,10 @@ HARMLESS_KEYS = {
     "submodule": "active url",
 }
 HEAD = re.compile(r"ref: refs/\S+\n?|[0-9a-f]{40}\n?|[0-9a-f]{64}\n?")
-PARTS = ("objects", "refs", "packed-refs", "config", "index")
-"""Parts of a repository that must not be links: they would show another repository."""
+UNREAD = ("hooks", "lfs", "annex")
+"""Directories that reading commands do not look into, but for the hooks below."""
+MOST_ENTRIES = 200_000
+"""Entries of a git directory that are looked at; with more, the user is asked."""
 HOOKS = ("post-index-change",)
 """Hooks that reading commands run, because they refresh the index."""
 
@@ -107,9 +110,8 @@ def _named_in(file: Path, prefix: str = "") -> str:
 
 def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
     common = _common_directory(directory)
-    for place, name in ((directory, "HEAD"), *((common, each) for each in PARTS)):
-        if (place / name).is_symlink():
-            return f"{place / name} is a link"
+    if odd := next(_odd_entries(common), None):
+        return f"{odd} is neither a file nor a directory"
     if os.path.lexists(common / "objects" / "info" / "alternates"):
         return f"{common} borrows objects from another repository"
     # Git skips an incomplete `.git`, and looks for a bare repository next to it and above.
@@ -129,14 +131,39 @@ def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
     return None
 
 
+def _odd_entries(directory: Path) -> Iterator[str]:
+    """Yield the entries of a git directory that are neither files nor directories.
+
+    Git shows what it reads: with `info/grafts` linked to a file elsewhere, `git log` prints that
+    file line by line as malformed; with `objects/pack` linked, it shows another repository.
+    """
+    unread = {str(directory / name) for name in UNREAD}
+    folders, count = [str(directory)], 0
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                count += 1
+                if count > MOST_ENTRIES:
+                    raise ValueError(f"{directory} has more than {MOST_ENTRIES:,} entries")
+                if entry.path in unread:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False):
+                    yield entry.path
+
+
 def _common_directory(directory: Path) -> Path:
     """The directory that the work trees of a repository share."""
     pointer = directory / "commondir"
-    if not pointer.exists():
+    if not os.path.lexists(pointer):
         return directory
-    if directory.name == ".git":
+    # A project writes its own `.git` and what that leads to, and can name any repository there.
+    # Only the repository itself can have made `worktrees/x` inside of its own directory.
+    common = Path(os.path.realpath(directory / _named_in(pointer)))
+    if directory.name == ".git" or Path(os.path.realpath(directory)).parent != common / "worktrees":
         raise ValueError(f"{pointer} leads to another repository")
-    return directory / _named_in(pointer)
+    return common
 
 
 def _index_files(directory: Path) -> list[Path]:

@@ -77,14 +77,10 @@ def _guard_effect(effect: Effect, place: Path | None, policy: Policy) -> Iterato
         yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
     if effect.is_recursive:
         yield from _guard_below(effect, reads, place, policy)
-    if effect.shows_content and _has_rules(policy, "Read") and not _names_files(effect, place):
+    # Naming a file limits nothing: it may have been a directory, or have had another name, in the
+    # revisions that `git log -p -- old` and `git log -p --follow` show.
+    if effect.shows_content and _has_rules(policy, "Read"):
         yield _doubt(policy, "Read")
-
-
-def _names_files(effect: Effect, place: Path | None) -> bool:
-    """Whether git is limited to single files that exist; rules for those are checked anyway."""
-    limits = [path_in(text, place) for text in effect.limited_to]
-    return bool(limits) and all(os.path.isfile(path) for path in limits)
 
 
 def _guard_below(

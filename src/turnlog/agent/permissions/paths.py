@@ -1,7 +1,7 @@
 """Paths under all their names: as written, and where links lead. Looks at the disk."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -116,7 +116,7 @@ def permits(rule: Rule, path: Path, root: Path) -> bool:
     return all(_is_listed(_narrow(pattern), _both(base), name) for name in names_of(path))
 
 
-def restricts(rule: Rule, names: Iterable[Path], root: Path) -> bool:
+def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bool:
     """Whether a rule that denies or asks is about a file under any of its names.
 
     Names count in every form that a file system may take for the same: upper and lower case,
@@ -124,13 +124,19 @@ def restricts(rule: Rule, names: Iterable[Path], root: Path) -> bool:
     """
     if rule.about is None:
         return True
-    base, pattern = _anchored(rule, root)
-    wide, roots = _wide(pattern), _both(base)
+    starts = dict.fromkeys(_anchored(rule, place) for place in places)
+    return any(_is_about(_wide(pattern), _both(base), names) for base, pattern in starts) or any(
+        "\n" in str(name) for name in names
+    )
+
+
+def _is_about(pattern: str, roots: tuple[Path, ...], names: Iterable[Path]) -> bool:
+    """Whether a pattern is about any of a file's names, however the letters are written."""
     for fold in FOLDS:
         folded = tuple(_folded(each, fold) for each in roots)
-        if any(_is_listed(fold(wide), folded, _folded(name, fold)) for name in names):
+        if any(_is_listed(fold(pattern), folded, _folded(name, fold)) for name in names):
             return True
-    return any("\n" in str(name) for name in names)
+    return False
 
 
 def escaped(path: Path) -> str:

@@ -50,7 +50,12 @@ class Policy(Struct, frozen=True):
     @property
     def root(self) -> Path:
         """Where patterns without a leading slash start: a command cannot change it."""
-        return self.directories[0] if self.directories else self.cwd
+        return self.places[0]
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Where patterns of rules that forbid start: `Read(.env)` holds in every directory."""
+        return self.directories or (self.cwd,)
 
 
 class Finding(Struct, frozen=True):

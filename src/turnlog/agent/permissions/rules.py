@@ -17,6 +17,10 @@ from turnlog.errors import UsageError
 WRITTEN = re.compile(r"(?P<tool>(?:[A-Z*]|mcp__)[^\s()]*)(?:\((?P<about>.*\S.*)\))?", re.S)
 SAME = {"Task": "Agent"}
 """Tools that had another name."""
+EDITING = ("Write", "MultiEdit", "NotebookEdit")
+"""Tools whose paths `Edit(…)` is about: a rule that names one of them by a path means that."""
+SEARCHING = ("Grep", "Glob", "LS")
+"""Tools whose paths `Read(…)` is about."""
 COMMANDS = "Bash"
 TOOLS = "mcp__"
 """How names of servers' tools start, and rules about them."""
@@ -62,10 +66,19 @@ def parse_rule(text: str, base: Path, source: str) -> Rule:
     if not found:
         raise UsageError(f"{source}: {text!r} is not a permission rule", "Tool, or Tool(pattern)")
     about = (found["about"] or "*").strip()
-    tool = SAME.get(found["tool"], found["tool"])
+    tool = _spelt(SAME.get(found["tool"], found["tool"]))
     wide = about == "*" or (tool == COMMANDS and about == ":*")
+    if tool in SEARCHING and not wide:
+        # Taken silently, `deny Grep(.env)` would look like protection and be none.
+        raise UsageError(f"{source}: {text!r} has no effect", f"Read({about})")
+    tool = "Edit" if tool in EDITING and not wide else tool
     patterns = pattern_of(about) if tool == COMMANDS and not wide else ()
     return Rule(tool, None if wide else about, base, text.strip(), source, patterns)
+
+
+def _spelt(tool: str) -> str:
+    """A tool as its name spells it: the tools of a server `my.db` are `mcp__my_db__…`."""
+    return re.sub(r"[^a-zA-Z0-9_*-]", "_", tool) if tool.startswith(TOOLS) else tool
 
 
 def sound_rules(texts: Iterable[str], base: Path, source: str) -> Iterator[Rule]:

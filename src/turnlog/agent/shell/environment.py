@@ -16,6 +16,9 @@ from turnlog.agent.access import Basis
 STARTUP: Mapping[str, str] = MappingProxyType(dict(os.environ))
 """Variables as the user's shell set them, before any settings file was read."""
 OWN = {"CLAUDECODE": "1", "GIT_EDITOR": "true"}
+SEARCHING = {"RIPGREP_CONFIG_PATH": str(Path(__file__).with_name("ripgreprc"))}
+"""ripgrep must not report malformed lines of ignore files: a project can link `.ignore` to a file
+elsewhere, whose lines it would print."""
 UNCONFIRMED = (Basis.UNDERSTOOD, Basis.EDITS, Basis.RULE)
 """What a call rests on that nobody confirmed."""
 CONFINED = (Basis.UNDERSTOOD, Basis.EDITS)
@@ -53,7 +56,7 @@ def environment_of(
 ) -> dict[str, str]:
     """Return the variables for a command; `added` are those that hooks left for commands."""
     if basis in CONFINED:
-        return _basic(startup) | {"PATH": search_path(folders, startup)} | OWN
+        return _basic(startup) | {"PATH": search_path(folders, startup)} | OWN | SEARCHING
     everything = dict(os.environ) | OWN | dict(added)
     return _ruled(everything, added, startup) if basis is Basis.RULE else everything
 

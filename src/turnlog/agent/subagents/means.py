@@ -27,8 +27,9 @@ def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) ->
     """What it may do: as the conversation, or in the mode that its definition names; the files of
     its memory are its own."""
     mode = MODES.get(definition.permission_mode or "")
-    # No definition overrides a wider mode of the conversation, as documented of the client.
-    mode = None if rules.mode in WIDER else mode
+    # No definition overrides a wider mode of the conversation, as documented of the client, and
+    # none leaves plan mode: the user was promised that nothing is written.
+    mode = None if rules.mode in (*WIDER, Mode.PLAN) else mode
     return rules.lent(mode, memory) if mode or memory else rules
 
 

@@ -66,7 +66,7 @@ async def newest(
         async with aclosing(search(arguments, scope, b"\0")) as found:
             async for name in found:
                 path = scope.path_of(name)
-                if not workspace.may_read(path):
+                if not workspace.may_read(path, pinned.path):
                     continue
                 count += 1
                 item = (_changed(path), str(path))

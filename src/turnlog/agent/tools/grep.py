@@ -118,7 +118,7 @@ async def _matches(
         async for line in found:
             name, mark, told = line.partition("\0")
             path = scope.path_of(name)
-            if mark and not workspace.may_read(path):
+            if mark and not workspace.may_read(path, scope.path):
                 continue
             lines.append(_shown(path, workspace.cwd, told) if mark else line)
             if len(lines) > limit:

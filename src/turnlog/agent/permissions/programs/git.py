@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.programs.usage import Arguments, Effect, Usage, parse_arguments
+from turnlog.agent.permissions.programs.usage import Effect, Usage, parse_arguments
 
 PATCH = frozenset(
     """
@@ -13,6 +13,9 @@ PATCH = frozenset(
     """.split()
 )
 """Options that make git log show the content of files."""
+PICKAXE = frozenset(("-G", "-S"))
+"""Options that select by content, which tells whether a file contains a text: letter by letter,
+`git log -G '^KEY=a'` finds out a value that no patch shows."""
 SUMMARY = frozenset(
     """
     -s --dirstat --name-only --name-status --no-patch --numstat --quiet --raw --shortstat --stat
@@ -42,7 +45,6 @@ SIGNATURE = re.compile(r"%[-+ ]?G|signature")
 """Placeholders for which git runs gpg, which creates files in the home directory."""
 OBJECT_CONTENT = re.compile(r"%\(\*?(?:raw|contents|body|subject)")
 """Placeholders that show an object, which a tag may make of any file."""
-HEAD = re.compile(r"HEAD(?:[~^][0-9]*)*")
 
 
 class Subcommand(Struct, frozen=True):
@@ -127,7 +129,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "remote": Subcommand(_names("v", "verbose")),
     "remote get-url": Subcommand(_names("", "all push", operands="name")),
-    "rev-list": Subcommand(REVISIONS),
+    "rev-list": Subcommand(REVISIONS, "patch"),
     "rev-parse": Subcommand(
         _names(
             "q",
@@ -217,24 +219,10 @@ def read_git(arguments: tuple[str, ...]) -> Effect | None:
     front = ("subcommand",) * (len(arguments) - len(rest))
     return Effect(
         reads=_paths_of([*parsed.operands, *parsed.separate_values]),
-        limited_to=_limits(name, parsed),
         shows_content=_shows_content(subcommand, parsed.options),
         uses_git="" if is_version else name,
         roles=front + tuple(parsed.roles),
     )
-
-
-def _limits(name: str, parsed: Arguments) -> tuple[str, ...]:
-    """The paths after `--`, unless another operand names an object, or one of them is a pattern.
-
-    `git show HEAD:.env -- x` shows `.env`, and a file may have the name of a revision.
-    """
-    paths = parsed.after_dashes
-    revisions = parsed.operands[: len(parsed.operands) - len(paths)]
-    is_plain = not any(char in path for path in paths for char in ":*?[\\")
-    # Any other revision may be the id of a file, which is shown whatever the paths are.
-    is_limited = name != "cat-file" and is_plain and all(map(HEAD.fullmatch, revisions))
-    return tuple(paths) if is_limited else ()
 
 
 def _paths_of(operands: list[str]) -> tuple[str, ...]:
@@ -248,9 +236,9 @@ def _shows_content(subcommand: Subcommand, options: set[str]) -> bool:
         case "always":
             return True
         case "patch":
-            return bool(options & PATCH)
+            return bool(options & (PATCH | PICKAXE))
         case "unless summary":
-            return not options & SUMMARY or bool(options & PATCH)
+            return not options & SUMMARY or bool(options & (PATCH | PICKAXE))
         case _:
             return False
 

@@ -125,7 +125,7 @@ FILES: dict[str, Usage] = {
     "tree": Usage(
         "aACdDfFghiJNpqQrsStuUvx",
         "ILP",
-        "dirsfirst du gitignore inodes matchdirs noreport prune",
+        "dirsfirst du inodes matchdirs noreport prune",
         "filelimit timefmt",
         default=(".",),
         values_stand_alone=True,

@@ -26,8 +26,6 @@ class Effect(Struct, frozen=True):
     """Whether the effect is only known if no path is a directory."""
     removes: tuple[str, ...] = ()
     """Those of `writes` that are gone afterwards, with everything below them."""
-    limited_to: tuple[str, ...] = ()
-    """The paths that git is limited to, if it is limited to plain ones."""
     shows_content: bool = False
     """Whether it shows files that git tracks, also under names that are not given."""
     uses_git: str = ""
@@ -73,8 +71,6 @@ class Arguments(Struct):
     operands: list[str] = field(default_factory=list[str])
     options: set[str] = field(default_factory=set[str])
     roles: list[str] = field(default_factory=list[str])
-    after_dashes: list[str] = field(default_factory=list[str])
-    """The operands after `--`."""
     separate_values: list[str] = field(default_factory=list[str])
     """Values that another version of the program may take for operands."""
     has_late_options: bool = False
@@ -90,7 +86,6 @@ def parse_arguments(arguments: tuple[str, ...], usage: Usage) -> Arguments | Non
             found.roles.append("end of options")
             rest = list(waiting)
             found.operands += rest
-            found.after_dashes += rest
             found.roles += ["operand"] * len(rest)
         elif not argument.startswith("-") or argument == "-":
             found.operands.append(argument)

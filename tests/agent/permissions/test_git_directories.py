@@ -1,0 +1,150 @@
+"""A repository that leads elsewhere, or shows what a rule hides, is not looked at unprompted."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from turnlog.agent.access import Runs
+from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+
+GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A repository with one commit."""
+    return make_repository(tmp_path / "work")
+
+
+def make_repository(place: Path) -> Path:
+    place.mkdir(parents=True)
+    (place / "README.md").write_text("hello\n")
+    run(place, "init", "-q", "-b", "main", ".")
+    run(place, "add", ".")
+    run(place, "commit", "-q", "-m", "first")
+    return place
+
+
+def run(place: Path, *arguments: str) -> None:
+    subprocess.run([*GIT, *arguments], cwd=place, check=True, capture_output=True)
+
+
+def kind_of(command: str, place: Path, *deny: str) -> Kind:
+    rules = tuple(parse_rule(text, place, "settings.json") for text in deny)
+    policy = Policy(rules, (), (), Mode.DEFAULT, place, (place,))
+    return decide("Bash", [Runs(command)], policy).kind
+
+
+@pytest.mark.parametrize("command", ["git status", "git log --oneline", "git diff", "git show"])
+def test_an_ordinary_repository_is_looked_at(work: Path, command: str) -> None:
+    assert kind_of(command, work) is Kind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "info/grafts",
+        "shallow",
+        "rebase-merge/git-rebase-todo",
+        "worktrees/x/locked",
+        "worktrees/x/gitdir",
+        "refs/heads/token",
+        "refs/heads/hooks",
+        "logs/refs/heads/x",
+        "objects/ab/cdef",
+        "FETCH_HEAD",
+        "MERGE_MSG",
+    ],
+)
+def test_a_link_anywhere_in_the_git_directory_asks(work: Path, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "secret.txt"
+    outside.write_text("canary\n")
+    link = work / ".git" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(outside)
+    assert kind_of("git log --oneline", work) is Kind.ASK
+    assert kind_of("git status", work) is Kind.ASK
+
+
+def test_linked_packs_of_another_repository_ask(work: Path, tmp_path: Path) -> None:
+    other = make_repository(tmp_path / "other")
+    pack = work / ".git" / "objects" / "pack"
+    pack.rmdir()
+    pack.symlink_to(other / ".git" / "objects" / "pack")
+    assert kind_of("git show", work) is Kind.ASK
+
+
+def test_linked_hooks_do_not_ask(work: Path, tmp_path: Path) -> None:
+    for path in (work / ".git" / "hooks").iterdir():
+        path.unlink()
+    (work / ".git" / "hooks").rmdir()
+    (tmp_path / "hooks").mkdir()
+    (work / ".git" / "hooks").symlink_to(tmp_path / "hooks")
+    assert kind_of("git status", work) is Kind.ALLOW
+
+
+def test_a_linked_work_tree_is_looked_at(work: Path, tmp_path: Path) -> None:
+    run(work, "worktree", "add", "-q", str(tmp_path / "tree"))
+    assert kind_of("git log", tmp_path / "tree") is Kind.ALLOW
+
+
+def foreign_common(project: Path, private: Path) -> None:
+    """A work tree that the project made up, with another repository behind it."""
+    made = project / "g" / "wt"
+    made.mkdir(parents=True)
+    (project / ".git").write_text("gitdir: g/wt\n")
+    (made / "HEAD").write_text("ref: refs/heads/main\n")
+    (made / "commondir").write_text(f"../../../{private.name}/.git\n")
+    (made / "gitdir").write_text("../../.git\n")
+
+
+def foreign_worktrees(project: Path, private: Path) -> None:
+    """The same below a directory that is called `worktrees`."""
+    made = project / "worktrees" / "wt"
+    made.mkdir(parents=True)
+    (project / ".git").write_text("gitdir: worktrees/wt\n")
+    (made / "HEAD").write_text("ref: refs/heads/main\n")
+    (made / "commondir").write_text(f"{private}/.git\n")
+    (made / "gitdir").write_text("../../.git\n")
+
+
+@pytest.mark.parametrize("pose", [foreign_common, foreign_worktrees])
+def test_a_made_up_work_tree_of_another_repository_asks(
+    tmp_path: Path, pose: Callable[[Path, Path], None]
+) -> None:
+    private = make_repository(tmp_path / "private")
+    project = tmp_path / "project"
+    project.mkdir()
+    pose(project, private)
+    assert kind_of("git log -p", project) is Kind.ASK
+    assert kind_of("git status", project) is Kind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log -p --follow -- .env.example",
+        "git log -p -- old",
+        "git diff -- README.md",
+        "git grep -- KEY",
+        "git grep -e KEY -- README.md",
+        "git stash show -p -- 0",
+        "git show HEAD -- README.md",
+        "git blame README.md",
+        "git log --oneline -G '^KEY=a'",
+        "git log -SKEY=a",
+        "git diff --stat -GKEY",
+        "git rev-list -p HEAD",
+    ],
+)
+def test_git_shows_no_content_while_a_rule_hides_a_file(work: Path, command: str) -> None:
+    for name in ("old", "KEY", "0", ".env.example"):
+        (work / name).touch()
+    assert kind_of(command, work, "Read(.env)") is Kind.ASK
+
+
+@pytest.mark.parametrize("command", ["git status", "git log --oneline", "git diff --stat"])
+def test_git_shows_names_while_a_rule_hides_a_file(work: Path, command: str) -> None:
+    assert kind_of(command, work, "Read(.env)") is Kind.ALLOW
