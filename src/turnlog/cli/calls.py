@@ -8,7 +8,7 @@ from turnlog.cli.arguments import json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
 from turnlog.cli.tables import Column, echo_table, with_rows
-from turnlog.cli.terminal import masked_value
+from turnlog.cli.terminal import Look, masked_value
 from turnlog.conversation.calls import Call
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
@@ -17,9 +17,15 @@ from turnlog.render.views import call_view
 from turnlog.store.paths import Store
 
 FAILED = "✗"
+
+
+def _look_of(mark: str) -> Look:
+    return "red" if mark == FAILED else "cyan"
+
+
 COLUMNS = (
     Column("line", is_number=True, look="dim"),
-    Column("", is_whole=True, look=lambda mark: "red" if mark == FAILED else "cyan"),
+    Column("", is_whole=True, look=_look_of),
     Column("tool", look="bold"),
     Column("call", width=20),
     Column("outcome", expendable=1, look="dim"),
