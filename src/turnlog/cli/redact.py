@@ -263,7 +263,9 @@ def _match_cells(match: Match, room: int) -> list[str]:
     key, before, after = match.context
     # Half of what a narrow terminal leaves goes to the words before the value.
     reach = max(8, room // 5)
-    words = f"{_words(before)[-reach:]}▒{_words(after)}"
+    lead = _words(before)
+    lead = lead if len(lead) <= reach else f"…{lead[1 - reach :]}"
+    words = f"{lead}▒{_words(after)}"
     times = f"{match.times}×" if match.times > 1 else ""
     return [str(match.line), match.placeholder, f"{match.length:,}", plain(key), words, times]
 
