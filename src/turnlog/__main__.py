@@ -1,5 +1,25 @@
-"""python -m turnlog"""
+"""The entry point of `turnlog` and `python -m turnlog`; not for importing.
+
+Ctrl-C ends the process at once while modules are imported; `cli.reporting` handles it later.
+"""
+
+import os
+
+try:
+    # The C module behind `signal`: importing that one takes long enough to be interrupted.
+    import _signal  # pyright: ignore[reportMissingImports]
+
+    def end_at_once(number: int, frame: object) -> None:
+        """Exit as a shell expects of an interrupted program."""
+        os._exit(130)
+
+    # Not SIG_DFL: Python prints a warning if the signal came just before the handler is gone.
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # pyright: ignore
+        _signal.signal(_signal.SIGINT, end_at_once)  # pyright: ignore
+except KeyboardInterrupt:
+    os._exit(130)
 
 from turnlog.cli.main import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -65,9 +65,11 @@ def test_ls_lists_sessions_under_their_directory(project: Path, turnlog: Run) ->
     write(project)
     outcome = turnlog("ls")
     lines = outcome.out.splitlines()
-    assert (outcome.code, lines[0]) == (0, "/home/ada/shop")
-    assert lines[1].split()[0] == "3f2a9c1e"
-    assert "Fix the bug" in lines[1]
+    assert outcome.code == 0
+    assert lines[0].split() == ["session", "age", "title", "branch", "model", "size"]
+    assert lines[1] == "/home/ada/shop"
+    assert lines[2].split()[0] == "3f2a9c1e"
+    assert "Fix the bug" in lines[2]
     assert all(len(line) <= 80 for line in lines)
 
 
@@ -97,14 +99,14 @@ def test_ls_keeps_apart_folders_that_name_the_same_directory(project: Path, turn
     write(project)
     (project.parent / "-old-place").mkdir()
     write(project.parent / "-old-place", OTHER)
-    assert len(turnlog("ls").out.splitlines()) == 4
+    assert len(turnlog("ls").out.splitlines()) == 5
 
 
 def test_ls_limits_and_says_so(project: Path, turnlog: Run) -> None:
     write(project, ID)
     write(project, OTHER)
     outcome = turnlog("ls", "--limit", "1")
-    assert len(outcome.out.splitlines()) == 2
+    assert len(outcome.out.splitlines()) == 3
     assert "1 of 2 sessions" in outcome.err
 
 
@@ -146,14 +148,15 @@ def test_turnlog_alone_lists_the_users_sessions(project: Path, turnlog: Run) -> 
 def test_a_title_cannot_move_the_cursor_or_break_the_row(project: Path, turnlog: Run) -> None:
     write(project, content=LINES.replace(b"Fix the bug", b"two\\nlines\\u001b[2J\\u202e"))
     outcome = turnlog("ls")
-    assert len(outcome.out.splitlines()) == 2
+    assert len(outcome.out.splitlines()) == 3
     assert "\x1b[2J" not in outcome.out
     assert "\u202e" not in outcome.out
 
 
 def test_entries_prints_a_row_per_line(project: Path, turnlog: Run) -> None:
     write(project)
-    rows = [line.split() for line in turnlog("entries", ID).out.splitlines()]
+    head, *rows = [line.split() for line in turnlog("entries", ID).out.splitlines()]
+    assert head == ["line", "time", "size", "kind", "content"]
     assert [row[0] for row in rows] == ["1", "2", "3", "4"]
     assert rows[1][-2:] == ["Bash:", "ls"]
     assert "turn_duration" in rows[2]
@@ -233,9 +236,9 @@ def test_inspect_reports_an_invented_type_and_field(project: Path, turnlog: Run)
     assert report["fields"]["user.mood"] == {"count": 1, "known": False}
     assert report["tools"] == {"Bash": {"count": 1, "known": True}}
     assert report["versions"] == {"2.1.325": 1}
-    text = turnlog("inspect", ID).out
-    assert "sparkle  unknown" in text
-    assert "user.mood  unknown" in text
+    rows = [line.split() for line in turnlog("inspect", ID).out.splitlines()]
+    assert ["1", "sparkle", "unknown"] in rows
+    assert ["1", "user.mood", "unknown"] in rows
 
 
 def test_inspect_covers_sub_agents_unless_a_session_is_named(project: Path, turnlog: Run) -> None:

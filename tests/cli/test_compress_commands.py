@@ -48,7 +48,7 @@ def first_text(path: Path) -> str:
 def test_edit_compresses_in_place_and_undo_brings_all_back(path: Path, turnlog: Run) -> None:
     done = turnlog("edit", SESSION, "--compress", "--keep-last", "1")
     assert done.code == 0
-    assert "add           3" in done.out
+    assert "add            3" in done.out
     assert "4 → 5 entries" in done.out
     assert "USER: fix the shop" in first_text(path)
     assert "transcript" not in first_text(path)

@@ -17,6 +17,7 @@ from turnlog.store.paths import Store
 
 TOKEN = "gh" + "p_" + "Q7" + "x4Jq0Zb8mT" * 3 + "Rk4d"
 HIDDEN = placeholder_for("github-token", TOKEN)
+PASSWORD = "tr0ub4dor&3" + "xyz"
 
 
 @pytest.fixture
@@ -43,7 +44,8 @@ def test_redact_tells_what_it_did_and_how_to_go_on(
     name = journal.records()[0].id
     assert done.out.splitlines() == [
         "1 secret (1 kind) in 2 files replaced; rescanned: none left",
-        "  github-token                        3  prompt history 2, transcript 1",
+        "kind          replaced  where",
+        "github-token         3  prompt history 2, transcript 1",
         f"  turnlog undo {name}",
         f"turnlog keeps the originals for an undo; for good: turnlog forget {name}",
     ]
@@ -64,6 +66,33 @@ def test_a_dry_run_shows_places_but_no_secret_and_touches_nothing(
         for secret in SECRETS:
             assert placeholder_for(secret.kind, secret.value) in told.out
     assert contents(store.root) == before
+
+
+def test_a_dry_run_shows_what_surrounds_each_value(path: Path, turnlog: Run) -> None:
+    command = {"command": f"curl -u ada:{TOKEN} https://example.com"}
+    lines = [user(f"Push with {TOKEN} 日本語"), assistant(call("Bash", command))]
+    write(path, session(*lines))
+    shown = turnlog("redact", SESSION, "--dry-run").out.splitlines()
+    assert shown == [
+        f"projects/{path.parent.name}/{path.name}",
+        "  line  value                  length  key      context (▒ is the value)",
+        f"     1  {HIDDEN}      40  content  Push with ▒ 日本語",
+        f"     2  {HIDDEN}      40  command  curl -u ada:▒ https://example…",
+        "1 secret (1 kind) in 1 file would be replaced",
+    ]
+    found = json.loads(turnlog("redact", SESSION, "--dry-run", "--json").out)["matches"]
+    assert [(each["line"], each["key"], each["before"]) for each in found] == [
+        (1, "content", "Push with "),
+        (2, "command", "curl -u ada:"),
+    ]
+
+
+def test_context_never_shows_another_secret(path: Path, turnlog: Run) -> None:
+    write(path, session(user(f"one {TOKEN} two DB_PASSWORD={PASSWORD} three")))
+    for options in ([], ["--json"]):
+        shown = turnlog("redact", SESSION, "--dry-run", *options).out
+        assert TOKEN[4:] not in shown
+        assert PASSWORD not in shown
 
 
 def test_json_counts_by_kind_and_file(path: Path, store: Store, turnlog: Run) -> None:

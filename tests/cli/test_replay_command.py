@@ -26,8 +26,9 @@ def test_without_serving_the_answers_are_listed(project: Path, turnlog: Run) -> 
     (project / f"{SESSION}.jsonl").write_bytes(session(*TALK))
     printed = turnlog("replay", "last")
     assert [row.split() for row in printed.out.splitlines()] == [
+        ["conversation", "answer", "content", "stop", "reason"],
         ["main", "1", "I", "look", "[Bash]", "tool_use"],
-        ["main", "2", "it", "is", *printed.out.splitlines()[1].split()[4:-1], "end_turn"],
+        ["main", "2", "it", "is", *printed.out.splitlines()[2].split()[4:-1], "end_turn"],
     ]
     assert SECRET not in printed.out
 

@@ -161,11 +161,12 @@ def test_the_target_may_be_in_the_configuration(
 
 def test_a_dry_run_draws_the_spans_with_their_times(turnlog: Run) -> None:
     assert turnlog("trace", "last", "--dry-run").out == snapshot("""\
+span                                               start       time  state
 5e551011-0000-4000-8000-000000000000
-  Turn 1                                   2026-11-15 06:00:01     3.000s
-    claude-opus-5-5                                    +0.000s     1.000s
-    Bash                                               +1.000s     1.000s  failed
-    claude-opus-5-5                                    +2.000s     1.000s
+  Turn 1                             2026-11-15 06:00:01     3.000s
+    claude-opus-5-5                              +0.000s     1.000s
+    Bash                                         +1.000s     1.000s  failed
+    claude-opus-5-5                              +2.000s     1.000s
 """)
 
 

@@ -1012,3 +1012,17 @@ def test_another_leaf_has_a_context_of_its_own(opened: Opened) -> None:
 def test_the_history_goes_back_across_compactions(opened: Opened) -> None:
     whole = opened(*TALK, BOUNDARY, SUMMED, *AFTER)
     assert tell(whole.history()) == [*TOLD, *AFTER_TOLD]
+
+
+def test_what_the_client_only_shows_is_not_sent(opened: Opened) -> None:
+    whole = opened(
+        user("one"),
+        assistant(text("ok")),
+        system("local_command", content="<command-name>/context</command-name>"),
+        system("local_command", content="a picture", is_display_only=True),
+        user("## Context Usage", is_meta=True),
+        user("two"),
+    )
+    sent = json.dumps(whole.context())
+    assert "/context" in sent
+    assert "a picture" not in sent

@@ -197,7 +197,7 @@ def test_no_file_stops_a_survey(scratch: Path, content: bytes) -> None:
 
 
 def test_fields_of_fresh_sessions_are_known(path: Path) -> None:
-    """As 2.1.325 wrote them: a sub-agent that finished, and a compaction in mid-turn."""
+    """As 2.1.325 wrote them: `/context`, a sub-agent that finished, a compaction in mid-turn."""
     finished = {
         "status": "completed",
         "agentId": "a1",
@@ -209,7 +209,8 @@ def test_fields_of_fresh_sessions_are_known(path: Path) -> None:
     metadata: Fields = {"trigger": "auto", "preTokens": 990035, "runningTurnPrompt": {}}
     found = survey(
         path,
-        user("go", is_display_only=True),
+        system("local_command", content="Context Usage", is_display_only=True),
+        user("go"),
         assistant(call("Agent", call_id="A")),
         result("A", tool_use_result=finished),
         system("compact_boundary", parent=None, compact_metadata=metadata),

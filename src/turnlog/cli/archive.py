@@ -9,7 +9,8 @@ import click
 
 from turnlog.cli.archive_hooks import archive_in_background, install, uninstall
 from turnlog.cli.arguments import json_option
-from turnlog.cli.output import counted, echo_json, fit, plain, progress_bar, size, width
+from turnlog.cli.output import counted, echo_json, plain, progress_bar, size
+from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.timestamps import age
@@ -25,6 +26,13 @@ MODES = {
     "--uninstall": "Take that back.",
     "--background": "Archive without keeping the one who asked waiting.",
 }
+COLUMNS = (
+    Column("session", is_whole=True, look="dim"),
+    Column("age", is_number=True, look="dim"),
+    Column("title"),
+    Column("store", is_whole=True, look="yellow"),
+    Column("size", is_number=True, expendable=1, look="dim"),
+)
 
 
 def mode_options(command: Any) -> Any:
@@ -139,18 +147,14 @@ def _list(archive: Archive, as_json: bool) -> None:
         return
     if not manifests:
         raise NotFound(f"nothing is archived in {archive.folder}", "turnlog archive")
-    for manifest in reversed(manifests):
-        echo(_text(manifest, width()))
+    echo_table(with_rows(COLUMNS, map(_cells, reversed(manifests))))
 
 
-def _text(manifest: Manifest, columns: int) -> str:
+def _cells(manifest: Manifest) -> list[str]:
     when = age(manifest.last_active) if manifest.last_active else ""
-    before = f"{manifest.session[:8]}  {when:>4}  "
-    mark = "" if manifest.is_in_store else "  gone"
-    after = f"  {size(manifest.size):>7}"
+    state = "" if manifest.is_in_store else "gone"
     title = plain(manifest.title) or "(empty)"
-    shown = fit(title, columns - len(before) - len(mark) - len(after))
-    return f"{dim(before)}{shown}{style(mark, 'yellow')}{dim(after)}"
+    return [manifest.session[:8], when, title, state, size(manifest.size)]
 
 
 def _as_json(manifest: Manifest) -> dict[str, Any]:

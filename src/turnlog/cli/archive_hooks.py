@@ -45,7 +45,8 @@ def archive_in_background(ctx: click.Context, store: Store, archive: Archive) ->
     note = archive.folder / "failed"
     failed = _noted(archive)
     sys.stdout.flush()
-    if os.fork():
+    # Windows has no fork: there the client waits.
+    if hasattr(os, "fork") and os.fork():
         if failed:
             echo(f"turnlog: the last archiving failed: {plain(failed)}", err=True)
             ctx.exit(1)
@@ -71,8 +72,9 @@ def _noted(archive: Archive) -> str:
 
 
 def _detach() -> None:
-    os.setsid()
-    os.nice(10)
+    if hasattr(os, "setsid"):
+        os.setsid()
+        os.nice(10)
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(null, stream)

@@ -5,15 +5,32 @@ from dataclasses import replace
 import click
 
 from turnlog.cli.arguments import json_option, reveal_switch, session_argument
-from turnlog.cli.output import echo_json, fit, plain, width
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
-from turnlog.cli.terminal import dim, echo, masked_value, style
+from turnlog.cli.tables import Column, echo_table, with_rows
+from turnlog.cli.terminal import Look, masked_value
 from turnlog.conversation.calls import Call
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
 from turnlog.render.tools import outcome_of, title_of
 from turnlog.render.views import call_view
 from turnlog.store.paths import Store
+
+FAILED = "✗"
+
+
+def _look_of(mark: str) -> Look:
+    return "red" if mark == FAILED else "cyan"
+
+
+COLUMNS = (
+    Column("line", is_number=True, look="dim"),
+    Column("", is_whole=True, look=_look_of),
+    Column("tool", look="bold"),
+    Column("call", width=20),
+    Column("outcome", expendable=1, look="dim"),
+    Column("time", is_number=True, expendable=2, look="dim"),
+)
 
 
 @click.command("calls")
@@ -36,17 +53,13 @@ def command(store: Store, session: str, tool: str | None, errors: bool, as_json:
         return
     if not chosen:
         raise NotFound(f"no such calls in {opened.path.name}", f"turnlog calls {opened.id}")
-    for call in chosen:
-        echo(_row(opened, call))
+    echo_table(with_rows(COLUMNS, (_cells(opened, call) for call in chosen)))
 
 
-def _row(session: Session, call: Call) -> str:
+def _cells(session: Session, call: Call) -> list[str]:
     detail = session.detail(call)
     title = plain(title_of(call.name, replace(detail, input=masked_value(detail.input))))
-    mark = style("✗", "red") if call.is_error else style("●", "cyan")
     seconds = f"{detail.duration_ms / 1000:.1f}s" if detail.duration_ms is not None else ""
-    after = f"  {plain(outcome_of(call.name, detail)):>14}  {seconds:>7}"
-    before = f"{call.use.line:>6}  "
-    room = width() - len(before) - 2 - 12 - 1 - len(after)
-    name = style(fit(plain(call.name), 12), "bold")
-    return f"{dim(before)}{mark} {name} {fit(title, room)}{dim(after)}"
+    mark = FAILED if call.is_error else "●"
+    outcome = plain(outcome_of(call.name, detail))
+    return [str(call.use.line), mark, plain(call.name), title, outcome, seconds]

@@ -17,7 +17,8 @@ import click
 
 from turnlog.cli.arguments import complete_session
 from turnlog.cli.terminal import echo
-from turnlog.errors import UsageError
+from turnlog.errors import Unavailable, UsageError
+from turnlog.format.portable import HAS_FOLDER_DESCRIPTORS
 from turnlog.store.paths import Store
 from turnlog.text import harmless
 
@@ -88,6 +89,9 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
     Settings, memory files, commands, agents and hooks are those of Claude Code. The key comes from
     ANTHROPIC_API_KEY, another address from ANTHROPIC_BASE_URL.
     """
+    # Files are opened relative to directory descriptors, so that nobody can swap what was allowed.
+    if not HAS_FOLDER_DESCRIPTORS:
+        raise Unavailable("chat needs Linux, macOS or WSL", "wsl turnlog chat")
     if given["explain_permission"] is not None:
         from turnlog.cli.permission import explain
 

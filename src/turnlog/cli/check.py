@@ -9,7 +9,8 @@ import click
 
 from turnlog.cli.arguments import Since, client_version_option, complete_session, json_option
 from turnlog.cli.ls import chosen_sessions
-from turnlog.cli.output import echo_json, plain, progress_bar
+from turnlog.cli.output import cells_of, echo_json, fit, plain, progress_bar, width, wrap
+from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_session
@@ -24,6 +25,8 @@ COLOURS: dict[Severity, Look] = {
     Severity.OLD: "cyan",
     Severity.NOTE: "grey",
 }
+LEAD = 20
+"""Cells of what stands before a finding's message."""
 Report = tuple[Path, list[Finding]]
 
 
@@ -94,17 +97,32 @@ def _checked(paths: list[Path], client_version: str | None) -> Iterator[Report]:
 def _print(reports: list[Report]) -> None:
     for path, findings in reports:
         if findings:
-            title = plain(describe(locate_session(path)).title)
-            echo(f"{style(plain(str(path)), 'bold')}  {dim(title)}".rstrip())
+            echo(_heading(path, width()))
             for finding in findings:
-                echo(_text(finding))
+                for line in _lines(finding, width()):
+                    echo(line)
 
 
-def _text(finding: Finding) -> str:
+def _heading(path: Path, room: int) -> str:
+    """The path of a session, and of its title what fits beside it."""
+    shown, title = plain(str(path)), plain(describe(locate_session(path)).title)
+    left = room - cells_of(shown) - len(GAP)
+    beside = fit(title, left).rstrip() if left >= READABLE else ""
+    return f"{style(shown, 'bold')}{GAP}{dim(beside)}" if beside else style(shown, "bold")
+
+
+def _lines(finding: Finding, room: int) -> Iterator[str]:
+    """Draw a finding; what does not fit beside its severity and line continues below."""
     severity = style(f"{finding.severity:5}", COLOURS[finding.severity])
-    line = dim(f"{f'line {finding.line}' if finding.line else '':>10}")
-    fix = f"  ({plain(finding.fix)})" if finding.fix else ""
-    return f"  {severity} {line}  {plain(finding.message)}{dim(fix)}"
+    place = dim(f"{f'line {finding.line}' if finding.line else '':>10}")
+    *lines, last = wrap(plain(finding.message), room - LEAD)
+    fix = f"({plain(finding.fix)})" if finding.fix else ""
+    if fix and LEAD + cells_of(last) + len(GAP) + cells_of(fix) <= room:
+        last, fix = f"{last}{GAP}{dim(fix)}", ""
+    lead = f"  {severity} {place}  "
+    for line in (*lines, last, *([dim(fix)] if fix else [])):
+        yield f"{lead}{line}"
+        lead = " " * LEAD
 
 
 def _summary(all_findings: list[list[Finding]]) -> str:

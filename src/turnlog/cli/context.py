@@ -3,9 +3,10 @@
 import click
 
 from turnlog.cli.arguments import json_option, reveal_switch, session_argument
-from turnlog.cli.output import echo_json, fit, plain, width
+from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
-from turnlog.cli.terminal import echo, masked_value, style
+from turnlog.cli.tables import Column, Table
+from turnlog.cli.terminal import Look, echo, masked_value
 from turnlog.conversation.session import Session
 from turnlog.edit.check import name_of
 from turnlog.format.values import Fields
@@ -38,9 +39,11 @@ def command(store: Store, session: str, at: str | None, all_history: bool, as_js
     if as_json:
         echo_json(messages)
         return
+    table = Table(COLUMNS, width())
+    echo(table.head())
     for message in masked_value(messages):
         for block in message["content"]:
-            echo(_row(message["role"], block))
+            echo(table.row(_cells(message["role"], block)).rstrip())
 
 
 def _report_cut(opened: Session, leaf: int | None) -> None:
@@ -54,11 +57,18 @@ def _report_cut(opened: Session, leaf: int | None) -> None:
         )
 
 
-def _row(role: str, block: Fields) -> str:
+def _cells(role: str, block: Fields) -> list[str]:
     kind = str(block.get("type"))
     text = block.get("text") or block.get("thinking") or block.get("content") or block.get("input")
-    label = fit(plain(f"{role} {kind}"), 22)
     name = f"{block.get('name')}: " if kind == "tool_use" else ""
-    colour = "green" if role == "user" else "cyan"
-    shown = plain(f"{name}{text or ''}")
-    return f"{style(label, colour)}  {fit(shown, width() - 24)}"
+    return [plain(f"{role} {kind}"), plain(f"{name}{text or ''}")]
+
+
+def _look_of(label: str) -> Look:
+    return "green" if label.startswith("user") else "cyan"
+
+
+COLUMNS = (
+    Column("message", width=22, look=_look_of),
+    Column("content", width=16, is_filling=True),
+)

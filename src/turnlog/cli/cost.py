@@ -1,16 +1,20 @@
 """turnlog cost: what a session cost."""
 
+from collections.abc import Iterator
+
 import click
 
 from turnlog.cli.arguments import json_option, session_argument
-from turnlog.cli.output import echo_json, money, plain, width
+from turnlog.cli.output import echo_json, money, plain, width, wrap
 from turnlog.cli.sessions import open_named
-from turnlog.cli.tables import Column, draw_table
+from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo
 from turnlog.render.costs import CostView, ModelCost, session_cost
 from turnlog.store.paths import Store
 
 HEADS = ("input", "output", "cache write", "cache read")
+EXPENDABLE = {"output": 1, "cache read": 2, "cache write": 3, "input": 4}
+"""Columns to leave out where room is short, the highest first."""
 
 
 @click.command("cost")
@@ -30,14 +34,12 @@ def _print(view: CostView) -> None:
     rows = [_row(each) for each in view.models]
     rows.append(("total", *("" for _ in HEADS), money(view.cost_usd)))
     heads = ("model", *HEADS, "cost")
-    columns = [
-        Column(head, list(cells), is_number=head != "model")
-        for head, *cells in zip(heads, *rows, strict=True)
-    ]
-    head, *lines = draw_table(columns, width())
-    echo(dim(head))
-    for line in lines:
-        echo(line)
+    echo_table(
+        [
+            Column(head, cells, is_number=head != "model", expendable=EXPENDABLE.get(head, 0))
+            for head, *cells in zip(heads, *rows, strict=True)
+        ]
+    )
     _print_remarks(view)
 
 
@@ -56,9 +58,15 @@ def _row(each: ModelCost) -> tuple[str, ...]:
 def _print_remarks(view: CostView) -> None:
     if any(each.by_subagents for each in view.models):
         echo(dim("└ by sub-agents"))
+    for remark in _remarks(view):
+        for line in wrap(remark, width()):
+            echo(line)
+
+
+def _remarks(view: CostView) -> Iterator[str]:
     if view.unpriced:
-        echo(f"Not in the total, for want of a price: {plain(', '.join(view.unpriced))}")
+        yield f"Not in the total, for want of a price: {plain(', '.join(view.unpriced))}"
     if view.output_understated:
-        echo("A lower bound: this client's version records too few output tokens.")
+        yield "A lower bound: this client's version records too few output tokens."
     if view.client_cost_usd is not None:
-        echo(f"The client itself counted {money(view.client_cost_usd)}.")
+        yield f"The client itself counted {money(view.client_cost_usd)}."

@@ -5,9 +5,9 @@ from datetime import UTC, date, datetime, timedelta
 
 from turnlog.cli.charts import DAYS, bar, sparkline, week_map
 from turnlog.cli.layouts import LAYOUTS, Layout, number, text
-from turnlog.cli.output import plain
+from turnlog.cli.output import cells_of, plain, wrap
 from turnlog.cli.tables import GAP, Column, dollars, draw_table, short_count, span
-from turnlog.cli.terminal import dim, style
+from turnlog.cli.terminal import Look, dim, style
 from turnlog.index.reports import Report, Row
 
 UNPRICED, UNDERSTATED = "*", "†"
@@ -31,27 +31,40 @@ def draw_report(told: Report, rows: list[Row], room: int, drawn: str | None) -> 
             yield from _draw_line(told, room)
         yield from _draw_rows(told, rows, LAYOUTS[told.name], room)
     if told.name == "blocks" and told.rows[-1]["is_active"]:
-        yield _outlook(told.rows[-1])
-    yield from _notes(told)
+        yield from _remark(_outlook(told.rows[-1]), room, "green")
+    for note in _notes(told):
+        yield from _remark(note, room)
+
+
+def _remark(text: str, room: int, look: Look | None = None) -> Iterator[str]:
+    for line in wrap(text, room, indent="  "):
+        yield style(line, look)
 
 
 def _draw_rows(told: Report, rows: list[Row], layout: Layout, room: int) -> Iterator[str]:
     last = told.total
     marked = [_marked(row, last) for row in (*rows, last)]
     columns = [
-        Column(each.head, [each.show(row) for row in marked], each.is_number, each.is_path)
+        Column(
+            each.head,
+            [each.show(row) for row in marked],
+            each.is_number,
+            each.is_path,
+            each.is_whole,
+            layout.rank_of(each.head),
+        )
         for each in layout.columns
         if each.from_width <= room
     ]
-    columns[0].cells[-1] = "total"
+    columns[0] = columns[0]._replace(cells=[*columns[0].cells[:-1], "total"])
     head, *lines, total = draw_table(columns, room)
     yield dim(head.rstrip())
-    cells = room - len(GAP) - len(head)
+    cells = room - len(GAP) - cells_of(head)
     for line, stroke in zip(lines, _bars(rows, layout.bar, cells), strict=True):
         yield f"{line}{GAP}{style(stroke, 'cyan')}" if stroke else line.rstrip()
     yield style(total.rstrip(), "bold")
     if BY_AGENTS in head:
-        yield dim(f"{BY_AGENTS} sub-agents; the other figures hold them as well")
+        yield from _remark(f"{BY_AGENTS} sub-agents; the other figures include them", room, "dim")
 
 
 def _bars(rows: list[Row], name: str | None, cells: int) -> list[str]:
@@ -73,8 +86,9 @@ def _draw_line(told: Report, room: int) -> Iterator[str]:
     name = told.columns[0]
     costs = {text(row, name): number(row, "cost_usd") or 0 for row in told.rows if row[name]}
     line = [costs.get(each, 0) for each in _steps(min(costs), max(costs), STEPS[told.name])]
-    head = f"cost by {name}, the largest {dollars(max(line))}  "
-    yield dim(head) + style(sparkline(line[-(room - len(head)) :]), "cyan")
+    head = f"cost by {name}, at most {dollars(max(line))}  "
+    if (cells := room - len(head)) > 0:
+        yield dim(head) + style(sparkline(line[-cells:]), "cyan")
 
 
 def _steps(first: str, last: str, days: int) -> Iterator[str]:
@@ -95,7 +109,7 @@ def _draw_week(told: Report, room: int, name: str) -> Iterator[str]:
     cells = max(1, min(4, (room - 16) // HOURS))
     sums = ["", *(short_count(sum(row)) for row in grid)]
     largest = short_count(max(map(max, grid)))
-    yield dim(f"{name} by hour of the week, at most {largest} in an hour")
+    yield from _remark(f"{name} by hour of the week, at most {largest} in an hour", room, "dim")
     for line, count in zip(week_map(grid, cells), sums, strict=True):
         shades = style(line[5:].ljust(HOURS * cells), "green")
         yield f"{line[:5]}{shades}{count:>7}" if count else dim(line)
@@ -108,10 +122,10 @@ def _outlook(row: Row) -> str:
     left = span((ends - datetime.now(UTC)).total_seconds())
     end = f"● active, {left} left until {ends.astimezone():%H:%M}"
     if row["projected_tokens"] is None:
-        return style(end, "green")
+        return end
     tokens = short_count(number(row, "projected_tokens"))
     cost = dollars(number(row, "projected_usd"))
-    return style(f"{end}; at this rate {tokens} tokens, {cost}", "green")
+    return f"{end}; at this rate {tokens} tokens, {cost}"
 
 
 def _notes(told: Report) -> Iterator[str]:

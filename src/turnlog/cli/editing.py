@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from turnlog.agent.model.summary import DEFAULT_MODEL, summarise
-from turnlog.cli.output import plain, size
+from turnlog.cli.output import plain, size, width
+from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo
 from turnlog.edit.build import REPAIR, Prepared, Wanted
 from turnlog.edit.effect import Effect
@@ -18,6 +19,12 @@ from turnlog.edit.transforms import Choice
 from turnlog.errors import UsageError
 from turnlog.store.paths import journal_folder
 
+COLUMNS = (
+    Column("change", is_whole=True),
+    Column("entries", is_number=True),
+    Column("kind"),
+    Column("size", is_number=True),
+)
 OPTIONS = (
     click.option("--repair", is_flag=True, help="Mend what `turnlog check` finds, first of all."),
     click.option("--strip-tools", is_flag=True, help="Take away calls and their results."),
@@ -116,11 +123,14 @@ def print_repair(ready: Prepared) -> None:
 
 def print_effect(effect: Effect) -> None:
     """Print what a change amounts to."""
-    for word, amounts in (("drop", effect.dropped), ("rewrite", effect.rewritten)):
-        for kind, amount in amounts.items():
-            echo(f"  {word:8}{amount.entries:>7}  {kind:32}{_less(amount.bytes):>12}".rstrip())
-    if effect.added:
-        echo(f"  {'add':8}{effect.added:>7}")
+    rows = [
+        [word, f"{amount.entries:,}", plain(kind), _less(amount.bytes)]
+        for word, amounts in (("drop", effect.dropped), ("rewrite", effect.rewritten))
+        for kind, amount in amounts.items()
+    ]
+    rows += [["add", f"{effect.added:,}", "", ""]] if effect.added else []
+    for line in Table(with_rows(COLUMNS, rows), width() - 2).lines() if rows else ():
+        echo(f"  {line}")
     entries = f"{effect.entries_before:,} → {effect.entries_after:,} entries"
     saved = f"  (about {effect.tokens_saved:,} tokens less)" if effect.tokens_saved else ""
     echo(f"  {entries}, {size(effect.bytes_before)} → {size(effect.bytes_after)}" + dim(saved))

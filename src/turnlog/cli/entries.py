@@ -5,9 +5,10 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import json_option, reveal_switch, session_argument
-from turnlog.cli.output import echo_json_line, fit, plain, plain_masked, size, width
+from turnlog.cli.output import cells_of, echo_json_line, fit, plain, plain_masked, size, width
 from turnlog.cli.preview import preview
-from turnlog.cli.terminal import Look, dim, echo_masked, style
+from turnlog.cli.tables import GAP, Column, Table
+from turnlog.cli.terminal import Look, echo_masked, style
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import Entry
 from turnlog.format.fields import given
@@ -17,7 +18,16 @@ from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
 
-KIND_WIDTH = 22
+CONTENT = "content"
+SPEAKERS: dict[str, Look] = {"user": "green", "assistant": "cyan"}
+COLUMNS = (
+    Column("line", is_number=True, width=6, look="dim"),
+    Column("time", is_whole=True, expendable=1, width=8, look="dim"),
+    Column("size", is_number=True, expendable=2, width=7, look="dim"),
+    Column("kind", is_whole=True, width=22, look=SPEAKERS.get),
+    Column(CONTENT, width=8, is_filling=True),
+)
+"""Rows are printed as lines are read, so widths are reserved."""
 
 
 @click.command("entries")
@@ -27,20 +37,28 @@ KIND_WIDTH = 22
 @click.pass_obj
 def command(store: Store, session: str, as_json: bool) -> None:
     """List the entries of SESSION, one row per line."""
+    table = None if as_json else open_table()
     for line in read_lines(find_session(store, session).path):
-        show_line(line, as_json)
+        show_line(line, table)
 
 
-def show_line(line: Line, as_json: bool) -> None:
-    """Print what a line holds: a row, or a JSON object, for each entry."""
+def open_table() -> Table:
+    """Print the header of a table of entries."""
+    table = Table(COLUMNS, width())
+    echo_masked(table.head())
+    return table
+
+
+def show_line(line: Line, table: Table | None) -> None:
+    """Print what a line holds, for each entry a row of the table; without a table, as JSON."""
     decoded = decode_line(line)
     problem = "; ".join(decoded.problems)
     entries: tuple[Entry | None, ...] = decoded.entries
     for entry in entries or ((None,) if problem else ()):
-        if as_json:
-            echo_json_line(_fields(line, entry) | ({"problem": problem} if problem else {}))
+        if table:
+            echo_masked(_row(table, line, entry, problem))
         else:
-            echo_masked(_row(line, entry, problem))
+            echo_json_line(_fields(line, entry) | ({"problem": problem} if problem else {}))
 
 
 def _fields(line: Line, entry: Entry | None) -> dict[str, Any]:
@@ -57,22 +75,18 @@ def _fields(line: Line, entry: Entry | None) -> dict[str, Any]:
     }
 
 
-def _row(line: Line, entry: Entry | None, problem: str) -> str:
+def _row(table: Table, line: Line, entry: Entry | None, problem: str) -> str:
     moment = parse_timestamp(entry.when) if entry else None
     clock = moment.astimezone().strftime("%H:%M:%S") if moment else ""
-    before = f"{line.number or '':>6}  {clock:8}  {size(len(line.raw)):>7}  "
-    warning = f"{plain(problem)}  " if problem else ""
-    room = width() - len(before) - KIND_WIDTH - 2 - len(warning)
-    about = fit(plain_masked(preview(entry, room)), room).rstrip() if entry else ""
-    kind = fit(_kind(kind_of(entry)) if entry else "-", KIND_WIDTH)
-    return f"{dim(before)}{style_kind(kind)}  {style(warning, 'red')}{about}"
+    room = table.width_of(CONTENT)
+    warning = fit(plain(problem), min(room, cells_of(plain(problem)))) if problem else ""
+    left = room - cells_of(warning) - (len(GAP) if warning else 0)
+    about = fit(plain_masked(preview(entry, left)), left).rstrip() if entry and left > 0 else ""
+    kind = _kind(kind_of(entry)) if entry else "-"
+    row = table.row([str(line.number or ""), clock, size(len(line.raw)), kind, ""])
+    content = GAP.join(filter(None, (style(warning, "red") if warning else "", about)))
+    return row[: len(row) - room] + content
 
 
 def _kind(kind: str) -> str:
     return plain(kind).removeprefix("system/")
-
-
-def style_kind(kind: str) -> str:
-    """A kind in the colour of who speaks."""
-    colours: dict[str, Look] = {"user": "green", "assistant": "cyan"}
-    return style(kind, colours.get(kind.strip()))

@@ -4,9 +4,17 @@ import click
 
 from turnlog.cli.arguments import json_option
 from turnlog.cli.editing import open_journal
-from turnlog.cli.output import echo_json, local_time
-from turnlog.cli.terminal import dim, echo
+from turnlog.cli.output import echo_json, local_time, plain
+from turnlog.cli.tables import Column, echo_table, with_rows
+from turnlog.edit.journal import Record
 from turnlog.format.timestamps import parse_timestamp
+
+COLUMNS = (
+    Column("change", is_whole=True),
+    Column("time", is_whole=True, expendable=1, look="dim"),
+    Column("title", width=44),
+    Column("state", is_whole=True, look="dim"),
+)
 
 
 @click.command("history")
@@ -17,7 +25,9 @@ def command(as_json: bool) -> None:
     if as_json:
         echo_json(records)
         return
-    for record in records:
-        state = "undone" if record.is_undone else "" if record.is_done else "interrupted"
-        time = local_time(parse_timestamp(record.time))
-        echo(f"{record.id}  {dim(time)}  {record.title}  {dim(state)}".rstrip())
+    echo_table(with_rows(COLUMNS, map(_cells, records)))
+
+
+def _cells(record: Record) -> list[str]:
+    state = "undone" if record.is_undone else "" if record.is_done else "interrupted"
+    return [record.id, local_time(parse_timestamp(record.time)), plain(record.title), state]

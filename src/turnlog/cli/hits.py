@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from turnlog.cli.output import fit, plain
+from turnlog.cli.output import cells_of, fit, fit_path, plain
 from turnlog.cli.terminal import dim, style
 from turnlog.format.timestamps import age
 from turnlog.text import UNSAFE
@@ -37,9 +37,8 @@ def _heading(found: "SessionHits", columns: int) -> str:
     before = f"{found.id[:8]}  {when:>4}  "
     project = plain(found.project) if columns >= 60 else ""
     room = columns // 3
-    project = f"…{project[1 - room :]}" if len(project) > room else project
-    after = f"  {project}" if project else ""
-    title = fit(plain(found.title) or "(no title)", columns - len(before) - len(after))
+    after = f"  {fit_path(project, room)}" if project else ""
+    title = fit(plain(found.title) or "(no title)", columns - len(before) - cells_of(after))
     return f"{dim(before)}{style(title, 'bold')}{dim(after)}"
 
 

@@ -2,12 +2,14 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from turnlog.cli.client_hooks import ClientHook
-from turnlog.cli.output import counted, plain
+from turnlog.cli.output import counted, plain, width
+from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.timestamps import age, parse_timestamp
@@ -26,6 +28,20 @@ from turnlog.trace.targets import target_of
 HOOK = ClientHook(("hook", "run"), ("SessionStart", "Stop", "SubagentStop", "SessionEnd"))
 SHOWN = 10
 """Sessions that are listed."""
+INDENT = " " * 9
+SENT = (
+    Column("session"),
+    Column("turns", is_number=True),
+    Column("spans", is_number=True),
+    Column("open", is_number=True),
+    Column("refused", is_number=True, expendable=2),
+    Column("age", is_number=True, expendable=1, look="dim"),
+)
+WAITING = (
+    Column("session"),
+    Column("event", is_whole=True),
+    Column("age", is_number=True, look="dim"),
+)
 
 
 def status_of(store: Store, spool: Spool) -> dict[str, Any]:
@@ -54,20 +70,29 @@ def print_status(held: dict[str, Any]) -> None:
     sessions: list[dict[str, Any]] = held["sessions"]
     spans = sum(each["spans"] for each in sessions)
     echo(f"sent     {counted(spans, 'span')} of {counted(len(sessions), 'session')}")
-    for each in sessions[:SHOWN]:
-        rest = f", {each['open']:,} open" if each["open"] else ""
-        rest += f", {each['refused']:,} refused" if each["refused"] else ""
-        told = f"{counted(each['turns'], 'turn')}, {counted(each['spans'], 'span')}{rest}"
-        echo(f"         {each['session']}  {told}  {dim(_ago(each['updated']))}")
+    _print_indented(SENT, [_sent_cells(each) for each in sessions[:SHOWN]])
     for each in held["queues"]:
         _print_queue(each)
     echo(f"waits    {counted(len(held['waiting']), 'note')}")
-    for each in held["waiting"][:SHOWN]:
-        echo(f"         {plain(each['session'])}  {each['event']}  {dim(_ago(each['since']))}")
+    waiting = held["waiting"][:SHOWN]
+    rows = [[plain(each["session"]), each["event"], _age(each["since"])] for each in waiting]
+    _print_indented(WAITING, rows)
     echo(f"failed   {len(held['failures']):,}")
     for each in held["failures"][-SHOWN:]:
         who = f"{plain(each.session)}  " if each.session else ""
         echo(f"         {who}{plain(each.reason)}  {dim(_ago(each.time))}")
+
+
+def _sent_cells(each: dict[str, Any]) -> list[str]:
+    counts = [f"{each[name]:,}" if each[name] else "" for name in ("open", "refused")]
+    held = [f"{each['turns']:,}", f"{each['spans']:,}", *counts]
+    return [plain(each["session"]), *held, _age(each["updated"])]
+
+
+def _print_indented(columns: Sequence[Column], rows: list[list[str]]) -> None:
+    table = Table(with_rows(columns, rows), width() - len(INDENT))
+    for line in table.lines() if rows else ():
+        echo(f"{INDENT}{line}")
 
 
 def settings_of(store: Store, given: dict[str, Any]) -> Settings:
@@ -182,6 +207,11 @@ def _options(command: str | None) -> dict[str, str]:
         return parse_options(HOOK.arguments(command)) if command else {}
     except ValueError as error:
         raise UsageError(str(error), "turnlog hook install --help") from error
+
+
+def _age(moment: str) -> str:
+    found = parse_timestamp(moment)
+    return age(found) if found else ""
 
 
 def _ago(moment: str) -> str:

@@ -124,15 +124,28 @@ def _stamp(path: Path) -> Path:
 
 def _sync_behind() -> None:
     """Start a sync that goes on when this process has ended."""
+    command = [sys.executable, "-m", "turnlog", "sync"]
+    if not hasattr(os, "posix_spawn"):
+        _start_detached(command)
+        return
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.posix_spawn(
         sys.executable,
-        [sys.executable, "-m", "turnlog", "sync"],
+        command,
         os.environ,
         file_actions=[(os.POSIX_SPAWN_DUP2, nowhere, end) for end in (0, 1, 2)],
         setsid=True,
     )
     os.close(nowhere)
+
+
+def _start_detached(command: list[str]) -> None:
+    import subprocess
+
+    flags = getattr(subprocess, "DETACHED_PROCESS", 0)
+    flags |= getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    subprocess.Popen(command, creationflags=flags, **streams)
 
 
 class _Bar:

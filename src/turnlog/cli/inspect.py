@@ -9,6 +9,7 @@ import click
 
 from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.output import echo_json, plain, progress_bar, size
+from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.regular_files import is_readable
@@ -120,11 +121,16 @@ def _print_list(
 ) -> None:
     if not counts:
         return
-    echo("\n" + style(title, "bold"))
+    echo()
     rows = sorted(counts.items(), key=lambda row: (is_known(row[0]), -row[1], row[0]))
-    for name, count in rows[:limit]:
-        mark = "" if is_known(name) else style("  unknown", "yellow")
-        echo(f"{count:>10,}  {plain(name)}{mark}")
+    shown = rows[:limit]
+    marks = ["" if is_known(name) else "unknown" for name, _ in shown]
+    columns = [
+        Column("count", [f"{count:,}" for _, count in shown], is_number=True, width=10),
+        Column(title, [plain(name) for name, _ in shown]),
+        Column("", marks, is_whole=True, look="yellow"),
+    ]
+    echo_table(columns)
     if limit and len(rows) > limit:
         echo(dim(f"            and {len(rows) - limit} more; --full shows all"))
 

@@ -18,15 +18,31 @@ class Shown:
     """In narrower terminals it is left out."""
     is_number: bool = True
     is_path: bool = False
+    is_whole: bool = False
+    """Dates and ids are never cut."""
+
+
+DETAILS = (
+    *("-lines", "+lines", "time", "calls", "write", "input", "read"),
+    *("└ agents", "sess", "output", "tokens", "turns"),
+)
+"""Columns of most reports, the least important first."""
 
 
 @dataclass(frozen=True)
 class Layout:
     columns: tuple[Shown, ...]
+    expendable: tuple[str, ...] = DETAILS
+    """Heads of columns to leave out where room is short, in this order."""
     bar: str | None = None
     """The figure that bars are drawn for."""
     is_timeline: bool = False
     """Whether the last rows are those to show, and bars are drawn of all of them."""
+
+    def rank_of(self, head: str) -> int:
+        """Return how expendable a column is; 0 stays."""
+        rest = self.expendable[::-1]
+        return rest.index(head) + 1 if head in rest else 0
 
 
 def number(row: Row, name: str) -> float | None:
@@ -61,7 +77,11 @@ def _share(head: str, name: str, from_width: int = 0) -> Shown:
 
 
 def _when(head: str, name: str, from_width: int = 0) -> Shown:
-    return Shown(head, lambda row: local_minute(text(row, name)), from_width, is_number=False)
+    return _whole(head, lambda row: local_minute(text(row, name)), from_width)
+
+
+def _whole(head: str, show: Callable[[Row], str], from_width: int = 0) -> Shown:
+    return Shown(head, show, from_width, is_number=False, is_whole=True)
 
 
 def _dollars(head: str, name: str, from_width: int = 0) -> Shown:
@@ -102,7 +122,8 @@ SESSIONS, TURNS = _count("sess", "sessions"), _count("turns", "turns")
 def _period(name: str) -> Layout:
     counts = (SESSIONS, TURNS, _count("calls", "calls", 96))
     rest = (COST, AGENTS, _span("time", "seconds", 104), *LINES)
-    return Layout((_text(name, name), *counts, *KINDS, *rest), "cost_usd", is_timeline=True)
+    step = _whole(name, lambda row: text(row, name))
+    return Layout((step, *counts, *KINDS, *rest), bar="cost_usd", is_timeline=True)
 
 
 LAYOUTS = {
@@ -111,7 +132,7 @@ LAYOUTS = {
     "monthly": _period("month"),
     "session": Layout(
         (
-            Shown("session", lambda row: text(row, "session")[:8], is_number=False),
+            _whole("session", lambda row: text(row, "session")[:8]),
             _text("title", "title"),
             _path("project", "project", 130),
             _when("ended", "ended", 100),
@@ -122,6 +143,7 @@ LAYOUTS = {
             AGENTS,
             _span("time", "seconds"),
         ),
+        ("project", "ended", "calls", "time", "└ agents", "tokens", "turns"),
     ),
     "project": Layout(
         (
@@ -135,7 +157,7 @@ LAYOUTS = {
             _span("time", "seconds"),
             *LINES,
         ),
-        "cost_usd",
+        bar="cost_usd",
     ),
     "model": Layout(
         (
@@ -153,7 +175,7 @@ LAYOUTS = {
             _span("time", "seconds", 104),
             *LINES,
         ),
-        "cost_usd",
+        bar="cost_usd",
     ),
     "tool": Layout(
         (
@@ -167,7 +189,8 @@ LAYOUTS = {
             _span("each", "seconds_each"),
             *LINES,
         ),
-        "calls",
+        ("-lines", "+lines", "each", "sess", "└ agents", "time", "rate", "errors"),
+        bar="calls",
     ),
     "file": Layout(
         (
@@ -179,6 +202,7 @@ LAYOUTS = {
             _count("-lines", "removed"),
             _when("last", "last", 110),
         ),
+        ("last", "sess", "reads", "-lines", "+lines"),
     ),
     "branch": Layout(
         (
@@ -194,6 +218,7 @@ LAYOUTS = {
             Shown("commits", _commits),
             Shown("pulls", _pulls, is_number=False),
         ),
+        (*("-lines", "+lines", "time", "└ agents", "tokens", "sess"), "pulls", "commits", "turns"),
     ),
     "blocks": Layout(
         (
@@ -206,7 +231,8 @@ LAYOUTS = {
             _count("tokens/h", "tokens_per_hour"),
             Shown("cost/h", lambda row: _money(row, "usd_per_hour").replace("?", "")),
         ),
-        "cost_usd",
+        ("messages", "output", "tokens/h", "└ agents", "cost/h", "tokens"),
+        bar="cost_usd",
         is_timeline=True,
     ),
     "errors": Layout(
@@ -219,5 +245,6 @@ LAYOUTS = {
             _when("last", "last", 120),
             _text("last error", "last_error"),
         ),
+        ("last", "last error", "rate", "calls"),
     ),
 }

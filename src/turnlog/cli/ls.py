@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
 
 from turnlog.cli.arguments import Since, json_option, reveal_switch
-from turnlog.cli.output import echo_json, fit, local_time, plain, size, width
+from turnlog.cli.output import echo_json, fit_path, local_time, plain, size, width
+from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.timestamps import age
@@ -23,6 +25,19 @@ from turnlog.store.catalog import (
     live_sessions,
 )
 from turnlog.store.paths import Store, folder_name
+
+INDENT = "  "
+COLUMNS = (
+    Column("session", is_whole=True, look="dim"),
+    Column("age", is_number=True, look="dim"),
+    Column("title", width=32),
+    Column("", is_whole=True, expendable=2, look="green"),
+    Column("agents", is_number=True, expendable=3, look="green"),
+    Column("branch", expendable=4, look="dim"),
+    Column("model", expendable=5, look="dim"),
+    Column("version", is_whole=True, expendable=6, look="dim"),
+    Column("size", is_number=True, expendable=1, look="dim"),
+)
 
 
 @dataclass(frozen=True)
@@ -55,10 +70,7 @@ def command(
     if as_json:
         echo_json([_as_json(row) for row in rows])
         return
-    for cwd, members in _grouped(rows):
-        echo(style(cwd, "bold"))
-        for row in members:
-            echo(_text(row, width()))
+    _print(_grouped(rows), width())
     if len(rows) < len(sessions):
         echo(dim(f"{len(rows)} of {len(sessions)} sessions (try: turnlog ls --limit 0)"), err=True)
 
@@ -116,23 +128,32 @@ def _directory(folder: Path, rows: list[Row]) -> str:
     return plain((matching or seen or [folder.name])[0])
 
 
-def _text(row: Row, columns: int) -> str:
+def _print(groups: list[tuple[str, list[Row]]], room: int) -> None:
+    """Print the rows of all projects with the same columns, each project under its directory."""
+    columns = with_rows(COLUMNS, (_cells(row) for _, rows in groups for row in rows))
+    table = Table([each for each in columns if any(each.cells)], room - len(INDENT))
+    head, *lines = table.lines()
+    echo(f"{INDENT}{head}")
+    drawn = iter(lines)
+    for cwd, rows in groups:
+        echo(style(fit_path(cwd, room), "bold"))
+        for line in islice(drawn, len(rows)):
+            echo(f"{INDENT}{line}")
+
+
+def _cells(row: Row) -> list[str]:
     about, session = row.about, row.session
-    title = plain(about.title) or "(empty)"
-    before = f"  {session.id[:8]}  {age(session.last_active):>4}  "
-    marks = ("  ● live" if row.live else "") + _agents(row.subagents)
-    after = f"  {size(session.size):>7}"
-    if columns >= 110:
-        after = f"  {fit(plain(about.branch), 16)}{after}"
-    if columns >= 140:
-        model = fit(plain(about.model).removeprefix("claude-"), 20)
-        after = f"  {model}  {fit(plain(about.version), 8)}{after}"
-    shown = fit(title, columns - len(before) - len(marks) - len(after))
-    return f"{dim(before)}{shown}{style(marks, 'green')}{dim(after)}"
-
-
-def _agents(count: int) -> str:
-    return f"  +{count} agent{'s' if count > 1 else ''}" if count else ""
+    return [
+        session.id[:8],
+        age(session.last_active),
+        plain(about.title) or "(empty)",
+        "● live" if row.live else "",
+        str(row.subagents or ""),
+        plain(about.branch),
+        plain(about.model).removeprefix("claude-"),
+        plain(about.version),
+        size(session.size),
+    ]
 
 
 def _as_json(row: Row) -> dict[str, Any]:

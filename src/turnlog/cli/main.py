@@ -1,7 +1,5 @@
-"""The entry point: finds the command, loads its module alone, and turns errors into one line."""
+"""Find the command, load its module alone, and turn errors into one line."""
 
-# The C module behind `signal`: importing that one takes long enough to be interrupted.
-import _signal  # pyright: ignore[reportMissingImports]
 import gc
 import os
 import sys
@@ -10,7 +8,6 @@ from io import TextIOWrapper
 
 def main() -> None:
     """Run the command line."""
-    _die_of_interrupts()
     _open_standard_streams()
     if sys.argv[1:] in (["--help"], ["-h"]) and _is_wide():
         with open(os.path.join(os.path.dirname(__file__), "help.txt"), encoding="utf-8") as stored:
@@ -64,12 +61,6 @@ def _open_standard_streams() -> None:
         if getattr(sys, name) is None:
             mode = "w" if descriptor else "r"
             setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
-
-
-def _die_of_interrupts() -> None:
-    """Let Ctrl-C end the process at once while modules are loaded; `reported` handles it later."""
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # pyright: ignore
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # pyright: ignore
 
 
 def _leave(code: int) -> None:

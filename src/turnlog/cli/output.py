@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
@@ -23,7 +23,7 @@ AT_ONCE = 64
 def width() -> int:
     """How many columns there are to fill: those of the terminal, even if a pipe is in between."""
     if columns := os.environ.get("COLUMNS"):
-        return int(columns) if columns.isdigit() else 80
+        return (int(columns) if columns.isdecimal() else 0) or 80
     for descriptor in (1, 2, 0):
         with suppress(OSError):
             return os.get_terminal_size(descriptor).columns
@@ -51,8 +51,41 @@ def money(dollars: float | None) -> str:
     return "?" if dollars is None else f"${dollars:,.4f}" if dollars < 1 else f"${dollars:,.2f}"
 
 
+def cells_of(text: str) -> int:
+    """Return how many terminal cells a text takes; wide characters take two.
+
+    >>> cells_of("日本"), cells_of("ab")
+    (4, 2)
+    """
+    if NARROW.fullmatch(text):
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def wrap(text: str, room: int, indent: str = "") -> Iterator[str]:
+    """Break prose between words into lines of at most `room` cells; later ones are indented.
+
+    A word that does not fit on a line is cut.
+
+    >>> list(wrap("one two three", 9, indent="  "))
+    ['one two', '  three']
+    """
+    line = ""
+    for word in text.split(" "):
+        if cells_of(word) > room - len(indent):
+            word = fit(word, room - len(indent))  # noqa: PLW2901
+        if line.strip() and cells_of(line) + 1 + cells_of(word) > room:
+            yield line
+            line = indent + word
+        else:
+            line = f"{line} {word}" if line else word
+    yield line
+
+
 def fit(text: str, cells: int) -> str:
-    """A text cut or padded to a number of terminal cells; wide characters take two.
+    """Cut or pad a text to a number of terminal cells; wide characters take two.
 
     >>> fit("日本語", 5), fit("ab", 5)
     ('日本…', 'ab   ')
@@ -68,6 +101,20 @@ def fit(text: str, cells: int) -> str:
         if cell_len(text) > cells
         else set_cell_size(text, cells)
     )
+
+
+def fit_path(path: str, cells: int) -> str:
+    """Return a path, without its start if it takes more cells.
+
+    >>> fit_path("/home/ada/shop", 9), fit_path("/srv", 9)
+    ('…ada/shop', '/srv')
+    """
+    if cells_of(path) <= cells:
+        return path
+    start = len(path)
+    while start and cells_of(path[start - 1 :]) < cells:
+        start -= 1
+    return f"…{path[start:]}"
 
 
 def size(count: float) -> str:

@@ -11,7 +11,7 @@ import click
 from turnlog.cli import ls
 from turnlog.cli.health import unresumable
 from turnlog.cli.indexing import synced_index
-from turnlog.cli.output import counted, plain
+from turnlog.cli.output import counted, fit, plain, width, wrap
 from turnlog.cli.tables import dollars, short_count
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.index.database import Index
@@ -39,7 +39,7 @@ def command(ctx: click.Context) -> None:
         echo()
         for line in _took(index):
             echo(line)
-        for line in _broken(index, sessions[:LOOKED_AFTER]):
+        for line in _broken(index, sessions[:LOOKED_AFTER], width()):
             echo(line)
     for line in _going(store, sessions):
         echo(line)
@@ -64,12 +64,14 @@ def _whole(value: object) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
-def _broken(index: Index, sessions: list[SessionFile]) -> Iterator[str]:
+def _broken(index: Index, sessions: list[SessionFile], room: int) -> Iterator[str]:
     """The sessions among the last ones that would not resume, or not whole."""
     for session, message in unresumable(index, sessions):
-        title = plain(describe(session).title)
-        yield style(f"{session.id[:8]} would not resume whole", "red") + dim(f"  {title}")
-        yield dim(f"  {message}  (turnlog check {session.id[:8]})")
+        verdict = f"{session.id[:8]} would not resume whole"
+        title = fit(plain(describe(session).title), room - len(verdict) - 2).rstrip()
+        yield style(verdict, "red") + dim(f"  {title}")
+        for line in wrap(f"{message}  (turnlog check {session.id[:8]})", room - 2):
+            yield dim(f"  {line}")
 
 
 def _going(store: Store, sessions: list[SessionFile]) -> Iterator[str]:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import click
 
 from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.editing import open_journal
-from turnlog.cli.output import counted, echo_json, fit, plain, progress_bar
+from turnlog.cli.output import counted, echo_json, plain, plain_masked, progress_bar, width
 from turnlog.cli.sessions import own_file
-from turnlog.cli.terminal import dim, echo
+from turnlog.cli.tables import Column, Table, echo_table, with_rows
+from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.apply import require_idle
 from turnlog.edit.finder import Finder
 from turnlog.edit.journal import Journal, Record
+from turnlog.edit.matches import Match, matches_of
 from turnlog.edit.redact import (
     Group,
     earlier_changes,
@@ -39,6 +42,20 @@ PASSES = 3
 """How often all is read: to find, to find again with what is known, to see that nothing is left."""
 MANY = 5
 """How many changes are named one by one."""
+INDENT = "  "
+MATCHES = (
+    Column("line", is_number=True, look="dim"),
+    Column("value", is_whole=True),
+    Column("length", is_number=True, expendable=3),
+    Column("key", expendable=2, look="cyan"),
+    Column("context (▒ is the value)", width=30),
+    Column("", is_number=True, expendable=1, look="dim"),
+)
+COLUMNS = (
+    Column("kind"),
+    Column("replaced", is_number=True),
+    Column("where", look="dim"),
+)
 PLACES = {
     "file-history": "file backups",
     "paste-cache": "pasted texts",
@@ -68,6 +85,8 @@ class Outcome:
     left: list[Find] = field(default_factory=list[Find])
     """What is still in files that were not skipped."""
     fixed: Counter[str] = field(default_factory=Counter[str])
+    matches: list[Match] = field(default_factory=list[Match])
+    """With --dry-run: what would be replaced, with its context."""
 
     @property
     def is_complete(self) -> bool:
@@ -136,6 +155,7 @@ def _redact(
         outcome = Outcome(*find_all(parts, also, bar.update))
         outcome.found.stuck += names_with_secrets(parts)
         if dry_run:
+            outcome.matches = list(matches_of(parts, outcome.finder, outcome.found.finds))
             return outcome
         if not outcome.found.finds:
             outcome.left = list(dict.fromkeys(outcome.found.stuck))
@@ -223,26 +243,51 @@ def _print(store: Store, outcome: Outcome) -> None:
 
 
 def _print_finds(store: Store, outcome: Outcome) -> None:
-    """Print each place of something that would be replaced, without telling what it is."""
+    """Print what would be replaced: where it is, its placeholder, and the words around it."""
     if not (outcome.found.finds or outcome.found.stuck):
         echo("no secrets found")
         return
-    rows = Counter((f.path, f.line, placeholder_for(f.kind, f.value)) for f in outcome.found.finds)
-    for (path, line, placeholder), count in rows.items():
-        times = dim(f"  {count} times") if count > 1 else ""
-        echo(f"{placeholder}  {_short(store, path)}:{line}{times}")
+    for path, matches in groupby(outcome.matches, key=lambda match: match.path):
+        echo(style(_short(store, path), "bold"))
+        room = width() - len(INDENT)
+        for line in Table(
+            with_rows(MATCHES, [_match_cells(m, room) for m in matches]), room
+        ).lines():
+            echo(f"{INDENT}{line}")
     for find in dict.fromkeys(outcome.found.stuck):
         echo(_left(store, find))
     echo(f"{_summary(outcome.found.finds)} would be replaced")
+
+
+def _match_cells(match: Match, room: int) -> list[str]:
+    key, before, after = match.context
+    # Half of what a narrow terminal leaves goes to the words before the value.
+    reach = max(8, room // 5)
+    lead = _words(before)
+    lead = lead if len(lead) <= reach else f"…{lead[1 - reach :]}"
+    words = f"{lead}▒{_words(after)}"
+    times = f"{match.times}×" if match.times > 1 else ""
+    return [str(match.line), match.placeholder, f"{match.length:,}", plain(key), words, times]
+
+
+def _words(text: str) -> str:
+    """Return a text on one line, masked; blanks at its ends separate it from the value."""
+    return re.sub(r"\s+", " ", plain_masked(f"|{masked(text)}|")[1:-1])
 
 
 def _print_table(store: Store, finds: Iterable[Find]) -> None:
     places: dict[str, Counter[str]] = {}
     for find in finds:
         places.setdefault(find.kind, Counter())[place_of(store, find.path)] += 1
-    for kind, counts in sorted(places.items()):
-        where = ", ".join(f"{place} {count}" for place, count in counts.most_common())
-        echo(f"  {fit(kind, 31)}{counts.total():>6}  {dim(where)}")
+    rows = [
+        (
+            kind,
+            f"{counts.total():,}",
+            ", ".join(f"{p} {count}" for p, count in counts.most_common()),
+        )
+        for kind, counts in sorted(places.items())
+    ]
+    echo_table(with_rows(COLUMNS, rows))
 
 
 def _print_left(store: Store, outcome: Outcome) -> None:
@@ -300,6 +345,7 @@ def _as_json(store: Store, outcome: Outcome, dry_run: bool) -> dict[str, Any]:
         "kinds": kinds,
         "files": [{"path": path, "kinds": counts} for path, counts in files.items()],
         "finds": [_find_as_json(find) for find in finds],
+        **({"matches": [_match_as_json(match) for match in outcome.matches]} if dry_run else {}),
         "left": [_find_as_json(f) for f in (outcome.found.stuck if dry_run else outcome.left)],
         "left_in_fields": outcome.fixed,
         "skipped": [
@@ -315,3 +361,10 @@ def _as_json(store: Store, outcome: Outcome, dry_run: bool) -> dict[str, Any]:
 def _find_as_json(find: Find) -> dict[str, Any]:
     placeholder = placeholder_for(find.kind, find.value)
     return {"path": find.path, "line": find.line, "kind": find.kind, "placeholder": placeholder}
+
+
+def _match_as_json(match: Match) -> dict[str, Any]:
+    key, before, after = match.context
+    told = {"path": match.path, "line": match.line, "kind": match.kind}
+    told |= {"placeholder": match.placeholder, "length": match.length, "times": match.times}
+    return told | {"key": key, "before": before, "after": after}

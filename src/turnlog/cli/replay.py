@@ -4,13 +4,21 @@ import click
 
 from turnlog.agent.replay.tracks import Answer, Track, tracks_of
 from turnlog.cli.arguments import json_option, reveal_switch, session_argument
-from turnlog.cli.output import echo_json, fit, plain, width
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
-from turnlog.cli.terminal import dim, echo, masked_value
+from turnlog.cli.tables import Column, echo_table, with_rows
+from turnlog.cli.terminal import echo, masked_value
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.values import Fields
 from turnlog.store.paths import Store
+
+COLUMNS = (
+    Column("conversation", look="dim"),
+    Column("answer", is_number=True, look="dim"),
+    Column("content"),
+    Column("stop reason", expendable=1, look="dim"),
+)
 
 
 @click.command("replay")
@@ -42,8 +50,7 @@ def command(
     if as_json:
         echo_json([_view(track, rank) for track, rank in answers])
         return
-    for track, rank in answers:
-        echo(_row(track, rank))
+    echo_table(with_rows(COLUMNS, (_cells(track, rank) for track, rank in answers)))
 
 
 def _serve(session: Session, port: int, strict: bool) -> None:
@@ -68,12 +75,11 @@ def _view(track: Track, rank: int) -> Fields:
     }
 
 
-def _row(track: Track, rank: int) -> str:
+def _cells(track: Track, rank: int) -> list[str]:
     answer = track.answer(rank)
-    before = f"{track.name[:10]:10}  {rank + 1:>4}  "
-    after = f"  {answer.body['stop_reason'] if answer else '':10}"
+    reason = plain(str(answer.body["stop_reason"] or "")) if answer else ""
     told = _told(Answer(masked_value(answer.body), None) if answer else None)
-    return f"{dim(before)}{fit(plain(told), width() - len(before) - len(after))}{dim(after)}"
+    return [plain(track.name)[:10], str(rank + 1), plain(told), reason]
 
 
 def _told(answer: Answer | None) -> str:

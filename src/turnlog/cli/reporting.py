@@ -45,7 +45,7 @@ def _outcome(work: Callable[[], int | None]) -> int:
 
 def _handle_interrupts() -> None:
     """Raise KeyboardInterrupt on Ctrl-C from here on, where the entry point had it end at once."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+    if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "end_at_once":
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -6,7 +6,7 @@ import click
 
 from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.editing import open_journal, print_undo
-from turnlog.cli.output import counted, echo_json, plain, size
+from turnlog.cli.output import cells_of, counted, echo_json, fit, plain, size, width
 from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
 from turnlog.edit.apply import apply_changes, require_idle
@@ -41,7 +41,8 @@ def command(
         echo_json(_as_json(removal, record))
         return
     for path, title in zip(paths, titles, strict=True):
-        echo(f"{'Would remove' if dry_run else 'Removed'} {path.stem}  {title}".rstrip())
+        done = f"{'Would remove' if dry_run else 'Removed'} {path.stem}  "
+        echo(f"{done}{fit(title, width() - cells_of(done))}".rstrip())
     files = f"{counted(len(removal.sizes), 'file')}, {size(sum(removal.sizes))}"
     echo(f"  {files}, {counted(removal.prompts, 'prompt')} of the history")
     print_undo(record)

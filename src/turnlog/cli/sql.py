@@ -7,10 +7,11 @@ import click
 from turnlog.cli.arguments import csv_option, json_option, reveal_switch
 from turnlog.cli.indexing import synced_index
 from turnlog.cli.output import echo_json, plain, width
-from turnlog.cli.tables import Column, draw_table, echo_csv
+from turnlog.cli.tables import Column, Table, echo_csv
 from turnlog.cli.terminal import dim, echo, masked_value, style
 from turnlog.errors import UsageError
-from turnlog.index.asking import TABLES_HINT, Answer, Table, ask, tables_of
+from turnlog.index import asking
+from turnlog.index.asking import TABLES_HINT, Answer, ask, tables_of
 from turnlog.store.paths import Store
 
 
@@ -40,7 +41,7 @@ def _needs_words(statement: str) -> bool:
     return any(name in statement.lower() for name in ("docs", "words"))
 
 
-def _print_tables(tables: list[Table], as_json: bool) -> None:
+def _print_tables(tables: list[asking.Table], as_json: bool) -> None:
     if as_json:
         echo_json([table._asdict() for table in tables])
         return
@@ -55,16 +56,24 @@ def _print(answer: Answer, as_json: bool, as_csv: bool) -> None:
         echo_csv(answer.columns, answer.rows)
     else:
         columns = [_column(answer, rank) for rank in range(len(answer.columns))]
-        head, *lines = draw_table(columns, width())
-        echo(dim(head.rstrip()))
-        for line in lines:
-            echo(line.rstrip())
+        _print_table(columns)
+
+
+def _print_table(columns: list[Column]) -> None:
+    table = Table(columns, width())
+    for line in table.lines():
+        echo(line)
+    if table.left_out:
+        shown = f"{len(columns) - table.left_out} of {len(columns)} columns"
+        echo(dim(f"{shown} fit; --json or --csv prints all"), err=True)
 
 
 def _column(answer: Answer, rank: int) -> Column:
     values = [masked_value(row[rank], answer.columns[rank]) for row in answer.rows]
     is_number = all(isinstance(value, int | float | None) for value in values)
-    return Column(plain(answer.columns[rank]), [_cell(value) for value in values], is_number)
+    cells = [_cell(value) for value in values]
+    # The first column stays: a row without any would say nothing.
+    return Column(plain(answer.columns[rank]), cells, is_number, expendable=min(rank, 1))
 
 
 def _cell(value: Any) -> str:

@@ -1,70 +1,168 @@
-"""Tables for a terminal, fitted to its width, or as CSV; and figures as people read them."""
+"""Tables for a terminal, fitted to its width, or as CSV; and figures as people read them.
+
+Every table of every command is drawn here. Where room is short, texts are cut with an ellipsis and
+expendable columns are left out; numbers, dates and ids are never cut.
+"""
 
 import csv
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from rich.cells import cell_len
-
-from turnlog.cli.output import fit
-from turnlog.cli.terminal import masked, masked_value
+from turnlog.cli.output import cells_of, fit, fit_path, width
+from turnlog.cli.terminal import Look, dim, echo, masked, masked_value, style
 from turnlog.format.values import is_array
 from turnlog.text import harmless
 
 GAP = "  "
-NARROWEST = 8
-"""Cells below which a text is not cut."""
+READABLE = 12
+"""Cells that a text keeps as long as there are columns to leave out instead."""
+NARROWEST = 4
+"""Cells below which no text is cut, however narrow the terminal is."""
 
 
 class Column(NamedTuple):
     head: str
-    cells: list[str]
+    cells: Sequence[str] = ()
     is_number: bool = False
-    """Numbers stand to the right, and are never cut."""
+    """Numbers are aligned to the right and never cut."""
     is_path: bool = False
-    """Of paths the end is kept."""
+    """Paths keep their end when they are cut."""
+    is_whole: bool = False
+    """Dates and ids are never cut."""
+    expendable: int = 0
+    """Left out where room is short, the highest first; 0 stays."""
+    width: int = 0
+    """Cells to reserve: for rows not known yet, or for a text worth more than other columns."""
+    is_filling: bool = False
+    """Takes all the room that is left."""
+    look: Look | Callable[[str], Look | None] | None = None
+    """The look of its cells, or a function that returns the look of one."""
+
+
+class Table:
+    """Columns fitted to a width, and rows drawn with them."""
+
+    def __init__(self, columns: Sequence[Column], room: int) -> None:
+        self._columns = columns
+        self._shown = _choose_columns(columns, room)
+        self._widths = _fit_widths([columns[place] for place in self._shown], room)
+
+    @property
+    def left_out(self) -> int:
+        """How many columns there was no room for."""
+        return len(self._columns) - len(self._shown)
+
+    def width_of(self, head: str) -> int:
+        """Return how many cells a column got; 0 if it is left out."""
+        heads = [self._columns[place].head for place in self._shown]
+        return self._widths[heads.index(head)] if head in heads else 0
+
+    def head(self) -> str:
+        """Draw the header."""
+        return dim(GAP.join(self.cells([each.head for each in self._columns])).rstrip())
+
+    def row(self, cells: Sequence[str], looks: Mapping[str, Look | None] | None = None) -> str:
+        """Draw a row; `looks`, by the heads of columns, override those of the columns."""
+        looks = looks or {}
+        drawn: list[str] = []
+        for place, padded in zip(self._shown, self.cells(cells), strict=True):
+            column = self._columns[place]
+            look = looks.get(column.head) or _look_of(column, cells[place])
+            # A styled blank could not be stripped from the end of a line.
+            bare = padded.rstrip()
+            drawn.append((style(bare, look) if bare else "") + padded[len(bare) :])
+        return GAP.join(drawn)
+
+    def cells(self, cells: Sequence[str]) -> list[str]:
+        """Cut and pad the cells of a row, leaving out those of columns left out."""
+        return [
+            _padded(cells[place], width, self._columns[place])
+            for place, width in zip(self._shown, self._widths, strict=True)
+        ]
+
+    def lines(self) -> Iterable[str]:
+        """Draw the header, then the rows that the columns hold, without trailing blanks."""
+        yield self.head()
+        for row in zip(*(column.cells for column in self._columns), strict=True):
+            yield self.row(row).rstrip()
+
+
+def with_rows(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[Column]:
+    """Return columns that hold the cells of rows."""
+    held = list(zip(*rows, strict=True)) or [()] * len(columns)
+    return [column._replace(cells=cells) for column, cells in zip(columns, held, strict=True)]
+
+
+def echo_table(columns: Sequence[Column]) -> None:
+    """Print a table that fits the terminal; nothing if it has no rows."""
+    if columns and columns[0].cells:
+        for line in Table(columns, width()).lines():
+            echo(line)
 
 
 def draw_table(columns: Sequence[Column], room: int) -> list[str]:
-    """The lines of a table, heads first, all of one width; the longest texts are cut if need be."""
-    widths = _fit_widths(columns, room)
+    """Return the lines of a table without colours, header first, all of the same width."""
+    table = Table(columns, room)
     rows = zip(*([column.head, *column.cells] for column in columns), strict=True)
-    return [
-        GAP.join(
-            _padded(cell, width, column)
-            for cell, width, column in zip(row, widths, columns, strict=True)
-        )
-        for row in rows
-    ]
+    return [GAP.join(table.cells(row)) for row in rows]
+
+
+def _choose_columns(columns: Sequence[Column], room: int) -> list[int]:
+    """Return the places of the columns that fit once their texts are cut."""
+    least = [_least(column) for column in columns]
+    shown = list(range(len(columns)))
+    while _total([least[place] for place in shown]) > room:
+        # Of equals the rightmost goes: it is the one that is read last.
+        place = max(shown, key=lambda place: (columns[place].expendable, place))
+        if not columns[place].expendable:
+            break
+        shown.remove(place)
+    return shown
+
+
+def _least(column: Column) -> int:
+    natural = _natural(column)
+    if column.is_number or column.is_whole:
+        return natural
+    return max(column.width, min(natural, READABLE))
+
+
+def _natural(column: Column) -> int:
+    return max(column.width, cells_of(column.head), *map(cells_of, column.cells), 0)
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
 def _fit_widths(columns: Sequence[Column], room: int) -> list[int]:
-    widths = [max(map(cell_len, (column.head, *column.cells))) for column in columns]
-    texts = [rank for rank, column in enumerate(columns) if not column.is_number]
-    while sum(widths) + len(GAP) * (len(widths) - 1) > room and texts:
-        widest = max(texts, key=lambda rank: widths[rank])
-        if widths[widest] <= NARROWEST:
-            break
-        widths[widest] -= 1
+    """Give each text what it needs, or an equal share of the room that is left for texts."""
+    widths = [_natural(column) for column in columns]
+    texts = [
+        place for place, column in enumerate(columns) if not (column.is_number or column.is_whole)
+    ]
+    left = room - _total(widths) + sum(widths[place] for place in texts)
+    # The shortest come first: what they do not need is shared among the longer ones.
+    for count, place in enumerate(sorted(texts, key=lambda place: widths[place])):
+        share = max(NARROWEST, left // (len(texts) - count))
+        widths[place] = min(widths[place], share)
+        left -= widths[place]
+    for place, column in enumerate(columns):
+        if column.is_filling:
+            widths[place] += max(0, room - _total(widths))
     return widths
 
 
 def _padded(cell: str, width: int, column: Column) -> str:
     if column.is_number:
-        return " " * (width - cell_len(cell)) + cell
-    if column.is_path and cell_len(cell) > width:
-        return fit(f"…{_end(cell, width - 1)}", width)
-    return fit(cell, width)
+        return " " * (width - cells_of(cell)) + cell
+    return fit(fit_path(cell, width) if column.is_path else cell, width)
 
 
-def _end(text: str, cells: int) -> str:
-    """The last of a text that takes so many cells, or one less."""
-    start = len(text)
-    while start and cell_len(text[start - 1 :]) <= cells:
-        start -= 1
-    return text[start:]
+def _look_of(column: Column, cell: str) -> Look | None:
+    return column.look(cell) if callable(column.look) else column.look
 
 
 def echo_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

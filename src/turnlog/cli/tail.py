@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from turnlog.cli.arguments import complete_session, json_option, reveal_switch
-from turnlog.cli.entries import show_line
+from turnlog.cli.entries import open_table, show_line
 from turnlog.cli.terminal import dim, echo
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
@@ -26,11 +26,12 @@ def command(store: Store, session: str | None, lines: int | None, as_json: bool)
     path = find_session(store, session).path if session else store.projects
     last = lines if lines is not None else 10 if session else 0
     shown = path
+    table = None if as_json else open_table()
     for changed, line in watch(path, _is_log, last):
         if changed != shown and not as_json:
             echo(dim(f"==> {changed}"))
         shown = changed
-        show_line(line, as_json)
+        show_line(line, table)
 
 
 def _is_log(path: Path) -> bool:

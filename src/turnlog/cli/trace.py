@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import Since, complete_session, json_option
-from turnlog.cli.output import counted, echo_json, fit, local_time, plain, progress_bar
-from turnlog.cli.terminal import Look, dim, echo, style
+from turnlog.cli.output import counted, echo_json, local_time, plain, progress_bar, width
+from turnlog.cli.tables import Column, Table
+from turnlog.cli.terminal import Look, echo, style
 from turnlog.conversation.session import Session, open_session
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.find import find_session
@@ -24,6 +25,14 @@ from turnlog.trace.state import open_state
 from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
 
 COLOURS: dict[Kind, Look] = {Kind.GENERATION: "cyan", Kind.TOOL: "yellow"}
+COLUMNS = (
+    Column("span", width=32, is_filling=True),
+    Column("start", is_number=True, width=19, expendable=2, look="dim"),
+    Column("time", is_number=True, width=9),
+    Column("state", width=11, expendable=1),
+)
+WIDEST = 110
+"""Cells beyond which a name and its times would be too far apart."""
 
 
 class TraceCommand(click.Command):
@@ -173,6 +182,8 @@ def _print_spans(spans: Iterator[Span], as_json: bool) -> None:
     if as_json:
         echo_json(list(spans))
         return
+    table = Table(COLUMNS, min(width(), WIDEST))
+    echo(table.head())
     depths: dict[str | None, int] = {None: -1}
     session, start = "", 0
     for span in spans:
@@ -181,17 +192,18 @@ def _print_spans(spans: Iterator[Span], as_json: bool) -> None:
             echo(style(plain(session), "bold"))
         depths[span.id] = depths.get(span.parent_id, -1) + 1
         start = span.begins if span.parent_id is None else start
-        echo(_row(span, depths[span.id], start))
+        cells = _cells(span, depths[span.id], start)
+        # The name's colour depends on the kind, which is no column.
+        echo(table.row(cells, {"span": COLOURS.get(span.kind)}).rstrip())
 
 
-def _row(span: Span, depth: int, start: int) -> str:
-    """One span: its name, when it began, how long it took."""
-    name = fit(f"{'  ' * depth}{plain(span.name)}", 40)
-    colour = COLOURS.get(span.kind)
+def _cells(span: Span, depth: int, start: int) -> list[str]:
+    """Describe a span: its name, when it began, how long it took."""
+    name = f"  {'  ' * depth}{plain(span.name)}"
     lasted = "?" if None in (span.start, span.end) else f"{(span.ends - span.begins) / 1e9:.3f}s"
     moment = datetime.fromtimestamp(span.begins / 1e9, UTC) if span.begins else None
     when = local_time(moment) if depth == 0 else f"+{(span.begins - start) / 1e9:.3f}s"
     marks = {"failed": span.error is not None, "interrupted": span.is_interrupted}
     marks["open"] = not span.is_final
     told = " ".join(mark for mark, is_so in marks.items() if is_so)
-    return f"  {style(name, colour)}{dim(f'{when:>20}')}{lasted:>11}  {told}".rstrip()
+    return [name, when, lasted, told]

@@ -1,15 +1,19 @@
 """turnlog tree: branches, sub-agents and compactions as a picture."""
 
+import re
+
 import click
 import msgspec
 
 from turnlog.cli.arguments import json_option, reveal_option, session_argument
-from turnlog.cli.output import echo_json, plain_masked
+from turnlog.cli.output import cells_of, echo_json, fit, plain_masked, width
 from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.session import Session
 from turnlog.render.tree import draw_tree, milestones
 from turnlog.store.paths import Store
+
+UUID_START = re.compile(r"  \[[0-9A-Za-z-]{1,8}\]$")
 
 
 class StoneView(msgspec.Struct):
@@ -42,9 +46,21 @@ def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
     if links.previous:
         echo(dim(f"goes on with {links.previous}"))
     for line in draw_tree(opened, reveal):
-        echo(plain_masked(line, keep_indent=True))
+        echo(_fitted(plain_masked(line, keep_indent=True), width()))
     for follower in links.next:
         echo(dim(f"continued in {follower}"))
+
+
+def _fitted(line: str, room: int) -> str:
+    """Cut a line to the terminal's width; the id that --branch takes stays.
+
+    >>> _fitted("● Fix the total  [3157a819]", 22)
+    '● Fix the…  [3157a819]'
+    """
+    mark = UUID_START.search(line)
+    kept = mark[0] if mark else ""
+    text = line[: len(line) - len(kept)]
+    return fit(text, min(cells_of(text), room - len(kept))) + kept
 
 
 def _views(session: Session) -> list[StoneView]:

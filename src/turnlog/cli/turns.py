@@ -3,15 +3,25 @@
 import click
 
 from turnlog.cli.arguments import branch_option, json_option, reveal_switch, session_argument
-from turnlog.cli.output import echo_json, fit, money, plain, width
+from turnlog.cli.output import echo_json, money, plain
 from turnlog.cli.sessions import leaf_of, open_named
-from turnlog.cli.terminal import dim, echo
+from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.conversation.prompts import prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.views import cost_of_messages, prompt_of, turn_view, usage_view
 from turnlog.store.paths import Store
+
+COLUMNS = (
+    Column("turn", is_number=True, look="dim"),
+    Column("started", is_whole=True, expendable=3, look="dim"),
+    Column("prompt", width=24),
+    Column("calls", is_number=True, expendable=2, look="dim"),
+    Column("failed", is_number=True, expendable=4, look="red"),
+    Column("tokens", is_number=True, expendable=1, look="dim"),
+    Column("cost", is_number=True, look="dim"),
+)
 
 
 @click.command("turns")
@@ -28,23 +38,19 @@ def command(store: Store, session: str, branch: str | None, as_json: bool) -> No
     if as_json:
         echo_json([turn_view(opened, turn, reveal=True) for turn in turns])
         return
-    for turn in turns:
-        echo(_row(opened, turn))
+    echo_table(with_rows(COLUMNS, (_cells(opened, turn) for turn in turns)))
 
 
-def _row(session: Session, turn: Turn) -> str:
-    """Draw a turn without reading its calls: their inputs and results are most of a file."""
+def _cells(session: Session, turn: Turn) -> list[str]:
+    """Describe a turn without reading its calls: their inputs and results are most of a file."""
     moment = parse_timestamp(turn.started)
     clock = moment.astimezone().strftime("%m-%d %H:%M") if moment else ""
     said = [message for message in turn.messages if not message.is_synthetic]
     usage, (cost, _) = usage_view(said), cost_of_messages(said)
     tokens = sum(getattr(usage, name) for name in usage.__struct_fields__)
-    before = f"{turn.n:>4}  {clock:11}  "
     failed = sum(call.result is not None and call.is_error for call in turn.calls)
-    calls = f"{len(turn.calls)} calls" + (f" ({failed} failed)" if failed else "")
-    after = f"  {calls:>10}  {tokens:>11,}  {money(cost):>9}"
     mark = "" if turn.kind == "typed" else f"({(turn.kind or 'start').replace('_', ' ')}) "
     mark += "" if turn.is_complete else "(no answer) "
     label = prompt_of(session, turn, reveal=True, told=prompt_label)
-    room = width() - len(before) - len(after)
-    return f"{dim(before)}{fit(mark + plain(label), room)}{dim(after)}"
+    counts = [f"{len(turn.calls):,}", f"{failed:,}" if failed else "", f"{tokens:,}"]
+    return [str(turn.n), clock, mark + plain(label), *counts, money(cost)]

@@ -14,7 +14,7 @@ from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.values import is_object
-from turnlog.store.paths import tool_results
+from turnlog.store.paths import last_part, tool_results
 
 PERSISTED = re.compile(r"saved to: (\S.*)")
 REFUSED = "The user doesn't want to proceed with this tool use"
@@ -147,4 +147,4 @@ def _persisted(path: Path, text: str) -> Path | None:
     if not text.startswith("<persisted-output>"):
         return None
     named = PERSISTED.search(text)
-    return tool_results(path) / Path(named[1].strip()).name if named else None
+    return tool_results(path) / last_part(named[1].strip()) if named else None

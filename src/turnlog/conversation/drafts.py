@@ -95,7 +95,8 @@ def _draft(value: Fields) -> Draft | None:
     if role == "assistant":
         is_error = bool(value.get("isApiErrorMessage")) and message.get("model") == SYNTHETIC
         return Draft("assistant", _blocks(value), message.get("id"), is_error)
-    if value.get("subtype") == "local_command":
+    # What is only shown, such as the picture of /context, is not sent (observed: 2.1.325).
+    if value.get("subtype") == "local_command" and value.get("isDisplayOnly") is not True:
         return Draft("user", [text_block(value.get("content"))], is_note=True)
     return None
 

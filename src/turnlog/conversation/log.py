@@ -18,6 +18,7 @@ from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.decode import Problem, decode_line, values_of
 from turnlog.format.entries import Entry, Unknown
 from turnlog.format.jsonl import Bookmark, FileState, Line, Trail, read_lines
+from turnlog.format.portable import read_at
 from turnlog.format.regular_files import open_descriptor
 from turnlog.format.values import is_object
 
@@ -101,7 +102,7 @@ class Log:
         file = open_descriptor(self.path)
         try:
             for node in nodes:
-                yield node, Line(os.pread(file, node.size, node.offset), node.offset, node.line)
+                yield node, Line(read_at(file, node.size, node.offset), node.offset, node.line)
         finally:
             os.close(file)
 

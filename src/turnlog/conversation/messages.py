@@ -6,8 +6,12 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 
-from turnlog.conversation.nodes import SYNTHETIC, AssistantNode, Node
+from turnlog.conversation.nodes import SYNTHETIC, AssistantNode, Node, node_of
 from turnlog.format.blocks import Usage
+from turnlog.format.entries import AgentProgress, Assistant, Entry, Progress
+from turnlog.format.fields import given
+from turnlog.format.fit import fit
+from turnlog.format.jsonl import Line
 
 S = TypeVar("S", bound=Struct)
 
@@ -69,6 +73,33 @@ def join_messages(nodes: Iterable[Node]) -> list[Message]:
         groups.setdefault(name, []).append(node)
         previous = node
     return [Message(tuple(group), _joint_usage(group)) for group in groups.values()]
+
+
+def repeated_messages(repeating: Iterable[tuple[Node, Entry]]) -> list[Message]:
+    """Join the messages of sub-agents that a session repeats in `agent_progress` lines.
+
+    Clients 2.1.12 to 2.1.81 wrote such lines; the file of the sub-agent may be gone.
+    """
+    return join_messages(
+        repeated for node, entry in repeating if (repeated := _repeated(node, entry))
+    )
+
+
+def _repeated(node: Node, entry: Entry) -> AssistantNode | None:
+    held = given(entry.data) if isinstance(entry, Progress) else None
+    told = given(held.message) if isinstance(held, AgentProgress) else None
+    if not isinstance(entry, Progress) or not told or told.get("type") != "assistant":
+        return None
+    inner = fit(Assistant, told, [])
+    if inner is None or inner.body is None or not given(inner.body.id):
+        return None
+    inner.version = entry.version
+    line = Line(b"", node.offset, node.line)
+    found = node_of(node.index, line, node.position, inner)
+    if not isinstance(found, AssistantNode):
+        return None
+    found.time = found.time or node.time
+    return found
 
 
 def _joint_usage(nodes: list[AssistantNode]) -> Usage:

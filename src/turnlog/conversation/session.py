@@ -10,13 +10,14 @@ from turnlog.conversation.calls import Call, Detail, Orphan, pair_calls, read_ca
 from turnlog.conversation.context import context_at, messages_of
 from turnlog.conversation.links import Links, links_of
 from turnlog.conversation.log import WHOLE, Extent, Log, is_sidechain
-from turnlog.conversation.messages import Message, join_messages
+from turnlog.conversation.messages import Message, join_messages, repeated_messages
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
 from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.conversation.turns import Turn, split_turns
 from turnlog.format.values import Fields
 
+AGENT_PROGRESS = "progress/agent_progress"
 VERSION = re.compile(r"\d+(\.\d+){1,3}")
 """A client version, such as 2.1.45; sessions of other programs may name anything."""
 
@@ -30,6 +31,12 @@ class Session(Log):
     def messages(self) -> list[Message]:
         """Every message in the file, of all branches."""
         return join_messages(self.nodes)
+
+    @property
+    def repeated_messages(self) -> list[Message]:
+        """Messages of sub-agents that the client repeated here while they worked."""
+        nodes = [node for node in self.nodes if node.kind == AGENT_PROGRESS]
+        return repeated_messages(zip(nodes, self.entries(nodes), strict=True))
 
     @property
     def calls(self) -> list[Call]:

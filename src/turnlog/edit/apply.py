@@ -21,6 +21,7 @@ from turnlog.edit.in_use import require_closed
 from turnlog.edit.journal import Journal, Record, clear_abandoned, make_folders, staging_folder
 from turnlog.errors import Conflict, TurnlogError, Unresumable
 from turnlog.format.jsonl import CHUNK, FileState, swap_in
+from turnlog.format.portable import CREATE
 from turnlog.store.paths import Store
 
 RECENT = 5.0
@@ -226,7 +227,7 @@ def _nearest_folder(folder: Path) -> Path:
 
 
 def _write(path: Path, content: Iterable[bytes]) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(path, CREATE, 0o600)
     with os.fdopen(descriptor, "wb", buffering=CHUNK) as file:
         file.writelines(content)
         file.flush()

@@ -20,7 +20,7 @@ from turnlog.format.decode import MARK, values_of
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.values import Fields, is_array, is_object
-from turnlog.store.paths import tool_results
+from turnlog.store.paths import last_part, tool_results
 
 LARGE_RESULT = 400_000
 SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -200,7 +200,7 @@ def _read_results(case: Case, node: UserNode, content: object) -> None:
 
 def _lost_output(case: Case, node: UserNode, text: str) -> Iterator[Mark]:
     named = PERSISTED.search(text)
-    name = named[1].strip().rpartition("/")[2] if named else ""
+    name = last_part(named[1].strip()) if named else ""
     if name and not (tool_results(case.place) / name).is_file():
         yield mark_at("lost-output", node, name=name)
 

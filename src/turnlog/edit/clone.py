@@ -12,7 +12,7 @@ from turnlog.edit.effect import Tally
 from turnlog.edit.plan import Plan, carry_out, encoded, swapping
 from turnlog.format.decode import read_entries, split_values
 from turnlog.format.entries import ChainEntry
-from turnlog.format.jsonl import Line, read_lines
+from turnlog.format.jsonl import Line, line_end, read_lines
 from turnlog.format.values import is_object
 from turnlog.store.footprint import Footprint, footprint_of
 from turnlog.store.paths import Store
@@ -143,7 +143,7 @@ def _noted(raw: bytes, origin: str, ids: dict[str, str | None]) -> bytes | None:
             note = {"sessionId": origin, "messageUuid": old}
             parts = [piece.raw for piece in pieces]
             parts[place] = encoded(value | {"forkedFrom": note})
-            return b" ".join([*parts, rest]).rstrip() + b"\n"
+            return b" ".join([*parts, rest]).rstrip() + line_end(raw)
     return None
 
 

@@ -3,7 +3,6 @@
 A change is written down before it is made: whatever moment a crash comes, `undo` knows what was.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -21,7 +20,9 @@ from pathlib import Path
 from turnlog.edit.in_use import require_closed, stores_of
 from turnlog.errors import Ambiguous, Conflict, NotFound
 from turnlog.format.beside import is_at
-from turnlog.format.jsonl import CHUNK, FileState, sync_folder
+from turnlog.format.jsonl import CHUNK, FileState
+from turnlog.format.locks import lock
+from turnlog.format.portable import DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW, sync_folder
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
 from turnlog.store.consent import Consent, Deletion, require_yes
 
@@ -294,29 +295,41 @@ def staging_folder(place: Path) -> Generator[Path]:
     clear_abandoned(place)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor, locked = _open_for_lock(folder)
         with suppress(OSError):  # there are file systems without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if is_at(folder, descriptor):
+            lock(descriptor)
+        if is_at(locked, descriptor):
             break
         os.close(descriptor)  # removed as abandoned, before it was locked
     try:
         yield folder
     finally:
+        # Windows removes no file that is open; elsewhere the lock lasts until the folder is gone.
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _open_for_lock(folder: Path) -> tuple[int, Path]:
+    """Open what stands for a folder when it is locked: itself, or a file in it on Windows."""
+    if HAS_FOLDER_DESCRIPTORS:
+        return os.open(folder, os.O_RDONLY | DIRECTORY | NOFOLLOW), folder
+    path = folder / "lock"
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600), path
 
 
 def clear_abandoned(folder: Path) -> None:
     """Remove what killed processes left beside the files of a folder."""
     for left in folder.glob(f"{STAGE}*"):
         with suppress(OSError):  # in use, or gone by now
-            descriptor = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            descriptor, _ = _open_for_lock(left)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(descriptor, wait=False)
                 shutil.rmtree(left, ignore_errors=True)
             finally:
                 os.close(descriptor)
+            if not HAS_FOLDER_DESCRIPTORS:  # the lock file was still open
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def make_folders(folder: Path) -> None:

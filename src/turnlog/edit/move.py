@@ -10,7 +10,7 @@ from pathlib import Path
 
 from turnlog.edit.apply import Change
 from turnlog.edit.journal import chunks_of
-from turnlog.edit.relocate import WINDOWS, Relocation, relocating, relocating_history
+from turnlog.edit.relocate import Relocation, relocating, relocating_history
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import ChainEntry
@@ -18,7 +18,7 @@ from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.format.state import Relocated
 from turnlog.store.footprint import files_below, owners_in
-from turnlog.store.paths import TOOL_RESULTS, Store, folder_name, sidecar_folder
+from turnlog.store.paths import TOOL_RESULTS, Store, folder_name, is_windows_path, sidecar_folder
 
 MEMORY = "memory"
 """The folder of a project for what the model is to remember."""
@@ -185,7 +185,7 @@ def _lines_of(path: Path) -> Iterator[bytes]:
 
 def _spellings(directory: str) -> Iterable[str]:
     """How entries may name a directory that is perhaps gone, or a link to where it is now."""
-    if WINDOWS.match(directory):
+    if is_windows_path(directory):
         return [directory]
     whole = Path(os.path.normpath(Path(directory).absolute()))
     beside = whole.parent.resolve() / whole.name

@@ -17,7 +17,7 @@ from turnlog.conversation.log import Log
 from turnlog.conversation.nodes import BoundaryNode, ChainNode, Node
 from turnlog.edit.effect import Tally
 from turnlog.format.decode import Piece, split_values
-from turnlog.format.jsonl import Line, read_lines
+from turnlog.format.jsonl import Line, line_end, read_lines
 from turnlog.format.values import Fields, is_object
 
 Rewrite = Callable[[Fields], Fields]
@@ -217,13 +217,13 @@ def _rewritten(plan: Plan, line: Line, nodes: list[Node], tally: Tally) -> Itera
         elif not is_mended:
             kept.append(piece.raw)
     if is_mended:
-        yield from (raw.rstrip() + b"\n" for raw in kept)
+        yield from (raw.rstrip() + line_end(line.raw) for raw in kept)
     elif kept == [piece.raw for piece in pieces]:
         yield line.raw
     elif kept:
         # What cannot be read goes with an entry of its line that goes.
         is_rest = rest and len(kept) == len(pieces)
-        yield b" ".join([*kept, rest] if is_rest else kept).rstrip() + b"\n"
+        yield b" ".join([*kept, rest] if is_rest else kept).rstrip() + line_end(line.raw)
 
 
 def _one(plan: Plan, node: Node, piece: Piece, tally: Tally) -> Iterator[bytes]:

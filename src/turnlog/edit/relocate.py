@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from turnlog.store.paths import is_windows_path
+
 TOKEN = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*+)(?:(")(\s*:)?)?|[{}\[\]]', re.DOTALL)
 """A string, which in a torn line may lack its end, or a bracket."""
-WINDOWS = re.compile(r"[A-Za-z]:\\|\\\\")
 
 Names = tuple[bytes, ...]
 """The names that lead to a string, its own included where it is a name."""
@@ -33,10 +34,12 @@ class Relocation(NamedTuple):
         if not directory.startswith(self.old):
             return None
         rest = directory[len(self.old) :]
-        if WINDOWS.match(self.old):
+        if is_windows_path(self.old):
             rest = rest.replace("\\", "/")
         if rest and not rest.startswith("/"):
             return None
+        if is_windows_path(self.new):
+            return self.new.rstrip("/\\") + rest.replace("/", "\\")
         return self.new.rstrip("/") + rest or "/"
 
 

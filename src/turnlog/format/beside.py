@@ -4,11 +4,13 @@ Each is locked while it is written, and a lock ends with its process: what a kil
 behind is known by that, and removed when the same file is written again.
 """
 
-import fcntl
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from turnlog.format.locks import lock
+from turnlog.format.portable import CREATE, DIRECTORY, NOFOLLOW, NONBLOCK
 
 ENDING = ".tmp"
 LONGEST_NAME = 100
@@ -25,9 +27,15 @@ def written_beside(path: Path, mode: int, folder: int | None = None) -> Generato
     try:
         yield descriptor, beside
     finally:
-        with suppress(FileNotFoundError):
-            os.unlink(beside, dir_fd=folder)
-        os.close(descriptor)
+        # The lock is kept until the name is gone; Windows removes no file that is open.
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(beside, dir_fd=folder)
+            os.close(descriptor)
+        except PermissionError:
+            os.close(descriptor)
+            with suppress(FileNotFoundError):
+                os.unlink(beside, dir_fd=folder)
 
 
 def is_at(path: Path, descriptor: int, folder: int | None = None) -> bool:
@@ -41,10 +49,9 @@ def is_at(path: Path, descriptor: int, folder: int | None = None) -> bool:
 def _create(path: Path, mode: int, folder: int | None) -> tuple[int, Path]:
     while True:
         beside = path.with_name(f"{_start(path)}{os.urandom(4).hex()}{ENDING}")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        descriptor = os.open(beside, flags, mode, dir_fd=folder)
+        descriptor = os.open(beside, CREATE, mode, dir_fd=folder)
         with suppress(OSError):  # there are file systems without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
         if is_at(beside, descriptor, folder):
             return descriptor, beside
         os.close(descriptor)  # removed as left behind, before it was locked
@@ -59,7 +66,9 @@ def _remove_left(path: Path, folder: int | None) -> None:
 
 
 def _names_in(place: Path, folder: int | None) -> list[str]:
-    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+    if folder is None:
+        return os.listdir(place)
+    descriptor = os.open(place, os.O_RDONLY | DIRECTORY, dir_fd=folder)
     try:
         return os.listdir(descriptor)
     finally:
@@ -67,12 +76,15 @@ def _names_in(place: Path, folder: int | None) -> list[str]:
 
 
 def _remove_unlocked(path: Path, folder: int | None) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    descriptor = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK, dir_fd=folder)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path, dir_fd=folder)
+        lock(descriptor, wait=False)
+        with suppress(PermissionError):  # Windows, which removes no file that is open
+            os.unlink(path, dir_fd=folder)
+            return
     finally:
         os.close(descriptor)
+    os.unlink(path, dir_fd=folder)
 
 
 def _start(path: Path) -> str:

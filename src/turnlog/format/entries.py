@@ -69,8 +69,6 @@ class ChainEntry(Entry):
     agent_name: Text = UNSET
     team_name: Text = UNSET
     session_kind: Text = UNSET
-    is_display_only: Flag = UNSET
-    """Reported of 2.1.325; none of our runs wrote it."""
     forked_from: ForkedFrom | None | UnsetType = UNSET
     session_id_twin: Text = field(default=UNSET, name="session_id")
     """A second copy of sessionId that interactive sessions write (2.1.199 on)."""

@@ -3,7 +3,6 @@
 Offsets are bytes, always at a line start. The raw bytes of all lines, joined, are the file.
 """
 
-import fcntl
 import os
 import stat
 from collections import deque
@@ -16,6 +15,8 @@ from msgspec import Struct
 
 from turnlog.errors import Conflict
 from turnlog.format.beside import is_at, written_beside
+from turnlog.format.locks import lock
+from turnlog.format.portable import BINARY, move_over, read_at, set_mode, sync_folder
 from turnlog.format.regular_files import open_regular
 
 CHUNK = 1 << 16
@@ -102,6 +103,11 @@ class Trail:
         return bookmark
 
 
+def line_end(raw: bytes) -> bytes:
+    """Return what a line that takes the place of another ends with: CR LF stays CR LF."""
+    return b"\r\n" if raw.endswith(b"\r\n") else b"\n"
+
+
 def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
     """Yield the lines from byte `start` on, holding one at a time."""
     with open_regular(path, CHUNK) as file:
@@ -140,7 +146,7 @@ def append_lines(path: Path, raws: Iterable[bytes]) -> None:
     payload = b"".join(_terminated(raw) for raw in raws)
     with _lock(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
         size = os.fstat(file).st_size
-        if size and os.pread(file, 1, size - 1) != b"\n":
+        if size and read_at(file, 1, size - 1) != b"\n":
             payload = b"\n" + payload
         _write_all(file, payload)
 
@@ -155,8 +161,8 @@ def replace_file(path: Path, chunks: Iterable[bytes], expected: FileState | None
         _require_state(path, expected)
         with written_beside(path, PRIVATE) as (new, beside):
             _fill(new, chunks, stat.S_IMODE(os.fstat(old).st_mode))
-            _require_state(path, expected)
-            beside.replace(path)
+            state = expected or FileState.of(path)
+            move_over(beside, path, (new, old), lambda: _require_state(path, state))
         sync_folder(path.parent)
 
 
@@ -167,15 +173,14 @@ def swap_in(path: Path, ready: Path, expected: FileState) -> None:
         found = os.fstat(old)
         ready.chmod(stat.S_IMODE(found.st_mode))
         os.utime(ready, ns=(found.st_atime_ns, found.st_mtime_ns))
-        _require_state(path, expected)
-        ready.replace(path)
+        move_over(ready, path, (old,), lambda: _require_state(path, expected))
         sync_folder(path.parent)
 
 
 def _fill(descriptor: int, chunks: Iterable[bytes], mode: int) -> None:
     with os.fdopen(descriptor, "wb", buffering=CHUNK, closefd=False) as file:
         file.writelines(chunks)
-    os.fchmod(descriptor, mode)
+    set_mode(descriptor, mode)
     os.fsync(descriptor)
 
 
@@ -188,9 +193,9 @@ def _require_state(path: Path, expected: FileState | None) -> None:
 def _lock(path: Path, flags: int) -> Generator[int]:
     """Open and lock the file that is at `path` once the lock is held, not one swapped out since."""
     while True:
-        descriptor = os.open(path, flags, PRIVATE)
+        descriptor = os.open(path, flags | BINARY, PRIVATE)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
             if is_at(path, descriptor):
                 yield descriptor
                 return
@@ -209,15 +214,6 @@ def _write_all(descriptor: int, payload: bytes) -> None:
     view = memoryview(payload)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def sync_folder(folder: Path) -> None:
-    """Let the names in a folder outlast a power failure."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _join(pieces: list[bytes]) -> bytes:

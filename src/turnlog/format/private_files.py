@@ -11,6 +11,9 @@ EXISTS = 17  # errno.EEXIST: hooks load no module that they can do without
 FOLDER = 0o700
 FILE = 0o600
 OTHERS = 0o077
+PRIVATE_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+HAS_OWNERS = hasattr(os, "geteuid")
+"""On Windows, access control lists inherited from the user's profile keep others out."""
 
 AnyPath = str | os.PathLike[str]
 
@@ -41,17 +44,17 @@ def secure_folder(folder: AnyPath, *, must_own: bool = False) -> None:
     """
     create_private_folder(folder)
     found = os.stat(folder)
-    if must_own and found.st_uid != os.geteuid():
+    if must_own and not _is_own(found):
         raise PermissionError(13, "belongs to another user", os.fspath(folder))
-    if found.st_uid == os.geteuid() and found.st_mode & OTHERS:
+    if HAS_OWNERS and _is_own(found) and found.st_mode & OTHERS:
         _set_mode(folder, stat.S_IMODE(found.st_mode) & ~OTHERS)
 
 
 def open_private(path: AnyPath, flags: int) -> int:
     """Open a file, creating it as 0600; make one of the user's private that is not."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC, FILE)
+    descriptor = os.open(path, flags | PRIVATE_FLAGS, FILE)
     found = os.fstat(descriptor)
-    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != FILE:
+    if HAS_OWNERS and _is_own(found) and stat.S_IMODE(found.st_mode) != FILE:
         _set_mode(descriptor, FILE)
     return descriptor
 
@@ -67,6 +70,10 @@ def write_private(path: AnyPath, content: bytes) -> None:
     descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return not HAS_OWNERS or found.st_uid == os.geteuid()
 
 
 def _set_mode(place: AnyPath | int, mode: int) -> None:

@@ -76,6 +76,8 @@ class LocalCommand(System):
 
     command_run: Object = UNSET
     context_usage: Object = UNSET
+    is_display_only: Flag = UNSET
+    """Shown, but not sent to the model: the output of `/context` (observed: 2.1.325)."""
 
 
 class ApiError(System):

@@ -3,7 +3,6 @@
 It is derived from the session files: whatever is wrong with it, a new one is made.
 """
 
-import fcntl
 import os
 import sqlite3
 import zlib
@@ -12,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from turnlog.errors import TurnlogError, Unavailable
+from turnlog.format.locks import lock
 from turnlog.format.private_files import open_private, secure_folder
 from turnlog.store.paths import Store
 
@@ -82,12 +82,12 @@ def _make_folder(folder: Path) -> None:
 @contextmanager
 def _alone(path: Path) -> Generator[None]:
     """Let no other process open the index while it may be replaced."""
-    lock = open_private(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+    descriptor = open_private(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock(descriptor)
         yield
     finally:
-        os.close(lock)
+        os.close(descriptor)
 
 
 def _opened(path: Path) -> Index:

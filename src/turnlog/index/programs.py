@@ -2,6 +2,8 @@
 
 import re
 
+from turnlog.store.paths import last_part
+
 CHANGES_FOLDER = re.compile(r"\s*(?:cd|pushd)\s[^&;|\n]*(?:&&|;|\n)\s*")
 WORD = re.compile(r"""(?:[^\s'";&|<>()]|'[^']*'|"[^"]*")+|[;&|<>()\n]+""")
 SETTING = re.compile(r"[A-Za-z_]\w*=")
@@ -20,6 +22,8 @@ def program(command: str | None) -> str | None:
 
     >>> program("cd /tmp/shop && FORCE=1 git -C sub commit -m 'a b'"), program("/usr/bin/ls -la")
     ('git commit', 'ls')
+    >>> program(r'"C:\\Program Files\\Git\\git.exe" status')
+    'git status'
     >>> program("timeout 60 python3 -m pytest -q"), program(None)
     ('python3 -m pytest', None)
     """
@@ -28,7 +32,7 @@ def program(command: str | None) -> str | None:
     words = _words(command)
     if not words:
         return ""
-    name = words[0].rpartition("/")[2]
+    name = last_part(words[0].strip("\"'")).removesuffix(".exe")
     rest = words[1:]
     if name.startswith("python") and rest[:1] == ["-m"]:
         return " ".join([name, *rest[:2]])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnlog.errors import Damaged
+from turnlog.format.portable import read_at
 from turnlog.format.regular_files import open_descriptor
 from turnlog.index.files import File
 
@@ -27,7 +28,7 @@ class Reader:
     def line(self, file: File, offset: int, size: int) -> bytes:
         """A line, from the archive if the file is gone; nothing if it can no longer be read."""
         try:
-            return os.pread(self._descriptor(file.path), size, offset)
+            return read_at(self._descriptor(file.path), size, offset)
         except OSError:
             return self._archived(file, offset, size)
 

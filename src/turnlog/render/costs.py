@@ -1,11 +1,12 @@
 """What a session cost, by model, its sub-agents apart, beside what the client itself counted."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from msgspec import Struct
 
 from turnlog.conversation.cost import understates_output
-from turnlog.conversation.messages import Message
+from turnlog.conversation.messages import Message, larger_usage
 from turnlog.conversation.session import Session
 from turnlog.format.fields import given
 from turnlog.format.state import CostState
@@ -39,15 +40,18 @@ class CostView(Struct):
 def session_cost(session: Session) -> CostView:
     """Count a session, each message once, and its sub-agents."""
     main = {node.index for node in session.tree.chain}
-    said = [message for message in session.messages if not message.is_synthetic]
+    said, repeated = _said_in(session)
     own = [message for message in said if any(node.index in main for node in message.nodes)]
     others = [message for message in said if all(node.index not in main for node in message.nodes)]
     seen = {message.id for message in said if message.id}
     for agent in session.subagents:
         if agent.root is None:
-            found = [m for m in session.open_subagent(agent).messages if not m.is_synthetic]
+            found, further = _said_in(session.open_subagent(agent))
             others += [message for message in found if message.id not in seen]
             seen |= {message.id for message in found if message.id}
+            repeated += further
+    # Where the sub-agent has a file, what that says counts.
+    others += {m.id: m for m in reversed(repeated) if m.id not in seen}.values()
     models = [*_by_model(own, is_agent=False), *_by_model(others, is_agent=True)]
     return CostView(
         models=models,
@@ -56,6 +60,19 @@ def session_cost(session: Session) -> CostView:
         output_understated=any(understates_output(m.nodes[0].version) for m in own + others),
         client_cost_usd=_client_cost(session),
     )
+
+
+def _said_in(session: Session) -> tuple[list[Message], list[Message]]:
+    """Return the messages of a file, and those of sub-agents that it only repeats."""
+    said = {message.id or n: message for n, message in enumerate(session.messages)}
+    only: list[Message] = []
+    for message in session.repeated_messages:
+        known = said.get(message.id or "")
+        if known and message.id:
+            said[message.id] = replace(known, usage=larger_usage(known.usage, message.usage))
+        elif not message.is_synthetic:
+            only.append(message)
+    return [message for message in said.values() if not message.is_synthetic], only
 
 
 def _by_model(messages: Iterable[Message], is_agent: bool) -> list[ModelCost]:

@@ -7,7 +7,6 @@ An archive may come from anyone (`restore --from DIR`): manifests and objects ar
 following links and within fixed bounds, and paths are checked before they are used.
 """
 
-import fcntl
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from turnlog.errors import Damaged, NotFound, Unavailable
-from turnlog.format.jsonl import PROBE, Bookmark, FileState, Line, sync_folder
+from turnlog.format.jsonl import PROBE, Bookmark, FileState, Line
+from turnlog.format.locks import lock
+from turnlog.format.portable import NOFOLLOW, sync_folder
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
 from turnlog.store.archive_paths import path_problem, session_problem
 from turnlog.store.consent import Consent, Deletion, require_yes
@@ -149,10 +150,10 @@ class Archive:
             secure_folder(folder)
         for folder in self.objects.folder.iterdir():
             _require_no_link(folder)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | NOFOLLOW
         descriptor = open_private(self.folder / "lock", flags)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
             self._clear_unfinished()
             yield
         finally:

@@ -13,7 +13,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from turnlog.format.jsonl import FileState, sync_folder
+from turnlog.format.jsonl import FileState
+from turnlog.format.portable import sync_folder
 from turnlog.format.regular_files import open_regular
 from turnlog.store.archive import Archive, ArchivedFile, Manifest
 from turnlog.store.archive_files import Files, Found, files_by_session

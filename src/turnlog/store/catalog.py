@@ -1,7 +1,6 @@
 """Sessions described from the head and the tail of their files, without reading them whole."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from turnlog.format.entries import Assistant, ChainEntry, Entry, User
 from turnlog.format.fields import given
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
 from turnlog.format.markup import command_text
+from turnlog.format.portable import is_running
 from turnlog.format.regular_files import read_regular, skipping
 from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary
 from turnlog.format.timestamps import parse_timestamp
@@ -158,13 +158,7 @@ def _claims(store: Store) -> Iterator[tuple[str, bool]]:
 
 def _is_running(pid: int, started: str | None) -> bool:
     """Whether the process runs and, where that can be told, is still the one that registered."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it runs, as another user
-        pass
-    return started is None or start_of(pid) in (None, started)
+    return is_running(pid) and (started is None or start_of(pid) in (None, started))
 
 
 def _describe_head(described: Description, path: Path) -> Titles:

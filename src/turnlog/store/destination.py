@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from turnlog.errors import Conflict
+from turnlog.format.portable import set_mode
 from turnlog.format.private_files import FILE, FOLDER, create_private_folder
-from turnlog.store.descriptors import FOLDER_FLAGS, LINKED, READ_FLAGS
+from turnlog.store.descriptors import LINKED, NEW, READ_FLAGS, Folder
 from turnlog.store.whole import UNFINISHED
 
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 """What file systems without hard links say."""
 
@@ -26,7 +26,7 @@ UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno
 class Staged(NamedTuple):
     """A file that was written under a temporary name."""
 
-    folder: int
+    folder: Folder
     temporary: str
     name: str
     path: Path
@@ -37,18 +37,19 @@ class Destination:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._open: dict[tuple[str, ...], int] = {}
+        self._open: dict[tuple[str, ...], Folder] = {}
         self._undo = ExitStack()
         self._owners: set[int] = set()
 
     def __enter__(self) -> Self:
         missing = [each for each in (self.root, *self.root.parents) if not each.exists()]
         for folder in reversed(missing):
-            self._undo.callback(_remove_folder, str(folder), None)
+            self._undo.callback(_remove_path, folder)
         create_private_folder(self.root)
-        root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        root = Folder.open(self.root)
         self._open[()] = root
-        self._owners = {0, os.geteuid(), os.fstat(root).st_uid}
+        own = getattr(os, "geteuid", lambda: 0)()  # Windows has no such numbers: all are 0
+        self._owners = {0, own, root.stat().st_uid}
         return self
 
     def __exit__(
@@ -57,14 +58,14 @@ class Destination:
         if kind is None:
             self._undo.pop_all()
         self._undo.close()
-        for descriptor in self._open.values():
-            os.close(descriptor)
+        for folder in self._open.values():
+            folder.close()
 
     def open_existing(self, parts: Sequence[str]) -> int | None:
         """Open a file that is there already; None if there is none."""
         try:
             folder = self._folder(tuple(parts[:-1]), create=False)
-            descriptor = os.open(parts[-1], READ_FLAGS, dir_fd=folder)
+            descriptor = folder.open_file(parts[-1], READ_FLAGS)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -84,16 +85,18 @@ class Destination:
         except OSError as error:
             raise self._refusal(parts, error) from error
         temporary = f".{os.urandom(8).hex()}{UNFINISHED}"
-        descriptor = os.open(temporary, NEW, FILE, dir_fd=folder)
+        descriptor = folder.open_file(temporary, NEW, FILE)
         self._undo.callback(_remove_file, temporary, folder)
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(chunks)
             file.flush()
             # 6755 in a hostile archive must not become a setuid program.
-            os.fchmod(descriptor, FILE | mode & FOLDER)
-            if mtime_ns is not None:
+            set_mode(descriptor, FILE | mode & FOLDER)
+            if mtime_ns is not None and os.utime in os.supports_fd:
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
             os.fsync(descriptor)
+        if mtime_ns is not None and os.utime not in os.supports_fd:
+            os.utime(folder.path / temporary, ns=(mtime_ns, mtime_ns))
         return Staged(folder, temporary, parts[-1], path)
 
     def put_in_place(self, staged: Staged) -> None:
@@ -105,24 +108,24 @@ class Destination:
             raise Conflict(f"{staged.path} was created meanwhile", "run it again") from error
         self._undo.callback(_remove_file, staged.name, folder)
         _remove_file(staged.temporary, folder)
-        os.fsync(folder)
+        folder.sync()
 
-    def _folder(self, parts: tuple[str, ...], create: bool) -> int:
+    def _folder(self, parts: tuple[str, ...], create: bool) -> Folder:
         """Open a directory below the root, one component at a time; each stays open."""
         if parts not in self._open:
             above = self._folder(parts[:-1], create)
             if create:
                 self._create(parts[-1], above)
-            descriptor = os.open(parts[-1], FOLDER_FLAGS, dir_fd=above)
-            self._open[parts] = descriptor
-            if os.fstat(descriptor).st_uid not in self._owners:
+            folder = above.enter(parts[-1])
+            self._open[parts] = folder
+            if folder.stat().st_uid not in self._owners:
                 # Its owner could read what is restored, or replace it.
                 raise Conflict(f"{self.root.joinpath(*parts)} belongs to another user")
         return self._open[parts]
 
-    def _create(self, name: str, above: int) -> None:
+    def _create(self, name: str, above: Folder) -> None:
         with suppress(FileExistsError):
-            os.mkdir(name, FOLDER, dir_fd=above)
+            above.make_folder(name, FOLDER)
             self._undo.callback(_remove_folder, name, above)
 
     def _refusal(self, parts: Sequence[str], error: OSError) -> Exception:
@@ -138,22 +141,27 @@ class Destination:
         return error
 
 
-def _link(temporary: str, name: str, folder: int) -> None:
+def _link(temporary: str, name: str, folder: Folder) -> None:
     """Rename a file in a directory; raise `FileExistsError` if the new name is taken."""
     try:
-        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        folder.link(temporary, name)
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
-        os.close(os.open(name, NEW, FILE, dir_fd=folder))
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.close(folder.open_file(name, NEW, FILE))
+        folder.rename(temporary, name)
 
 
-def _remove_file(name: str, folder: int) -> None:
+def _remove_file(name: str, folder: Folder) -> None:
     with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
+        folder.remove_file(name)
 
 
-def _remove_folder(name: str, above: int | None) -> None:
+def _remove_folder(name: str, above: Folder) -> None:
     with suppress(OSError):  # never created, or another file has come into it
-        os.rmdir(name, dir_fd=above)
+        above.remove_folder(name)
+
+
+def _remove_path(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()

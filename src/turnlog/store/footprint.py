@@ -117,7 +117,8 @@ def _task_outputs(cwd: str, name: str) -> list[Path]:
 
 
 def _outputs_root() -> Path:
-    return Path(tempfile.gettempdir(), f"claude-{os.getuid()}")
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
+    return Path(tempfile.gettempdir(), f"claude{user}")
 
 
 def _kept_folders(store: Store) -> list[Path]:

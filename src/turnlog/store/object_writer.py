@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import BoundedSemaphore
 from typing import BinaryIO
 
-from turnlog.format.jsonl import sync_folder
+from turnlog.format.portable import sync_folder
 from turnlog.store.objects import PIECE, Objects, Piece, hash_of
 from turnlog.store.whole import write_whole
 

@@ -114,6 +114,24 @@ def _own_folder(environment: Mapping[str, str]) -> Path:
     return Path(data) / "turnlog"
 
 
+def is_windows_path(path: str) -> bool:
+    r"""Whether a path was written on Windows: it starts with a drive, or is a UNC path.
+
+    >>> [is_windows_path(path) for path in (r"C:\a", "e:/a", r"\\srv\share", "/a", "a:b")]
+    [True, True, True, False, False]
+    """
+    return re.match(r"[A-Za-z]:[\\/]|\\\\", path) is not None
+
+
+def last_part(path: str) -> str:
+    r"""The name of a file, whichever system its path was written on.
+
+    >>> last_part(r"C:\Users\ada\x.txt"), last_part("/home/ada/a\\b")
+    ('x.txt', 'a\\b')
+    """
+    return re.split(r"[/\\]" if is_windows_path(path) else "/", path)[-1]
+
+
 def is_session_name(name: str) -> bool:
     """Whether a file in a project's folder holds a session."""
     return name.endswith(".jsonl") and not name.startswith(("agent-", "."))

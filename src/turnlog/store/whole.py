@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from turnlog.errors import Unavailable
+from turnlog.format.portable import CREATE
 from turnlog.format.private_files import create_private_folder
 from turnlog.format.regular_files import read_regular
 from turnlog.format.values import Fields, is_object
@@ -20,7 +21,7 @@ def write_whole(path: Path, content: bytes) -> None:
     create_private_folder(path.parent)
     beside = path.with_name(f".{path.name}.{os.urandom(4).hex()}{UNFINISHED}")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(beside, CREATE, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()

@@ -225,7 +225,7 @@ def _contains(path: str, variable: str, value: str) -> bool:
     """Return whether a JSON file contains a name with exactly this value."""
     try:
         # Without O_NONBLOCK, a FIFO in place of a project's settings would block the client.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return False
     try:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from turnlog import __version__
+from turnlog.format.portable import BINARY
 from turnlog.format.values import is_array
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.span import Event, Kind, Span
@@ -145,7 +146,7 @@ def _write_all(file: BinaryIO, values: Iterable[dict[str, Any]]) -> None:
 def _writing(path: Path) -> Generator[BinaryIO]:
     """A private file that takes its place when all of it is written."""
     beside = path.with_name(f".{path.name}.new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file

@@ -52,7 +52,8 @@ def write_private(path: str, content: bytes) -> None:
     folder, name = os.path.split(path)
     secure_folder(folder, must_own=True)  # a note may contain a credential
     partial = os.path.join(folder, f".{name}.{os.getpid()}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(partial, flags, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     os.rename(partial, path)

@@ -4,7 +4,6 @@ A note says which session has something to send, and along which route. One send
 the notes for a target.
 """
 
-import fcntl
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.errors import Conflict, TurnlogError
+from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder, touch_private
 from turnlog.format.values import is_array, is_object
 from turnlog.trace.note import (
@@ -119,9 +119,8 @@ class Spool:
     def _locked(self, name: str, wait: float, is_shared: bool = False) -> Generator[bool]:
         secure_folder(self.folder, must_own=True)
         descriptor = os.open(self.folder / name, os.O_RDWR | os.O_CREAT, 0o600)
-        kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
         try:
-            yield _is_locked(descriptor, time.time() + wait, kind)
+            yield _is_locked(descriptor, time.time() + wait, is_shared)
         finally:
             os.close(descriptor)
 
@@ -266,10 +265,10 @@ def _read(path: Path) -> Any:
         return None
 
 
-def _is_locked(descriptor: int, until: float, kind: int) -> bool:
+def _is_locked(descriptor: int, until: float, is_shared: bool) -> bool:
     while True:
         try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            lock(descriptor, wait=False, is_shared=is_shared)
         except BlockingIOError:
             if time.time() >= until:
                 return False

@@ -3,7 +3,6 @@
 A lost state does no harm: the same spans are made again, under the same ids.
 """
 
-import fcntl
 import json
 import os
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.errors import Conflict
+from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder
 from turnlog.format.values import is_array
 from turnlog.store.whole import read_object
@@ -65,7 +65,7 @@ def open_state(folder: Path, target: str, name: str, wait: bool = True) -> Gener
 
 def _lock(descriptor: int, path: Path, wait: bool) -> None:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        lock(descriptor, wait=wait)
     except BlockingIOError as error:
         raise Conflict(f"{path} is in use by another turnlog", "try again in a while") from error
 

@@ -1,0 +1,44 @@
+"""File locks, by `fcntl` or by Windows' `msvcrt`; the one place that takes them.
+
+A lock belongs to an open file and ends with its process, however that ends.
+"""
+
+import os
+import time
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None
+    import msvcrt
+
+LOCKED_BYTE = 1 << 40
+"""Windows' locks are mandatory: a byte that no file has keeps nobody from reading the others."""
+RETRY_SECONDS = 0.05
+
+
+def lock(descriptor: int, *, wait: bool = True, is_shared: bool = False) -> None:
+    """Lock an open file; without `wait`, raise `BlockingIOError` if another process holds it.
+
+    Windows has no shared locks here: they exclude each other as well.
+    """
+    if fcntl is not None:
+        kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+        fcntl.flock(descriptor, kind if wait else kind | fcntl.LOCK_NB)
+        return
+    while not _try_locking(descriptor):
+        if not wait:
+            raise BlockingIOError(11, "locked by another process")
+        time.sleep(RETRY_SECONDS)
+
+
+def _try_locking(descriptor: int) -> bool:
+    place = os.lseek(descriptor, 0, os.SEEK_CUR)
+    os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # pyright: ignore
+    except PermissionError:
+        return False
+    finally:
+        os.lseek(descriptor, place, os.SEEK_SET)
+    return True
