@@ -13,10 +13,9 @@ from msgspec import Struct
 from turnlog.agent.permissions.bash import HOLE
 from turnlog.agent.permissions.wildcards import fits, pattern_of
 from turnlog.errors import UsageError
+from turnlog.format.tools import RENAMED
 
 WRITTEN = re.compile(r"(?P<tool>(?:[A-Z*]|mcp__)[^\s()]*)(?:\((?P<about>.*\S.*)\))?", re.S)
-SAME = {"Task": "Agent"}
-"""Tools that had another name."""
 COMMANDS = "Bash"
 TOOLS = "mcp__"
 """How names of servers' tools start, and rules about them."""
@@ -62,7 +61,7 @@ def parse_rule(text: str, base: Path, source: str) -> Rule:
     if not found:
         raise UsageError(f"{source}: {text!r} is not a permission rule", "Tool, or Tool(pattern)")
     about = (found["about"] or "*").strip()
-    tool = SAME.get(found["tool"], found["tool"])
+    tool = RENAMED.get(found["tool"], found["tool"])
     wide = about == "*" or (tool == COMMANDS and about == ":*")
     patterns = pattern_of(about) if tool == COMMANDS and not wide else ()
     return Rule(tool, None if wide else about, base, text.strip(), source, patterns)
@@ -78,7 +77,7 @@ def sound_rules(texts: Iterable[str], base: Path, source: str) -> Iterator[Rule]
 def names_tool(rule: Rule, tool: str, *, server: str | None = None, allows: bool = False) -> bool:
     """Whether a rule is about a tool, in all its uses or in some; `server` is the MCP server that
     the tool belongs to, as tool names spell it."""
-    tool = SAME.get(tool, tool)
+    tool = RENAMED.get(tool, tool)
     owner = f"{TOOLS}{server}" if server else server_in(tool)
     if "*" not in rule.tool:
         # Where the server is not known, a rule that forbids counts for each that it may be.

@@ -39,7 +39,7 @@ from turnlog.format.values import Fields
 from turnlog.store.paths import subagent_meta, subagents_folder
 
 NAME = "Agent"
-"""As 2.1.325 has it; it calls a `Task` of older sessions so, too."""
+"""As 2.1.325 offers it; a call of `Task`, its former name, is carried out as well."""
 STOPPED = "\n\nNOTE: it was stopped at its limit of {count} answers, before it was done."
 DEEPEST = 3
 """How many sub-agents may be inside one another."""

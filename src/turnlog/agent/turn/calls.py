@@ -24,6 +24,7 @@ from turnlog.agent.session.lines import (
     text_of,
 )
 from turnlog.agent.tool import CALL_ID, Outcome, ToolError
+from turnlog.agent.toolbox import offered_name
 from turnlog.agent.turn.after_calls import BATCH, after_batch, after_call, after_move
 from turnlog.agent.turn.noting import note_hooks, note_stop
 from turnlog.agent.turn.parts import RUNNING, Emit, Parts, Running
@@ -137,7 +138,7 @@ class _Batch:
         """Calls in a row that may run side by side; any other is alone."""
         group: list[Fields] = []
         for call in self._calls:
-            tool = self._parts.tools.get(call["name"])
+            tool = self._parts.tools.get(self._named(call)["name"])
             if tool is not None and tool.is_parallel:
                 group.append(call)
                 continue
@@ -149,12 +150,16 @@ class _Batch:
     async def _carry_out(self, call: Fields) -> None:
         CALL_ID.set(call["id"])
         RUNNING.set(Running(self._emit, self._spent))
-        done = await _run(self._parts, call, self._emit)
+        done = await _run(self._parts, self._named(call), self._emit)
         self._done[call["id"]] = done
         for ready in self._calls[self._recorded :]:
             if ready["id"] not in self._done:
                 break
             self._record(ready, self._done[ready["id"]])
+
+    def _named(self, call: Fields) -> Fields:
+        """Return a call by the name that permission rules, hooks and people know its tool by."""
+        return call | {"name": offered_name(call["name"], self._parts.tools)}
 
     def _record(self, call: Fields, done: Done) -> None:
         recorder = self._parts.recorder
