@@ -46,6 +46,15 @@ class Moment(Struct, frozen=True):
     git_branch: str
 
 
+class PullRequest(Struct, frozen=True):
+    """A pull request, or what GitLab calls a merge request."""
+
+    number: int
+    url: str
+    repository: str
+    """With its owner: `octo/shop`."""
+
+
 def chained(own: Fields, facts: Facts, moment: Moment, uuid: str, parent: str | None) -> Fields:
     """A line of the conversation."""
     agent = {"agentId": facts.agent_id} if facts.agent_id else {}
@@ -246,6 +255,18 @@ def last_prompt(text: str, leaf: str, session_id: str) -> Fields:
     shown = text if len(text) <= 200 else text[:200] + "…"
     asked = {"lastPrompt": shown} if shown else {}
     return {"type": "last-prompt", **asked, "leafUuid": leaf, "sessionId": session_id}
+
+
+def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
+    """A pull request that the session made (2.1.29 on)."""
+    return {
+        "type": "pr-link",
+        "sessionId": session_id,
+        "prNumber": made.number,
+        "prUrl": made.url,
+        "prRepository": made.repository,
+        "timestamp": time,
+    }
 
 
 def queue(operation: str, content: str | None, session_id: str, time: str) -> Fields:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from turnlog.agent.repository import branch_of
 from turnlog.agent.session import lines
-from turnlog.agent.session.lines import Facts, Moment
+from turnlog.agent.session.lines import Facts, Moment, PullRequest
 from turnlog.agent.tool import Outcome
 from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingEnd
 from turnlog.edit.plan import encoded
@@ -30,11 +30,19 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 class Recorder:
     """The pen of one session, or of one sub-agent."""
 
-    def __init__(self, path: Path, facts: Facts, where: Callable[[], Path]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        facts: Facts,
+        where: Callable[[], Path],
+        session: "Recorder | None" = None,
+    ) -> None:
         self.path = path
         self.facts = facts
         self.where = where
         """Returns the directory that is worked in."""
+        self.session = session or self
+        """The recorder of the session itself, where this is one of a sub-agent."""
         self.chain: list[Fields] = []
         """The lines of the conversation since its last compaction."""
         self.leaf: str | None = None
@@ -47,6 +55,7 @@ class Recorder:
         """What the next prompt is known by, where hooks have been told it."""
         self._asked = ""
         self._callers: dict[str, str] = {}
+        self._linked: set[str] = set()
         self._before_message: tuple[int, str | None] | None = None
         self._message_id: str | None = None
 
@@ -169,6 +178,14 @@ class Recorder:
         self._callers = {}
         first = self._add(lines.boundary(tip, trigger, tokens))
         return [first, self._add(lines.compact_summary(summary))]
+
+    def pull_request(self, made: PullRequest) -> None:
+        """Link the session to a pull request, once; those of sub-agents are the session's."""
+        session = self.session
+        if made.url not in session._linked:
+            session._linked.add(made.url)
+            time = stamp_of(session._now())
+            session.aside(lines.pr_link(made, self.facts.session_id, time))
 
     def queue(self, operation: str, content: str | None = None) -> Fields:
         """A prompt entered the queue, or left it."""

@@ -131,7 +131,7 @@ class Agents:
         child = replace(
             parent,
             choice=msgspec.structs.replace(parent.choice, model=model),
-            recorder=Recorder(path, facts, lambda: place.cwd),
+            recorder=Recorder(path, facts, lambda: place.cwd, parent.recorder.session),
             workspace=place,
             system=[definition.prompt, *told, *(parent.memory if definition.loads_memory else [])],
             limits=msgspec.structs.replace(

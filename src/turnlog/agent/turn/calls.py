@@ -28,6 +28,7 @@ from turnlog.agent.toolbox import offered_name
 from turnlog.agent.turn.after_calls import BATCH, after_batch, after_call, after_move
 from turnlog.agent.turn.noting import note_hooks, note_stop
 from turnlog.agent.turn.parts import RUNNING, Emit, Parts, Running
+from turnlog.agent.turn.pull_requests import link_pull_request
 from turnlog.agent.turn.spending import Spending
 from turnlog.format.values import Fields
 
@@ -194,6 +195,7 @@ async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
         outcome = _failed(str(error))
     except Exception as error:  # whatever a tool does, the model is told and the loop goes on
         outcome = _failed(f"{type(error).__name__}: {error}")
+    outcome = link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
     await after_move(parts, call["id"], emit)
     return await _after(parts, call, admitted, outcome, monotonic() - started, emit)
 
