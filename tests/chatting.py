@@ -1,14 +1,15 @@
 """A conversation with a scripted model, in a folder of its own, for tests of the agent."""
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from turnlog.agent.access import Access, Basis, Mode, Uses
+from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.events import Ended, Event, Recorded
 from turnlog.agent.hooks.facts import SessionFacts
 from turnlog.agent.hooks.hooks import Hooks
@@ -27,7 +28,7 @@ from turnlog.format.values import Fields
 from turnlog.store.paths import Store, sidecar_folder
 
 SESSION = "5e551011-0000-4000-8000-000000000000"
-FACTS = Facts(SESSION, "/work", "main", "calm-teal-hopper", "cli")
+FACTS = Facts(SESSION, "calm-teal-hopper", "cli")
 
 
 class AllowAll:
@@ -90,12 +91,13 @@ def make_parts(store: Store, cwd: Path, hooks: Fields | None = None, **limits: A
     """The parts of a conversation that is recorded in a store."""
     path = store.project_of(str(cwd)) / f"{SESSION}.jsonl"
     told = SessionFacts(SESSION, path, cwd, cwd)
+    workspace = Workspace(cwd, sidecar_folder(path), cwd)
     return Parts(
         choice=Choice("claude-opus-5-5"),
         model=Model(),
-        recorder=Recorder(path, replace(FACTS, cwd=str(cwd))),
+        recorder=Recorder(path, FACTS, lambda: workspace.cwd),
         tools={tool.name: tool for tool in (ECHO, FAIL)},
-        workspace=Workspace(cwd, sidecar_folder(path), cwd),
+        workspace=workspace,
         hooks=Hooks(hooks or {}, told),
         rules=AllowAll(),
         ask=None,
@@ -120,6 +122,27 @@ def chat(parts: Parts, *prompts: str) -> list[Event]:
         return events
 
     return asyncio.run(run())
+
+
+def hold_chat(store: Store, options: Options, *prompts: str) -> Path:
+    """Run prompts in a chat as `turnlog chat` opens it; gives the file of its session."""
+
+    async def run() -> Path:
+        opened = await open_chat(store, options)
+        for prompt in prompts:
+            async for _ in opened.send(prompt):
+                pass
+        await opened.close()
+        return opened.parts.recorder.path
+
+    path = asyncio.run(run())
+    assert [finding.message for finding in check_session(open_session(path))] == []
+    return path
+
+
+def lines_in(path: Path) -> list[Fields]:
+    """The lines of a file."""
+    return [json.loads(raw) for raw in path.read_bytes().splitlines()]
 
 
 def ended(events: list[Event]) -> Ended:

@@ -7,7 +7,7 @@ import pytest
 
 from chatting import FACTS, SESSION
 from turnlog.agent.session.lines import STOPPED
-from turnlog.agent.session.names import branch_of, new_agent_id, new_slug
+from turnlog.agent.session.names import new_agent_id, new_slug
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import go_on, reopen
 from turnlog.agent.tool import Outcome
@@ -31,7 +31,7 @@ THOUGHT: Fields = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Recorder:
-    return Recorder(tmp_path / "project" / f"{SESSION}.jsonl", FACTS)
+    return Recorder(tmp_path / "project" / f"{SESSION}.jsonl", FACTS, lambda: tmp_path)
 
 
 def a_turn(recorder: Recorder, n: int = 1) -> None:
@@ -85,13 +85,14 @@ def test_nothing_follows_on_news_of_a_call(recorder: Recorder) -> None:
     assert news["parentToolUseID"] == "t1"
 
 
-def test_every_line_says_where_and_when(recorder: Recorder) -> None:
-    recorder.move(Path("/elsewhere"), "topic")
+def test_every_line_says_where_and_when(tmp_path: Path, recorder: Recorder) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
     entry = recorder.prompt("go", "plan", "typed")
     told = ("sessionId", "cwd", "gitBranch", "slug", "entrypoint", "permissionMode", "isSidechain")
     assert [entry[name] for name in told] == [
         SESSION,
-        "/elsewhere",
+        str(tmp_path),
         "topic",
         "calm-teal-hopper",
         "cli",
@@ -151,7 +152,7 @@ def test_a_crash_at_any_byte_leaves_a_session_that_goes_on(recorder: Recorder) -
     places = sorted({*ends, *(end + 1 for end in ends), *range(5, len(whole), 97)})
     for place in places:
         recorder.path.write_bytes(whole[:place])
-        again = Recorder(recorder.path, FACTS)
+        again = Recorder(recorder.path, FACTS, recorder.where)
         try:
             go_on(again, reopen(again.path))
         except NotFound:
@@ -169,13 +170,3 @@ def test_names_are_of_the_usual_kinds() -> None:
     assert len(new_slug().split("-")) == 3
     name = new_agent_id()
     assert (name[0], len(name), int(name[1:], 16) >= 0) == ("a", 17, True)
-
-
-def test_the_branch_of_a_folder_is_read_from_its_repository(tmp_path: Path) -> None:
-    assert branch_of(tmp_path) == ""
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic/one\n")
-    (tmp_path / "deep").mkdir()
-    assert branch_of(tmp_path / "deep") == "topic/one"
-    (tmp_path / ".git" / "HEAD").write_text("0123456789abcdef\n")
-    assert branch_of(tmp_path) == "HEAD"

@@ -1,6 +1,6 @@
 """The table of tools that the model may call."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from turnlog.agent.tool import Tool
 from turnlog.agent.tools.bash import BASH
@@ -15,6 +15,7 @@ from turnlog.agent.tools.todo_write import TODO_WRITE
 from turnlog.agent.tools.web_fetch import WEB_FETCH
 from turnlog.agent.tools.web_search import WEB_SEARCH
 from turnlog.agent.tools.write import WRITE
+from turnlog.format.tools import RENAMED
 from turnlog.format.values import Fields
 
 Toolbox = dict[str, Tool]
@@ -23,6 +24,16 @@ Toolbox = dict[str, Tool]
 def toolbox(*tools: Tool) -> Toolbox:
     """The client's own tools, with further ones: of sub-agents, of MCP servers."""
     return TOOLS | {tool.name: tool for tool in tools}
+
+
+def offered_name(name: str, offered: Container[str]) -> str:
+    """Return the name by which a tool is offered that the model may call by a former name.
+
+    >>> offered_name("Task", {"Agent"}), offered_name("Task", {"Task", "Agent"})
+    ('Agent', 'Task')
+    """
+    current = RENAMED.get(name, name)
+    return current if name not in offered and current in offered else name
 
 
 def definitions(tools: Iterable[Tool]) -> list[Fields]:

@@ -408,5 +408,9 @@ KNOWN_TOOLS = INPUTS.keys() | frozenset(
 )
 """Tools of the client itself, typed here or not; those of MCP servers start with `mcp__`."""
 
+RENAMED = {"Task": "Agent"}
+"""Former names of tools. Client 2.1.325 offers `Agent` alone and also carries out calls of `Task`
+(observed)."""
+
 CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 """Tools that change the file they name."""

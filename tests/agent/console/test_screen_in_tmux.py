@@ -434,6 +434,18 @@ def test_the_model_is_told_of_a_shell_command_of_the_user_and_answers(
     assert typed == ["!echo from the shell"]
 
 
+def test_a_pull_request_that_the_user_makes_is_linked(
+    start: Start, store: Store, project: Path
+) -> None:
+    (project / "gh").write_text("#!/bin/sh\necho https://github.com/octo/shop/pull/7\n")
+    (project / "gh").chmod(0o755)
+    with start() as pane:
+        pane.say("!./gh pr create")
+        pane.see("pull/7", "Done.")
+    links = [each for each in entries(sessions(store)[0]) if each["type"] == "pr-link"]
+    assert [each["prNumber"] for each in links] == [7]
+
+
 def test_the_end_of_a_command_in_the_background_starts_a_turn(
     start: Start, api: ScriptedApi, store: Store, project: Path
 ) -> None:

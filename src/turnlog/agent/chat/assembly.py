@@ -23,7 +23,7 @@ from turnlog.agent.permissions.hook_filter import rule_filter
 from turnlog.agent.permissions.trust import may_import
 from turnlog.agent.project import EVERY_SOURCE, SettingSource
 from turnlog.agent.session.lines import Facts
-from turnlog.agent.session.names import branch_of, new_slug
+from turnlog.agent.session.names import new_slug
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import Resumed, go_on
 from turnlog.agent.settings import Settings
@@ -96,10 +96,10 @@ def assemble(
     cwd = options.cwd
     mode = starting_mode(options, settings, resumed)
     choice = choose(options.model or resumed.model or settings.model, os.environ)
-    recorder = _recorder(options, path, resumed)
-    history = FileHistory(store, recorder, cwd)
     places = [*settings.directories[1:], *options.directories]
     workspace = Workspace(cwd, sidecar_folder(path), cwd, places, confinement=settings.sandbox)
+    recorder = _recorder(options, path, resumed, workspace)
+    history = FileHistory(store, recorder, cwd)
     workspace.environment = settings.command_env
     workspace.before_change = history.before_change
     workspace.pages.allows_private = options.allows_private_pages
@@ -165,9 +165,9 @@ def starting_mode(options: Options, settings: Settings, resumed: Resumed) -> Mod
     return settings.mode(options.mode or left_in)
 
 
-def _recorder(options: Options, path: Path, resumed: Resumed) -> Recorder:
-    cwd, slug = options.cwd, resumed.slug or new_slug()
-    recorder = Recorder(path, Facts(path.stem, str(cwd), branch_of(cwd), slug, options.entrypoint))
+def _recorder(options: Options, path: Path, resumed: Resumed, workspace: Workspace) -> Recorder:
+    facts = Facts(path.stem, resumed.slug or new_slug(), options.entrypoint)
+    recorder = Recorder(path, facts, lambda: workspace.cwd)
     go_on(recorder, resumed)
     return recorder
 

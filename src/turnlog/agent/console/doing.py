@@ -10,6 +10,7 @@ from turnlog.agent.events import Called, Printed
 from turnlog.agent.tool import Outcome
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.turn.moments import SHELL
+from turnlog.agent.turn.pull_requests import link_pull_request
 from turnlog.format.values import Fields, is_object
 
 CALL = "shell"
@@ -60,6 +61,7 @@ async def _run_shell(talk: Talk, command: str) -> None:
     finally:
         talk.telling.finish()
     talk.telling.printed(_printed(outcome))
+    link_pull_request(talk.chat.parts.recorder, BASH.name, {"command": command}, outcome)
     await talk.send(shell_prompt(command, outcome), SHELL)
 
 

@@ -25,7 +25,7 @@ from turnlog.text import as_printed, visible
 
 FEW = 4
 """Lines of what a call printed that are shown."""
-SILENT = ("Read", "Glob", "Grep", "TodoWrite", "Agent", "Skill")
+SILENT = ("Read", "Glob", "Grep", "TodoWrite", "Agent", "Task", "Skill")
 """Tools whose output is for the model alone."""
 NOTICE = "<task-notification>"
 PRINTED = ("<bash-stdout>", "<bash-stderr>")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from turnlog.format.tools import RENAMED
 from turnlog.format.values import Fields, is_array, is_object
 
 EXACT = re.compile(r"[\w\- ,|]*", re.ASCII)
@@ -47,15 +48,21 @@ def shown(handler: Fields) -> str:
 def matches(matcher: object, value: str | None) -> bool:
     """Whether a matcher fits a value: a list of names, or a pattern that is found anywhere in it.
 
+    A tool that was renamed is matched by either name, as 2.1.325 does it (observed).
+
     >>> matches("Edit|Write", "Write"), matches("Edit", "NotebookEdit"), matches("^Note", "Notes")
     (True, False, True)
+    >>> matches("Task", "Agent"), matches("^Task$", "Agent"), matches("Tas", "Agent")
+    (True, True, False)
     """
     if not isinstance(matcher, str) or matcher in ("", "*") or value is None:
         return True
+    names = [value, *(old for old, new in RENAMED.items() if new == value)]
     if EXACT.fullmatch(matcher):
-        return value in [name.strip() for name in re.split(r"[|,]", matcher)]
+        listed = [name.strip() for name in re.split(r"[|,]", matcher)]
+        return any(name in listed for name in names)
     try:
-        return re.search(matcher, value) is not None
+        return any(re.search(matcher, name) for name in names)
     except re.error:
         return False
 

@@ -13,10 +13,9 @@ from msgspec import Struct
 from turnlog.agent.permissions.bash import HOLE
 from turnlog.agent.permissions.wildcards import fits, pattern_of
 from turnlog.errors import UsageError
+from turnlog.format.tools import RENAMED
 
 WRITTEN = re.compile(r"(?P<tool>(?:[A-Z*]|mcp__)[^\s()]*)(?:\((?P<about>.*\S.*)\))?", re.S)
-SAME = {"Task": "Agent"}
-"""Tools that had another name."""
 EDITING = ("Write", "MultiEdit", "NotebookEdit")
 """Tools whose paths `Edit(…)` is about: a rule that names one of them by a path means that."""
 SEARCHING = ("Grep", "Glob", "LS")
@@ -66,7 +65,7 @@ def parse_rule(text: str, base: Path, source: str) -> Rule:
     if not found:
         raise UsageError(f"{source}: {text!r} is not a permission rule", "Tool, or Tool(pattern)")
     about = (found["about"] or "*").strip()
-    tool = _spelt(SAME.get(found["tool"], found["tool"]))
+    tool = _spelt(RENAMED.get(found["tool"], found["tool"]))
     wide = about == "*" or (tool == COMMANDS and about == ":*")
     if tool in SEARCHING and not wide:
         # Taken silently, `deny Grep(.env)` would look like protection and be none.
@@ -91,7 +90,7 @@ def sound_rules(texts: Iterable[str], base: Path, source: str) -> Iterator[Rule]
 def names_tool(rule: Rule, tool: str, *, server: str | None = None, allows: bool = False) -> bool:
     """Whether a rule is about a tool, in all its uses or in some; `server` is the MCP server that
     the tool belongs to, as tool names spell it."""
-    tool = SAME.get(tool, tool)
+    tool = RENAMED.get(tool, tool)
     owner = f"{TOOLS}{server}" if server else server_in(tool)
     if "*" not in rule.tool:
         # Where the server is not known, a rule that forbids counts for each that it may be.

@@ -28,11 +28,9 @@ REJECTED_DATA = "User rejected tool use"
 
 
 class Facts(Struct, frozen=True):
-    """What is the same on many lines of a session."""
+    """What is the same on all lines of a file."""
 
     session_id: str
-    cwd: str
-    git_branch: str
     slug: str
     entrypoint: str
     """cli for interactive sessions, which the client's picker lists; sdk-cli for printed ones."""
@@ -40,7 +38,24 @@ class Facts(Struct, frozen=True):
     """The sub-agent whose file this is."""
 
 
-def chained(own: Fields, facts: Facts, uuid: str, parent: str | None, time: str) -> Fields:
+class Moment(Struct, frozen=True):
+    """When and where a line is written."""
+
+    time: str
+    cwd: str
+    git_branch: str
+
+
+class PullRequest(Struct, frozen=True):
+    """A pull request, or what GitLab calls a merge request."""
+
+    number: int
+    url: str
+    repository: str
+    """With its owner: `octo/shop`."""
+
+
+def chained(own: Fields, facts: Facts, moment: Moment, uuid: str, parent: str | None) -> Fields:
     """A line of the conversation."""
     agent = {"agentId": facts.agent_id} if facts.agent_id else {}
     return {
@@ -49,13 +64,13 @@ def chained(own: Fields, facts: Facts, uuid: str, parent: str | None, time: str)
         **agent,
         **own,
         "uuid": uuid,
-        "timestamp": time,
+        "timestamp": moment.time,
         "userType": "external",
         "entrypoint": facts.entrypoint,
-        "cwd": facts.cwd,
+        "cwd": moment.cwd,
         "sessionId": facts.session_id,
         "version": VERSION,
-        "gitBranch": facts.git_branch,
+        "gitBranch": moment.git_branch,
         "slug": facts.slug,
     }
 
@@ -240,6 +255,18 @@ def last_prompt(text: str, leaf: str, session_id: str) -> Fields:
     shown = text if len(text) <= 200 else text[:200] + "…"
     asked = {"lastPrompt": shown} if shown else {}
     return {"type": "last-prompt", **asked, "leafUuid": leaf, "sessionId": session_id}
+
+
+def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
+    """A pull request that the session made (2.1.29 on)."""
+    return {
+        "type": "pr-link",
+        "sessionId": session_id,
+        "prNumber": made.number,
+        "prUrl": made.url,
+        "prRepository": made.repository,
+        "timestamp": time,
+    }
 
 
 def queue(operation: str, content: str | None, session_id: str, time: str) -> Fields:

@@ -1,11 +1,8 @@
-"""Names for sessions, sub-agents and outputs, and the branch that a folder is on."""
+"""Names for sessions, sub-agents and outputs."""
 
 import random
 import secrets
 import string
-from pathlib import Path
-
-from turnlog.agent.repository import repository_of
 
 MANNERS = (
     "brisk calm candid careful cheerful clever crisp curious daring deft eager earnest fair gentle "
@@ -39,23 +36,3 @@ def new_agent_id() -> str:
 def new_output_name() -> str:
     """A name for a kept output or a command in the background, as the client makes them."""
     return "b" + "".join(secrets.choice(LETTERS) for _ in range(8))
-
-
-def branch_of(folder: Path) -> str:
-    """The git branch of a folder, read without git; HEAD where it is on none, "" without one."""
-    repository = repository_of(folder)
-    head = _head_of(repository / ".git") if repository else None
-    if head is None:
-        return ""
-    name = head.strip().removeprefix("ref: refs/heads/")
-    return "HEAD" if name == head.strip() else name
-
-
-def _head_of(git: Path) -> str | None:
-    """What HEAD holds; in a worktree, `.git` is a file that says where it lies."""
-    try:
-        if git.is_file():
-            git = git.parent / git.read_text("utf-8").strip().removeprefix("gitdir: ")
-        return (git / "HEAD").read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None

@@ -4,6 +4,7 @@ Lines are appended whole, in one write each time, to one straight chain with eve
 every client version reads such a file in the same way, whatever byte a crash leaves it at.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from turnlog.agent.repository import branch_of
 from turnlog.agent.session import lines
-from turnlog.agent.session.lines import Facts
+from turnlog.agent.session.lines import Facts, Moment, PullRequest
 from turnlog.agent.tool import Outcome
 from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingEnd
 from turnlog.edit.plan import encoded
@@ -28,9 +30,19 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 class Recorder:
     """The pen of one session, or of one sub-agent."""
 
-    def __init__(self, path: Path, facts: Facts) -> None:
+    def __init__(
+        self,
+        path: Path,
+        facts: Facts,
+        where: Callable[[], Path],
+        session: "Recorder | None" = None,
+    ) -> None:
         self.path = path
         self.facts = facts
+        self.where = where
+        """Returns the directory that is worked in."""
+        self.session = session or self
+        """The recorder of the session itself, where this is one of a sub-agent."""
         self.chain: list[Fields] = []
         """The lines of the conversation since its last compaction."""
         self.leaf: str | None = None
@@ -43,6 +55,7 @@ class Recorder:
         """What the next prompt is known by, where hooks have been told it."""
         self._asked = ""
         self._callers: dict[str, str] = {}
+        self._linked: set[str] = set()
         self._before_message: tuple[int, str | None] | None = None
         self._message_id: str | None = None
 
@@ -57,10 +70,6 @@ class Recorder:
         message = self.chain[-1].get("message") if self.chain else None
         content = message.get("content") if is_object(message) else None
         return is_array(content) and bool(content) and content[0].get("type") == "tool_result"
-
-    def move(self, cwd: Path, git_branch: str) -> None:
-        """Say where the lines to come are written."""
-        self.facts = replace(self.facts, cwd=str(cwd), git_branch=git_branch)
 
     def prompt(self, content: str | list[Fields], mode: str, source: str, uuid: str = "") -> Fields:
         """What the user asks."""
@@ -170,6 +179,14 @@ class Recorder:
         first = self._add(lines.boundary(tip, trigger, tokens))
         return [first, self._add(lines.compact_summary(summary))]
 
+    def pull_request(self, made: PullRequest) -> None:
+        """Link the session to a pull request, once; those of sub-agents are the session's."""
+        session = self.session
+        if made.url not in session._linked:
+            session._linked.add(made.url)
+            time = stamp_of(session._now())
+            session.aside(lines.pr_link(made, self.facts.session_id, time))
+
     def queue(self, operation: str, content: str | None = None) -> Fields:
         """A prompt entered the queue, or left it."""
         time = stamp_of(self._now())
@@ -211,8 +228,10 @@ class Recorder:
             self._add(lines.synthetic(NO_RESPONSE, str(uuid4())))
 
     def _write(self, own: Fields, uuid: str = "") -> Fields:
-        time = stamp_of(self._now())
-        entry = lines.chained(own, self.facts, uuid or str(uuid4()), self.leaf, time)
+        cwd = self.where()
+        # Read for each line: commands, hooks and people switch branches in the middle of a turn.
+        moment = Moment(stamp_of(self._now()), str(cwd), branch_of(cwd))
+        entry = lines.chained(own, self.facts, moment, uuid or str(uuid4()), self.leaf)
         self._append(entry)
         return entry
 

@@ -39,7 +39,7 @@ from turnlog.format.values import Fields
 from turnlog.store.paths import subagent_meta, subagents_folder
 
 NAME = "Agent"
-"""As 2.1.325 has it; it calls a `Task` of older sessions so, too."""
+"""As 2.1.325 offers it; a call of `Task`, its former name, is carried out as well."""
 STOPPED = "\n\nNOTE: it was stopped at its limit of {count} answers, before it was done."
 DEEPEST = 3
 """How many sub-agents may be inside one another."""
@@ -131,7 +131,7 @@ class Agents:
         child = replace(
             parent,
             choice=msgspec.structs.replace(parent.choice, model=model),
-            recorder=Recorder(path, facts),
+            recorder=Recorder(path, facts, lambda: place.cwd, parent.recorder.session),
             workspace=place,
             system=[definition.prompt, *told, *(parent.memory if definition.loads_memory else [])],
             limits=msgspec.structs.replace(

@@ -146,7 +146,7 @@ class HookMeans:
         return replace(
             parent,
             choice=msgspec.structs.replace(parent.choice, model=self.model(model)),
-            recorder=Recorder(folder / "hook.jsonl", facts),
+            recorder=Recorder(folder / "hook.jsonl", facts, lambda: place.cwd),
             workspace=place,
             tools=usable | {ANSWER_TOOL: _answer_tool(found)},
             hooks=parent.hooks.of_calls(),

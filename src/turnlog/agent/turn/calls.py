@@ -24,9 +24,11 @@ from turnlog.agent.session.lines import (
     text_of,
 )
 from turnlog.agent.tool import CALL_ID, Outcome, ToolError
+from turnlog.agent.toolbox import offered_name
 from turnlog.agent.turn.after_calls import BATCH, after_batch, after_call, after_move
 from turnlog.agent.turn.noting import note_hooks, note_stop
 from turnlog.agent.turn.parts import RUNNING, Emit, Parts, Running
+from turnlog.agent.turn.pull_requests import link_pull_request
 from turnlog.agent.turn.spending import Spending
 from turnlog.format.values import Fields
 
@@ -137,7 +139,7 @@ class _Batch:
         """Calls in a row that may run side by side; any other is alone."""
         group: list[Fields] = []
         for call in self._calls:
-            tool = self._parts.tools.get(call["name"])
+            tool = self._parts.tools.get(self._named(call)["name"])
             if tool is not None and tool.is_parallel:
                 group.append(call)
                 continue
@@ -149,12 +151,16 @@ class _Batch:
     async def _carry_out(self, call: Fields) -> None:
         CALL_ID.set(call["id"])
         RUNNING.set(Running(self._emit, self._spent))
-        done = await _run(self._parts, call, self._emit)
+        done = await _run(self._parts, self._named(call), self._emit)
         self._done[call["id"]] = done
         for ready in self._calls[self._recorded :]:
             if ready["id"] not in self._done:
                 break
             self._record(ready, self._done[ready["id"]])
+
+    def _named(self, call: Fields) -> Fields:
+        """Return a call by the name that permission rules, hooks and people know its tool by."""
+        return call | {"name": offered_name(call["name"], self._parts.tools)}
 
     def _record(self, call: Fields, done: Done) -> None:
         recorder = self._parts.recorder
@@ -191,6 +197,7 @@ async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
         outcome = _failed(str(error))
     except Exception as error:  # whatever a tool does, the model is told and the loop goes on
         outcome = _failed(f"{type(error).__name__}: {error}")
+    outcome = link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
     await after_move(parts, call["id"], emit)
     return await _after(parts, call, admitted, outcome, monotonic() - started, emit)
 

@@ -5,7 +5,6 @@ from uuid import uuid4
 from turnlog.agent.events import Recorded
 from turnlog.agent.permissions import Mode
 from turnlog.agent.session.lines import text_of
-from turnlog.agent.session.names import branch_of
 from turnlog.agent.turn.moments import SHELL, Prompt
 from turnlog.agent.turn.notices import NOTICE
 from turnlog.agent.turn.parts import Emit, Parts
@@ -20,7 +19,6 @@ def record_prompt(
 ) -> None:
     """Write a prompt down, and with it what the model is told besides."""
     recorder = parts.recorder
-    recorder.move(parts.workspace.cwd, branch_of(parts.workspace.cwd))
     if source != NOTICE:
         parts.hooks.wakes = 0
     if source == NOTICE:

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from turnlog.agent.custom.memory import Memory
-from turnlog.agent.session.names import branch_of
+from turnlog.agent.repository import branch_of
 
 ROLE = """\
 You are a coding agent in a terminal. You help the user with work on software: finding things out, \
