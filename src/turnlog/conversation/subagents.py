@@ -91,8 +91,8 @@ def _leaves(path: Path, project: Path) -> bool:
     `subagents/agent-1.jsonl -> ~/diary.jsonl` would be shown, exported and traced as a part of the
     session.
     """
-    real = os.path.realpath(path)
-    if real.startswith(os.path.join(os.path.realpath(project), "")):
+    real = Path(os.path.realpath(path))  # unlike resolve, it takes a link to itself
+    if real.is_relative_to(os.path.realpath(project)):
         return False
     note_skipped(path, f"a link to {real}, outside of the project's folder")
     return True

@@ -258,11 +258,11 @@ def find_intrusion(transcript: Path, store: Path) -> str | None:
     `projects/x/s.jsonl -> ../../../diary.jsonl`. Its content must not reach a backend. A path
     without a file is fine: a session that just started has none yet.
     """
-    projects = os.path.realpath(store / "projects")
-    real = os.path.realpath(transcript)
-    if os.path.dirname(os.path.dirname(real)) != projects:
+    projects = Path(os.path.realpath(store / "projects"))
+    real = Path(os.path.realpath(transcript))
+    if real.parent.parent != projects:
         return f"it is not a session in {projects}"
-    if os.path.lexists(real) and not os.path.isfile(real):
+    if os.path.lexists(real) and not real.is_file():
         return "it is not a regular file"
     return None
 
