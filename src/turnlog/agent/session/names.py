@@ -6,7 +6,10 @@ import string
 from pathlib import Path
 
 from turnlog.agent.repository import repository_of
+from turnlog.format.regular_files import read_regular
 
+LARGEST = 1 << 16
+"""Bytes of a file that names a branch or a folder."""
 MANNERS = (
     "brisk calm candid careful cheerful clever crisp curious daring deft eager earnest fair gentle "
     "glad hardy honest keen kind lively lucid merry mild neat nimble patient placid plucky polite "
@@ -55,7 +58,8 @@ def _head_of(git: Path) -> str | None:
     """What HEAD holds; in a worktree, `.git` is a file that says where it lies."""
     try:
         if git.is_file():
-            git = git.parent / git.read_text("utf-8").strip().removeprefix("gitdir: ")
-        return (git / "HEAD").read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
+            named = read_regular(git, LARGEST).decode().strip().removeprefix("gitdir: ")
+            git = git.parent / named
+        return read_regular(git / "HEAD", LARGEST).decode()
+    except (OSError, ValueError):  # not UTF-8, or a NUL in a path
         return None
