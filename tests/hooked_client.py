@@ -93,7 +93,11 @@ class Client:
         told |= {"session_id": self.id, "transcript_path": str(self.path)}
         told |= {"hook_event_name": event}
         time.sleep(max(0, (self.clock.last - datetime.now(UTC)).total_seconds()))
-        environment = {**os.environ, "CLAUDE_PROJECT_DIR": self.project, **self.variables}
+        places = {
+            "CLAUDE_PROJECT_DIR": self.project,
+            "CLAUDE_CONFIG_DIR": str(self.folder.parent.parent),
+        }
+        environment = {**os.environ, **places, **self.variables}
         options = ["--to", self.to] if self.to else []
         fields = capture(options, environment, str(self.spool))
         leave_note(str(self.spool), fields, json.dumps(told).encode())

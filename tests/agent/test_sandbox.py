@@ -103,6 +103,24 @@ def test_what_git_runs_and_the_settings_stay_as_they_are(work: Path) -> None:
 
 
 @pytest.mark.needs_bwrap
+@pytest.mark.parametrize("basis", [Basis.USER, Basis.EDITS])
+def test_a_repository_cannot_be_replaced_by_another(work: Path, basis: Basis) -> None:
+    """The hooks of `evil` would run with the user's next commit, outside of the sandbox."""
+    (work / "evil" / "hooks").mkdir(parents=True)
+    done = run(work, "mv .git old && mv evil .git", basis=basis)
+    assert (done.returncode, (work / "old").exists()) == (1, False)
+    assert "busy" in done.stderr
+
+
+def test_a_linked_work_tree_cannot_be_led_to_another_repository(work: Path) -> None:
+    (work / ".git" / "hooks").rmdir()
+    (work / ".git").rmdir()
+    (work / ".git").write_text("gitdir: ../main/.git/worktrees/work\n")
+    for command in ("echo 'gitdir: evil' > .git", "rm .git", "mv .git old"):
+        assert run(work, command).returncode != 0
+    assert (work / ".git").read_text() == "gitdir: ../main/.git/worktrees/work\n"
+
+
 def test_the_settings_name_further_places_to_write(work: Path) -> None:
     other = work.parent / "other"
     options = Confinement(is_on=True, writable=(str(other), "/not/there"))

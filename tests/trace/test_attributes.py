@@ -3,12 +3,17 @@
 import json
 from typing import Any
 
+import pytest
+
 from build import assistant, call, result, text, thinking, user
 from conversation.conftest import Opened
+from planted import BARE
 from traces import spans
 from turnlog.trace.attributes import ROWS, attributes_of
-from turnlog.trace.span import Layout
+from turnlog.trace.content import Content, Mode
+from turnlog.trace.span import Layout, Span
 
+SECRET = BARE[0].value
 USAGE = {
     "input_tokens": 6,
     "output_tokens": 212,
@@ -189,3 +194,38 @@ def test_no_attribute_is_in_the_table_twice() -> None:
         for name in held
     ]
     assert len(names) == len(set(names))
+
+
+def secretive(opened: Opened, layout: Layout) -> list[Span]:
+    """Spans of a file that has a key where it should name ids, models and tools."""
+    message = {"model": SECRET, "stop_reason": SECRET, "usage": USAGE}
+    given = {"message_id": SECRET, "message": message, "request_id": SECRET, "version": SECRET}
+    whole = opened(
+        user("list it", slug=SECRET, prompt_id=SECRET, version=SECRET),
+        assistant(call(SECRET, {"command": "ls"}, f"id-{SECRET}"), **given),
+        result(f"id-{SECRET}", "a b"),
+        assistant(text("done"), **given),
+    )
+    return spans(whole, layout=layout, user=SECRET)
+
+
+def revealing(span: Span) -> set[str]:
+    """The attributes that the secret is in."""
+    return {name for name, value in attributes_of(span).items() if SECRET in str(value)}
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+@pytest.mark.parametrize("mode", [Mode.REDACTED, Mode.NONE])
+def test_secrets_are_masked_in_ids_and_names(opened: Opened, layout: Layout, mode: Mode) -> None:
+    for span in secretive(opened, layout):
+        sent = Content(mode).of(span)
+        assert revealing(sent) == set()
+        assert SECRET not in sent.name
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_ids_and_names_are_masked_where_all_content_is_sent(opened: Opened, layout: Layout) -> None:
+    """Backends show ids in lists and links, to more people than a turn's content."""
+    content = {"metadata", "gen_ai.output.messages", "output.value", "langfuse.observation.output"}
+    for span in secretive(opened, layout):
+        assert revealing(Content(Mode.FULL).of(span)) <= content

@@ -13,12 +13,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.repository import repository_of
+from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
 
 CONFIG = ".claude"
 SERVERS = ".mcp.json"
 SETTINGS = Path(CONFIG, "settings.json")
 LOCAL_SETTINGS = Path(CONFIG, "settings.local.json")
+LARGEST = 4 << 20
+"""Bytes of a configuration file; a larger one is a mistake or an attack."""
 LINKABLE = ("", "settings.json", "settings.local.json", "agents", "commands", "rules", "skills")
 """Parts of `.claude` that may be links to somewhere else."""
 
@@ -66,7 +69,7 @@ def config_directories(
         for path in local_files(cwd):
             if os.path.lexists(path):
                 found.setdefault(path.parent.parent, []).append(CONFIG)
-    top = project_root(cwd).resolve()
+    top = real_path(project_root(cwd))
     listed: list[ConfigDirectory] = []
     for folder, names in found.items():
         brought = tuple(name for name in dict.fromkeys(names) if _is_brought(folder / name, store))
@@ -116,14 +119,19 @@ def local_folder(root: Path) -> Path:
 
 def is_within(path: Path, roots: Collection[Path]) -> bool:
     """Whether a path is in one of several directories, wherever links lead."""
-    real = path.resolve()
-    return any(real.is_relative_to(root.resolve()) for root in roots)
+    real = real_path(path)
+    return any(real.is_relative_to(real_path(root)) for root in roots)
+
+
+def real_path(path: Path) -> Path:
+    """Return where a path leads. Unlike `Path.resolve`, this takes `.claude -> .claude`."""
+    return Path(os.path.realpath(path))
 
 
 def _is_brought(path: Path, store: Store) -> bool:
     """Whether configuration exists that is not the user's own."""
     # A dangling link counts: its target may appear between the question and the reading.
-    is_own = not path.is_symlink() and path.resolve() == store.root.resolve()
+    is_own = not path.is_symlink() and real_path(path) == real_path(store.root)
     return os.path.lexists(path) and not is_own
 
 
@@ -134,7 +142,7 @@ def _links(folder: Path, names: tuple[str, ...], top: Path) -> list[Path]:
         parts = LINKABLE if name == CONFIG else ("",)
         for place in (folder / name / part for part in parts):
             if os.path.lexists(place) and not is_within(place, [top, folder, *found]):
-                found.append(place.resolve())
+                found.append(real_path(place))
     return found
 
 
@@ -146,14 +154,14 @@ def _main_checkout(folder: Path) -> Path:
     # A `.git` file is content, and could name another project to get at what is allowed there.
     # The other side must name this worktree in return, as git itself writes it.
     back = _text(git / "gitdir").strip()
-    if not named or not back or (git / back).resolve() != link.resolve():
+    if not named or not back or real_path(git / back) != real_path(link):
         return folder
-    shared = (git / _text(git / "commondir").strip()).resolve()
+    shared = real_path(git / _text(git / "commondir").strip())
     return shared.parent if shared.name == ".git" else folder
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
+        return read_regular(path, LARGEST).decode("utf-8", "replace")
+    except (OSError, ValueError):  # a NUL in a path that a file names
         return ""

@@ -17,6 +17,7 @@ from turnlog.agent.permissions import Mode, Policy, Rule, parse_rule, sound_rule
 from turnlog.agent.permissions.server_approval import ServerChoice
 from turnlog.agent.project import (
     EVERY_SOURCE,
+    LARGEST,
     LOCAL_SETTINGS,
     SETTINGS,
     SettingSource,
@@ -32,6 +33,7 @@ from turnlog.agent.sandbox.confinement import (
     confine,
 )
 from turnlog.errors import UsageError
+from turnlog.format.regular_files import read_regular
 from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
@@ -102,6 +104,8 @@ class Settings(Struct, frozen=True):
     root: Path
     """The directory that the session was started in."""
     sources: tuple[Source, ...]
+    skipped: tuple[str, ...] = ()
+    """Files that are not loaded, and why."""
 
     @property
     def model(self) -> str | None:
@@ -211,8 +215,12 @@ class Settings(Struct, frozen=True):
 
     @property
     def problems(self) -> list[str]:
-        """Rules that make no sense; they are skipped, as the client does (2.1.325 observed)."""
-        return [told for source in self._sources_of_rules() for told in _senseless(source)]
+        """Files that are not loaded, and rules that make no sense.
+
+        Such rules are skipped, as the client does (2.1.325 observed).
+        """
+        senseless = [told for source in self._sources_of_rules() for told in _senseless(source)]
+        return [*self.skipped, *senseless]
 
     @property
     def local_file(self) -> Path:
@@ -315,17 +323,31 @@ def load(
     are read, and `is_trusted` which of the project's files may do more than restrict.
     """
     wanted = frozenset(sources)
-    own = [_read_own(store)] if SettingSource.USER in wanted and store.settings.is_file() else []
+    skipped: list[str] = []
+    has_own = SettingSource.USER in wanted and _is_there(store.settings, skipped)
+    own = [_read_own(store)] if has_own else []
     for path, _ in settings_files(root, wanted):
         # In the home directory, the project's `.claude` is the user's own.
         is_shared = path.parent != store.root
-        if path.is_file() and path != store.settings:
+        if path != store.settings and _is_there(path, skipped):
             own.append(_project_source(path, root, is_shared, is_trusted(path) or not is_shared))
     own += [_given_source(given, root)] if given is not None else []
     dropped = sorted(managed.with_suffix(".d").glob("[!.]*.json"))
-    theirs = [path for path in (managed, *dropped) if path.is_file()]
+    theirs = [path for path in (managed, *dropped) if _is_there(path, skipped)]
     above = [Source(path, path.parent, read(path), is_managed=True) for path in theirs]
-    return Settings(root, (*own, *above))
+    return Settings(root, (*own, *above), tuple(skipped))
+
+
+def _is_there(path: Path, skipped: list[str]) -> bool:
+    """Return whether a settings file is to be read; note one that is no regular file.
+
+    Opening a FIFO of that name would wait forever.
+    """
+    if path.is_file():
+        return True
+    if path.exists():
+        skipped.append(f"{path} is not loaded: it is not a regular file")
+    return False
 
 
 def _read_own(store: Store) -> Source:
@@ -383,7 +405,7 @@ def _given_source(text: str, root: Path) -> Source:
         content = _decode(text, GIVEN, "a file, or JSON")
         return Source(Path(GIVEN), root, content, is_given=True)
     path = root / Path(text).expanduser()
-    return Source(path, root, read(path), is_given=True)
+    return Source(path, root, read(path, Path.read_bytes), is_given=True)
 
 
 def files_of(store: Store, root: Path, managed: Path = MANAGED) -> dict[Path, str]:
@@ -396,10 +418,17 @@ def files_of(store: Store, root: Path, managed: Path = MANAGED) -> dict[Path, st
     }
 
 
-def read(path: Path) -> Content:
-    """What a settings file says; one that is not valid is a `UsageError`."""
+def _read_bytes(path: Path) -> bytes:
+    return read_regular(path, LARGEST)
+
+
+def read(path: Path, read_bytes: Callable[[Path], bytes] = _read_bytes) -> Content:
+    """Return what a settings file says; raise `UsageError` for one that is not valid.
+
+    `Path.read_bytes` also reads pipes, which the user may name: `--settings <(make-settings)`.
+    """
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not valid: {error}", BY_HAND) from error
     except OSError as error:

@@ -6,7 +6,7 @@ import re
 import select
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -24,7 +24,6 @@ from turnlog.text import harmless
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import Options
-    from turnlog.agent.print import Printer
     from turnlog.agent.project import SettingSource
     from turnlog.agent.turn.moments import Prompt
 
@@ -199,14 +198,20 @@ async def _print(
     from turnlog.agent.print import Printer, Style
 
     prompts = _prompts(prompt, given["input_format"])
-    chat = await open_chat(store, options)
+    # Before anything is started: by default, a signal would end turnlog alone, and leave a hook or
+    # a server behind that the chat was waiting for.
+    stopping = _stop_on_signals()
+    try:
+        chat = await open_chat(store, options)
+    except asyncio.CancelledError:
+        raise click.Abort from None
     for note in chat.notes:
         echo(harmless(f"turnlog: {note}"), err=True)
     style = Style(given["output_format"])
     has_pieces, is_verbose = given["include_partial_messages"], given["verbose"]
     note = partial(_note_waiting, is_verbose)
     printer = Printer(chat, style, _write, has_pieces, note, is_verbose)
-    _stop_on_signals(printer)
+    stopping.append(printer.stop)
     try:
         chat.parts.model.require_credentials()
         await printer.run(prompts)
@@ -232,16 +237,21 @@ def _note_waiting(is_verbose: bool, text: str) -> None:
         echo(harmless(f"turnlog: {text}"), err=True)
 
 
-def _stop_on_signals(printer: "Printer") -> None:
-    """Let whoever ends the program end the turn first, so that the session says so."""
+def _stop_on_signals() -> list[Callable[[], bool]]:
+    """Let signals end what is going on, so that the session says so, and then the program.
+
+    The list takes functions that stop something, and return whether there was anything to stop.
+    """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    stopping: list[Callable[[], bool]] = []
 
     def stop() -> None:
-        if not printer.stop() and task:
+        if not any(each() for each in stopping) and task:
             task.cancel()
 
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(name, stop)
+    return stopping
 
 
 def _prompts(prompt: str | None, style: str) -> "AsyncIterator[Prompt]":

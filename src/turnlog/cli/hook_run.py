@@ -14,13 +14,20 @@ from turnlog.trace.switch import read_switches
 KEPT = ("HOME", "LANG", "LC_ALL", "TZ")
 """Variables that a sender may see: none of them says where or how to send."""
 
+LIMIT = 16 << 20
+"""Bytes of a payload. The longest part of one is the model's last message, at most a few hundred
+kilobytes."""
+
 
 def run(arguments: list[str]) -> None:
     """Leave a note of the hook call, and start a sender; ends the process."""
     try:
-        payload = sys.stdin.buffer.read()
+        payload = sys.stdin.buffer.read(LIMIT + 1)
         spool = os.path.abspath(spool_folder())
         fields = capture(arguments, os.environ, spool)
+        if len(payload) > LIMIT:
+            payload = b""
+            fields["refused"] = f"the hook's payload is larger than {LIMIT >> 20} MiB"
         is_on = read_switches(fields["config"]).is_on(fields["project"])
         if is_on:
             leave_note(spool, fields, payload)

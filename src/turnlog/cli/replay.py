@@ -1,13 +1,16 @@
 """turnlog replay: a recorded session in the place of a model."""
 
+from typing import Any
+
 import click
+from click.core import ParameterSource
 
 from turnlog.agent.replay.tracks import Answer, Track, tracks_of
 from turnlog.cli.arguments import json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
 from turnlog.cli.tables import Column, echo_table, with_rows
-from turnlog.cli.terminal import echo, masked_value
+from turnlog.cli.terminal import echo, echo_masked, masked_value
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.values import Fields
@@ -25,24 +28,30 @@ COLUMNS = (
 @session_argument
 @click.option("--serve", is_flag=True, help="Answer requests on this machine until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
+@click.option(
+    "--key",
+    envvar="TURNLOG_REPLAY_KEY",
+    help="The API key to require, instead of a random one; or set TURNLOG_REPLAY_KEY.",
+)
 @click.option("--strict", is_flag=True, help="Refuse requests that differ, with status 400.")
 @reveal_switch
 @json_option
 @click.pass_obj
-def command(
-    store: Store, session: str, serve: bool, port: int, strict: bool, as_json: bool
-) -> None:
+def command(store: Store, session: str, serve: bool, as_json: bool, **options: Any) -> None:
     """Serve SESSION as a Messages API that answers as it was recorded.
 
     The nth request of a conversation gets its nth message; sub-agents are known by what they were
-    asked first. Set ANTHROPIC_BASE_URL to the address that is printed. What a request has that the
-    recorded one had not is told on stderr. Without --serve, the answers are listed.
+    asked first. Set ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY to the two lines that are printed;
+    without the key, other users of this machine get no answer. Differences between a request and
+    the recorded one are printed to stderr. Without --serve, list the answers.
     """
-    if (port or strict) and not serve:
-        raise UsageError("--port and --strict are for --serve")
+    given = click.get_current_context().get_parameter_source("key")
+    is_typed = given is ParameterSource.COMMANDLINE
+    if (options["port"] or options["strict"] or is_typed) and not serve:
+        raise UsageError("--port, --key and --strict are for --serve")
     opened = open_named(store, session)
     if serve:
-        _serve(opened, port, strict)
+        _serve(opened, **options)
         return
     answers = [(track, rank) for track in tracks_of(opened) for rank in range(len(track.messages))]
     if not answers:
@@ -53,15 +62,20 @@ def command(
     echo_table(with_rows(COLUMNS, (_cells(track, rank) for track, rank in answers)))
 
 
-def _serve(session: Session, port: int, strict: bool) -> None:
+def _serve(session: Session, port: int, strict: bool, key: str | None) -> None:
+    """Answer requests until Ctrl-C."""
+    import secrets
+
     from turnlog.agent.replay.server import ReplayServer
 
     def tell(text: str) -> None:
         for line in text.splitlines():
             echo(plain(line), err=True)
 
-    with ReplayServer(session, tell, port, strict) as server:
+    key = key or f"replay-{secrets.token_hex(16)}"
+    with ReplayServer(session, tell, port, strict, key=key) as server:
         echo(server.url)
+        echo_masked(key)  # the one secret that is meant to be seen
         server.serve_forever()
 
 

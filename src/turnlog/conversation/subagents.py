@@ -4,6 +4,7 @@ They have files of their own, beneath the session's folder (2.1.29 on) or beside
 sidechains of the session's own file (before 2.0).
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from turnlog.conversation.tree import Tree
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import User
 from turnlog.format.fields import given
-from turnlog.format.regular_files import is_readable, read_regular, skipping
+from turnlog.format.regular_files import is_readable, note_skipped, read_regular, skipping
 from turnlog.format.values import is_object
 from turnlog.store.paths import adjacent_subagents, nested_subagents, subagent_meta
 
@@ -44,7 +45,8 @@ class SubAgent:
 def subagents_in_files(session: Path, calls: list[Call]) -> list[SubAgent]:
     """The sub-agents of a session that have files, linked to the calls that started them."""
     started = {call.agent_id: call.id for call in calls if call.agent_id}
-    found = [_describe(path, started) for path in _paths(session) if is_readable(path)]
+    paths = (path for path in _paths(session) if not _leaves(path, session.parent))
+    found = [_describe(path, started) for path in paths if is_readable(path)]
     if session.stem.startswith("agent-"):  # those of a sub-agent lie beside it, among all others
         own = {call.id for call in calls}
         return [agent for agent in found if agent.call_id in own]
@@ -81,6 +83,19 @@ def _paths(session: Path) -> Iterator[Path]:
             owner = next((given(entry.session_id) for _, entry in read_entries(path)), None)
         if path != session and (is_agent or owner == session.stem):
             yield path
+
+
+def _leaves(path: Path, project: Path) -> bool:
+    """Return whether a sub-agent's file is really outside of its project's folder; note it.
+
+    `subagents/agent-1.jsonl -> ~/diary.jsonl` would be shown, exported and traced as a part of the
+    session.
+    """
+    real = Path(os.path.realpath(path))  # unlike resolve, it takes a link to itself
+    if real.is_relative_to(os.path.realpath(project)):
+        return False
+    note_skipped(path, f"a link to {real}, outside of the project's folder")
+    return True
 
 
 def _describe(path: Path, started: dict[str, str]) -> SubAgent:

@@ -40,7 +40,13 @@ def open_descriptor(path: AnyPath) -> int:
     """Return a descriptor of a regular file; raise `OSError` for anything else."""
     # Without O_NONBLOCK, opening a FIFO waits for a writer that may never come. The type is taken
     # from the descriptor: a file can be swapped for a FIFO between a check of its path and open.
-    descriptor = os.open(path, READ)
+    try:
+        descriptor = os.open(path, READ)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        # What open says of a socket, and of a device that is not there.
+        raise OSError(errno.EINVAL, _kind(Path(path).stat().st_mode), os.fspath(path)) from error
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor
@@ -48,10 +54,29 @@ def open_descriptor(path: AnyPath) -> int:
     raise OSError(errno.EINVAL, _kind(mode), os.fspath(path))
 
 
-def read_regular(path: AnyPath) -> bytes:
-    """Return the content of a regular file; raise `OSError` for anything else."""
+def read_regular(path: AnyPath, limit: int | None = None) -> bytes:
+    """Return the content of a regular file; raise `OSError` for anything else.
+
+    A file of more than `limit` bytes is an error as well, and is not read.
+    """
     with open_regular(path) as file:
-        return file.read()
+        if limit is None:
+            return file.read()
+        # The size is no guarantee: a file in /proc has none, and others grow.
+        content = file.read(limit + 1) if os.fstat(file.fileno()).st_size <= limit else None
+    if content is None or len(content) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit >> 20} MiB", os.fspath(path))
+    return content
+
+
+def why_unreadable(path: AnyPath, limit: int) -> str | None:
+    """Return why `read_regular` would fail, in a few words; None if it would not."""
+    try:
+        with open_regular(path) as file:
+            is_small = os.fstat(file.fileno()).st_size <= limit
+            return None if is_small else f"larger than {limit >> 20} MiB"
+    except OSError as error:
+        return _reason(path, error)
 
 
 @contextmanager
@@ -133,6 +158,4 @@ def _kind(mode: int) -> str:
 def _reason(path: AnyPath, error: OSError) -> str:
     if isinstance(error, FileNotFoundError) and Path(path).is_symlink():
         return "a symbolic link to nothing"
-    if error.errno == errno.ENXIO:  # what open says of a socket
-        return _kind(Path(path).stat().st_mode)
     return error.strerror or str(error)

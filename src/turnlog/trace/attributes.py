@@ -38,6 +38,8 @@ from turnlog.trace.values import (
 )
 
 Value = str | bool | int | float | list[str]
+IDENTIFIERS = (".id", "_id", ".model", ".name", "_name", ".version", ".slug", ".finish_reasons")
+"""How the names of attributes end that hold no content, and are sent at every content level."""
 
 
 class Row(Struct, frozen=True):
@@ -62,9 +64,11 @@ def attributes_of(span: Span) -> dict[str, Value]:
 
 def _named(name: str, value: Value) -> Value:
     """Mask a secret in an identifier: ids and models come from the file, as all else does."""
-    if isinstance(value, str) and name.endswith((".id", ".model", ".name", ".version", "_id")):
-        return mask(value)
-    return value
+    if not name.endswith(IDENTIFIERS):
+        return value
+    if isinstance(value, list):
+        return [mask(each) for each in value]
+    return mask(value) if isinstance(value, str) else value
 
 
 ROWS = (

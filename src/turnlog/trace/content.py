@@ -30,6 +30,28 @@ class Mode(StrEnum):
     """Names, times, tokens and costs alone."""
 
 
+IDENTIFIERS = (
+    "model",
+    "message_id",
+    "request_id",
+    "stop_reason",
+    "call_id",
+    "agent_id",
+    "agent_type",
+)
+"""Fields of a span that hold no content, and yet come from the file: a key may stand there."""
+TRACE_IDENTIFIERS = (
+    "session_id",
+    "user",
+    "prompt_id",
+    "prompt_kind",
+    "version",
+    "slug",
+    "cwd",
+    "git_branch",
+)
+
+
 class Content(Struct, frozen=True):
     """What of the content is sent, and how much of it."""
 
@@ -45,6 +67,9 @@ class Content(Struct, frozen=True):
         values = {
             name: _Cutter(self.max_chars, is_masked).cut(getattr(span, name))
             for name in ("name", "input", "output", "parts", "error", "description", "tool")
+        }
+        values |= {
+            name: _clean(held, is_masked) for name in IDENTIFIERS if (held := getattr(span, name))
         }
         trace = _clean_trace(span.trace, is_masked)
         events = tuple(self._event(event, is_masked) for event in span.events)
@@ -100,8 +125,7 @@ _clean_long = lru_cache(16)(_clean_uncached)
 
 
 def _clean_trace(trace: Trace, is_masked: bool) -> Trace:
-    names = ("session_id", "user", "version", "slug", "cwd", "git_branch")
-    held = {name: getattr(trace, name) for name in names}
+    held = {name: getattr(trace, name) for name in TRACE_IDENTIFIERS}
     texts = {name: _clean(text, is_masked) if text else text for name, text in held.items()}
     return replace(trace, **texts)
 

@@ -21,7 +21,7 @@ from turnlog.trace.settings import Settings
 from turnlog.trace.settle import Patience, wait_for_end, wait_for_turn
 from turnlog.trace.span import Span
 from turnlog.trace.spans import Options, first_trace, spans_of
-from turnlog.trace.spool import Note
+from turnlog.trace.spool import Note, find_intrusion
 from turnlog.trace.state import State, open_state
 from turnlog.trace.tail import is_enough, mark_at, open_end, sizes_of
 from turnlog.trace.targets import Target
@@ -66,14 +66,12 @@ class Job(NamedTuple):
         if named.is_file():
             return named
         found = self.store.projects.glob(f"*/{named.name}")
-        return next(found, None)
+        return next((each for each in found if not find_intrusion(each, self.store.root)), None)
 
     @property
     def store(self) -> Store:
         """The store of the client that called the hook, never that of this process."""
-        folders = self.last.transcript.parents
-        is_usual = len(folders) > 2 and folders[1].name == "projects"
-        return Store(folders[2] if is_usual else Path(self.last.route.store))
+        return Store(Path(self.last.route.store))
 
 
 class Line:

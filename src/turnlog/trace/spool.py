@@ -210,6 +210,8 @@ def read_note(path: Path) -> Note | str | None:
     if parts is None:
         return None if raw.startswith(FAMILY) else OTHER_VERSION
     fields, payload = parts
+    if refusal := fields.get("refused"):
+        return refusal
     try:
         held = json.loads(payload)
     except (ValueError, RecursionError):
@@ -217,6 +219,8 @@ def read_note(path: Path) -> Note | str | None:
     transcript = _transcript(held)
     if transcript is None:
         return "the hook's payload has no valid transcript_path"
+    if reason := find_intrusion(transcript, Path(fields.get("store", ""))):
+        return f"{transcript} is not sent: {reason}"
     try:
         route, credentials = parse_route(fields)
     except TurnlogError as error:
@@ -244,6 +248,22 @@ def _transcript(payload: Any) -> Path | None:
         return None
     # The name becomes part of paths below the state folder: "..", "*" and the like are no session.
     return Path(name) if SESSION_FILE.fullmatch(Path(name).name) else None
+
+
+def find_intrusion(transcript: Path, store: Path) -> str | None:
+    """Return why a path cannot be a session of a store; None for one that can.
+
+    Any local program can run `turnlog hook run` and name a file: `/home/ada/diary.jsonl`, or
+    `projects/x/s.jsonl -> ../../../diary.jsonl`. Its content must not reach a backend. A path
+    without a file is fine: a session that just started has none yet.
+    """
+    projects = Path(os.path.realpath(store / "projects"))
+    real = Path(os.path.realpath(transcript))
+    if real.parent.parent != projects:
+        return f"it is not a session in {projects}"
+    if os.path.lexists(real) and not real.is_file():
+        return "it is not a regular file"
+    return None
 
 
 def _running(tasks: Any) -> frozenset[str]:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from turnlog.agent.console.ink import Style
-from turnlog.agent.console.menu import Menu
+from turnlog.agent.console.menu import Choices, Menu
 from turnlog.agent.console.pastes import Pastes
 
 
@@ -51,10 +51,11 @@ class Face(Protocol):
         """Let the user choose; None if nothing was chosen."""
         ...
 
-    async def ask(self, menu: Menu, about: Sequence[Shown]) -> Any:
+    async def ask(self, menu: Choices, about: Sequence[Shown]) -> Any:
         """Let the user answer an unexpected question; what it is about is shown first.
 
-        What does not fit on the screen is folded, and a key shows all of it.
+        What does not fit on the screen is folded, and a key shows all of it. Keys that were
+        pressed before the question was drawn do not answer it.
         """
         ...
 

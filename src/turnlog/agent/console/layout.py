@@ -1,6 +1,9 @@
 """What is where: what is going on, then the prompt or a question, then the status line."""
 
+import sys
+import termios
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from prompt_toolkit.buffer import Buffer
@@ -32,6 +35,8 @@ KEY_WAIT = 0.05
 """Seconds until an escape character is taken for the key."""
 SEQUENCE_WAIT = 0.25
 """Seconds until the key is taken alone, and not as the first of several."""
+RESERVED = 2
+"""Rows that a menu leaves to what is going on, and to the status line."""
 KEYS = {
     "up": "up",
     "down": "down",
@@ -42,6 +47,8 @@ KEYS = {
     "c-p": "up",
     "c-n": "down",
     "c-e": "expand",
+    "pagedown": "forward",
+    "pageup": "back",
     "backspace": "erase",
     Keys.Any: "text",
     Keys.BracketedPaste: "text",
@@ -96,6 +103,12 @@ class View:
         self.app.layout.focus(self._menu if self._source.menu else self._prompt)
         self.app.invalidate()
 
+    def drop_typed(self) -> None:
+        """Forget keys that were pressed before what is on the screen now was there."""
+        self.app.key_processor.empty_queue()
+        with suppress(OSError, ValueError):  # no terminal any more
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
     def _layout(self) -> Layout:
         has_menu = Condition(lambda: self._source.menu is not None)
         has_offers = Condition(lambda: bool(self._offer_rows()))
@@ -126,8 +139,7 @@ class View:
         return self._rows_of(menu) if menu else []
 
     def _rows_of(self, menu: Menu) -> list[str]:
-        height = max(6, self._output.get_size().rows // 2)
-        return menu.rows(self._style, self.columns, height)
+        return menu.fit(self._style, self.columns, self._output.get_size().rows - RESERVED)
 
     def _offer_rows(self) -> list[str]:
         state = self._source.buffer.complete_state

@@ -10,10 +10,12 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.agent.console.ink import Style, cells, cut, fold, one_line
+from turnlog.agent.console.paging import Pager
 
 EXPAND = "ctrl-e to show all"
 MARK, NO_MARK = "❯ ", "  "
 INDENT = 5
+LOWEST = 6
 FEWEST = 3
 """Items that are shown however low the terminal is."""
 
@@ -58,7 +60,7 @@ class Menu:
         ]
 
     def press(self, key: str, text: str = "") -> None:
-        """Take a key: up, down, enter, escape, erase, expand, or text."""
+        """Take a key: up, down, forward, back, enter, escape, erase, expand, or text."""
         count = len(self.shown)
         if key in ("up", "down"):
             self.index += 1 if key == "down" else -1
@@ -88,15 +90,7 @@ class Menu:
 
     def rows(self, style: Style, columns: int, height: int) -> list[str]:
         """What it looks like."""
-        head = [
-            row
-            for number, line in enumerate(self.head)
-            for row in fold(style(line, "dim" if number else "bold"), columns - 1).split("\n")
-        ]
-        if self._is_narrowed:
-            head.append(f"{style('search:', 'dim')} {style(self.typed, 'text')}▏")
-        told = " · ".join(filter(None, (self.foot, EXPAND if self.expand else "")))
-        foot = fold(style(told, "dim"), columns - 1).split("\n") if told else []
+        head, foot = self._head_rows(style, columns), self._foot_rows(style, columns)
         room = max(FEWEST, height - len(head) - len(foot))
         items = self.shown
         start = max(0, min(self.index - room // 2, len(items) - room))
@@ -106,6 +100,24 @@ class Menu:
             for row in self.row(number, items[number], style, columns).split("\n")
         ]
         return [*head, *(listed or [style("  nothing", "dim")]), *foot]
+
+    def fit(self, style: Style, columns: int, rows: int) -> list[str]:
+        """Return what it looks like on a screen that has so many rows for it."""
+        return self.rows(style, columns, max(LOWEST, rows // 2))
+
+    def _head_rows(self, style: Style, columns: int) -> list[str]:
+        head = [
+            row
+            for number, line in enumerate(self.head)
+            for row in fold(style(line, "dim" if number else "bold"), columns - 1).split("\n")
+        ]
+        if self._is_narrowed:
+            head.append(f"{style('search:', 'dim')} {style(self.typed, 'text')}▏")
+        return head
+
+    def _foot_rows(self, style: Style, columns: int) -> list[str]:
+        told = " · ".join(filter(None, (self.foot, EXPAND if self.expand else "")))
+        return fold(style(told, "dim"), columns - 1).split("\n") if told else []
 
     def row(self, number: int, item: Item, style: Style, columns: int) -> str:
         """An item on one line: its label, and at the end what else is to be known of it."""
@@ -121,9 +133,44 @@ class Menu:
 
 
 class Choices(Menu):
-    """A few items, chosen by their numbers too; what they say is never cut."""
+    """A few items, chosen by their numbers too; what they say is never cut.
+
+    What is more than the screen has can be paged through, and no item is chosen out of sight.
+    """
 
     is_numbered = True
+    preface: Sequence[str] = ()
+    """Rows that come first, where there is no room for them above."""
+
+    def __init__(self, head: Sequence[str], items: Sequence[Item], foot: str = "") -> None:
+        super().__init__(head, items, foot)
+        self._pager = Pager()
+        self._ends: list[int] = []
+        """The last row of each item."""
+
+    def fit(self, style: Style, columns: int, rows: int) -> list[str]:
+        head = [*self.preface, *self._head_rows(style, columns)]
+        listed: list[str] = []
+        self._ends = []
+        for number, item in enumerate(self.items):
+            listed += self.row(number, item, style, columns).split("\n")
+            self._ends.append(len(head) + len(listed) - 1)
+        found = [*head, *listed, *self._foot_rows(style, columns)]
+        return self._pager.window(found, rows)
+
+    def press(self, key: str, text: str = "") -> None:
+        is_seen = not self._ends or self._pager.shows(self._ends[self.index])
+        if key in ("forward", "back"):
+            self._pager.turn(1 if key == "forward" else -1)
+        elif key == "up" and not self.index:
+            self._pager.turn(-1)
+        elif not is_seen and key in ("enter", "down", "up", "text"):
+            # Enter on a question whose replies are out of sight only brings them nearer.
+            self._pager.turn(1)
+        else:
+            super().press(key, text)
+            if key in ("up", "down") and self._ends:
+                self._pager.show(self._ends[self.index])
 
     def row(self, number: int, item: Item, style: Style, columns: int) -> str:
         is_chosen = number == self.index

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from turnlog.format.private_files import create_private_folder, write_private
+from turnlog.format.regular_files import read_regular
 from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
@@ -30,6 +31,8 @@ CLIPBOARDS = (
     ("pngpaste", "-"),
 )
 PATIENCE = 3.0
+LARGEST = 64 << 20
+"""Bytes of an image."""
 
 
 class Paste(Struct, frozen=True):
@@ -105,7 +108,7 @@ def _image_in(path: Path) -> Fields | None:
     from turnlog.agent.tool import ToolError
 
     try:
-        return fit(path.read_bytes(), str(path)).block
+        return fit(read_regular(path, LARGEST), str(path)).block
     except (OSError, ToolError):
         return None
 

@@ -18,10 +18,12 @@ from turnlog.agent.files.notebooks import cells_of, name_of, parse
 from turnlog.agent.files.patch import NO_END, patch_of
 from turnlog.agent.files.textfile import SAMPLE, TextFile, decode, is_binary
 from turnlog.agent.inputs import reader_of
+from turnlog.agent.project import real_path
 from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.edit import EditInput, edited_text
 from turnlog.agent.workspace import path_in
 from turnlog.conversation.titles import call_title
+from turnlog.format.regular_files import read_regular
 from turnlog.format.values import Fields, is_array
 from turnlog.text import escaped, visible
 
@@ -161,7 +163,7 @@ def _cell(text: str, path: Path, name: object) -> str:
 def _current(path: Path) -> tuple[TextFile, list[str]]:
     """What a file holds now, and what else is to be known of it."""
     notes: list[str] = []
-    target = path.resolve()
+    target = real_path(path)
     if target != path:
         notes.append(f"{'a link to' if path.is_symlink() else 'by links,'} {spelled(str(target))}")
     try:
@@ -169,7 +171,7 @@ def _current(path: Path) -> tuple[TextFile, list[str]]:
         notes.append(f"mode {status.st_mode & 0o7777:04o}")
         if status.st_size > LARGEST:
             return TextFile(""), [*notes, "too large to compare: only the new content is shown"]
-        raw = target.read_bytes()
+        raw = read_regular(target, LARGEST)
     except FileNotFoundError:
         return TextFile(""), [*notes, "a new file"]
     except OSError as error:

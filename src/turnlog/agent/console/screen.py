@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.key_binding.key_processor import KeyProcessor
 
 from turnlog.agent.console.completion import Offer, files_in, offers
 from turnlog.agent.console.face import Shown, Waiting
@@ -22,7 +22,7 @@ from turnlog.agent.console.folded import Unfolding, fold_rows
 from turnlog.agent.console.history import add_typed, typed_in
 from turnlog.agent.console.ink import cut, fold, has_colour, make_style, one_line
 from turnlog.agent.console.layout import View
-from turnlog.agent.console.menu import Menu
+from turnlog.agent.console.menu import Choices, Menu
 from turnlog.agent.console.pastes import Pastes, clipboard_image
 from turnlog.agent.console.prompt import make_buffer, quiet_since
 from turnlog.errors import TurnlogError
@@ -56,8 +56,8 @@ class Screen:
         self.pastes = Pastes()
         self.talk: Talk | None = None
         self.buffer = make_buffer(lambda: typed_in(store, cwd), self._offers)
-        self.buffer.on_text_changed += self._typed
         self._view = View(self, self.style, self._is_coloured)
+        self._view.app.key_processor.before_key_press += self._pressed
         self._arrived = asyncio.Event()
         self._doing: asyncio.Task[None] | None = None
         self._files: list[str] = []
@@ -181,15 +181,24 @@ class Screen:
             self.menu = before
             self._view.focus()
 
-    async def ask(self, menu: Menu, about: Sequence[Shown]) -> Any:
-        await quiet_since(lambda: self._last_key, CALM)
+    async def ask(self, menu: Choices, about: Sequence[Shown]) -> Any:
         rows = [(await asyncio.to_thread(self._laid_out, each)).split("\n") for each in about]
-        folded = fold_rows(rows, self._view.room_above(menu) - 1)
+        # An enter that is held, or was typed ahead, must not answer a question that nobody has
+        # seen: wait until no key was pressed for a moment, draw, and forget what came meanwhile.
+        await quiet_since(lambda: self._last_key, CALM)
+        room = self._view.room_above(menu) - 1
+        folded = fold_rows(rows, room)
+        everything = [row for part in rows for row in part]
         if folded != rows:
-            whole = Unfolding([row for part in rows for row in part])
+            whole = Unfolding(everything)
             menu.expand = lambda: self._view.app.print_above("\n".join(["", *whole.turn()]))
+        if sum(map(len, folded)) > room:  # so low a terminal shows only the end of it
+            menu.preface = everything
         self._was_tight = False
+        before, self.menu = self.menu, menu
         self._view.app.print_above("\n".join(["", *(row for part in folded for row in part)]))
+        self._view.drop_typed()
+        self.menu = before
         return await self.choose(menu)
 
     def type_in(self, text: str) -> None:
@@ -279,7 +288,7 @@ class Screen:
         image = await asyncio.to_thread(clipboard_image)
         return self.pastes.take_image(image) if image else ""
 
-    def _typed(self, buffer: Buffer) -> None:
+    def _pressed(self, processor: KeyProcessor) -> None:
         self._last_key = asyncio.get_running_loop().time()
 
     def _offers(self, before: str) -> list[Offer]:

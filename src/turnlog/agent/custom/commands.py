@@ -105,7 +105,7 @@ def _plain_commands(files: DefinitionFiles, folder: Path, origin: str) -> Iterat
 
 
 def _skills(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[Command]:
-    for path in files.named(folder, f"*/{SKILL}"):
+    for path in files.in_folders(folder, SKILL):
         command = read_command(path, path.parent.name, origin)
         if command:
             yield command

@@ -5,6 +5,7 @@ file imports comes before it.
 """
 
 import os
+import stat
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +15,15 @@ from msgspec import Struct
 from turnlog.agent.custom.frontmatter import names_of, split_head
 from turnlog.agent.custom.markdown_text import PUNCTUATION, imports_of, without_comments
 from turnlog.agent.custom.places import markdown_files, read_text
-from turnlog.agent.project import CONFIG, is_within, memory_directories, project_root
+from turnlog.agent.project import (
+    CONFIG,
+    LARGEST,
+    is_within,
+    memory_directories,
+    project_root,
+    real_path,
+)
+from turnlog.format.regular_files import why_unreadable
 
 MANAGED = Path("/etc/claude-code")
 MOST_HOPS = 4
@@ -155,8 +164,13 @@ class MemoryFiles:
         self, path: Path, kind: MemoryKind, why: Loaded = AT_START, hops: int = 0
     ) -> Iterator[Memory]:
         """A file, after what it imports."""
-        real = path.resolve()
-        if not path.is_file() or real in self._seen or not self._may_load(path, kind, hops):
+        real = real_path(path)
+        if real in self._seen or not self._is_there(path, hops):
+            return
+        if not self._may_load(path, kind, hops):
+            return
+        if reason := why_unreadable(path, LARGEST):
+            self._report(f"{path} is not loaded: {reason}")
             return
         raw = read_text(path)
         if raw is None or "\0" in raw:
@@ -172,7 +186,20 @@ class MemoryFiles:
             yield Memory(path, kind, text, bool(hops) and self._is_outside(real, kind), why)
 
     def _loadable(self, folder: Path, kind: MemoryKind) -> Iterator[Path]:
-        return (path for path in markdown_files(folder) if self._may_load(path, kind))
+        """Yield the Markdown files of a folder, unless that is somewhere else already."""
+        if not folder.is_dir() or not self._may_load(folder, kind):
+            return
+        for path in markdown_files(folder, self._report):
+            if self._may_load(path, kind):
+                yield path
+
+    def _is_there(self, path: Path, hops: int) -> bool:
+        """Return whether a file is to be read: no directory that a text mentions with an @."""
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            return False
+        return not (stat.S_ISDIR(mode) and hops)
 
     def _may_load(self, path: Path, kind: MemoryKind, hops: int = 0) -> bool:
         """Whether a file may be shown to the model; takes down why not."""
@@ -180,10 +207,14 @@ class MemoryFiles:
         if not self._limits.may_read(path):
             told = f"{path} is not loaded: a rule denies reading it"
         elif kind in SHARED and self._escapes(path, hops):
-            told = f"{path} is not loaded: it links to {path.resolve()}, outside of the project"
-        if told and told not in self.problems:
-            self.problems.append(told)
+            told = f"{path} is not loaded: it links to {real_path(path)}, outside of the project"
+        if told:
+            self._report(told)
         return not told
+
+    def _report(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def _escapes(self, path: Path, hops: int) -> bool:
         """Whether a file that seems to be the project's is really somewhere else.

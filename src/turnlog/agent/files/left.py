@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.session import Session
+from turnlog.format.regular_files import read_regular
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.tools import CHANGING
 from turnlog.format.values import is_object
@@ -50,7 +51,7 @@ def is_changed_outside(path: Path, copies: list[Path], change: LastChange | None
     if change is None:
         return True
     if change.text is not None:
-        return _plain(path.read_text("utf-8", "replace")) != _plain(change.text)
+        return _plain(read_regular(path).decode("utf-8", "replace")) != _plain(change.text)
     # Unlike the time of its content, that of its status cannot be set back by whoever writes it.
     status = datetime.fromtimestamp(path.stat().st_ctime, UTC)
     return status > change.time + SLACK

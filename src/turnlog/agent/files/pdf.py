@@ -16,6 +16,7 @@ from turnlog.agent.files.images import Picture, encode, room_for
 from turnlog.agent.session.kept import results_folder, told_size
 from turnlog.agent.tool import Outcome, ToolError
 from turnlog.format.private_files import write_private
+from turnlog.format.regular_files import open_regular
 from turnlog.format.values import Fields
 
 WHOLE_BYTES = 20 << 20
@@ -41,7 +42,7 @@ def read_pdf(path: Path, file: BufferedReader, pages: str | None, folder: Path) 
 
 def count_pages(path: Path) -> int:
     """How many pages a PDF has."""
-    with path.open("rb") as file, _opened(path, file) as document:
+    with open_regular(path) as file, _opened(path, file) as document:
         return len(document)
 
 

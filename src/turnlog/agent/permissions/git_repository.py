@@ -13,6 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from turnlog.format.regular_files import read_regular
+
 LARGEST_CONFIG = 1 << 20
 LARGEST_INDEX = 1 << 28
 SUBMODULE_MODE = (0o160000).to_bytes(4, "big")
@@ -101,7 +103,7 @@ def _find_repository(place: Path) -> Repository | None:
 
 def _named_in(file: Path, prefix: str = "") -> str:
     # Git takes blanks for a part of the path: `gitdir:  x` names the directory " x".
-    text = file.read_text("utf-8").rstrip("\r\n")
+    text = read_regular(file, LARGEST_CONFIG).decode().rstrip("\r\n")
     path = text.removeprefix(prefix)
     if not text.startswith(prefix) or path != path.strip() or not path or "\n" in path:
         raise ValueError(f"{file} is malformed")
@@ -115,7 +117,8 @@ def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
     if os.path.lexists(common / "objects" / "info" / "alternates"):
         return f"{common} borrows objects from another repository"
     # Git skips an incomplete `.git`, and looks for a bare repository next to it and above.
-    is_complete = HEAD.fullmatch((directory / "HEAD").read_text("utf-8")) and all(
+    head = read_regular(directory / "HEAD", LARGEST_CONFIG).decode()
+    is_complete = HEAD.fullmatch(head) and all(
         (common / name).is_dir() for name in ("objects", "refs")
     )
     if not is_complete:
@@ -175,7 +178,7 @@ def _index_files(directory: Path) -> list[Path]:
 def _has_submodules(index: Path) -> bool:
     if index.stat().st_size > LARGEST_INDEX:
         return True
-    return SUBMODULE_MODE in index.read_bytes()
+    return SUBMODULE_MODE in read_regular(index)
 
 
 def _unknown_key(config: Path) -> str | None:
@@ -183,7 +186,7 @@ def _unknown_key(config: Path) -> str | None:
     if config.stat().st_size > LARGEST_CONFIG:
         raise ValueError(f"{config} is too large")
     section = ""
-    text = config.read_bytes().decode("utf-8")
+    text = read_regular(config, LARGEST_CONFIG).decode()
     if re.search(r"\r(?!\n)", text):
         raise ValueError(f"{config} has a carriage return inside of a line")
     for line in text.split("\n"):

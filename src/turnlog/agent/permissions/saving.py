@@ -4,9 +4,11 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from turnlog.agent.project import LARGEST
 from turnlog.errors import UsageError
 from turnlog.format.jsonl import FileState, replace_file
 from turnlog.format.jsontext import put_last
+from turnlog.format.regular_files import read_regular
 from turnlog.format.values import is_array, is_object
 from turnlog.store.whole import write_whole
 
@@ -27,7 +29,7 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
     if path.is_symlink() or path.parent.is_symlink():
         return False
     state = FileState.of(path) if path.exists() else None
-    text = path.read_text("utf-8") if state else EMPTY
+    text = read_regular(path, LARGEST).decode() if state else EMPTY
     try:
         changed = change(text if text.strip() else EMPTY)
     except ValueError as error:

@@ -23,6 +23,8 @@ from turnlog.agent.servers.config import ServerConfig, Servers, read_own_servers
 from turnlog.store.paths import Store
 
 ENABLED, DISABLED = "enabledMcpjsonServers", "disabledMcpjsonServers"
+PATIENCE = 10.0
+"""Seconds that git may take."""
 SAFE_GIT = (
     "safe.bareRepository=explicit",
     "core.fsmonitor=false",
@@ -166,5 +168,15 @@ def _is_tracked(path: Path) -> bool:
         return False
     options = [word for setting in SAFE_GIT for word in ("-c", setting)]
     command = [git, *options, "ls-files", "--error-unmatch", path.name]
-    done = subprocess.run(command, cwd=path.parent, capture_output=True, check=False)
+    try:
+        done = subprocess.run(
+            command,
+            cwd=path.parent,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    except subprocess.TimeoutExpired:  # `.git/HEAD` may be a FIFO, for which git waits forever
+        return True
     return done.returncode == 0

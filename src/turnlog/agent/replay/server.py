@@ -1,5 +1,6 @@
 """Serves a recorded session as a Messages API on this machine, to test agents without a model."""
 
+import hmac
 import json
 from collections.abc import Callable
 from threading import Lock
@@ -20,6 +21,7 @@ from turnlog.format.values import Fields
 
 USUAL = Limits()
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
+WRONG_KEY = "set ANTHROPIC_API_KEY to the key that turnlog replay printed"
 
 Tell = Callable[[str], None]
 
@@ -34,12 +36,19 @@ class ReplayServer(LocalServer):
         port: int = 0,
         strict: bool = False,
         limits: Limits = USUAL,
+        key: str | None = None,
     ) -> None:
+        """With a `key`, requests must send it as their API key; without, anyone is answered."""
         super().__init__(port, _Handler, limits)
+        self._key = key
         self.tracks = tracks_of(session)
         self._tell = tell
         self._strict = strict
         self._lock = Lock()
+
+    def is_admitted(self, key: str) -> bool:
+        """Return whether a request with this key is answered."""
+        return self._key is None or hmac.compare_digest(self._key.encode(), key.encode())
 
     def answer(self, request: Fields) -> Answer:
         """The message that a request gets; a `Refusal` if it differs and must not."""
@@ -79,6 +88,7 @@ class _Handler(LocalHandler):
 
     def do_POST(self) -> None:  # noqa: N802
         try:
+            self._require_key()
             request = self.read_object()
             path = self.path.partition("?")[0]
             if path == COUNT:
@@ -103,6 +113,17 @@ class _Handler(LocalHandler):
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def _require_key(self) -> None:
+        """Refuse who does not know the key.
+
+        Every user of the machine can connect to a port of 127.0.0.1, and the answers are the
+        content of a session. Only HEAD is answered without a key: it says nothing.
+        """
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        bearer = token.strip() if scheme.lower() == "bearer" else ""
+        if not any(map(self.server.is_admitted, (self.headers.get("x-api-key", ""), bearer))):
+            raise Refusal(401, "authentication_error", WRONG_KEY)
 
     def _stream(self, answer: Answer) -> None:
         self.send_response(200)

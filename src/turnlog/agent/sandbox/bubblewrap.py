@@ -193,4 +193,6 @@ def _kept(folders: Iterable[Path]) -> list[Path]:
     """What is there in writable folders and must not change: settings, and what git runs."""
     names = [Path(name) for name in sorted(PROTECTED_FILES | PROTECTED_FOLDERS - {".git"})]
     places = [folder / name for folder in folders for name in (*KEPT_IN_GIT, *names)]
+    # The `.git` of a linked work tree is a file, which `gitdir: evil` would lead elsewhere.
+    places += [folder / ".git" for folder in folders if (folder / ".git").is_file()]
     return [place.resolve() for place in places if place.exists()]

@@ -14,7 +14,9 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.agent.environment import without_credentials
+from turnlog.agent.project import LARGEST
 from turnlog.errors import UsageError
+from turnlog.format.regular_files import read_regular
 from turnlog.format.values import is_array, is_object
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -109,10 +111,12 @@ def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> 
 
 def _load(path: Path) -> tuple[Any, list[str]]:
     try:
-        return json.loads(path.read_bytes()), []
+        return json.loads(read_regular(path, LARGEST)), []
     except FileNotFoundError:
         return None, []
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        return None, [f"{path} is not loaded: {error.strerror}"]
+    except (ValueError, RecursionError) as error:
         return None, [f"{path} cannot be read: {error}"]
 
 
