@@ -100,10 +100,11 @@ _clean_long = lru_cache(16)(_clean_uncached)
 
 
 def _clean_trace(trace: Trace, is_masked: bool) -> Trace:
-    names = ("session_id", "user", "version", "slug", "cwd", "git_branch")
+    labels = ("user", "environment", "release", "app_version")
+    names = ("session_id", "version", "slug", "cwd", "git_branch", *labels)
     held = {name: getattr(trace, name) for name in names}
     texts = {name: _clean(text, is_masked) if text else text for name, text in held.items()}
-    return replace(trace, **texts)
+    return replace(trace, **texts, tags=tuple(_clean(tag, is_masked) for tag in trace.tags))
 
 
 def _without_content(span: Span) -> Span:

@@ -48,6 +48,11 @@ class Trace(Struct, frozen=True, kw_only=True):
     turn_number: int
     """The number of its prompt in the file, of all branches."""
     user: str | None = None
+    tags: tuple[str, ...] = ()
+    environment: str | None = None
+    release: str | None = None
+    app_version: str | None = None
+    """The version that the settings name; without it, backends get the client's."""
     prompt_id: str | None = None
     prompt_kind: str | None = None
     version: str | None = None
@@ -91,6 +96,12 @@ class Span(Struct, frozen=True, kw_only=True):
     stop_reason: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
+    costs_usd: dict[str, float] | None = None
+    """The cost by kind of token, as `costs_by_kind` names the kinds."""
+    parameters: dict[str, Any] | None = None
+    """What is known of how the model was asked: effort, speed, service tier."""
+    first_line: int | None = None
+    """When a generation's first line was written: its first token came no later."""
     tool: str | None = None
     call_id: str | None = None
     call_count: int | None = None

@@ -17,13 +17,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.conversation.calls import Call
-from turnlog.conversation.cost import cost_of
+from turnlog.conversation.cost import cost_of, costs_by_kind
 from turnlog.conversation.messages import Message
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.prompts import LOCAL, full_text, prompt_label
 from turnlog.conversation.session import Session
+from turnlog.format.blocks import Usage
 from turnlog.format.decode import read_entries
-from turnlog.format.entries import ChainEntry, User
+from turnlog.format.entries import Assistant, ChainEntry, User
 from turnlog.format.fields import given
 from turnlog.format.jsonl import read_lines
 from turnlog.format.values import is_object
@@ -31,6 +32,7 @@ from turnlog.trace.events import error_of, events_of, is_interrupted
 from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.span import Kind, Layout, Span, Trace
 from turnlog.trace.times import (
+    earliest,
     end_of,
     generation_starts,
     latest,
@@ -52,6 +54,10 @@ class Options(Struct, frozen=True):
 
     layout: Layout = Layout.SIBLINGS
     user: str | None = None
+    tags: tuple[str, ...] = ()
+    environment: str | None = None
+    release: str | None = None
+    version: str | None = None
     ended: bool = False
     """Nothing more will come of the last turn, nor of sub-agents in the background."""
     running: frozenset[str] = frozenset()
@@ -131,7 +137,7 @@ class _Teller:
         self.crew = crew
         self.options = options
         self.skip = skip
-        self.trace = _trace_of(turn, options.user)
+        self.trace = _trace_of(turn, options)
         self.seen: Counter[str] = Counter()
 
     def tell(self, place: _Place, loose: list[Work], is_over: bool) -> Iterator[Span]:
@@ -331,6 +337,9 @@ def _generation(work: Work, message: Message) -> dict[str, Any]:
         "stop_reason": message.stop_reason,
         "usage": usage,
         "cost_usd": _cost(message) if usage else None,
+        "costs_usd": _costs(message) if usage else None,
+        "parameters": _parameters(entries, usage),
+        "first_line": earliest(message.nodes),
         "is_interrupted": any(given(entry.is_aborted_mid_stream) for entry in entries),
     }
 
@@ -338,6 +347,22 @@ def _generation(work: Work, message: Message) -> dict[str, Any]:
 def _cost(message: Message) -> float | None:
     cost = cost_of(message.model, message.usage, message.started)
     return None if cost is None else round(cost, 9)
+
+
+def _costs(message: Message) -> dict[str, float] | None:
+    return costs_by_kind(message.model, message.usage, message.started)
+
+
+def _parameters(entries: list[Assistant], usage: Usage | None) -> dict[str, str] | None:
+    """Return what the lines tell of how the model was asked.
+
+    Effort is on the lines (observed: 2.1.325); speed, tier and place are in the usage.
+    """
+    efforts = (given(entry.per_turn_effort) or given(entry.effort) for entry in entries)
+    found = {"effort": next(filter(None, efforts), None)}
+    for name in ("speed", "service_tier", "inference_geo"):
+        found[name] = given(getattr(usage, name)) if usage else None
+    return {name: value for name, value in found.items() if value} or None
 
 
 def _tool(work: Work, call: Call) -> dict[str, Any]:
@@ -373,14 +398,18 @@ def _answered(work: Work) -> dict[str, str] | None:
     return {"role": "assistant", "content": text}
 
 
-def _trace_of(turn: Work, user: str | None) -> Trace:
+def _trace_of(turn: Work, options: Options) -> Trace:
     entry = turn.session.entry(turn.first)
     entry = entry if isinstance(entry, ChainEntry) else ChainEntry()
     return Trace(
         id=_trace_id(turn),
         session_id=_session_id(turn),
         turn_number=turn.n,
-        user=user,
+        user=options.user,
+        tags=options.tags,
+        environment=options.environment,
+        release=options.release,
+        app_version=options.version,
         prompt_id=given(entry.prompt_id) if isinstance(entry, User) else None,
         prompt_kind=turn.prompt.prompt if turn.prompt else None,
         version=given(entry.version),

@@ -34,6 +34,11 @@ def latest(nodes: Iterable[ChainNode | None]) -> int | None:
     return max(filter(None, (nanoseconds(node.time) for node in nodes if node)), default=None)
 
 
+def earliest(nodes: Iterable[ChainNode]) -> int | None:
+    """Return the earliest time of some lines."""
+    return min(filter(None, (nanoseconds(node.time) for node in nodes)), default=None)
+
+
 def nearest_time(work: Work) -> int | None:
     """The first time that any line of some work tells."""
     return next(filter(None, (nanoseconds(node.time) for node in work.nodes)), None)
