@@ -8,7 +8,7 @@ import os
 import sys
 
 from turnlog.trace.capture import capture
-from turnlog.trace.note import leave_note, spool_folder
+from turnlog.trace.note import leave_notes, spool_folder
 from turnlog.trace.switch import read_switches
 
 KEPT = ("HOME", "LANG", "LC_ALL", "TZ")
@@ -20,10 +20,10 @@ def run(arguments: list[str]) -> None:
     try:
         payload = sys.stdin.buffer.read()
         spool = os.path.abspath(spool_folder())
-        fields = capture(arguments, os.environ, spool)
-        is_on = read_switches(fields["config"]).is_on(fields["project"])
+        routes = capture(arguments, os.environ, spool)
+        is_on = read_switches(routes[0]["config"]).is_on(routes[0]["project"])
         if is_on:
-            leave_note(spool, fields, payload)
+            leave_notes(spool, routes, payload)
         if is_on and os.fork() == 0:
             _detach()
             _send(spool)

@@ -25,6 +25,7 @@ from turnlog.trace.values import (
     cost_of_kinds,
     count,
     finish_reasons,
+    in_own_trace,
     input_messages,
     level,
     message,
@@ -99,7 +100,7 @@ ROWS = (
         "name of the turn",
         {},
         {},
-        {"langfuse.trace.name": shared("name")},
+        {"langfuse.trace.name": in_own_trace(shared("name"))},
     ),
     Row(
         "input",

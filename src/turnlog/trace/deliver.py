@@ -16,10 +16,10 @@ from turnlog.trace.cc_langfuse import ids_sent
 from turnlog.trace.content import Content
 from turnlog.trace.ownership import Ownership
 from turnlog.trace.progress import Progress, load_progress, save_progress
-from turnlog.trace.send import Report, send_session
+from turnlog.trace.send import Report, add_links, send_session
 from turnlog.trace.settings import Settings
 from turnlog.trace.settle import Patience, wait_for_end, wait_for_turn
-from turnlog.trace.span import Span
+from turnlog.trace.span import Span, parse_traceparent
 from turnlog.trace.spans import Options, first_trace, spans_of
 from turnlog.trace.spool import Note
 from turnlog.trace.state import State, open_state
@@ -167,7 +167,8 @@ class Delivery(NamedTuple):
             wait_for_end(session, self.patience, last.time)
         return Options(
             layout=self.settings.layout,
-            user=self.settings.user,
+            **self.settings.labels,
+            parent=parse_traceparent(job.last.fields.get("traceparent")),
             ended=has_ended,
             settled=is_settled,
             running=frozenset() if has_ended else last.running,
@@ -180,7 +181,7 @@ class Delivery(NamedTuple):
         while not reports[1:] or (reports[-1].refused and not reports[-1].is_later):
             skip = state.sent | state.refused
             reports.append(send_session(session, self.line, state, options, content, skip))
-        return _summed(reports)
+        return add_links(_summed(reports), self.line.target)
 
 
 def is_over(store: Store, path: Path) -> bool:
@@ -197,6 +198,7 @@ def _summed(reports: Sequence[Report]) -> Report:
     last.turns = sum(report.turns for report in reports)
     refused = sum(report.refused for report in reports)
     last.failed, last.refused = last.failed - last.refused + refused, refused
+    last.traces = list(dict.fromkeys(trace for report in reports for trace in report.traces))
     reasons = [report.reason for report in reports if report.reason]
     last.reason = reasons[-1] if reasons else None
     return last

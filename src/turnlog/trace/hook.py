@@ -201,7 +201,7 @@ class _Worker:
             self.problems[route.key] = queue.reason or "the target failed a moment ago"
             return
         settings, target = open_target(route, newest.credentials)
-        self._record(route, target=target.address)
+        self._record(route, target=target.address, announced=newest.time)
         line = Line(target, queue.timeout(settings.timeout))
         try:
             delivery = Delivery(self.folder, settings, line, self.patience, self._ownership(route))
@@ -221,11 +221,11 @@ class _Worker:
         self.problems[route.key] = reason
         self._record(route, failed=now_text(), reason=reason)
 
-    def _record(self, route: Route, **changes: str) -> None:
+    def _record(self, route: Route, target: str | None = None, **changes: str | float) -> None:
         """Change what the ledger says of a route."""
         with self.spool.lock_books():
             ledger = Ledger(self.folder)
-            record = ledger.open(route, changes.pop("target", None))
+            record = ledger.open(route, target)
             for name, value in changes.items():
                 setattr(record, name, value)
             ledger.save()

@@ -223,7 +223,7 @@ def sdk_span(span: Span, resource: Resource) -> ReadableSpan:
     return ReadableSpan(
         name=span.name,
         context=_context(trace_id, span.id),
-        parent=_context(trace_id, span.parent_id) if span.parent_id else None,
+        parent=_parent(span),
         resource=resource,
         attributes=attributes_of(span),
         events=[_sdk_event(event) for event in span.events],
@@ -241,9 +241,15 @@ def _status(span: Span) -> Status:
     return Status(StatusCode.UNSET if span.is_interrupted else StatusCode.OK)
 
 
-def _context(trace_id: int, span_id: str) -> SpanContext:
+def _parent(span: Span) -> SpanContext | None:
+    if span.sent_parent is None:
+        return None
+    return _context(int(span.trace.id, 16), span.sent_parent, is_remote=span.parent_id is None)
+
+
+def _context(trace_id: int, span_id: str, is_remote: bool = False) -> SpanContext:
     flags = TraceFlags(TraceFlags.SAMPLED)
-    return SpanContext(trace_id, int(span_id, 16), is_remote=False, trace_flags=flags)
+    return SpanContext(trace_id, int(span_id, 16), is_remote=is_remote, trace_flags=flags)
 
 
 def _sdk_event(event: Event) -> SdkEvent:

@@ -30,7 +30,7 @@ from turnlog.format.jsonl import read_lines
 from turnlog.format.values import is_object
 from turnlog.trace.events import error_of, events_of, is_interrupted
 from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
-from turnlog.trace.span import Kind, Layout, Span, Trace
+from turnlog.trace.span import Kind, Layout, Parent, Span, Trace
 from turnlog.trace.times import (
     earliest,
     end_of,
@@ -58,6 +58,8 @@ class Options(Struct, frozen=True):
     environment: str | None = None
     release: str | None = None
     version: str | None = None
+    parent: Parent | None = None
+    """The caller's span: turns hang below it, in its trace. Ids of spans stay the same."""
     ended: bool = False
     """Nothing more will come of the last turn, nor of sub-agents in the background."""
     running: frozenset[str] = frozenset()
@@ -138,6 +140,8 @@ class _Teller:
         self.options = options
         self.skip = skip
         self.trace = _trace_of(turn, options)
+        self.seed = _trace_id(turn)
+        """What ids are made from, also where the trace is the caller's."""
         self.seen: Counter[str] = Counter()
 
     def tell(self, place: _Place, loose: list[Work], is_over: bool) -> Iterator[Span]:
@@ -172,11 +176,13 @@ class _Teller:
     def _helper(self, work: Work, place: _Place) -> Iterator[Span]:
         """Yield the spans of a helper that outlasted its turn, as a trace of its own."""
         assert work.agent, "told for a sub-agent"
-        name = f"{self.trace.id}:{work.agent.id}"
-        trace_id = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        of_turn, self.trace = self.trace, replace(self.trace, id=trace_id, is_helper=True)
+        name = f"{self.seed}:{work.agent.id}"
+        of_turn, seed = self.trace, self.seed
+        self.seed = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        trace_id = self.trace.id if self.options.parent else self.seed
+        self.trace = replace(self.trace, id=trace_id, is_helper=True)
         yield from self._agent(work, place, {})
-        self.trace = of_turn
+        self.trace, self.seed = of_turn, seed
 
     def _extent(self, work: Work, place: _Place, above: frozenset[str] = frozenset()) -> "_Extent":
         """Return when some work and all that it started had ended, and whether that is final.
@@ -291,7 +297,7 @@ class _Teller:
 
     def _id(self, kind: Kind, name: str = "") -> str:
         """The id of a span; where a name comes again in a trace, its place among them counts."""
-        text = f"{self.trace.id}:{kind}:{name}"
+        text = f"{self.seed}:{kind}:{name}"
         self.seen[text] += 1
         again = f"#{self.seen[text]}" if self.seen[text] > 1 else ""
         return sha256(f"{text}{again}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -401,8 +407,10 @@ def _answered(work: Work) -> dict[str, str] | None:
 def _trace_of(turn: Work, options: Options) -> Trace:
     entry = turn.session.entry(turn.first)
     entry = entry if isinstance(entry, ChainEntry) else ChainEntry()
+    parent = options.parent
     return Trace(
-        id=_trace_id(turn),
+        id=parent.trace_id if parent else _trace_id(turn),
+        parent_id=parent.span_id if parent else None,
         session_id=_session_id(turn),
         turn_number=turn.n,
         user=options.user,

@@ -36,8 +36,13 @@ def when(kind: Kind, get: Get) -> Get:
 
 
 def at_root(get: Get) -> Get:
-    """A value that only the first span of a trace has."""
-    return lambda span: get(span) if span.parent_id is None else None
+    """A value that only the first span of a trace has; where that is the caller's, none has it."""
+    return lambda span: get(span) if span.sent_parent is None else None
+
+
+def in_own_trace(get: Get) -> Get:
+    """A value that describes the trace, unless the trace is the caller's."""
+    return lambda span: get(span) if span.trace.parent_id is None else None
 
 
 def as_json(get: Get) -> Get:
