@@ -84,6 +84,8 @@ class Trace(Struct, frozen=True, kw_only=True):
     slug: str | None = None
     cwd: str | None = None
     git_branch: str | None = None
+    forked_from: str | None = None
+    """The session that began the turn, of what a fork added to it."""
 
     is_helper: bool = False
     """Whether it holds a helper of the client that outlasted the turn, and nothing else."""

@@ -8,10 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,12 +20,12 @@ from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.prompts import LOCAL, full_text, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.format.blocks import Usage
-from turnlog.format.decode import read_entries
 from turnlog.format.entries import Assistant, ChainEntry, User
 from turnlog.format.fields import given
-from turnlog.format.jsonl import read_lines
 from turnlog.format.values import is_object
 from turnlog.trace.events import error_of, events_of, is_interrupted
+from turnlog.trace.forks import ForkedTurn, split_forked
+from turnlog.trace.identity import session_id_of
 from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.span import Kind, Layout, Parent, Span, Trace
 from turnlog.trace.times import (
@@ -89,9 +86,24 @@ def spans_of(
         is_wanted = turn.n not in options.excluded
         if is_wanted and turn.is_answered and (turn.prompt or options.ended):
             is_over = options.ended or turn is not turns[-1]
-            teller = _Teller(turn, crew, options, skip)
             place = _Place(None, near, is_over or options.settled)
-            yield from teller.tell(place, loose.get(turn.n, []), is_over)
+            forked = split_forked(turn, session_id_of(turn.session))
+            for part in _parts_of(turn, forked):
+                teller = _Teller(part, crew, options, skip)
+                teller.attribute(forked)
+                helpers = [] if forked and part is forked.copied else loose.get(turn.n, [])
+                yield from teller.tell(place, helpers, is_over)
+
+
+def _parts_of(turn: Work, forked: ForkedTurn | None) -> list[Work]:
+    """Return what a turn is told as: of a forked one, the copied part only if nobody else has it.
+
+    The origin's own file tells more of that part: there, its last message may be complete.
+    """
+    if forked is None:
+        return [turn]
+    parts = [forked.own] if forked.origin.is_there else [forked.copied, forked.own]
+    return [part for part in parts if part.is_answered or part.calls]
 
 
 def first_trace(session: Session) -> str | None:
@@ -143,6 +155,16 @@ class _Teller:
         self.seed = _trace_id(turn)
         """What ids are made from, also where the trace is the caller's."""
         self.seen: Counter[str] = Counter()
+
+    def attribute(self, forked: ForkedTurn | None) -> None:
+        """Give each part of a forked turn to its session."""
+        if forked is None:
+            return
+        origin = forked.origin.session_id
+        if self.work.is_continued:
+            self.trace = replace(self.trace, forked_from=origin)
+        else:
+            self.trace = replace(self.trace, session_id=origin)
 
     def tell(self, place: _Place, loose: list[Work], is_over: bool) -> Iterator[Span]:
         """Yield the spans of the turn, and of helpers of the client that ran during it.
@@ -222,6 +244,11 @@ class _Teller:
         for call in work.calls:
             calls.setdefault(call.use.index, []).append(call)
         said = work.said
+        if work.is_continued:  # the messages that made these calls are in the origin's trace
+            known = {node.index for message in said for node in message.nodes}
+            for call in work.calls:
+                if call.use.index not in known:
+                    yield from self._tool(work, call, place)
         for message in said:
             name = self._id(Kind.GENERATION, message.id or _name_of(work, message.nodes[0]))
             own = [call for node in message.nodes for call in calls.get(node.index, [])]
@@ -411,7 +438,7 @@ def _trace_of(turn: Work, options: Options) -> Trace:
     return Trace(
         id=parent.trace_id if parent else _trace_id(turn),
         parent_id=parent.span_id if parent else None,
-        session_id=_session_id(turn),
+        session_id=session_id_of(turn.session),
         turn_number=turn.n,
         user=options.user,
         tags=options.tags,
@@ -429,38 +456,12 @@ def _trace_of(turn: Work, options: Options) -> Trace:
 
 def _trace_id(turn: Work) -> str:
     name = _name_of(turn, turn.first)
+    if turn.is_continued:
+        assert turn.prompt, "the prompt is a copy"
+        name = f"{_name_of(turn, turn.prompt)}:{session_id_of(turn.session)}"
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _name_of(work: Work, node: ChainNode) -> str:
     """What a line is called: its uuid, or its place in its session."""
-    return node.uuid or f"{_session_id(work)}:{node.line}"
-
-
-def _session_id(work: Work) -> str:
-    """Return the id that the file is named by, as the client names it; else one for all its lines.
-
-    Other programs copy sessions to names like `transcript.jsonl`. The first id in the file counts;
-    where no line has one, the first line tells apart files of the same name, however they grow.
-    """
-    session = work.session
-    if session not in _OTHER_IDS:
-        try:
-            _OTHER_IDS[session] = str(UUID(session.id))
-        except ValueError:
-            _OTHER_IDS[session] = _id_in(session.path) or _id_by_first_line(session.path)
-    return _OTHER_IDS[session]
-
-
-_OTHER_IDS: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
-
-
-def _id_in(path: Path) -> str | None:
-    return next(
-        (name for _, entry in read_entries(path) if (name := given(entry.session_id))), None
-    )
-
-
-def _id_by_first_line(path: Path) -> str:
-    first = next((line.raw.strip() for line in read_lines(path) if line.raw.strip()), b"")
-    return f"{path.stem}-{sha256(first).hexdigest()[:8]}"
+    return node.uuid or f"{session_id_of(work.session)}:{node.line}"

@@ -281,6 +281,7 @@ TRACE_METADATA = (
     "cwd",
     "git_branch",
     "prompt_kind",
+    "forked_from",
 )
 """What the trace of a turn is marked with."""
 SPAN_METADATA: dict[str, Get] = {
