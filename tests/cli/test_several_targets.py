@@ -251,3 +251,24 @@ def test_a_link_of_one_s_own_is_printed_for_any_backend(
     done = turnlog("trace", "last", "--to", first.url)
     (trace,) = {span.trace_id.hex() for span in first.spans.values()}
     assert f"  https://tempo.example/trace/{trace}\n" in done.out
+
+
+def test_metrics_count_each_message_once_across_hooks(
+    spool: Spool, tmp_path: Path, first: Receiver
+) -> None:
+    shop = project(spool, tmp_path, first, TURNLOG_TRACE_METRICS="delta")
+    going = shop.session()
+    for _ in range(3):
+        going.turn()
+        for event in ("SubagentStop", "Stop", "Stop"):
+            going.hook(event)
+            assert send_from(shop.environment).returncode == 0
+    counts = [
+        point.as_int
+        for request in first.metrics
+        for metric in request.resource_metrics[0].scope_metrics[0].metrics
+        if metric.name == "turnlog.calls"
+        for point in metric.sum.data_points
+    ]
+    assert sum(counts) == 3
+    assert len(first.spans) == 6

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
@@ -30,6 +30,10 @@ from turnlog.trace.targets import (
     resource_attributes,
     target_of,
 )
+
+if TYPE_CHECKING:
+    from turnlog.trace.metrics import Metered
+    from turnlog.trace.otlp import Exporter
 
 COLOURS: dict[Kind, Look] = {Kind.GENERATION: "cyan", Kind.TOOL: "yellow"}
 
@@ -127,17 +131,33 @@ def _sent(
 
     content = _content(settings)
     with Exporter(target, settings.timeout) as exporter, progress_bar(len(paths), "sending") as bar:
+        metered = _metered(exporter, target, settings)
         for path in paths:
             session = open_session(path)
             options = _options(store, session, settings)
             name = first_trace(session) or session.id
             with open_state(state_folder(), target.name, name) as state:
                 skip = set[str]() if again else state.sent
-                report = send_session(session, exporter, state, options, content, skip)
+                if metered:
+                    metered.known = frozenset(state.sent)
+                sending = metered or exporter
+                report = send_session(session, sending, state, options, content, skip)
             yield add_links(report, target)
             bar.update(1)
             if exporter.has_given_up:
-                return
+                break
+        if metered:
+            metered.meter.export(exporter)
+            if metered.meter.reason:
+                echo(style(plain(metered.meter.reason), "red"), err=True)
+
+
+def _metered(exporter: "Exporter", target: Target, settings: Settings) -> "Metered | None":
+    if settings.metrics is None:
+        return None
+    from turnlog.trace.metrics import Meter, Metered
+
+    return Metered(exporter, Meter(state_folder(), target, settings.metrics))
 
 
 def _write(target: FileTarget, store: Store, paths: list[Path], settings: Settings) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.trace.backfill import find_missed
-from turnlog.trace.deliver import Delivery, Job, Line, is_over
+from turnlog.trace.deliver import Delivery, Job, Line, Meters, is_over
 from turnlog.trace.ledger import Ledger
 from turnlog.trace.ownership import Ownership, record_announcements
 from turnlog.trace.progress import load_progress, save_progress
@@ -202,7 +202,9 @@ class _Worker:
             return
         settings, target = open_target(route, newest.credentials)
         self._record(route, target=target.address, announced=newest.time)
-        line = Line(target, queue.timeout(settings.timeout))
+        kind = settings.metrics
+        meters = Meters(self.folder, kind, route.project) if kind else None
+        line = Line(target, queue.timeout(settings.timeout), meters)
         try:
             delivery = Delivery(self.folder, settings, line, self.patience, self._ownership(route))
             for job in _jobs(notes):
@@ -210,7 +212,8 @@ class _Worker:
                 if route.key in self.problems:
                     break
         finally:
-            line.close()
+            if problem := line.close():
+                self.spool.fail(None, problem)
 
     def _ownership(self, route: Route) -> Ownership:
         switches = read_switches(route.config)

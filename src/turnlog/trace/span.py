@@ -133,6 +133,8 @@ class Span(Struct, frozen=True, kw_only=True):
     call_id: str | None = None
     call_count: int | None = None
     """How many tools a generation asked for."""
+    active: int | None = None
+    """How long the client was at work, in nanoseconds, where it measured that."""
     agent_id: str | None = None
     agent_type: str | None = None
     description: str | None = None

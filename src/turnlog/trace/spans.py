@@ -34,6 +34,7 @@ from turnlog.trace.times import (
     generation_starts,
     latest,
     latest_child,
+    measured_time,
     nanoseconds,
     nearest_time,
 )
@@ -349,6 +350,7 @@ def _whole(work: Work, near: int, end: int | None) -> dict[str, Any]:
         "output": _answered(work),
         "error": error_of(work),
         "is_interrupted": is_interrupted(work),
+        "active": measured_time(work),
         "events": events_of(work, near),
     }
 
