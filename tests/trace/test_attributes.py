@@ -243,7 +243,12 @@ def test_calls_in_an_output_are_masked_and_left_out_as_the_level_says(opened: Op
 
 
 def test_langfuse_gets_the_labels_of_a_trace_on_every_span(opened: Opened) -> None:
-    labels = {"tags": ("a", "team:b"), "environment": "ci", "release": "r7", "version": "v2"}
+    labels: dict[str, Any] = {
+        "tags": ("a", "team:b"),
+        "environment": "ci",
+        "release": "r7",
+        "version": "v2",
+    }
     for each in sent(opened, **labels):
         assert each["langfuse.trace.tags"] == each["tag.tags"] == ["a", "team:b"]
         assert each["langfuse.environment"] == "ci"

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -35,7 +35,7 @@ def turn(opened: Opened) -> list[Span]:
     return spans(opened(user("hi"), assistant(text("hello"), message_id="m1")))
 
 
-def send(url: str, turn: list[Span], timeout: float = 5, **settings: str) -> list[Outcome]:
+def send(url: str, turn: list[Span], timeout: float = 5, **settings: Any) -> list[Outcome]:
     target = target_of(Settings(to=url, headers={"X-Key": "secret"}, **settings))
     assert isinstance(target, Target)
     with Exporter(target, timeout) as exporter:

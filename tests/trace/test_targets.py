@@ -170,7 +170,7 @@ def test_places_follow_the_home_of_turnlog_or_the_system_s_own() -> None:
 
 
 KEY = {"secret_key": "k"}
-OTHER_PRESETS = {
+OTHER_PRESETS: dict[str, tuple[dict[str, str], str, dict[str, str], dict[str, str]]] = {
     "langsmith": (
         KEY | {"project": "shop"},
         "https://api.smith.langchain.com/otel/v1/traces",
@@ -216,7 +216,7 @@ def test_a_preset_knows_the_address_and_the_headers_of_its_backend(name: str) ->
 def test_a_preset_without_its_key_names_the_variable(name: str) -> None:
     with pytest.raises(UsageError, match="needs") as raised:
         target(to=name)
-    assert raised.value.hint.startswith("set ")
+    assert (raised.value.hint or "").startswith("set ")
 
 
 @pytest.mark.parametrize(

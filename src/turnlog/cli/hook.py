@@ -69,7 +69,8 @@ def _words(options: dict[str, Any]) -> list[str]:
     words: list[str] = []
     for name, value in options.items():
         option = "--tag" if name == "tags" else f"--{name.replace('_', '-')}"
-        for each in value if isinstance(value, tuple) else [value]:
+        values: list[Any] = list(value) if option in ("--tag", "--to") else [value]
+        for each in values:
             words += [] if each is None else [option, str(each)]
     return words
 

@@ -11,6 +11,7 @@ from turnlog.trace.note import END, write_private
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 Fields = dict[str, str]
 PREFIX = "TURNLOG_TRACE_"
@@ -185,13 +186,13 @@ def parse_options(arguments: "Sequence[str]") -> Fields:
     return found
 
 
-def split_targets(named: object) -> "list[str]":
+def split_targets(named: "Sequence[str] | str | None") -> "list[str]":
     """Return the targets that a setting names, each once; one empty name if there are none.
 
     >>> split_targets("langfuse, phoenix"), split_targets(["a", "b"]), split_targets(None)
     (['langfuse', 'phoenix'], ['a', 'b'], [''])
     """
-    parts = named if isinstance(named, list | tuple) else str(named or "").split(",")
+    parts = named.split(",") if isinstance(named, str) else named or ()
     found = [str(part).strip() for part in parts]
     return list(dict.fromkeys(filter(None, found))) or [""]
 
@@ -308,11 +309,13 @@ def _parsed_config(path: str) -> "list[tuple[str, str]]":
     return found
 
 
-def _shown(name: str, value: object) -> str:
+def _shown(name: str, value: "Any") -> str:
     if name in SECRET:
         return ""
-    if isinstance(value, list) and name == "to":
-        return ",".join(map(str, value))
+    from turnlog.format.values import is_array
+
+    if is_array(value) and name == "to":
+        return ",".join(str(each) for each in value)
     if isinstance(value, list | dict):
         import json
 

@@ -122,7 +122,11 @@ def _sibling_origin(session: Session) -> Origin | None:
         if ours is not None and (their_first is None or their_first < ours):
             shared |= theirs
             found = path.stem
-    return Origin(found, lambda node: node.uuid in shared, is_there=True) if found else None
+
+    def is_copy(node: ChainNode) -> bool:
+        return node.uuid in shared
+
+    return Origin(found, is_copy, is_there=True) if found else None
 
 
 def _first_time(chain: list[ChainNode], shared: set[str]) -> tuple[str, str] | None:

@@ -5,10 +5,12 @@ Takes nothing from the environment, like its counterpart for HTTP: the target sa
 
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from google.protobuf.message import Message
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
@@ -85,7 +87,7 @@ class GrpcWire(Response):
     def _ask(self, method: str, request: Any, parse: Any) -> Any:
         """Call a method; one that is busy is asked again for a while."""
         until = time.monotonic() + self._retrying
-        call = self._channel.unary_unary(method, type(request).SerializeToString, parse)
+        call = self._channel.unary_unary(method, _serialize, parse)
         pause = 1.0
         while True:
             try:
@@ -112,10 +114,13 @@ class GrpcWire(Response):
             self.status = TOO_LARGE
 
 
+def _serialize(request: Message) -> bytes:
+    return request.SerializeToString()
+
+
 def _load_grpc() -> Any:
     try:
-        import grpc
+        return import_module("grpc")
     except ImportError as error:
         message = "OTLP over gRPC is not installed"
         raise UsageError(message, "pip install 'turnlog[grpc]'") from error
-    return grpc

@@ -216,7 +216,7 @@ class Metered:
         self.known: Set[str] = frozenset()
         """Spans that were sent before: sent again, they do not count again."""
 
-    def send(self, spans: Iterable[Span]) -> Iterator[Outcome]:
+    def send(self, spans: Iterable[Span]) -> Generator[Outcome]:
         """Send spans, and count those that are taken for the first time."""
         passed: dict[str, Span] = {}
         for outcome in self.exporter.send(self._noting(spans, passed)):
