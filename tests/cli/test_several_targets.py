@@ -83,7 +83,7 @@ def test_a_target_that_is_down_keeps_its_own_notes_only(
 
 
 def test_each_of_several_targets_gets_its_own_key(
-    spool: Spool, tmp_path: Path, first: Receiver, second: Receiver
+    spool: Spool, tmp_path: Path, first: Receiver, second: Receiver, turnlog: Run
 ) -> None:
     shop = project(
         spool,
@@ -101,6 +101,8 @@ def test_each_of_several_targets_gets_its_own_key(
     assert send_from(shop.environment).returncode == 0
     assert first.requests[0].headers["authorization"] == "Bearer key-of-phoenix"
     assert second.requests[0].headers["authorization"] == "key-of-logfire"
+    (trace,) = {span.trace_id.hex() for span in first.spans.values()}
+    assert f"         {first.url}/redirects/traces/{trace}\n" in turnlog("hook", "status").out
     assert "logfire" not in str(first.requests)
     assert "phoenix" not in str(second.requests)
 

@@ -59,6 +59,8 @@ def print_status(held: dict[str, Any]) -> None:
         rest += f", {each['refused']:,} refused" if each["refused"] else ""
         told = f"{counted(each['turns'], 'turn')}, {counted(each['spans'], 'span')}{rest}"
         echo(f"         {each['session']}  {told}  {dim(_ago(each['updated']))}")
+        if each["link"]:
+            echo(f"         {plain(each['link'])}")
     for each in held["queues"]:
         _print_queue(each)
     echo(f"waits    {counted(len(held['waiting']), 'note')}")
@@ -104,7 +106,7 @@ def _installation(held: dict[str, Any]) -> str:
 
 
 def _sent(each: Progress) -> dict[str, Any]:
-    names = ("session", "path", "turns", "spans", "open", "refused", "reason", "updated")
+    names = ("session", "path", "turns", "spans", "open", "refused", "reason", "updated", "link")
     mark = each.mark
     at = {"offset": mark.offset, "turns_before": mark.turns} if mark else None
     return {name: getattr(each, name) for name in names} | {"read_from": at}

@@ -234,3 +234,4 @@ def _count(progress: Progress, report: Report) -> None:
     progress.unsent = report.failed - report.refused
     progress.refused += report.refused
     progress.reason = report.reason if report.refused else progress.reason
+    progress.link = report.links[-1] if report.links else progress.link

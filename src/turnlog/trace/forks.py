@@ -23,6 +23,8 @@ from turnlog.store.paths import is_session_name
 from turnlog.trace.work import Work
 
 FIRST_UUID = re.compile(rb'"uuid":\s*"([^"]+)"')
+NEAR = 1 << 12
+"""Bytes in which most files have it: a folder may hold thousands of them."""
 HEAD = 1 << 16
 """Bytes in which the first uuid of a file is looked for."""
 
@@ -154,7 +156,8 @@ def _first_uuid(path: Path) -> bytes | None:
         if not is_readable(path):
             return None
         with path.open("rb") as file:
-            found = FIRST_UUID.search(file.read(HEAD))
+            head = file.read(NEAR)
+            found = FIRST_UUID.search(head) or FIRST_UUID.search(head + file.read(HEAD))
     except OSError:
         return None
     return found[1] if found else None

@@ -18,6 +18,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import ReadableSpan
+from requests.utils import should_bypass_proxies
 
 from turnlog.errors import UsageError
 from turnlog.trace.targets import Target
@@ -49,11 +50,12 @@ class GrpcWire(Response):
 
     def _open(self, target: Target) -> Any:
         parts = urlsplit(target.url)
-        address = f"{parts.hostname}:{parts.port or PORT}"
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        address = f"{host}:{parts.port or PORT}"
         options: list[tuple[str, Any]] = [("grpc.max_send_message_length", -1)]
         # grpcio would take https_proxy from this process, which another project may have started.
         options.append(("grpc.enable_http_proxy", 0))
-        if target.proxy:
+        if target.proxy and not should_bypass_proxies(target.url, no_proxy=target.no_proxy):
             options.append(("grpc.http_proxy", target.proxy))
         if parts.scheme == "grpc":
             return self._grpc.insecure_channel(address, options)
