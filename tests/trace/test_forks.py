@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from build import assistant, call, encode, result, session, text, user
+from build import assistant, call, encode, result, session, system, text, user
 from traces import spans
 from turnlog.conversation.session import Session, open_session
 from turnlog.trace.span import Kind, Span
@@ -36,7 +36,7 @@ def fork(folder: Path, mark: str, rest: tuple[bytes, ...] = OTHER_REST) -> Sessi
     lines = [json.loads(raw) for raw in session(*SHARED, *rest, session_id=FORK).splitlines()]
     for rank, each in enumerate(lines):
         if rank < len(SHARED):
-            each.update(copy_fields(mark, each["uuid"]))
+            each.update(copy_fields(mark, each["uuid"], rank))
         else:
             each["uuid"] = each["uuid"].replace("00000000", "f0000000", 1)
             each["timestamp"] = each["timestamp"].replace("2026-", "2027-")
@@ -47,10 +47,12 @@ def fork(folder: Path, mark: str, rest: tuple[bytes, ...] = OTHER_REST) -> Sessi
     return open_session(path)
 
 
-def copy_fields(mark: str, uuid: str) -> dict[str, Any]:
+def copy_fields(mark: str, uuid: str, rank: int) -> dict[str, Any]:
+    """What a copied line says of where it comes from."""
     if mark == "forkedFrom":
         return {"forkedFrom": {"sessionId": ORIGINAL, "messageUuid": uuid}}
-    return {"sessionId": ORIGINAL} if mark == "sessionId" else {}
+    is_marked = mark == "sessionId" or (mark == "first line" and rank == 0)
+    return {"sessionId": ORIGINAL} if is_marked else {}
 
 
 def sessions_by_trace(found: list[Span]) -> dict[str, set[str]]:
@@ -60,7 +62,7 @@ def sessions_by_trace(found: list[Span]) -> dict[str, set[str]]:
     return by_trace
 
 
-MARKS = ("forkedFrom", "sessionId", "none")
+MARKS = ("forkedFrom", "sessionId", "first line", "none")
 
 
 @pytest.mark.parametrize("mark", MARKS)
@@ -105,7 +107,10 @@ def test_a_fork_between_turns_keeps_its_ids(tmp_path: Path, mark: str) -> None:
     known = {span.id for span in spans(original(tmp_path))}
     path = tmp_path / f"{FORK}.jsonl"
     lines = [json.loads(raw) for raw in (tmp_path / f"{ORIGINAL}.jsonl").read_bytes().splitlines()]
-    copied = [each | {"sessionId": FORK} | copy_fields(mark, each["uuid"]) for each in lines]
+    copied = [
+        each | {"sessionId": FORK} | copy_fields(mark, each["uuid"], rank)
+        for rank, each in enumerate(lines)
+    ]
     path.write_bytes(b"".join(map(encode, copied)))
     assert {span.id for span in spans(open_session(path))} == known
 
@@ -135,3 +140,38 @@ def test_a_clone_with_uuids_of_its_own_is_no_fork(tmp_path: Path) -> None:
     found = spans(open_session(path))
     assert len({span.trace.id for span in found}) == 2
     assert not any(span.trace.forked_from for span in found)
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_command_with_which_a_fork_begins_takes_nothing_from_the_turn_before(
+    tmp_path: Path, mark: str
+) -> None:
+    known = {span.id for span in spans(original(tmp_path))}
+    path = tmp_path / f"{FORK}.jsonl"
+    lines = [json.loads(raw) for raw in (tmp_path / f"{ORIGINAL}.jsonl").read_bytes().splitlines()]
+    copied = [
+        each | {"sessionId": FORK} | copy_fields(mark, each["uuid"], rank)
+        for rank, each in enumerate(lines)
+    ]
+    own = {"uuid": "f0000000-0000-4000-8000-000000000001", "parentUuid": lines[-1]["uuid"]}
+    command = json.loads(system("local_command", content="/branch")) | own
+    later = {"timestamp": "2027-01-01T00:00:00.000Z", "sessionId": FORK}
+    path.write_bytes(b"".join(map(encode, [*copied, command | later])))
+    assert {span.id for span in spans(open_session(path))} == known
+
+
+def test_unrelated_files_that_number_their_lines_alike_are_no_forks(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    alone = spans(fork(tmp_path / "other", "none"))
+    original(tmp_path)
+    moved = (tmp_path / "other" / f"{FORK}.jsonl").read_bytes().replace(b"2026-", b"2025-")
+    (tmp_path / f"{FORK}.jsonl").write_bytes(moved)
+    found = spans(open_session(tmp_path / f"{FORK}.jsonl"))
+    assert [span.id for span in found] == [span.id for span in alone]
+
+
+def test_a_fork_whose_original_is_gone_and_left_no_marks_is_one_turn(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    unmarked = spans(fork(tmp_path / "other", "none"))
+    found = spans(fork(tmp_path, "first line"))
+    assert [span.id for span in found] == [span.id for span in unmarked]

@@ -57,17 +57,23 @@ def split_forked(turn: Work, session_id: str) -> ForkedTurn | None:
     if origin is None or not origin.is_copy(turn.prompt) or origin.is_copy(turn.nodes[-1]):
         return None
     copied = {node.index for node in turn.nodes if origin.is_copy(node)}
-    own = [node for node in turn.nodes if node.index not in copied]
-    mine = [message for message in turn.messages if message.nodes[0].index not in copied]
     theirs = [message for message in turn.messages if message.nodes[0].index in copied]
+    mine = [message for message in turn.messages if message.nodes[0].index not in copied]
     done = [call for call in turn.calls if call.result and call.result.index in copied]
     left = [call for call in turn.calls if call not in done]
-    nodes = [node for node in turn.nodes if node.index in copied]
-    return ForkedTurn(
-        origin,
-        replace(turn, nodes=nodes, messages=theirs, calls=done),
-        replace(turn, nodes=own, messages=mine, calls=left, is_continued=True),
+    own = replace(
+        turn,
+        nodes=[node for node in turn.nodes if node.index not in copied],
+        messages=mine,
+        calls=left,
+        is_continued=True,
     )
+    # A command that a fork begins with hangs on the last turn, and continues nothing.
+    is_continued = own.is_answered or any(call.result for call in left)
+    if not is_continued or not (origin.is_there or theirs):
+        return None
+    nodes = [node for node in turn.nodes if node.index in copied]
+    return ForkedTurn(origin, replace(turn, nodes=nodes, messages=theirs, calls=done), own)
 
 
 def _origin_of(session: Session, session_id: str) -> Origin | None:
@@ -80,24 +86,31 @@ _ORIGINS: WeakKeyDictionary[Session, Origin | None] = WeakKeyDictionary()
 
 
 def _named_origin(session: Session, session_id: str) -> Origin | None:
-    """Return the origin that the first line names, and by which all copies can be told."""
+    """Return the origin that the first line of a fork names.
+
+    Each copied line says forkedFrom (observed: 2.1.325). Before that, the first line alone keeps
+    the sessionId of the origin (observed: 2.0.42 to 2.1.29), whose file tells which are copies.
+    """
     first = next((e for _, e in read_entries(session.path) if isinstance(e, ChainEntry)), None)
     named = _copied_from(first, session_id)
-    if named is None:
+    if first is None or named is None:
         return None
+    path = session.path.with_name(f"{named}.jsonl")
+    is_there = is_session_name(path.name) and is_readable(path)
+    if is_there and not given(first.forked_from):
+        copies = {_key(node) for node in open_session(path).tree.chain}
+        return Origin(named, lambda node: _key(node) in copies, is_there)
 
-    def is_copy(node: ChainNode) -> bool:
+    def is_marked(node: ChainNode) -> bool:
         return _copied_from(session.entry(node), session_id) is not None
 
-    is_there = session.path.with_name(f"{named}.jsonl").is_file()
-    return Origin(named, is_copy, is_there)
+    return Origin(named, is_marked, is_there)
 
 
 def _copied_from(entry: object, session_id: str) -> str | None:
     """Return the session whose line an entry is a copy of, under the same uuid.
 
-    `forkedFrom` is written by 2.1.x. Some copies keep the sessionId of the original. What
-    `turnlog clone` makes has uuids of its own, and shares no trace with anything.
+    What `turnlog clone` makes has uuids of its own, and shares no trace with anything.
     """
     if not isinstance(entry, ChainEntry):
         return None
@@ -114,27 +127,32 @@ def _sibling_origin(session: Session) -> Origin | None:
 
     Both files have the same first lines. The one that went on earlier after these is the origin.
     """
-    known = {node.uuid for node in session.tree.chain if node.uuid}
-    shared: set[str] = set()
+    ours = session.tree.chain
+    known = {_key(node) for node in ours}
+    copies: set[tuple[str, str]] = set()
     found: str | None = None
     for path in _siblings(session.path):
-        other = open_session(path).tree.chain
-        theirs = {node.uuid for node in other if node.uuid}
-        ours, their_first = _first_time(session.tree.chain, theirs), _first_time(other, known)
-        if ours is not None and (their_first is None or their_first < ours):
-            shared |= theirs
+        theirs = open_session(path).tree.chain
+        shared = known & {_key(node) for node in theirs}
+        own, their_own = _first_own(ours, shared), _first_own(theirs, shared)
+        if shared and own is not None and (their_own is None or their_own < own):
+            copies |= shared
             found = path.stem
-
-    def is_copy(node: ChainNode) -> bool:
-        return node.uuid in shared
-
-    return Origin(found, is_copy, is_there=True) if found else None
+    return Origin(found, lambda node: _key(node) in copies, is_there=True) if found else None
 
 
-def _first_time(chain: list[ChainNode], shared: set[str]) -> tuple[str, str] | None:
+def _key(node: ChainNode) -> tuple[str, str]:
+    """Return what a line and its copy share; other programs number the lines of every file alike.
+
+    Example: `msg-001` is the first line of several unrelated files of one exporter.
+    """
+    return node.uuid or "", node.time or ""
+
+
+def _first_own(chain: list[ChainNode], shared: set[tuple[str, str]]) -> tuple[str, str] | None:
     """Return when a session first had a line of its own."""
-    own = (node for node in chain if node.uuid and node.uuid not in shared)
-    return next(((node.time or "", node.uuid or "") for node in own), None)
+    own = (_key(node) for node in chain if _key(node) not in shared)
+    return next(((time, uuid) for uuid, time in own), None)
 
 
 def _siblings(path: Path) -> list[Path]:
