@@ -276,3 +276,10 @@ def test_langfuse_gets_model_parameters_and_when_the_first_block_was_there(opene
     assert json.loads(str(sent_as["llm.invocation_parameters"])) == known
     moment = datetime.fromisoformat(str(sent_as["langfuse.observation.completion_start_time"]))
     assert generation.begins < moment.timestamp() * 1e9 < generation.ends
+
+
+def test_a_call_that_the_api_itself_carries_out_is_in_the_output(opened: Opened) -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}}
+    generation = spans(opened(user("find it"), assistant(search, message_id="m1")))[1]
+    output = json.loads(str(attributes_of(generation)["langfuse.observation.output"]))
+    assert [each["name"] for each in output["tool_calls"]] == ["web_search"]

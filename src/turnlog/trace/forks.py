@@ -99,7 +99,7 @@ def _named_origin(session: Session, session_id: str) -> Origin | None:
     is_there = is_session_name(path.name) and is_readable(path)
     if is_there and not given(first.forked_from):
         copies = {_key(node) for node in open_session(path).tree.chain}
-        return Origin(named, lambda node: _key(node) in copies, is_there)
+        return Origin(named, _among(copies), is_there)
 
     def is_marked(node: ChainNode) -> bool:
         return _copied_from(session.entry(node), session_id) is not None
@@ -138,7 +138,14 @@ def _sibling_origin(session: Session) -> Origin | None:
         if shared and own is not None and (their_own is None or their_own < own):
             copies |= shared
             found = path.stem
-    return Origin(found, lambda node: _key(node) in copies, is_there=True) if found else None
+    return Origin(found, _among(copies), is_there=True) if found else None
+
+
+def _among(copies: set[tuple[str, str]]) -> Callable[[ChainNode], bool]:
+    def is_copy(node: ChainNode) -> bool:
+        return _key(node) in copies
+
+    return is_copy
 
 
 def _key(node: ChainNode) -> tuple[str, str]:
