@@ -102,7 +102,7 @@ def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[Settin
 
 
 def require_backend(target: Target | FileTarget) -> Target:
-    """Return a target that accepts spans over HTTP; raise UsageError for a file."""
+    """Return a target that accepts spans; raise UsageError for a file."""
     if isinstance(target, FileTarget):
         raise UsageError("hooks send to a backend, not to a file", "turnlog hook install --to URL")
     return target

@@ -43,6 +43,8 @@ from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, turns_of
 HELPER = re.compile(r"a([a-z_]{3,})-[0-9a-f]+")
 STOPPED = ("user-rejected", "interrupted")
 """Denials that mean that the user stopped the model."""
+UNKNOWN = "not_available"
+"""What the API says where it does not tell (observed: inference_geo)."""
 ERROR_LIMIT = 500
 """Characters of a result that say why a tool failed; all of it is in the output."""
 
@@ -397,7 +399,7 @@ def _parameters(entries: list[Assistant], usage: Usage | None) -> dict[str, str]
     found = {"effort": next(filter(None, efforts), None)}
     for name in ("speed", "service_tier", "inference_geo"):
         found[name] = given(getattr(usage, name)) if usage else None
-    return {name: value for name, value in found.items() if value} or None
+    return {name: value for name, value in found.items() if value and value != UNKNOWN} or None
 
 
 def _tool(work: Work, call: Call) -> dict[str, Any]:
