@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from build import assistant, call, encode, result, session, system, text, user
+from otlp_receiver import Receiver, attributes
 from traces import spans
 from turnlog.conversation.session import Session, open_session
+from turnlog.trace.content import Content
+from turnlog.trace.otlp import Exporter
+from turnlog.trace.send import send_session
+from turnlog.trace.settings import Settings
 from turnlog.trace.span import Kind, Span
+from turnlog.trace.spans import Options, first_trace
+from turnlog.trace.state import open_state
+from turnlog.trace.targets import Target, target_of
 
 ORIGINAL = "00000000-0000-4000-8000-0000000000aa"
 FORK = "00000000-0000-4000-8000-0000000000bb"
@@ -175,3 +183,25 @@ def test_a_fork_whose_original_is_gone_and_left_no_marks_is_one_turn(tmp_path: P
     unmarked = spans(fork(tmp_path / "other", "none"))
     found = spans(fork(tmp_path, "first line"))
     assert [span.id for span in found] == [span.id for span in unmarked]
+
+
+@pytest.mark.parametrize("names", [(ORIGINAL, FORK), (FORK, ORIGINAL)])
+@pytest.mark.parametrize("mark", MARKS)
+def test_at_a_backend_each_trace_has_one_session_whichever_is_sent_first(
+    tmp_path: Path, receiver: Receiver, mark: str, names: tuple[str, str]
+) -> None:
+    original(tmp_path)
+    fork(tmp_path, mark)
+    to = target_of(Settings(to=receiver.url))
+    assert isinstance(to, Target)
+    for name in names:
+        whole = open_session(tmp_path / f"{name}.jsonl")
+        state_name = first_trace(whole) or ""
+        with Exporter(to) as exporter, open_state(tmp_path / "s", to.name, state_name) as state:
+            send_session(whole, exporter, state, Options(ended=True), Content(), state.sent)
+    arrived = [span for request in receiver.requests for span in request.spans]
+    assert len(arrived) == len({span.span_id for span in arrived}) == 11
+    by_trace: dict[bytes, set[str]] = {}
+    for span in arrived:
+        by_trace.setdefault(span.trace_id, set()).add(attributes(span)["session.id"])
+    assert [len(ids) for ids in by_trace.values()] == [1, 1, 1]
