@@ -37,8 +37,9 @@ tests: .venv/developing
 	@scripts/bubblewrap.sh
 	PATH="$$PATH:$(CURDIR)/.cache/bwrap/usr/bin" $(BIN)/pytest -q -n 2
 
-test-backends: .venv/developing .cache/phoenix/installed .cache/model/installed  ## with a real Phoenix, and a real model
+test-backends: .venv/developing .cache/phoenix/installed .cache/mlflow/installed .cache/model/installed  ## with a real Phoenix, MLflow and model
 	PYTHONPATH=tests $(BIN)/python tests/backends/phoenix.py .cache/phoenix/bin/phoenix
+	PYTHONPATH=tests $(BIN)/python tests/backends/mlflow.py .cache/mlflow/bin/mlflow
 	PYTHONPATH=tests $(BIN)/python tests/backends/model.py .cache/model/bin/python
 
 docs: .venv/developing  ## lay out help, command reference and pictures anew; needs tmux
@@ -80,6 +81,13 @@ clean:
 	@mkdir -p $(TMPDIR)
 	@$(PYTHON) -m venv --without-pip .cache/phoenix
 	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/phoenix/bin/python install --quiet arize-phoenix==20.26.1
+	@touch $@
+
+.cache/mlflow/installed:
+	@echo "Setting up MLflow in .cache (850 MB) ..." >&2
+	@mkdir -p $(TMPDIR)
+	@$(PYTHON) -m venv --without-pip .cache/mlflow
+	@PIP_CONSTRAINT= $(PYTHON) -m pip --python .cache/mlflow/bin/python install --quiet mlflow==3.17.2
 	@touch $@
 
 # A model of 135 million parameters, and what serves it; the package's other requirements are not needed.

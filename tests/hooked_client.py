@@ -21,7 +21,7 @@ from build import (
     user,
 )
 from turnlog.trace.capture import capture
-from turnlog.trace.note import leave_note
+from turnlog.trace.note import leave_notes
 
 PROJECT = "/home/ada/shop"
 """Where the lines of a session say that they were written."""
@@ -99,8 +99,8 @@ class Client:
         }
         environment = {**os.environ, **places, **self.variables}
         options = ["--to", self.to] if self.to else []
-        fields = capture(options, environment, str(self.spool))
-        leave_note(str(self.spool), fields, json.dumps(told).encode())
+        routes = capture(options, environment, str(self.spool))
+        leave_notes(str(self.spool), routes, json.dumps(told).encode())
         self.clock.last = max(self.clock.last, datetime.now(UTC) + timedelta(milliseconds=1))
 
     def ask(self) -> None:

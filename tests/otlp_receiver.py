@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
     ExportTraceServiceRequest,
@@ -49,6 +50,8 @@ class Receiver:
     always: int = 200
     """The answer when there is no other."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    metrics: list[ExportMetricsServiceRequest] = field(default_factory=list[Any])
+    metrics_status: int = 200
     limit: int | None = None
     """Spans that it takes at once; with more it answers 413."""
     rejected: int = 0
@@ -107,6 +110,10 @@ def receiving(port: int = 0) -> Generator[Receiver]:
                 receiver.released.wait(30)
                 return
             named = {name.lower(): value for name, value in self.headers.items()}
+            if self.path.endswith("/v1/metrics"):
+                receiver.metrics.append(ExportMetricsServiceRequest.FromString(body))
+                self._answer(receiver.metrics_status)
+                return
             request = ExportTraceServiceRequest.FromString(body)
             status = receiver.take(Received(self.path, named, request))
             receiver.released.wait(receiver.delay)

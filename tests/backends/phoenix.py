@@ -3,12 +3,12 @@
     python tests/backends/phoenix.py PHOENIX [SESSION.jsonl ...]
 
 PHOENIX is the command of an installed Phoenix. It is started on loopback, with a store of its own;
-the sessions, by default all that the tests and samples have, are sent to it by `turnlog trace`, and
-read back through its API. Exits with 1 if anything differs.
+the sessions, by default all that the tests have, are sent to it by `turnlog trace`, and read back
+through its API. Then hooks send to it through a proxy that makes it slow. Exits with 1 if anything
+differs.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,17 +21,22 @@ from typing import Any
 
 import requests
 
-from data.files import CLIENT_FILES
-from turnlog.conversation.session import open_session
-from turnlog.store.paths import is_session_name
+from backends.sending import (
+    Backend,
+    Stored,
+    differences_when_slow,
+    expected_spans,
+    free_port,
+    given_paths,
+    late_children,
+    send,
+    wait_for,
+)
 from turnlog.trace.attributes import attributes_of
-from turnlog.trace.content import Content
 from turnlog.trace.span import Span
-from turnlog.trace.spans import Options, spans_of
 from turnlog.trace.times import EPOCH
 
 PROJECT = "turnlog-test"
-START_SECONDS = 300
 STORE_SECONDS = 120
 PAUSE = 5
 QUERY = """{ projects { edges { node { name traceCount recordCount tokenCountTotal
@@ -55,13 +60,19 @@ Facts = dict[str, Any]
 def main(command: str, paths: list[Path]) -> int:
     """Send sessions to a fresh Phoenix, and compare what it has with what was meant."""
     with tempfile.TemporaryDirectory() as folder, phoenix(command, Path(folder)) as url:
+        more = {"PHOENIX_PROJECT_NAME": PROJECT}
+        backend = Backend("phoenix", url, "PHOENIX_COLLECTOR_ENDPOINT", more)
         for options in ([], [], ["--again"]):
-            print(send(url, Path(folder), paths, options))
+            print(send(backend, Path(folder), paths, options))
             differences = settled(url, expected(paths))
             for difference in differences:
                 print(f"DIFFERS {difference}")
             if differences:
                 return 1
+        for difference in (late := differences_when_slow(backend, Path(folder) / "slow")):
+            print(f"DIFFERS {difference}")
+        if late:
+            return 1
     print(f"{len(expected(paths))} spans of {len(paths)} sessions are in Phoenix as they were sent")
     return 0
 
@@ -85,51 +96,10 @@ def phoenix(command: str, folder: Path) -> Generator[str]:
         [command, "serve"], env=os.environ | settings, stdout=log, stderr=log
     ) as run:
         try:
-            wait_for(url, run)
+            wait_for(f"{url}/healthz", run, "Phoenix")
             yield url
         finally:
             run.terminate()
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
-
-
-def wait_for(url: str, run: subprocess.Popen[bytes]) -> None:
-    for _ in range(START_SECONDS):
-        try:
-            if requests.get(f"{url}/healthz", timeout=1).ok:
-                return
-        except requests.RequestException:
-            time.sleep(1)
-        if run.poll() is not None:
-            sys.exit("Phoenix did not start")
-    sys.exit("Phoenix takes too long to start")
-
-
-def send(url: str, home: Path, paths: list[Path], options: list[str]) -> str:
-    """What `turnlog trace` prints."""
-    told = {
-        "TURNLOG_HOME": str(home / "turnlog"),
-        "CLAUDE_CONFIG_DIR": str(home / "store"),
-        "PHOENIX_COLLECTOR_ENDPOINT": url,
-        "PHOENIX_PROJECT_NAME": PROJECT,
-    }
-    command = [
-        sys.executable,
-        "-m",
-        "turnlog",
-        "trace",
-        "--to",
-        "phoenix",
-        *options,
-        *map(str, paths),
-    ]
-    return subprocess.run(
-        command, env=os.environ | told, check=True, capture_output=True, text=True
-    ).stdout
 
 
 def settled(url: str, wanted: dict[str, Facts]) -> list[str]:
@@ -145,11 +115,7 @@ def settled(url: str, wanted: dict[str, Facts]) -> list[str]:
 
 def expected(paths: Iterable[Path]) -> dict[str, Facts]:
     """What Phoenix should have, by the ids of the spans; a copy of a turn is the same turn."""
-    found: dict[str, Facts] = {}
-    for path in paths:
-        for span in spans_of(open_session(path), Options(ended=True)):
-            found.setdefault(span.id, facts_of(Content().of(span)))
-    return found
+    return {name: facts_of(span) for name, span in expected_spans(paths).items()}
 
 
 def facts_of(span: Span) -> Facts:
@@ -212,6 +178,9 @@ def compare(wanted: dict[str, Facts], got: dict[str, Facts], counts: Facts) -> G
         for field, value in wanted[name].items():
             if got[name][field] != value:
                 yield f"{name} {field}: {got[name][field]!r} instead of {value!r}"
+    yield from late_children(
+        Stored(name, facts["trace"], facts["parent"], facts["end"]) for name, facts in got.items()
+    )
     sums = {
         "recordCount": len(wanted),
         "traceCount": len({facts["trace"] for facts in wanted.values()}),
@@ -229,10 +198,4 @@ def total(wanted: dict[str, Facts], field: str) -> int:
 
 
 if __name__ == "__main__":
-    given = [Path(name) for name in sys.argv[2:]]
-    known = [
-        path
-        for path in CLIENT_FILES
-        if is_session_name(path.name) and "subagents" not in path.parts
-    ]
-    sys.exit(main(sys.argv[1], given or known))
+    sys.exit(main(sys.argv[1], given_paths(sys.argv[2:])))

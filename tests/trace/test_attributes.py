@@ -1,6 +1,7 @@
 """The attributes of spans, as each convention wants them."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -102,8 +103,23 @@ def test_langfuse_gets_cache_writes_for_an_hour_apart(opened: Opened) -> None:
 def test_the_cost_is_that_of_turnlog(opened: Opened) -> None:
     generation = sent(opened)[1]
     cost = generation["llm.cost.total"]
-    assert json.loads(generation["langfuse.observation.cost_details"]) == {"total": cost}
-    assert 0.02 < cost < 0.04
+    details = json.loads(generation["langfuse.observation.cost_details"])
+    assert details == {
+        "input": 0.00003,
+        "output": 0.0053,
+        "cache_read_input_tokens": 0.0075,
+        "cache_creation_input_tokens": 0.015,
+        "total": cost,
+    }
+    assert generation["llm.cost.prompt"] + generation["llm.cost.completion"] == pytest.approx(cost)
+    assert cost == pytest.approx(0.02783)
+
+
+def test_costs_have_the_keys_of_the_counts(opened: Opened) -> None:
+    generation = sent(opened, USAGE | HOUR | {"speed": "fast"})[1]
+    costs = json.loads(generation["langfuse.observation.cost_details"])
+    assert costs.keys() == json.loads(generation["langfuse.observation.usage_details"]).keys()
+    assert sum(costs.values()) - costs["total"] == pytest.approx(costs["total"])
 
 
 def test_counts_that_are_absent_are_left_out(opened: Opened) -> None:
@@ -229,3 +245,78 @@ def test_ids_and_names_are_masked_where_all_content_is_sent(opened: Opened, layo
     content = {"metadata", "gen_ai.output.messages", "output.value", "langfuse.observation.output"}
     for span in secretive(opened, layout):
         assert revealing(Content(Mode.FULL).of(span)) <= content
+
+
+def test_a_generation_s_output_has_its_thinking_and_its_calls(opened: Opened) -> None:
+    found = sent(opened)
+    arguments = json.dumps({"command": "ls"})
+    called = {"id": "t1", "name": "Bash", "type": "function", "arguments": arguments}
+    whole = {
+        "role": "assistant",
+        "content": "I will",
+        "thinking": [{"type": "thinking", "content": "hm"}],
+        "tool_calls": [called],
+    }
+    assert json.loads(found[1]["langfuse.observation.output"]) == whole
+    assert json.loads(found[1]["output.value"]) == whole
+    assert found[1]["output.mime_type"] == "application/json"
+    text_only = {"role": "assistant", "content": "done"}
+    assert json.loads(found[3]["langfuse.observation.output"]) == text_only
+    assert (found[3]["output.value"], found[3]["output.mime_type"]) == ("done", "text/plain")
+
+
+def test_calls_in_an_output_are_masked_and_left_out_as_the_level_says(opened: Opened) -> None:
+    password = {"command": "login", "password": "correct-horse-battery"}
+    whole = opened(
+        user("log in"), assistant(call("Bash", password, "t1"), message_id="m1"), result("t1", "ok")
+    )
+    generation = spans(whole)[1]
+    redacted = str(attributes_of(Content(Mode.REDACTED).of(generation)))
+    assert "login" in redacted
+    assert "correct-horse" not in redacted
+    assert "correct-horse" in str(attributes_of(Content(Mode.FULL).of(generation)))
+    nothing = attributes_of(Content(Mode.NONE).of(generation))
+    assert not {"langfuse.observation.output", "output.value"} & nothing.keys()
+
+
+def test_langfuse_gets_the_labels_of_a_trace_on_every_span(opened: Opened) -> None:
+    labels: dict[str, Any] = {
+        "tags": ("a", "team:b"),
+        "environment": "ci",
+        "release": "r7",
+        "version": "v2",
+    }
+    for each in sent(opened, **labels):
+        assert each["langfuse.trace.tags"] == each["tag.tags"] == ["a", "team:b"]
+        assert each["langfuse.environment"] == "ci"
+        assert each["langfuse.release"] == "r7"
+        assert each["langfuse.version"] == "v2"
+
+
+def test_without_labels_the_version_is_the_client_s(opened: Opened) -> None:
+    found = sent(opened)
+    assert {each["langfuse.version"] for each in found} == {"2.1.325"}
+    assert not any("langfuse.trace.tags" in each for each in found)
+
+
+def test_langfuse_gets_model_parameters_and_when_the_first_block_was_there(opened: Opened) -> None:
+    told = {"speed": "standard", "service_tier": "priority"}
+    whole = opened(
+        user("hi"),
+        assistant(text("a"), message_id="m", message={"usage": USAGE | told}, effort="high"),
+        assistant(text("b"), message_id="m", message={"usage": USAGE | told}, effort="high"),
+    )
+    generation = spans(whole)[1]
+    sent_as = attributes_of(generation)
+    known = {"effort": "high", **told}
+    assert json.loads(str(sent_as["langfuse.observation.model.parameters"])) == known
+    assert json.loads(str(sent_as["llm.invocation_parameters"])) == known
+    moment = datetime.fromisoformat(str(sent_as["langfuse.observation.completion_start_time"]))
+    assert generation.begins < moment.timestamp() * 1e9 < generation.ends
+
+
+def test_a_call_that_the_api_itself_carries_out_is_in_the_output(opened: Opened) -> None:
+    search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}}
+    generation = spans(opened(user("find it"), assistant(search, message_id="m1")))[1]
+    output = json.loads(str(attributes_of(generation)["langfuse.observation.output"]))
+    assert [each["name"] for each in output["tool_calls"]] == ["web_search"]

@@ -347,7 +347,7 @@ def test_a_session_that_has_no_file_yet_is_none(client: Client, spool: Spool) ->
     ],
 )
 def test_what_makes_no_sense_is_a_failure(spool: Spool, told: bytes, reason: str) -> None:
-    fields = capture(["--to", "http://127.0.0.1:9"], os.environ, str(spool.folder))
+    (fields,) = capture(["--to", "http://127.0.0.1:9"], os.environ, str(spool.folder))
     leave_note(str(spool.folder), fields, told)
     assert send(spool) == []
     (failure,) = spool.failures

@@ -123,7 +123,7 @@ class Machine(RuleBasedStateMachine):
     def hook(self, session: ProjectSession, event: str, **more: str) -> None:
         """Do what the hook does, in the environment that the client gives it."""
         environment = session.project.environment
-        fields = capture([], environment, str(self.spool.folder))
+        (fields,) = capture([], environment, str(self.spool.folder))
         if read_switches(fields["config"]).is_on(fields["project"]):
             leave_note(str(self.spool.folder), fields, session.payload(event, **more))
 

@@ -167,3 +167,90 @@ def test_places_follow_the_home_of_turnlog_or_the_system_s_own() -> None:
     system = {"XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "/d"}
     assert config_file(system) == Path("/c/turnlog/config.toml")
     assert state_folder(system) == Path("/d/turnlog/trace")
+
+
+KEY = {"secret_key": "k"}
+OTHER_PRESETS: dict[str, tuple[dict[str, str], str, dict[str, str], dict[str, str]]] = {
+    "langsmith": (
+        KEY | {"project": "shop"},
+        "https://api.smith.langchain.com/otel/v1/traces",
+        {"x-api-key": "k", "Langsmith-Project": "shop"},
+        {},
+    ),
+    "weave": (
+        KEY | {"project": "ada/shop"},
+        "https://trace.wandb.ai/otel/v1/traces",
+        {"wandb-api-key": "k"},
+        {"wandb.entity": "ada", "wandb.project": "shop"},
+    ),
+    "logfire": (
+        {"secret_key": "pylf_v1_eu_k"},
+        "https://logfire-eu.pydantic.dev/v1/traces",
+        {"authorization": "pylf_v1_eu_k"},
+        {},
+    ),
+    "honeycomb": (KEY, "https://api.honeycomb.io/v1/traces", {"x-honeycomb-team": "k"}, {}),
+    "datadog": (
+        KEY | {"host": "datadoghq.eu"},
+        "https://otlp.datadoghq.eu/v1/traces",
+        {"dd-api-key": "k", "dd-otlp-source": "llmobs"},
+        {},
+    ),
+    "grafana": (
+        KEY | {"public_key": "123", "host": "https://otlp-gateway-x.grafana.net/otlp"},
+        "https://otlp-gateway-x.grafana.net/otlp/v1/traces",
+        {"authorization": "Basic MTIzOms="},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_PRESETS)
+def test_a_preset_knows_the_address_and_the_headers_of_its_backend(name: str) -> None:
+    settings, url, headers, resource = OTHER_PRESETS[name]
+    found = target(to=name, **settings)
+    assert (found.url, found.headers, found.resource) == (url, headers, resource)
+
+
+@pytest.mark.parametrize("name", OTHER_PRESETS)
+def test_a_preset_without_its_key_names_the_variable(name: str) -> None:
+    with pytest.raises(UsageError, match="needs") as raised:
+        target(to=name)
+    assert (raised.value.hint or "").startswith("set ")
+
+
+@pytest.mark.parametrize(
+    ("to", "variable", "value", "setting"),
+    [
+        ("langsmith", "LANGSMITH_API_KEY", "k", "secret_key"),
+        ("weave", "WANDB_API_KEY", "k", "secret_key"),
+        ("weave", "TURNLOG_TRACE_WEAVE_PROJECT", "a/b", "project"),
+        ("logfire", "LOGFIRE_TOKEN", "k", "secret_key"),
+        ("honeycomb", "HONEYCOMB_API_KEY", "k", "secret_key"),
+        ("datadog", "DD_SITE", "datadoghq.eu", "host"),
+        ("grafana", "GRAFANA_CLOUD_INSTANCE_ID", "1", "public_key"),
+        ("langfuse", "CC_LANGFUSE_USER_ID", "ada", "user"),
+        ("langfuse", "LANGFUSE_TRACING_ENVIRONMENT", "ci", "environment"),
+        ("langfuse", "LANGFUSE_RELEASE", "r1", "release"),
+        ("langfuse", "CC_LANGFUSE_VERSION", "v1", "version"),
+    ],
+)
+def test_a_backend_s_own_variables_are_settings(
+    to: str, variable: str, value: str, setting: str
+) -> None:
+    environment = {"TURNLOG_HOME": "/nowhere", variable: value}
+    assert getattr(load_settings({"to": to}, environment), setting) == value
+    assert getattr(load_settings({"to": "http://c"}, environment), setting) != value
+
+
+@pytest.mark.parametrize("text", ["a, team:b,a", '["a", "team:b"]'])
+def test_tags_in_a_variable_have_commas_between_them_or_are_json(text: str) -> None:
+    environment = {"TURNLOG_HOME": "/nowhere", "CC_LANGFUSE_TAGS": text}
+    assert load_settings({"to": "langfuse"}, environment).tags == ("a", "team:b")
+
+
+def test_a_trace_has_a_link_where_its_address_follows_from_the_target_s() -> None:
+    langfuse = target(to="langfuse", public_key="pk", secret_key="sk", host="https://lf/")
+    assert langfuse.link_to("abc") == "https://lf/trace/abc"
+    assert target(to="phoenix").link_to("abc") == "http://localhost:6006/redirects/traces/abc"
+    assert target(to="http://c").link_to("abc") is None

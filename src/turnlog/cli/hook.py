@@ -9,37 +9,20 @@ from turnlog.cli.arguments import json_option
 from turnlog.cli.hook_doctor import examine, print_examination
 from turnlog.cli.hook_status import HOOK, print_status, status_of
 from turnlog.cli.output import counted, echo_json, plain
+from turnlog.cli.span_options import span_options
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import Conflict, TurnlogError
 from turnlog.store.paths import Store
-from turnlog.trace.content import Mode
 from turnlog.trace.hook import Sender, Urgency
 from turnlog.trace.route import require_backend
 from turnlog.trace.send import Report
-from turnlog.trace.settings import config_file, load_settings
-from turnlog.trace.span import Layout
+from turnlog.trace.settings import config_file, load_targets
 from turnlog.trace.spool import Spool
 from turnlog.trace.switch import ancestors, read_switches
 from turnlog.trace.targets import target_of
 
 WAIT = 30.0
 """Seconds to wait for another sender."""
-OPTIONS = (
-    click.option("--to", metavar="TARGET", help="langfuse, phoenix, mlflow, or URL."),
-    click.option(
-        "--layout",
-        type=click.Choice([each.value for each in Layout]),
-        help="Where tools are in a trace.",
-    ),
-    click.option(
-        "--content",
-        type=click.Choice([each.value for each in Mode]),
-        help="What of the content is sent.",
-    ),
-    click.option("--max-chars", type=click.IntRange(0), help="Cut longer texts; 0 cuts none."),
-    click.option("--user", metavar="NAME", help="The user to put on the traces."),
-)
-
 project_option = click.option(
     "--project",
     metavar="DIR",
@@ -50,9 +33,9 @@ project_option = click.option(
 
 def trace_options(command: Any) -> Any:
     """Add the options that say where traces go, and how."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+    help_text = "langfuse, phoenix, mlflow, ..., or URL; repeatable."
+    to = click.option("--to", metavar="TARGET", multiple=True, help=help_text)
+    return to(span_options(command))
 
 
 @click.group("hook")
@@ -73,13 +56,23 @@ def install(store: Store, **options: Any) -> None:
     Settings that are not given here come from the environment of each hook and from turnlog's
     configuration, at the time the hook runs.
     """
-    target = require_backend(target_of(load_settings(options)))
-    given = {name: value for name, value in options.items() if value is not None}
-    pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in given.items()]
-    is_new = HOOK.install(store, [word for pair in pairs for word in pair])
+    targets = [require_backend(target_of(settings)) for settings in load_targets(options)]
+    is_new = HOOK.install(store, _words(options))
     Spool().begin()
     verb = "Installed" if is_new else "Installed already"
-    echo(f"{verb} in {store.settings}; traces go to {target.address}")
+    addresses = " and ".join(target.address for target in targets)
+    echo(f"{verb} in {store.settings}; traces go to {addresses}")
+
+
+def _words(options: dict[str, Any]) -> list[str]:
+    """Return options as the hook's command has them: a name and a value each."""
+    words: list[str] = []
+    for name, value in options.items():
+        option = "--tag" if name == "tags" else f"--{name.replace('_', '-')}"
+        values: list[Any] = list(value) if option in ("--tag", "--to") else [value]
+        for each in values:
+            words += [] if each is None else [option, str(each)]
+    return words
 
 
 @command.command("uninstall")
@@ -174,6 +167,8 @@ def _tell(reports: list[Report]) -> None:
         others = {"open": report.open, "refused": report.refused}
         told = "".join(f", {count:,} {name}" for name, count in others.items() if count)
         echo(f"{report.session}  {counted(report.sent, 'span')} sent{told}")
+        for link in report.links:
+            echo(f"  {plain(link)}")
 
 
 @command.command("status")

@@ -16,16 +16,19 @@ from turnlog.trace.targets import target_of
 
 def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
     """All that was found, as JSON has it."""
-    settings = settings_of(store, options)
-    answer = send_test(require_backend(target_of(settings)), settings.timeout)
+    answers = [
+        send_test(require_backend(target_of(settings)), settings.timeout)
+        for settings in settings_of(store, options)
+    ]
     installed = HOOK.installed(store)
     missing = [event for event in HOOK.events if event not in installed]
     commands = sorted(set(installed.values()))
     lost = [command for command in commands if not shutil.which(shlex.split(command)[0])]
     disabled = disabled_in(store)
     return {
-        "is_well": answer.is_taken and not (missing or lost or disabled),
-        "answer": answer,
+        "is_well": all(each.is_taken for each in answers) and not (missing or lost or disabled),
+        "answer": answers[0],
+        "answers": answers,
         "settings": store.settings,
         "commands": commands,
         "missing_events": missing,
@@ -37,7 +40,8 @@ def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
 
 def print_examination(found: dict[str, Any]) -> None:
     """Tell it to a person, one line for each thing."""
-    echo(_answer(found["answer"]))
+    for answer in found["answers"]:
+        echo(_answer(answer))
     if found["missing_events"]:
         events = ", ".join(found["missing_events"])
         where = f"{events} in {found['settings']} (try: turnlog hook install)"

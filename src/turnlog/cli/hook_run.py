@@ -8,7 +8,7 @@ import os
 import sys
 
 from turnlog.trace.capture import capture
-from turnlog.trace.note import leave_note, spool_folder
+from turnlog.trace.note import leave_notes, spool_folder
 from turnlog.trace.switch import read_switches
 
 KEPT = ("HOME", "LANG", "LC_ALL", "TZ")
@@ -24,13 +24,14 @@ def run(arguments: list[str]) -> None:
     try:
         payload = sys.stdin.buffer.read(LIMIT + 1)
         spool = os.path.abspath(spool_folder())
-        fields = capture(arguments, os.environ, spool)
+        routes = capture(arguments, os.environ, spool)
         if len(payload) > LIMIT:
             payload = b""
-            fields["refused"] = f"the hook's payload is larger than {LIMIT >> 20} MiB"
-        is_on = read_switches(fields["config"]).is_on(fields["project"])
+            for fields in routes:
+                fields["refused"] = f"the hook's payload is larger than {LIMIT >> 20} MiB"
+        is_on = read_switches(routes[0]["config"]).is_on(routes[0]["project"])
         if is_on:
-            leave_note(spool, fields, payload)
+            leave_notes(spool, routes, payload)
         if is_on and os.fork() == 0:
             _detach()
             _send(spool)

@@ -15,12 +15,12 @@ from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.timestamps import age, parse_timestamp
 from turnlog.store.paths import Store
 from turnlog.store.whole import read_object
-from turnlog.trace.capture import parse_options
+from turnlog.trace.capture import parse_options, split_targets
 from turnlog.trace.ledger import Ledger, RouteRecord
 from turnlog.trace.progress import Progress, all_progress
 from turnlog.trace.queue import QueueState, all_queues
 from turnlog.trace.route import require_backend
-from turnlog.trace.settings import Settings, config_file, load_settings, state_folder
+from turnlog.trace.settings import Settings, config_file, load_targets, state_folder
 from turnlog.trace.spool import Note, Spool
 from turnlog.trace.switch import Switches, read_switches
 from turnlog.trace.targets import target_of
@@ -71,6 +71,8 @@ def print_status(held: dict[str, Any]) -> None:
     spans = sum(each["spans"] for each in sessions)
     echo(f"sent     {counted(spans, 'span')} of {counted(len(sessions), 'session')}")
     _print_indented(SENT, [_sent_cells(each) for each in sessions[:SHOWN]])
+    for link in filter(None, (each["link"] for each in sessions[:SHOWN])):
+        echo(f"{INDENT}{plain(link)}")
     for each in held["queues"]:
         _print_queue(each)
     echo(f"waits    {counted(len(held['waiting']), 'note')}")
@@ -95,12 +97,12 @@ def _print_indented(columns: Sequence[Column], rows: list[list[str]]) -> None:
         echo(f"{INDENT}{line}")
 
 
-def settings_of(store: Store, given: dict[str, Any]) -> Settings:
+def settings_of(store: Store, given: dict[str, Any]) -> list[Settings]:
     """Return the settings that the installed hooks have in this environment, or those given."""
     commands = HOOK.installed(store).values()
     known: dict[str, Any] = _options(next(iter(commands), None))
-    known |= {name: value for name, value in given.items() if value is not None}
-    return load_settings(known)
+    known |= {name: value for name, value in given.items() if value not in (None, ())}
+    return load_targets(known)
 
 
 def disabled_in(store: Store) -> list[Path]:
@@ -114,7 +116,8 @@ def _target(commands: list[str]) -> str | None:
     """Where the installed hooks send to, as far as this environment tells."""
     try:
         options = _options(commands[0] if commands else None)
-        return require_backend(target_of(load_settings(options))).address
+        targets = [require_backend(target_of(each)) for each in load_targets(options)]
+        return " and ".join(target.address for target in targets)
     except TurnlogError:
         return None
 
@@ -128,7 +131,7 @@ def _installation(held: dict[str, Any]) -> str:
 
 
 def _sent(each: Progress) -> dict[str, Any]:
-    names = ("session", "path", "turns", "spans", "open", "refused", "reason", "updated")
+    names = ("session", "path", "turns", "spans", "open", "refused", "reason", "updated", "link")
     mark = each.mark
     at = {"offset": mark.offset, "turns_before": mark.turns} if mark else None
     return {name: getattr(each, name) for name in names} | {"read_from": at}
@@ -202,9 +205,10 @@ def _print_project(held: dict[str, Any]) -> None:
         echo(f"         last error {_ago(held['failed'])}: {plain(held['reason'])}")
 
 
-def _options(command: str | None) -> dict[str, str]:
+def _options(command: str | None) -> dict[str, Any]:
     try:
-        return parse_options(HOOK.arguments(command)) if command else {}
+        found: dict[str, Any] = parse_options(HOOK.arguments(command)) if command else {}
+        return found | ({"to": split_targets(found["to"])} if "to" in found else {})
     except ValueError as error:
         raise UsageError(str(error), "turnlog hook install --help") from error
 

@@ -3,26 +3,38 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from turnlog.cli.arguments import Since, complete_session, json_option
 from turnlog.cli.output import counted, echo_json, local_time, plain, progress_bar, width
+from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
 from turnlog.conversation.session import Session, open_session
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
-from turnlog.trace.content import Content, Mode
+from turnlog.trace.content import Content
 from turnlog.trace.files import write_otlp, write_perfetto
-from turnlog.trace.send import Report, send_session
-from turnlog.trace.settings import Settings, load_settings, state_folder
-from turnlog.trace.span import Kind, Layout, Span
+from turnlog.trace.send import Report, add_links, send_session
+from turnlog.trace.settings import Settings, load_targets, state_folder
+from turnlog.trace.span import Kind, Span, parse_traceparent
 from turnlog.trace.spans import Options, first_trace, spans_of
 from turnlog.trace.state import open_state
-from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
+from turnlog.trace.targets import (
+    PERFETTO,
+    FileTarget,
+    Target,
+    resource_attributes,
+    target_of,
+)
+
+if TYPE_CHECKING:
+    from turnlog.trace.metrics import Metered
+    from turnlog.trace.otlp import Exporter
 
 COLOURS: dict[Kind, Look] = {Kind.GENERATION: "cyan", Kind.TOOL: "yellow"}
 COLUMNS = (
@@ -40,9 +52,8 @@ class TraceCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for place in range(len(args) - 2):
-            if args[place : place + 2] == ["--to", PERFETTO.rstrip(":")]:
+            if args[place : place + 2] == ["--to", PERFETTO.rstrip(":")] and args[place + 2 :]:
                 args[place + 1 : place + 3] = [f"{PERFETTO}{args[place + 2]}"]
-                break
         return super().parse_args(ctx, args)
 
 
@@ -51,20 +62,12 @@ class TraceCommand(click.Command):
 @click.option("--all", "every", is_flag=True, help="Every session there is.")
 @click.option("--since", type=Since(), help="Every session active since a date or an age (3d).")
 @click.option(
-    "--to", metavar="TARGET", help="langfuse, phoenix, mlflow, URL, FILE.json, or perfetto FILE."
+    "--to",
+    metavar="TARGET",
+    multiple=True,
+    help="langfuse, phoenix, mlflow, ..., URL, FILE.json, or perfetto FILE; repeatable.",
 )
-@click.option(
-    "--layout",
-    type=click.Choice([each.value for each in Layout]),
-    help="Where tools are in a trace.",
-)
-@click.option(
-    "--content",
-    type=click.Choice([each.value for each in Mode]),
-    help="What of the content is sent.",
-)
-@click.option("--max-chars", type=click.IntRange(0), help="Cut longer texts; 0 cuts none.")
-@click.option("--user", metavar="NAME", help="The user to put on the traces.")
+@span_options
 @click.option("--again", is_flag=True, help="Send also what was sent before.")
 @click.option("--dry-run", is_flag=True, help="Only print the traces, with their times.")
 @json_option
@@ -76,19 +79,27 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
     Exits with 1 if something could not be sent.
     """
     store: Store = ctx.obj
-    names = ("to", "layout", "content", "max_chars", "user")
-    settings = load_settings({name: options[name] for name in names})
+    own = ("every", "since", "again", "dry_run")
+    loaded = load_targets({name: value for name, value in options.items() if name not in own})
+    if not sessions:  # one caller's span cannot be the parent of many sessions
+        loaded = [replace(settings, traceparent=None) for settings in loaded]
     paths = _paths(ctx, sessions, options["every"], options["since"])
     if options["dry_run"]:
-        _print_spans(_spans(store, paths, settings), as_json)
+        _print_spans(_spans(store, paths, loaded[0]), as_json)
         return
-    target = target_of(settings)
-    if isinstance(target, FileTarget):
-        _write(target, store, paths, settings)
-        return
-    reports = list(_sent(store, paths, target, settings, options["again"]))
-    _print_reports(reports, len(paths), as_json)
-    if len(reports) < len(paths) or any(report.failed for report in reports):
+    targets = [(target_of(settings), settings) for settings in loaded]
+    reports: list[Report] = []
+    for target, settings in targets:
+        if isinstance(target, FileTarget):
+            _write(target, store, paths, settings)
+        else:
+            found = list(_sent(store, paths, target, settings, options["again"]))
+            reports += found
+            _print_failures(found, len(paths))
+    backends = [target for target, _ in targets if isinstance(target, Target)]
+    if backends:
+        _print_reports(reports, as_json, len(backends) > 1, bool(sessions))
+    if len(reports) < len(paths) * len(backends) or any(report.failed for report in reports):
         ctx.exit(1)
 
 
@@ -106,7 +117,8 @@ def _paths(
 
 def _options(store: Store, session: Session, settings: Settings) -> Options:
     has_ended = session.id not in live_sessions(store)
-    return Options(settings.layout, settings.user, ended=has_ended)
+    parent = parse_traceparent(settings.traceparent)
+    return Options(settings.layout, **settings.labels, parent=parent, ended=has_ended)
 
 
 def _content(settings: Settings) -> Content:
@@ -128,22 +140,37 @@ def _sent(
 
     content = _content(settings)
     with Exporter(target, settings.timeout) as exporter, progress_bar(len(paths), "sending") as bar:
+        metered = _metered(exporter, target, settings)
         for path in paths:
             session = open_session(path)
             options = _options(store, session, settings)
             name = first_trace(session) or session.id
             with open_state(state_folder(), target.name, name) as state:
                 skip = set[str]() if again else state.sent
-                report = send_session(session, exporter, state, options, content, skip)
-            yield report
+                if metered:
+                    metered.known = frozenset(state.sent)
+                sending = metered or exporter
+                report = send_session(session, sending, state, options, content, skip)
+            yield add_links(report, target)
             bar.update(1)
             if exporter.has_given_up:
-                return
+                break
+        if metered:
+            metered.meter.export(exporter)
+            if metered.meter.reason:
+                echo(style(plain(metered.meter.reason), "red"), err=True)
+
+
+def _metered(exporter: "Exporter", target: Target, settings: Settings) -> "Metered | None":
+    if settings.metrics is None:
+        return None
+    from turnlog.trace.metrics import Meter, Metered
+
+    return Metered(exporter, Meter(state_folder(), target, settings.metrics))
 
 
 def _write(target: FileTarget, store: Store, paths: list[Path], settings: Settings) -> None:
     """Write sessions to a file one by one: all of them would not fit in memory."""
-    write = write_perfetto if target.is_perfetto else write_otlp
     turns: set[str] = set()
     count = 0
 
@@ -159,11 +186,16 @@ def _write(target: FileTarget, store: Store, paths: list[Path], settings: Settin
 
     size = sum(path.stat().st_size for path in paths if path.exists())
     with progress_bar(size, "writing") as bar:
-        write(target.path, passing())
+        if target.is_perfetto:
+            write_perfetto(target.path, passing())
+        else:
+            write_otlp(target.path, passing(), resource_attributes(settings))
     echo(f"{target.path}: {counted(len(turns), 'turn')}, {counted(count, 'span')}")
 
 
-def _print_reports(reports: list[Report], wanted: int, as_json: bool) -> None:
+def _print_reports(
+    reports: list[Report], as_json: bool, names_target: bool, shows_links: bool
+) -> None:
     if as_json:
         echo_json(reports)
         return
@@ -171,7 +203,14 @@ def _print_reports(reports: list[Report], wanted: int, as_json: bool) -> None:
         told = f"{counted(report.turns, 'turn')}, {counted(report.sent, 'span')} sent"
         others = {"skipped": report.skipped, "open": report.open, "failed": report.failed}
         told += "".join(f", {count:,} {name}" for name, count in others.items() if count)
+        told += f" to {plain(report.target)}" if names_target else ""
         echo(f"{report.session}  {told}")
+        for link in report.links if shows_links else []:
+            echo(f"  {plain(link)}")
+
+
+def _print_failures(reports: list[Report], wanted: int) -> None:
+    for report in reports:
         if report.failed:
             echo(style(f"  {plain(report.reason)}", "red"), err=True)
     if len(reports) < wanted:

@@ -81,6 +81,30 @@ def cost_on(model: str | None, usage: Usage, day: str | None) -> float | None:
     return sum(known) * place + searches(usage) * WEB_SEARCH
 
 
+def costs_by_kind(
+    model: str | None, usage: Usage, when: str | None = None
+) -> dict[str, float] | None:
+    """Return the dollars of one message by kind of token; None where it has no price.
+
+    They add up to `cost_of`. What an advisor took, whose model has prices of its own, is one kind.
+
+    >>> costs_by_kind("claude-opus-5", Usage(input_tokens=1000, output_tokens=200))
+    {'input': 0.005, 'output': 0.005}
+    """
+    moment = parse_timestamp(when)
+    day = moment.date().isoformat() if moment else NEWEST
+    price = _price_at(_prices_on(day, model), _longest_prompt(usage))
+    if cost_on(model, usage, day) is None or price is None:
+        return None
+    place = US_ONLY if given(usage.inference_geo) == "us" else 1
+    factor = place * (FAST.get(model_name(model), 1) if given(usage.speed) == "fast" else 1)
+    found = {kind: cost * factor for kind, cost in _kinds_cost(price, usage).items()}
+    advice = (_tokens_cost(given(one.model), one, _prompt(one), day) for one in _advice(usage))
+    found["advisor"] = sum(cost or 0 for cost in advice) * place
+    found["web_search"] = searches(usage) * WEB_SEARCH
+    return {kind: cost for kind, cost in found.items() if cost}
+
+
 def split_advice(usage: Usage) -> tuple[Usage, list[tuple[str | None, Usage]]]:
     """The usage of a message itself, and that of each advisor it asked, with the advisor's model.
 
@@ -133,6 +157,18 @@ def _tokens_cost(model: str | None, counts: TokenCounts, prompt: int, day: str) 
         + long * price.cache_write_1h
     )
     return dollars / 1_000_000
+
+
+def _kinds_cost(price: Price, counts: TokenCounts) -> dict[str, float]:
+    short, long = cache_writes(counts)
+    dollars = {
+        "input": (given(counts.input_tokens) or 0) * price.input,
+        "output": (given(counts.output_tokens) or 0) * price.output,
+        "cache_read": (given(counts.cache_read_input_tokens) or 0) * price.cache_read,
+        "cache_write_5m": short * price.cache_write_5m,
+        "cache_write_1h": long * price.cache_write_1h,
+    }
+    return {kind: cost / 1_000_000 for kind, cost in dollars.items()}
 
 
 def cache_writes(counts: TokenCounts) -> tuple[int, int]:

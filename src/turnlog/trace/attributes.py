@@ -11,6 +11,7 @@ from turnlog.trace.span import Kind, Span
 from turnlog.trace.values import (
     INPUT,
     OUTPUT,
+    PROMPT_KINDS,
     SPAN_METADATA,
     TRACE_METADATA,
     Get,
@@ -19,11 +20,16 @@ from turnlog.trace.values import (
     as_text,
     at_root,
     by_kind,
+    completion_start,
     cost_details,
+    cost_of_kinds,
     count,
     finish_reasons,
+    in_own_trace,
     input_messages,
     level,
+    message,
+    message_or_text,
     metadata,
     mime_type,
     output_messages,
@@ -32,7 +38,9 @@ from turnlog.trace.values import (
     reason,
     reasoning,
     shared,
+    tags,
     usage_details,
+    version,
     when,
     without_role,
 )
@@ -88,11 +96,15 @@ ROWS = (
         {"session.id": shared("session_id")},
     ),
     Row("user", {}, {"user.id": shared("user")}),
+    Row("tags", {}, {"tag.tags": tags}, {"langfuse.trace.tags": tags}),
+    Row("environment", {}, {}, {"langfuse.environment": shared("environment")}),
+    Row("release", {}, {}, {"langfuse.release": shared("release")}),
+    Row("version", {}, {}, {"langfuse.version": version}),
     Row(
         "name of the turn",
         {},
         {},
-        {"langfuse.trace.name": shared("name")},
+        {"langfuse.trace.name": in_own_trace(shared("name"))},
     ),
     Row(
         "input",
@@ -110,11 +122,11 @@ ROWS = (
         "output",
         {"gen_ai.output.messages": as_json(output_messages)},
         {
-            "output.value": as_text(without_role(OUTPUT)),
-            "output.mime_type": mime_type(without_role(OUTPUT)),
+            "output.value": as_text(message_or_text),
+            "output.mime_type": mime_type(message_or_text),
         },
         {
-            "langfuse.observation.output": as_text(OUTPUT),
+            "langfuse.observation.output": as_text(message),
             "langfuse.trace.output": at_root(as_text(OUTPUT)),
         },
     ),
@@ -123,6 +135,18 @@ ROWS = (
         {"gen_ai.request.model": own("model"), "gen_ai.response.model": own("model")},
         {"llm.model_name": own("model")},
         {"langfuse.observation.model.name": own("model")},
+    ),
+    Row(
+        "how the model was asked",
+        {},
+        {"llm.invocation_parameters": as_json(own("parameters"))},
+        {"langfuse.observation.model.parameters": as_json(own("parameters"))},
+    ),
+    Row(
+        "first block complete",
+        {},
+        {},
+        {"langfuse.observation.completion_start_time": completion_start},
     ),
     Row(
         "maker of the model",
@@ -163,7 +187,11 @@ ROWS = (
     Row(
         "cost in dollars",
         {},
-        {"llm.cost.total": own("cost_usd")},
+        {
+            "llm.cost.total": own("cost_usd"),
+            "llm.cost.prompt": cost_of_kinds(*PROMPT_KINDS),
+            "llm.cost.completion": cost_of_kinds("output"),
+        },
         {"langfuse.observation.cost_details": as_json(cost_details)},
     ),
     Row(

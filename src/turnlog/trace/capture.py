@@ -11,6 +11,7 @@ from turnlog.trace.note import END, write_private
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 Fields = dict[str, str]
 PREFIX = "TURNLOG_TRACE_"
@@ -26,14 +27,40 @@ PLAIN = (
     "public_key",
     "no_proxy",
     "ca_file",
+    "tags",
+    "environment",
+    "release",
+    "version",
+    "service_name",
+    "resource_attributes",
+    "link",
+    "metrics",
 )
 SECRET = ("secret_key", "headers", "proxy")
 """Settings that may contain credentials."""
+ADDRESS = ("host", "project", "public_key", "secret_key", "headers", "link")
+"""Settings that belong to one target, and must never reach another."""
+REPEATED = {"tag": "tags", "to": "to"}
+"""Options that may be given several times, and the settings they add to."""
+GENERAL: dict[str, tuple[str, ...]] = {
+    "service_name": ("OTEL_SERVICE_NAME",),
+    "resource_attributes": ("OTEL_RESOURCE_ATTRIBUTES",),
+}
+"""OpenTelemetry's own variables; the client hides them from its hooks."""
 ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
     "langfuse": {
         "public_key": ("CC_LANGFUSE_PUBLIC_KEY", "LANGFUSE_PUBLIC_KEY"),
         "secret_key": ("CC_LANGFUSE_SECRET_KEY", "LANGFUSE_SECRET_KEY"),
         "host": ("CC_LANGFUSE_BASE_URL", "CC_LANGFUSE_HOST", "LANGFUSE_BASE_URL", "LANGFUSE_HOST"),
+        "tags": ("CC_LANGFUSE_TAGS", "LANGFUSE_TAGS"),
+        "user": ("CC_LANGFUSE_USER_ID", "LANGFUSE_USER_ID"),
+        "environment": (
+            "CC_LANGFUSE_TRACING_ENVIRONMENT",
+            "CC_LANGFUSE_ENVIRONMENT",
+            "LANGFUSE_TRACING_ENVIRONMENT",
+        ),
+        "release": ("CC_LANGFUSE_RELEASE", "LANGFUSE_RELEASE"),
+        "version": ("CC_LANGFUSE_VERSION", "LANGFUSE_VERSION"),
     },
     "phoenix": {
         "secret_key": ("PHOENIX_API_KEY",),
@@ -41,6 +68,24 @@ ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
         "project": ("PHOENIX_PROJECT_NAME",),
     },
     "mlflow": {"host": ("MLFLOW_TRACKING_URI",), "project": ("MLFLOW_EXPERIMENT_ID",)},
+    "langsmith": {
+        "secret_key": ("LANGSMITH_API_KEY",),
+        "host": ("LANGSMITH_ENDPOINT",),
+        "project": ("LANGSMITH_PROJECT",),
+    },
+    "weave": {"secret_key": ("WANDB_API_KEY",), "host": ("WF_TRACE_SERVER_URL",)},
+    "logfire": {"secret_key": ("LOGFIRE_TOKEN",), "host": ("LOGFIRE_BASE_URL",)},
+    "honeycomb": {
+        "secret_key": ("HONEYCOMB_API_KEY",),
+        "host": ("HONEYCOMB_API_ENDPOINT",),
+        "project": ("HONEYCOMB_DATASET",),
+    },
+    "datadog": {"secret_key": ("DD_API_KEY",), "host": ("DD_SITE",)},
+    "grafana": {
+        "public_key": ("GRAFANA_CLOUD_INSTANCE_ID",),
+        "secret_key": ("GRAFANA_CLOUD_API_KEY",),
+        "host": ("GRAFANA_CLOUD_OTLP_ENDPOINT",),
+    },
 }
 """The variables under which each backend's own tools know a setting."""
 CACHE = "config.cache"
@@ -48,8 +93,10 @@ SETTINGS_LIMIT = 1 << 20
 """Bytes of a client's settings file that are searched for a credential."""
 
 
-def capture(arguments: "Sequence[str]", environment: "Mapping[str, str]", spool: str) -> Fields:
-    """Return the fields of a note: the complete route of what it announces."""
+def capture(
+    arguments: "Sequence[str]", environment: "Mapping[str, str]", spool: str
+) -> "list[Fields]":
+    """Return the fields of a note for each target: the complete route of what it announces."""
     config = os.path.abspath(config_path(environment))
     store = environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
     fields = {
@@ -57,21 +104,42 @@ def capture(arguments: "Sequence[str]", environment: "Mapping[str, str]", spool:
         "config": config,
         "store": os.path.abspath(store),
     }
+    if parent := find_traceparent(environment):
+        fields["traceparent"] = parent
     try:
         options = parse_options(arguments)
         table = read_config(config, os.path.join(spool, CACHE))
+        named = options.get("to") or environment.get(f"{PREFIX}TO") or table.get("to", "")
+        targets = split_targets(named)
+        check_addresses(targets, environment, table)
     except ValueError as error:
-        return fields | {"problem": str(error)}
-    to = options.get("to") or environment.get(f"{PREFIX}TO") or table.get("to", "")
-    host = options.get("host") or table.get(f"{to}.host", table.get("host", ""))
-    variables = find_variables(environment, to, host)
-    configured = {name: table.get(f"{to}.{name}", table.get(name)) for name in (*PLAIN, *SECRET)}
-    chosen: Fields = {}
-    for name in PLAIN:
+        return [fields | {"problem": str(error)}]
+    is_only = len(targets) == 1
+    return [_resolve(to, is_only, fields, options, environment, table) for to in targets]
+
+
+def _resolve(
+    to: str,
+    is_only: bool,
+    fields: Fields,
+    options: Fields,
+    environment: "Mapping[str, str]",
+    table: Fields,
+) -> Fields:
+    """Return the fields of a note for one target."""
+    config = fields["config"]
+    configured = {
+        name: table.get(f"{to}.{name}", table.get(name) if is_only or name not in ADDRESS else None)
+        for name in (*PLAIN, *SECRET)
+    }
+    host = options.get("host") or configured["host"] or ""
+    variables = find_variables(environment, to, host, is_only)
+    chosen: Fields = {"to": to} if to else {}
+    for name in PLAIN[1:]:
         value = options.get(name) or environment.get(variables.get(name, "")) or configured[name]
         if value:
             chosen[name] = value
-    fields |= {f"set.{name}": value for name, value in chosen.items()}
+    fields = fields | {f"set.{name}": value for name, value in chosen.items()}
     fields["options"] = ",".join(options)
     for name in SECRET:
         if name in options:
@@ -95,7 +163,9 @@ def is_same_address(
     configuration must not follow to an address that only the environment names.
     """
     to = chosen.get("to") or ""
-    names = ["host", "public_key"] + (["to"] if "://" in to else [])
+    if "://" in to and "to" not in options and to not in split_targets(configured.get("to")):
+        return False
+    names = ["host", "public_key"]
     return all(
         name in options or chosen.get(name) == (configured.get(name) or None)
         for name in names
@@ -108,18 +178,66 @@ def parse_options(arguments: "Sequence[str]") -> Fields:
     names, values = arguments[::2], arguments[1::2]
     if len(names) != len(values) or not all(name.startswith("--") for name in names):
         raise ValueError(f"the hook's options cannot be parsed: {' '.join(arguments)}")
-    return {name[2:].replace("-", "_"): value for name, value in zip(names, values, strict=True)}
+    found: Fields = {}
+    for name, value in zip(names, values, strict=True):
+        setting = REPEATED.get(name[2:], name[2:].replace("-", "_"))
+        is_more = setting in found and setting in REPEATED.values()
+        found[setting] = f"{found[setting]},{value}" if is_more else value
+    return found
 
 
-def find_variables(environment: "Mapping[str, str]", to: str, host: str = "") -> Fields:
+def split_targets(named: "Sequence[str] | str | None") -> "list[str]":
+    """Return the targets that a setting names, each once; one empty name if there are none.
+
+    >>> split_targets("langfuse, phoenix"), split_targets(["a", "b"]), split_targets(None)
+    (['langfuse', 'phoenix'], ['a', 'b'], [''])
+    """
+    parts = named.split(",") if isinstance(named, str) else named or ()
+    found = [str(part).strip() for part in parts]
+    return list(dict.fromkeys(filter(None, found))) or [""]
+
+
+def check_addresses(
+    targets: "Sequence[str]", environment: "Mapping[str, str]", table: "Mapping[str, object]"
+) -> None:
+    """Raise ValueError if it is unclear which of several targets an address or key is for.
+
+    With TURNLOG_TRACE_TO=langfuse,https://example.com, a key in TURNLOG_TRACE_HEADERS would
+    otherwise go to both.
+    """
+    if len(targets) == 1:
+        return
+    for name in ADDRESS:
+        if environment.get(f"{PREFIX}{name.upper()}"):
+            owner = f"{PREFIX}{targets[0].upper()}_{name.upper()}"
+            hint = owner if targets[0] in ALIASES else "turnlog's configuration"
+            raise ValueError(f"{PREFIX}{name.upper()} names no target of several; use {hint}")
+        if table.get(name) is not None:
+            raise ValueError(f"with several targets, {name} belongs in [trace.{targets[0]}]")
+
+
+def find_traceparent(environment: "Mapping[str, str]") -> str:
+    """Return the W3C trace context that the environment names as the caller's."""
+    names = (f"{PREFIX}TRACEPARENT", "CC_LANGFUSE_TRACEPARENT", "TRACEPARENT")
+    return next((environment[name] for name in names if environment.get(name)), "")
+
+
+def find_variables(
+    environment: "Mapping[str, str]", to: str, host: str = "", is_only: bool = True
+) -> Fields:
     """Return the name of the variable that holds each setting, for those the environment has.
 
-    `to` and `host` are what else is known of the target: they decide which proxy applies.
+    `to` and `host` are what else is known of the target: they decide which proxy applies. Of
+    several targets, each has only variables that name it.
     """
     found: Fields = {}
     aliases = ALIASES.get(to, {})
     for name in (*PLAIN, *SECRET):
-        candidates = (f"{PREFIX}{name.upper()}", *aliases.get(name, ()))
+        candidates = (*aliases.get(name, ()), *GENERAL.get(name, ()))
+        if is_only or name not in ADDRESS:
+            candidates = (f"{PREFIX}{name.upper()}", *candidates)
+        if to in ALIASES:
+            candidates = (f"{PREFIX}{to.upper()}_{name.upper()}", *candidates)
         held = next((each for each in candidates if environment.get(each)), None)
         if held:
             found[name] = held
@@ -184,15 +302,25 @@ def _parsed_config(path: str) -> "list[tuple[str, str]]":
         raise ValueError(f"{path} is not valid: {error}") from error
     found: list[tuple[str, str]] = []
     for name, value in trace.items() if is_object(trace) else ():
-        if is_object(value) and name not in SECRET:
+        if is_object(value) and name not in (*PLAIN, *SECRET):
             found += [(f"{name}.{key}", _shown(key, held)) for key, held in value.items()]
         else:
             found.append((name, _shown(name, value)))
     return found
 
 
-def _shown(name: str, value: object) -> str:
-    return "" if name in SECRET else str(value).replace("\0", "")
+def _shown(name: str, value: "Any") -> str:
+    if name in SECRET:
+        return ""
+    from turnlog.format.values import is_array
+
+    if is_array(value) and name == "to":
+        return ",".join(str(each) for each in value)
+    if isinstance(value, list | dict):
+        import json
+
+        return json.dumps(value)
+    return str(value).replace("\0", "")
 
 
 def _credential(

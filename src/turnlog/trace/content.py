@@ -49,6 +49,9 @@ TRACE_IDENTIFIERS = (
     "slug",
     "cwd",
     "git_branch",
+    "environment",
+    "release",
+    "app_version",
 )
 
 
@@ -127,7 +130,7 @@ _clean_long = lru_cache(16)(_clean_uncached)
 def _clean_trace(trace: Trace, is_masked: bool) -> Trace:
     held = {name: getattr(trace, name) for name in TRACE_IDENTIFIERS}
     texts = {name: _clean(text, is_masked) if text else text for name, text in held.items()}
-    return replace(trace, **texts)
+    return replace(trace, **texts, tags=tuple(_clean(tag, is_masked) for tag in trace.tags))
 
 
 def _without_content(span: Span) -> Span:

@@ -16,10 +16,10 @@ from turnlog.trace.cc_langfuse import ids_sent
 from turnlog.trace.content import Content
 from turnlog.trace.ownership import Ownership
 from turnlog.trace.progress import Progress, load_progress, save_progress
-from turnlog.trace.send import Report, send_session
-from turnlog.trace.settings import Settings
+from turnlog.trace.send import Report, add_links, send_session
+from turnlog.trace.settings import Settings, Temporality
 from turnlog.trace.settle import Patience, wait_for_end, wait_for_turn
-from turnlog.trace.span import Span
+from turnlog.trace.span import Span, parse_traceparent
 from turnlog.trace.spans import Options, first_trace, spans_of
 from turnlog.trace.spool import Note, find_intrusion
 from turnlog.trace.state import State, open_state
@@ -28,6 +28,7 @@ from turnlog.trace.targets import Target
 from turnlog.trace.work import NOTHING, turns_of
 
 if TYPE_CHECKING:
+    from turnlog.trace.metrics import Metered
     from turnlog.trace.otlp import Exporter, Outcome
 
 IDLE = 600.0
@@ -74,12 +75,21 @@ class Job(NamedTuple):
         return Store(Path(self.last.route.store))
 
 
+class Meters(NamedTuple):
+    """Where metrics are counted, and in which form they are sent."""
+
+    folder: Path
+    temporality: Temporality
+    project: str
+
+
 class Line:
     """A connection to a target that is opened when there is something to send."""
 
-    def __init__(self, target: Target, timeout: float) -> None:
+    def __init__(self, target: Target, timeout: float, meters: "Meters | None" = None) -> None:
         self.target = target
         self.timeout = timeout
+        self.meters = meters
 
     @cached_property
     def exporter(self) -> "Exporter":
@@ -92,16 +102,30 @@ class Line:
         """Whether the target did not answer the last request in time."""
         return "exporter" in self.__dict__ and self.exporter.has_timed_out
 
+    @cached_property
+    def metered(self) -> "Metered":
+        from turnlog.trace.metrics import Meter, Metered
+
+        assert self.meters, "asked for where metrics are wanted"
+        meter = Meter(self.meters.folder, self.target, self.meters.temporality, self.meters.project)
+        return Metered(self.exporter, meter)
+
     def send(self, spans: Iterable[Span]) -> "Iterator[Outcome]":
         """Send spans, if there are any."""
         left = iter(spans)
         for first in left:
-            yield from self.exporter.send(chain([first], left))
+            sending = self.metered if self.meters else self.exporter
+            yield from sending.send(chain([first], left))
             return
 
-    def close(self) -> None:
-        if "exporter" in self.__dict__:
-            self.exporter.__exit__()
+    def close(self) -> str | None:
+        """Send metrics, where they are wanted, and close; return why they could not be sent."""
+        if "exporter" not in self.__dict__:
+            return None
+        if self.meters:
+            self.metered.meter.export(self.exporter)
+        self.exporter.__exit__()
+        return self.metered.meter.reason if self.meters else None
 
 
 class Delivery(NamedTuple):
@@ -165,7 +189,8 @@ class Delivery(NamedTuple):
             wait_for_end(session, self.patience, last.time)
         return Options(
             layout=self.settings.layout,
-            user=self.settings.user,
+            **self.settings.labels,
+            parent=parse_traceparent(job.last.fields.get("traceparent")),
             ended=has_ended,
             settled=is_settled,
             running=frozenset() if has_ended else last.running,
@@ -178,7 +203,7 @@ class Delivery(NamedTuple):
         while not reports[1:] or (reports[-1].refused and not reports[-1].is_later):
             skip = state.sent | state.refused
             reports.append(send_session(session, self.line, state, options, content, skip))
-        return _summed(reports)
+        return add_links(_summed(reports), self.line.target)
 
 
 def is_over(store: Store, path: Path) -> bool:
@@ -195,6 +220,7 @@ def _summed(reports: Sequence[Report]) -> Report:
     last.turns = sum(report.turns for report in reports)
     refused = sum(report.refused for report in reports)
     last.failed, last.refused = last.failed - last.refused + refused, refused
+    last.traces = list(dict.fromkeys(trace for report in reports for trace in report.traces))
     reasons = [report.reason for report in reports if report.reason]
     last.reason = reasons[-1] if reasons else None
     return last
@@ -206,3 +232,4 @@ def _count(progress: Progress, report: Report) -> None:
     progress.unsent = report.failed - report.refused
     progress.refused += report.refused
     progress.reason = report.reason if report.refused else progress.reason
+    progress.link = report.links[-1] if report.links else progress.link

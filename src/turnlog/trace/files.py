@@ -1,7 +1,7 @@
 """Spans in a file, written one by one: as OTLP's JSON, or as events that ui.perfetto.dev draws."""
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -17,21 +17,26 @@ from turnlog.trace.span import Event, Kind, Span
 
 INTERNAL, CLIENT = 1, 3
 """OTLP's kinds of spans."""
-IS_LOCAL = 256
-"""The flag of a span whose parent is known not to be remote."""
+HAS_IS_REMOTE = 256
+"""The flag of a span of which it is known whether its parent is remote."""
+IS_REMOTE = 512
+"""The flag of a span whose parent is remote."""
 Interval = tuple[int, int]
 _encode = msgspec.json.Encoder().encode
 
 
-def write_otlp(path: Path, spans: Iterable[Span]) -> None:
+def write_otlp(
+    path: Path, spans: Iterable[Span], resource: Mapping[str, str] | None = None
+) -> None:
     """Write spans as one OTLP request in JSON, as collectors read it from files.
 
     Encodes directly, without protobuf's objects: those of all spans would not fit in memory.
     """
-    resource = {"attributes": [_attribute("service.name", "claude-code")]}
+    shared = {"service.name": "claude-code", **(resource or {})}
+    held = {"attributes": [_attribute(name, value) for name, value in shared.items()]}
     scope = {"name": "turnlog", "version": __version__}
     with _writing(path) as file:
-        file.write(b'{"resourceSpans":[{"resource":' + _encode(resource))
+        file.write(b'{"resourceSpans":[{"resource":' + _encode(held))
         file.write(b',"scopeSpans":[{"scope":' + _encode(scope) + b',"spans":[')
         _write_all(file, map(otlp_span, spans))
         file.write(b"]}]}]}")
@@ -48,8 +53,8 @@ def write_perfetto(path: Path, spans: Iterable[Span]) -> None:
 def otlp_span(span: Span) -> dict[str, Any]:
     """Return a span as OTLP's JSON has it: ids in hex, numbers of 64 bits as text."""
     found: dict[str, Any] = {"traceId": span.trace.id, "spanId": span.id}
-    if span.parent_id:
-        found["parentSpanId"] = span.parent_id
+    if span.sent_parent:
+        found["parentSpanId"] = span.sent_parent
     found["name"] = span.name
     found["kind"] = CLIENT if span.kind is Kind.GENERATION else INTERNAL
     if span.begins:
@@ -60,7 +65,8 @@ def otlp_span(span: Span) -> dict[str, Any]:
     if span.events:
         found["events"] = [_otlp_event(event) for event in span.events]
     found["status"] = _status(span)
-    found["flags"] = IS_LOCAL
+    is_remote = span.parent_id is None and span.sent_parent is not None
+    found["flags"] = HAS_IS_REMOTE | IS_REMOTE * is_remote
     return found
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.trace.backfill import find_missed
-from turnlog.trace.deliver import Delivery, Job, Line, is_over
+from turnlog.trace.deliver import Delivery, Job, Line, Meters, is_over
 from turnlog.trace.ledger import Ledger
 from turnlog.trace.ownership import Ownership, record_announcements
 from turnlog.trace.progress import load_progress, save_progress
@@ -201,8 +201,10 @@ class _Worker:
             self.problems[route.key] = queue.reason or "the target failed a moment ago"
             return
         settings, target = open_target(route, newest.credentials)
-        self._record(route, target=target.address)
-        line = Line(target, queue.timeout(settings.timeout))
+        self._record(route, target=target.address, announced=newest.time)
+        kind = settings.metrics
+        meters = Meters(self.folder, kind, route.project) if kind else None
+        line = Line(target, queue.timeout(settings.timeout), meters)
         try:
             delivery = Delivery(self.folder, settings, line, self.patience, self._ownership(route))
             for job in _jobs(notes):
@@ -210,7 +212,8 @@ class _Worker:
                 if route.key in self.problems:
                     break
         finally:
-            line.close()
+            if problem := line.close():
+                self.spool.fail(None, problem)
 
     def _ownership(self, route: Route) -> Ownership:
         switches = read_switches(route.config)
@@ -221,11 +224,11 @@ class _Worker:
         self.problems[route.key] = reason
         self._record(route, failed=now_text(), reason=reason)
 
-    def _record(self, route: Route, **changes: str) -> None:
+    def _record(self, route: Route, target: str | None = None, **changes: str | float) -> None:
         """Change what the ledger says of a route."""
         with self.spool.lock_books():
             ledger = Ledger(self.folder)
-            record = ledger.open(route, changes.pop("target", None))
+            record = ledger.open(route, target)
             for name, value in changes.items():
                 setattr(record, name, value)
             ledger.save()

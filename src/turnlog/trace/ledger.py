@@ -28,6 +28,8 @@ class RouteRecord(Struct):
     """The name of the target's queue."""
     used: str = ""
     """When something was last attempted."""
+    announced: float = 0.0
+    """When the newest hook that used it was called; routes of one call share it."""
     sent: str | None = None
     """When the target last took something."""
     failed: str | None = None
@@ -62,11 +64,16 @@ class Ledger:
         return record
 
     def newest(self) -> set[str]:
-        """Return the key of the route that each project used last."""
-        last: dict[str, str] = {}
-        for key, record in sorted(self.records.items(), key=lambda each: each[1].used):
-            last[record.project] = key
-        return set(last.values())
+        """Return the keys of the routes that each project used last: one for each target."""
+        last: dict[str, tuple[float, str]] = {}
+        for record in self.records.values():
+            when = record.announced, "" if record.announced else record.used
+            last[record.project] = max(last.get(record.project, when), when)
+        return {
+            key
+            for key, record in self.records.items()
+            if (record.announced, "" if record.announced else record.used) == last[record.project]
+        }
 
     def save(self) -> None:
         """Write the ledger atomically."""

@@ -12,7 +12,7 @@ from turnlog.format.private_files import secure_folder
 # Type checkers take this name as true.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 SUFFIX = ".note"
 FAMILY = b"turnlog-note "
@@ -32,10 +32,17 @@ def spool_folder(environment: "Mapping[str, str]" = os.environ) -> str:
 
 def leave_note(folder: str, fields: "Mapping[str, str]", payload: bytes) -> None:
     """Write a note atomically: the fields of its route, and the JSON the client passed."""
-    pairs = (f"{name}={value}" for name, value in fields.items())
-    head = "\0".join(pairs).encode("utf-8", "surrogateescape")
-    name = f"{time.time_ns():020}-{os.getpid()}{SUFFIX}"
-    write_private(os.path.join(folder, name), MAGIC + head + END + payload)
+    leave_notes(folder, [fields], payload)
+
+
+def leave_notes(folder: str, routes: "Sequence[Mapping[str, str]]", payload: bytes) -> None:
+    """Write a note for each route of one hook call; all of them have the time of the call."""
+    now = time.time_ns()
+    for rank, fields in enumerate(routes):
+        pairs = (f"{name}={value}" for name, value in fields.items())
+        head = "\0".join(pairs).encode("utf-8", "surrogateescape")
+        name = f"{now:020}-{os.getpid()}{f'-{rank}' if rank else ''}{SUFFIX}"
+        write_private(os.path.join(folder, name), MAGIC + head + END + payload)
 
 
 def split_note(raw: bytes) -> "tuple[dict[str, str], bytes] | None":

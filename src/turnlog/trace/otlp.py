@@ -1,19 +1,21 @@
-"""Send spans to a backend in batches, with OpenTelemetry's own exporter over HTTP.
+"""Send spans to a backend in batches, with OpenTelemetry's own exporter over HTTP, or over gRPC.
 
 Never raises: a backend that is down, slow or unwilling is a verdict. Takes nothing from the
 environment: the target says everything. Loads OpenTelemetry: import this module late.
 """
 
+import gzip
 import logging
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from socket import gaierror
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import requests
 from msgspec import Struct
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event as SdkEvent
@@ -24,8 +26,10 @@ from requests.utils import should_bypass_proxies
 
 from turnlog import __version__
 from turnlog.trace.attributes import attributes_of
+from turnlog.trace.grpc_wire import GrpcWire
 from turnlog.trace.span import Event, Kind, Span
-from turnlog.trace.targets import Target
+from turnlog.trace.targets import GRPC, METRICS, TRACES, Target
+from turnlog.trace.wire import TOO_LARGE, Response, Verdict
 
 MAX_SPANS = 512
 MAX_BYTES = 2_000_000
@@ -33,27 +37,12 @@ CONNECTING = 5.0
 """Seconds for a connection; a backend that has none by then is away, not slow."""
 RETRYING = 10.0
 """Seconds for which a batch is tried again while the backend answers that it is busy."""
-TOO_LARGE = 413
-FOR_GOOD = frozenset({400, TOO_LARGE, 422})
-"""Refusals of the spans themselves; others are mended by another key or address."""
-FOR_NOW = frozenset({408, 425, 429})
-"""Refusals that are not for good, beside those of 500 and above."""
 KEPT_HEADERS = frozenset({"content-type", "content-encoding", "content-length", "connection"})
 PROTOBUF = "application/x-protobuf"
 SCOPE = InstrumentationScope("turnlog", __version__)
 
 # The exporter tells failures to its log as well, which would end up on the terminal.
 logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
-
-
-class Verdict(StrEnum):
-    """What a backend did with a batch."""
-
-    SENT = "sent"
-    REFUSED = "refused"
-    """It would refuse the same again."""
-    LATER = "later"
-    """It is not there, or busy: the same may succeed later."""
 
 
 class NothingThere(Exception):
@@ -82,8 +71,11 @@ class Exporter:
 
     def __init__(self, target: Target, timeout: float = 60.0) -> None:
         self._address = target.address
-        self._wire = _Wire(target, timeout)
         self._resource = resource_of(target)
+        if target.url.startswith(GRPC):
+            self._wire = self._exporter = GrpcWire(target, timeout, RETRYING)
+            return
+        self._wire = _Wire(target, timeout)
         self._exporter = OTLPSpanExporter(
             target.url,
             timeout=min(timeout, RETRYING),
@@ -96,6 +88,22 @@ class Exporter:
 
     def __exit__(self, *_: object) -> None:
         self._exporter.shutdown()
+
+    @property
+    def resource(self) -> Resource:
+        """What all spans and metrics share."""
+        return self._resource
+
+    def send_metrics(self, request: ExportMetricsServiceRequest) -> Outcome:
+        """Send metrics; an address without OTLP's path for traces has none for metrics."""
+        self._wire.forget()
+        try:
+            self._wire.export_metrics(request)
+        except Exception as error:  # the spans are there already
+            self._wire.reason = str(error)
+        verdict = self._wire.verdict
+        reason = f"{self._address}: metrics: {self._wire.reason or 'no answer'}"
+        return Outcome(verdict, [], reason=None if verdict is Verdict.SENT else reason)
 
     @property
     def has_timed_out(self) -> bool:
@@ -140,7 +148,7 @@ class Exporter:
         return Outcome(verdict, [], len(spans), reason, names if self._wire.is_for_good else [])
 
 
-class _Wire(requests.Session):
+class _Wire(Response, requests.Session):
     """Sends requests exactly as the target says, and remembers the response.
 
     Left alone, requests and the exporter would take proxies, certificates, client keys, headers
@@ -161,25 +169,14 @@ class _Wire(requests.Session):
             "timeout": (min(timeout, CONNECTING), timeout),
         }
         self.auth = lambda request: request  # keeps user:password@host out of the headers
+        self._metrics_url = _metrics_url(target.url)
         self.forget()
 
-    def forget(self) -> None:
-        self.status: int | None = None
-        self.reason: str | None = None
-        self.rejected = 0
-        self.has_timed_out = False
-
-    @property
-    def verdict(self) -> Verdict:
-        if self.status is None or self.status in FOR_NOW or self.status >= 500:
-            return Verdict.LATER
-        is_taken = 200 <= self.status < 300 and not self.rejected
-        return Verdict.SENT if is_taken else Verdict.REFUSED
-
-    @property
-    def is_for_good(self) -> bool:
-        """Whether it is the spans that the target does not want."""
-        return bool(self.rejected) or self.status in FOR_GOOD
+    def export_metrics(self, request: ExportMetricsServiceRequest) -> None:
+        """Send metrics to where the target takes them."""
+        body = gzip.compress(request.SerializeToString())
+        headers = {"content-type": PROTOBUF, "content-encoding": "gzip"}
+        self.post(self._metrics_url, data=body, headers=headers)
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
         for name in list(request.headers):
@@ -200,10 +197,21 @@ class _Wire(requests.Session):
         self.status = response.status_code
         self.reason = f"{response.status_code} {response.reason} {response.text[:200]}".strip()
         if response.ok and PROTOBUF in response.headers.get("content-type", ""):
+            # The answer to metrics has the same fields under the same numbers.
             answer = ExportTraceServiceResponse.FromString(response.content).partial_success
             self.rejected = answer.rejected_spans
             self.reason = answer.error_message
         return response
+
+
+def _metrics_url(url: str) -> str:
+    """Return where a backend takes metrics, by where it takes traces.
+
+    >>> _metrics_url("http://c:4318/v1/traces?x=1")
+    'http://c:4318/v1/metrics?x=1'
+    """
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=parts.path.removesuffix(TRACES) + METRICS))
 
 
 def _proxies_of(target: Target) -> dict[str, str]:
@@ -223,7 +231,7 @@ def sdk_span(span: Span, resource: Resource) -> ReadableSpan:
     return ReadableSpan(
         name=span.name,
         context=_context(trace_id, span.id),
-        parent=_context(trace_id, span.parent_id) if span.parent_id else None,
+        parent=_parent(span),
         resource=resource,
         attributes=attributes_of(span),
         events=[_sdk_event(event) for event in span.events],
@@ -241,9 +249,15 @@ def _status(span: Span) -> Status:
     return Status(StatusCode.UNSET if span.is_interrupted else StatusCode.OK)
 
 
-def _context(trace_id: int, span_id: str) -> SpanContext:
+def _parent(span: Span) -> SpanContext | None:
+    if span.sent_parent is None:
+        return None
+    return _context(int(span.trace.id, 16), span.sent_parent, is_remote=span.parent_id is None)
+
+
+def _context(trace_id: int, span_id: str, is_remote: bool = False) -> SpanContext:
     flags = TraceFlags(TraceFlags.SAMPLED)
-    return SpanContext(trace_id, int(span_id, 16), is_remote=False, trace_flags=flags)
+    return SpanContext(trace_id, int(span_id, 16), is_remote=is_remote, trace_flags=flags)
 
 
 def _sdk_event(event: Event) -> SdkEvent:

@@ -65,8 +65,10 @@ class Ownership(Struct, frozen=True):
 
     def _is_current(self, announcements: Sequence[Announcement]) -> bool:
         """Return whether this is the route that the project had, if any, at the time of a turn."""
-        own = [each.route for each in announcements if each.project == self.project]
-        return not own or own[-1] == self.route
+        own = [each for each in announcements if each.project == self.project]
+        # A hook that sends to several targets announces a turn along a route to each.
+        last = {each.route for each in own if each.time == own[-1].time}
+        return not own or self.route in last
 
     def _owns(self, turn: Work, announcers: set[str], is_home: bool) -> bool:
         cwd = _cwd_of(turn)

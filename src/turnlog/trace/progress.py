@@ -53,6 +53,8 @@ class Progress(Struct):
     refused: int = 0
     reason: str | None = None
     """Why spans were refused."""
+    link: str | None = None
+    """Where the backend shows the trace that was sent last."""
     updated: str = ""
 
     def is_same(self, path: Path) -> bool:

@@ -20,8 +20,10 @@ from turnlog.trace.capture import PLAIN, SECRET, fingerprint, is_same_address
 from turnlog.trace.settings import Settings, convert_settings, read_table, table_of
 from turnlog.trace.targets import FileTarget, Target, target_of
 
-TRANSPORT = ("timeout", "no_proxy", "ca_file")
+TRANSPORT = ("timeout", "no_proxy", "ca_file", "link")
 """Settings of the connection: like credentials, the newest ones of a route apply."""
+OPTIONAL = frozenset(PLAIN[PLAIN.index("tags") :])
+"""Settings that are part of a route only where they are set: else it keeps its older key."""
 
 
 class Credential(Struct, frozen=True):
@@ -53,7 +55,9 @@ class Route(Struct, frozen=True, dict=True):
     @cached_property
     def key(self) -> str:
         """Equal for notes that may be sent together: same project, target, content and tags."""
-        held = {name: getattr(self.settings, name) for name in PLAIN if name not in TRANSPORT}
+        names = (name for name in PLAIN if name not in TRANSPORT)
+        held = {name: getattr(self.settings, name) for name in names}
+        held = {name: value for name, value in held.items() if value or name not in OPTIONAL}
         return sha256(json.dumps([self.project, held]).encode()).hexdigest()[:16]
 
     @cached_property
@@ -98,7 +102,7 @@ def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[Settin
 
 
 def require_backend(target: Target | FileTarget) -> Target:
-    """Return a target that accepts spans over HTTP; raise UsageError for a file."""
+    """Return a target that accepts spans; raise UsageError for a file."""
     if isinstance(target, FileTarget):
         raise UsageError("hooks send to a backend, not to a file", "turnlog hook install --to URL")
     return target

@@ -5,7 +5,7 @@ from typing import Any
 
 from turnlog.conversation.messages import Message
 from turnlog.conversation.session import Session
-from turnlog.format.blocks import Block, TextBlock, ThinkingBlock, ToolUseBlock
+from turnlog.format.blocks import Block, ServerToolUseBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from turnlog.format.entries import Assistant
 from turnlog.format.fields import given
 
@@ -43,7 +43,7 @@ def _part(block: Block) -> Iterator[Part]:
             yield {"type": "text", "content": given(block.text)}
         case ThinkingBlock() if given(block.thinking):
             yield {"type": "reasoning", "content": given(block.thinking)}
-        case ToolUseBlock():
+        case ToolUseBlock() | ServerToolUseBlock():
             called = {"id": given(block.id), "name": given(block.name)}
             yield {"type": "tool_call", **called, "arguments": given(block.input)}
         case _:

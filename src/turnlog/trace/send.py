@@ -7,9 +7,10 @@ from msgspec import Struct
 
 from turnlog.conversation.session import Session
 from turnlog.trace.content import Content
-from turnlog.trace.span import Span
+from turnlog.trace.span import Span, Trace
 from turnlog.trace.spans import Options, spans_of
 from turnlog.trace.state import State
+from turnlog.trace.targets import Target
 
 if TYPE_CHECKING:
     from turnlog.trace.otlp import Outcome
@@ -41,6 +42,12 @@ class Report(Struct):
     """Why it did not."""
     is_later: bool = False
     """Whether the same may succeed later."""
+    target: str | None = None
+    """The target's address."""
+    traces: list[str] = []
+    """The ids of the traces of which something was sent."""
+    links: list[str] = []
+    """Where the backend shows them, if that can be told."""
 
 
 def send_session(
@@ -56,7 +63,7 @@ def send_session(
 
     report = Report(session.id)
     known = _Known(frozenset(skip))
-    made: dict[str, int] = {}
+    made: dict[str, Trace] = {}
     taken: set[str] = set()
     spans = _sendable(spans_of(session, options, known), report, made)
     for outcome in exporter.send(content.of(span) for span in spans):
@@ -68,9 +75,17 @@ def send_session(
         report.is_later |= outcome.verdict is Verdict.LATER
     for _ in spans:  # what was not even tried counts as failed
         pass
-    report.turns = len({made[name] for name in taken})
+    report.turns = len({made[name].turn_number for name in taken})
+    report.traces = list(dict.fromkeys(made[name].id for name in made if name in taken))
     report.sent, report.failed = len(taken), len(made) - len(taken)
     report.skipped = known.hits
+    return report
+
+
+def add_links(report: Report, target: Target) -> Report:
+    """Complete a report with the target's address and the links to its traces."""
+    report.target = target.address
+    report.links = [link for trace in report.traces if (link := target.link_to(trace))]
     return report
 
 
@@ -87,11 +102,11 @@ class _Known:
         return is_known
 
 
-def _sendable(spans: Iterator[Span], report: Report, made: dict[str, int]) -> Iterator[Span]:
-    """The spans that are final, noting the turn of each by its id."""
+def _sendable(spans: Iterator[Span], report: Report, made: dict[str, Trace]) -> Iterator[Span]:
+    """Yield the spans that are final, noting the trace of each by its id."""
     for span in spans:
         if span.is_final:
-            made[span.id] = span.trace.turn_number
+            made[span.id] = span.trace
             yield span
         else:
             report.open += 1

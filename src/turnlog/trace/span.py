@@ -1,11 +1,14 @@
 """What a span is: a turn, an answer of the model, a tool's run, or a sub-agent."""
 
+import re
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
 from turnlog.format.blocks import Usage
+
+TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-.*)?")
 
 
 class Kind(StrEnum):
@@ -29,6 +32,26 @@ class Layout(StrEnum):
     """Under the generation that called them, and the turn in a span of its own name."""
 
 
+class Parent(Struct, frozen=True):
+    """A span of the caller, as W3C's trace context names it."""
+
+    trace_id: str
+    span_id: str
+
+
+def parse_traceparent(text: str | None) -> Parent | None:
+    """Return the span that a `traceparent` names; None if it is not valid, as W3C demands.
+
+    >>> parse_traceparent("00-" + "a" * 32 + "-" + "b" * 16 + "-01").span_id
+    'bbbbbbbbbbbbbbbb'
+    >>> parse_traceparent("00-" + "0" * 32 + "-" + "b" * 16 + "-01")
+    """
+    found = TRACEPARENT.fullmatch((text or "").strip())
+    if not found or found[1] == "ff" or not int(found[2], 16) or not int(found[3], 16):
+        return None
+    return Parent(found[2], found[3])
+
+
 class Event(Struct, frozen=True):
     """Something that happened at a moment: a hook, a compaction, an error."""
 
@@ -44,16 +67,25 @@ class Trace(Struct, frozen=True, kw_only=True):
     """What all spans of one turn have in common."""
 
     id: str
+    parent_id: str | None = None
+    """The caller's span, below which the first span hangs; the trace is then the caller's."""
     session_id: str
     turn_number: int
     """The number of its prompt in the file, of all branches."""
     user: str | None = None
+    tags: tuple[str, ...] = ()
+    environment: str | None = None
+    release: str | None = None
+    app_version: str | None = None
+    """The version that the settings name; without it, backends get the client's."""
     prompt_id: str | None = None
     prompt_kind: str | None = None
     version: str | None = None
     slug: str | None = None
     cwd: str | None = None
     git_branch: str | None = None
+    forked_from: str | None = None
+    """The session that began the turn, of what a fork added to it."""
 
     is_helper: bool = False
     """Whether it holds a helper of the client that outlasted the turn, and nothing else."""
@@ -91,10 +123,18 @@ class Span(Struct, frozen=True, kw_only=True):
     stop_reason: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
+    costs_usd: dict[str, float] | None = None
+    """The cost by kind of token, as `costs_by_kind` names the kinds."""
+    parameters: dict[str, Any] | None = None
+    """What is known of how the model was asked: effort, speed, service tier."""
+    first_line: int | None = None
+    """When a generation's first line was written: its first token came no later."""
     tool: str | None = None
     call_id: str | None = None
     call_count: int | None = None
     """How many tools a generation asked for."""
+    active: int | None = None
+    """How long the client was at work, in nanoseconds, where it measured that."""
     agent_id: str | None = None
     agent_type: str | None = None
     description: str | None = None
@@ -102,6 +142,11 @@ class Span(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     is_final: bool = True
     """Whether nothing more of it is to come: before that, a span is not sent."""
+
+    @property
+    def sent_parent(self) -> str | None:
+        """The parent that a backend is told: of the first span, the caller's if there is one."""
+        return self.parent_id or self.trace.parent_id
 
     @property
     def begins(self) -> int:

@@ -8,33 +8,33 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.conversation.calls import Call
-from turnlog.conversation.cost import cost_of
+from turnlog.conversation.cost import cost_of, costs_by_kind
 from turnlog.conversation.messages import Message
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.prompts import LOCAL, full_text, prompt_label
 from turnlog.conversation.session import Session
-from turnlog.format.decode import read_entries
-from turnlog.format.entries import ChainEntry, User
+from turnlog.format.blocks import Usage
+from turnlog.format.entries import Assistant, ChainEntry, User
 from turnlog.format.fields import given
-from turnlog.format.jsonl import read_lines
 from turnlog.format.values import is_object
 from turnlog.trace.events import error_of, events_of, is_interrupted
+from turnlog.trace.forks import ForkedTurn, split_forked
+from turnlog.trace.identity import session_id_of
 from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
-from turnlog.trace.span import Kind, Layout, Span, Trace
+from turnlog.trace.span import Kind, Layout, Parent, Span, Trace
 from turnlog.trace.times import (
+    earliest,
     end_of,
     generation_starts,
     latest,
     latest_child,
+    measured_time,
     nanoseconds,
     nearest_time,
 )
@@ -43,6 +43,8 @@ from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, turns_of
 HELPER = re.compile(r"a([a-z_]{3,})-[0-9a-f]+")
 STOPPED = ("user-rejected", "interrupted")
 """Denials that mean that the user stopped the model."""
+UNKNOWN = "not_available"
+"""What the API says where it does not tell (observed: inference_geo)."""
 ERROR_LIMIT = 500
 """Characters of a result that say why a tool failed; all of it is in the output."""
 
@@ -52,6 +54,12 @@ class Options(Struct, frozen=True):
 
     layout: Layout = Layout.SIBLINGS
     user: str | None = None
+    tags: tuple[str, ...] = ()
+    environment: str | None = None
+    release: str | None = None
+    version: str | None = None
+    parent: Parent | None = None
+    """The caller's span: turns hang below it, in its trace. Ids of spans stay the same."""
     ended: bool = False
     """Nothing more will come of the last turn, nor of sub-agents in the background."""
     running: frozenset[str] = frozenset()
@@ -81,9 +89,24 @@ def spans_of(
         is_wanted = turn.n not in options.excluded
         if is_wanted and turn.is_answered and (turn.prompt or options.ended):
             is_over = options.ended or turn is not turns[-1]
-            teller = _Teller(turn, crew, options, skip)
             place = _Place(None, near, is_over or options.settled)
-            yield from teller.tell(place, loose.get(turn.n, []), is_over)
+            forked = split_forked(turn, session_id_of(turn.session))
+            for part in _parts_of(turn, forked):
+                teller = _Teller(part, crew, options, skip)
+                teller.attribute(forked)
+                helpers = [] if forked and part is forked.copied else loose.get(turn.n, [])
+                yield from teller.tell(place, helpers, is_over)
+
+
+def _parts_of(turn: Work, forked: ForkedTurn | None) -> list[Work]:
+    """Return what a turn is told as: of a forked one, the copied part only if nobody else has it.
+
+    The origin's own file tells more of that part: there, its last message may be complete.
+    """
+    if forked is None:
+        return [turn]
+    parts = [forked.own] if forked.origin.is_there else [forked.copied, forked.own]
+    return [part for part in parts if part.is_answered or part.calls]
 
 
 def first_trace(session: Session) -> str | None:
@@ -131,8 +154,20 @@ class _Teller:
         self.crew = crew
         self.options = options
         self.skip = skip
-        self.trace = _trace_of(turn, options.user)
+        self.trace = _trace_of(turn, options)
+        self.seed = _trace_id(turn)
+        """What ids are made from, also where the trace is the caller's."""
         self.seen: Counter[str] = Counter()
+
+    def attribute(self, forked: ForkedTurn | None) -> None:
+        """Give each part of a forked turn to its session."""
+        if forked is None:
+            return
+        origin = forked.origin.session_id
+        if self.work.is_continued:
+            self.trace = replace(self.trace, forked_from=origin)
+        else:
+            self.trace = replace(self.trace, session_id=origin)
 
     def tell(self, place: _Place, loose: list[Work], is_over: bool) -> Iterator[Span]:
         """Yield the spans of the turn, and of helpers of the client that ran during it.
@@ -166,11 +201,13 @@ class _Teller:
     def _helper(self, work: Work, place: _Place) -> Iterator[Span]:
         """Yield the spans of a helper that outlasted its turn, as a trace of its own."""
         assert work.agent, "told for a sub-agent"
-        name = f"{self.trace.id}:{work.agent.id}"
-        trace_id = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        of_turn, self.trace = self.trace, replace(self.trace, id=trace_id, is_helper=True)
+        name = f"{self.seed}:{work.agent.id}"
+        of_turn, seed = self.trace, self.seed
+        self.seed = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        trace_id = self.trace.id if self.options.parent else self.seed
+        self.trace = replace(self.trace, id=trace_id, is_helper=True)
         yield from self._agent(work, place, {})
-        self.trace = of_turn
+        self.trace, self.seed = of_turn, seed
 
     def _extent(self, work: Work, place: _Place, above: frozenset[str] = frozenset()) -> "_Extent":
         """Return when some work and all that it started had ended, and whether that is final.
@@ -210,6 +247,11 @@ class _Teller:
         for call in work.calls:
             calls.setdefault(call.use.index, []).append(call)
         said = work.said
+        if work.is_continued:  # the messages that made these calls are in the origin's trace
+            known = {node.index for message in said for node in message.nodes}
+            for call in work.calls:
+                if call.use.index not in known:
+                    yield from self._tool(work, call, place)
         for message in said:
             name = self._id(Kind.GENERATION, message.id or _name_of(work, message.nodes[0]))
             own = [call for node in message.nodes for call in calls.get(node.index, [])]
@@ -285,7 +327,7 @@ class _Teller:
 
     def _id(self, kind: Kind, name: str = "") -> str:
         """The id of a span; where a name comes again in a trace, its place among them counts."""
-        text = f"{self.trace.id}:{kind}:{name}"
+        text = f"{self.seed}:{kind}:{name}"
         self.seen[text] += 1
         again = f"#{self.seen[text]}" if self.seen[text] > 1 else ""
         return sha256(f"{text}{again}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -310,6 +352,7 @@ def _whole(work: Work, near: int, end: int | None) -> dict[str, Any]:
         "output": _answered(work),
         "error": error_of(work),
         "is_interrupted": is_interrupted(work),
+        "active": measured_time(work),
         "events": events_of(work, near),
     }
 
@@ -331,6 +374,9 @@ def _generation(work: Work, message: Message) -> dict[str, Any]:
         "stop_reason": message.stop_reason,
         "usage": usage,
         "cost_usd": _cost(message) if usage else None,
+        "costs_usd": _costs(message) if usage else None,
+        "parameters": _parameters(entries, usage),
+        "first_line": earliest(message.nodes),
         "is_interrupted": any(given(entry.is_aborted_mid_stream) for entry in entries),
     }
 
@@ -338,6 +384,22 @@ def _generation(work: Work, message: Message) -> dict[str, Any]:
 def _cost(message: Message) -> float | None:
     cost = cost_of(message.model, message.usage, message.started)
     return None if cost is None else round(cost, 9)
+
+
+def _costs(message: Message) -> dict[str, float] | None:
+    return costs_by_kind(message.model, message.usage, message.started)
+
+
+def _parameters(entries: list[Assistant], usage: Usage | None) -> dict[str, str] | None:
+    """Return what the lines tell of how the model was asked.
+
+    Effort is on the lines (observed: 2.1.325); speed, tier and place are in the usage.
+    """
+    efforts = (given(entry.per_turn_effort) or given(entry.effort) for entry in entries)
+    found = {"effort": next(filter(None, efforts), None)}
+    for name in ("speed", "service_tier", "inference_geo"):
+        found[name] = given(getattr(usage, name)) if usage else None
+    return {name: value for name, value in found.items() if value and value != UNKNOWN} or None
 
 
 def _tool(work: Work, call: Call) -> dict[str, Any]:
@@ -373,14 +435,20 @@ def _answered(work: Work) -> dict[str, str] | None:
     return {"role": "assistant", "content": text}
 
 
-def _trace_of(turn: Work, user: str | None) -> Trace:
+def _trace_of(turn: Work, options: Options) -> Trace:
     entry = turn.session.entry(turn.first)
     entry = entry if isinstance(entry, ChainEntry) else ChainEntry()
+    parent = options.parent
     return Trace(
-        id=_trace_id(turn),
-        session_id=_session_id(turn),
+        id=parent.trace_id if parent else _trace_id(turn),
+        parent_id=parent.span_id if parent else None,
+        session_id=session_id_of(turn.session),
         turn_number=turn.n,
-        user=user,
+        user=options.user,
+        tags=options.tags,
+        environment=options.environment,
+        release=options.release,
+        app_version=options.version,
         prompt_id=given(entry.prompt_id) if isinstance(entry, User) else None,
         prompt_kind=turn.prompt.prompt if turn.prompt else None,
         version=given(entry.version),
@@ -392,38 +460,12 @@ def _trace_of(turn: Work, user: str | None) -> Trace:
 
 def _trace_id(turn: Work) -> str:
     name = _name_of(turn, turn.first)
+    if turn.is_continued:
+        assert turn.prompt, "the prompt is a copy"
+        name = f"{_name_of(turn, turn.prompt)}:{session_id_of(turn.session)}"
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _name_of(work: Work, node: ChainNode) -> str:
     """What a line is called: its uuid, or its place in its session."""
-    return node.uuid or f"{_session_id(work)}:{node.line}"
-
-
-def _session_id(work: Work) -> str:
-    """Return the id that the file is named by, as the client names it; else one for all its lines.
-
-    Other programs copy sessions to names like `transcript.jsonl`. The first id in the file counts;
-    where no line has one, the first line tells apart files of the same name, however they grow.
-    """
-    session = work.session
-    if session not in _OTHER_IDS:
-        try:
-            _OTHER_IDS[session] = str(UUID(session.id))
-        except ValueError:
-            _OTHER_IDS[session] = _id_in(session.path) or _id_by_first_line(session.path)
-    return _OTHER_IDS[session]
-
-
-_OTHER_IDS: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
-
-
-def _id_in(path: Path) -> str | None:
-    return next(
-        (name for _, entry in read_entries(path) if (name := given(entry.session_id))), None
-    )
-
-
-def _id_by_first_line(path: Path) -> str:
-    first = next((line.raw.strip() for line in read_lines(path) if line.raw.strip()), b"")
-    return f"{path.stem}-{sha256(first).hexdigest()[:8]}"
+    return node.uuid or f"{session_id_of(work.session)}:{node.line}"

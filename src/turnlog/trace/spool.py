@@ -146,7 +146,9 @@ class Spool:
             return
         payload = {"hook_event_name": BACKFILL, "session_id": transcript.stem}
         payload["transcript_path"] = str(transcript)
-        leave_note(str(self.folder), like.fields, json.dumps(payload).encode())
+        # The caller's span is that of the client which called the hook, not of the lost session's.
+        fields = {name: value for name, value in like.fields.items() if name != "traceparent"}
+        leave_note(str(self.folder), fields, json.dumps(payload).encode())
 
     def drop(self, notes: Iterable[Note]) -> None:
         """Remove notes that are delivered."""

@@ -13,6 +13,9 @@ from turnlog.errors import UsageError
 from turnlog.trace.settings import Settings
 
 TRACES = "/v1/traces"
+METRICS = "/v1/metrics"
+GRPC = ("grpc://", "grpcs://")
+"""How addresses begin that take OTLP over gRPC, in the clear or over TLS."""
 PERFETTO = "perfetto:"
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -29,6 +32,8 @@ class Target(Struct, frozen=True):
     proxy: str | None = None
     no_proxy: str = ""
     ca_file: str | None = None
+    link: str | None = None
+    """The address of a trace in the backend's own pages, with {trace_id}."""
 
     @property
     def name(self) -> str:
@@ -40,6 +45,10 @@ class Target(Struct, frozen=True):
         """The URL as it may be shown: without a user name and password."""
         parts = urlsplit(self.url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+    def link_to(self, trace_id: str) -> str | None:
+        """Return the address of a trace in the backend, where it can be told."""
+        return self.link.replace("{trace_id}", trace_id) if self.link else None
 
 
 class FileTarget(Struct, frozen=True):
@@ -56,20 +65,34 @@ def target_of(settings: Settings) -> Target | FileTarget:
         target = PRESETS[told](settings)
     elif told.startswith(("http://", "https://")):
         target = Target(_traces_url(told))
+    elif told.startswith(GRPC):
+        target = Target(told)
     elif told.startswith(PERFETTO):
         return FileTarget(Path(told.removeprefix(PERFETTO)), is_perfetto=True)
     elif told.endswith(".json"):
         return FileTarget(Path(told))
     else:
         what = f"turnlog knows no target {told!r}" if told else "say where to send the traces"
-        raise UsageError(what, "--to langfuse|phoenix|mlflow|URL|FILE.json")
+        raise UsageError(what, f"--to {'|'.join(PRESETS)}|URL|FILE.json")
     return replace(
         target,
         headers=_checked(target.headers | settings.headers),
+        resource=resource_attributes(settings) | target.resource,
+        link=settings.link or target.link,
         proxy=settings.proxy,
         no_proxy=settings.no_proxy or "",
         ca_file=settings.ca_file,
     )
+
+
+def resource_attributes(settings: Settings) -> dict[str, str]:
+    """Return the attributes of the resource that settings name."""
+    found = dict(settings.resource_attributes)
+    if settings.environment:
+        found.setdefault("deployment.environment.name", settings.environment)
+    if settings.service_name:
+        found["service.name"] = settings.service_name
+    return found
 
 
 def _checked(headers: dict[str, str]) -> dict[str, str]:
@@ -84,23 +107,97 @@ def _langfuse(settings: Settings) -> Target:
     if not (settings.public_key and settings.secret_key):
         hint = "set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY"
         raise UsageError("Langfuse needs a public key and a secret key", hint)
-    host = (settings.host or "https://cloud.langfuse.com").rstrip("/")
-    keys = base64.b64encode(f"{settings.public_key}:{settings.secret_key}".encode()).decode()
-    headers = {"authorization": f"Basic {keys}", "x-langfuse-ingestion-version": "4"}
-    return Target(f"{host}/api/public/otel{TRACES}", settings.public_key, headers)
+    host = _host(settings, "https://cloud.langfuse.com")
+    headers = _basic(settings.public_key, settings.secret_key)
+    headers["x-langfuse-ingestion-version"] = "4"
+    url = f"{host}/api/public/otel{TRACES}"
+    return Target(url, settings.public_key, headers, link=f"{host}/trace/{{trace_id}}")
 
 
 def _phoenix(settings: Settings) -> Target:
-    url = _traces_url(settings.host or "http://localhost:6006")
+    host = _host(settings, "http://localhost:6006")
     key = {"authorization": f"Bearer {settings.secret_key}"} if settings.secret_key else {}
     project = settings.project or "claude-code"
-    return Target(url, project, key, {"openinference.project.name": project})
+    link = f"{host.removesuffix(TRACES)}/redirects/traces/{{trace_id}}"
+    named = {"openinference.project.name": project}
+    return Target(_traces_url(host), project, key, named, link=link)
 
 
 def _mlflow(settings: Settings) -> Target:
-    url = _traces_url(settings.host or "http://localhost:5000")
+    host = _host(settings, "http://localhost:5000")
     experiment = settings.project or "0"
-    return Target(url, experiment, {"x-mlflow-experiment-id": experiment})
+    page = f"{host.removesuffix(TRACES)}/#/experiments/{experiment}/traces"
+    link = f"{page}?startTimeLabel=ALL&selectedEvaluationId=tr-{{trace_id}}"
+    headers = {"x-mlflow-experiment-id": experiment}
+    return Target(_traces_url(host), experiment, headers, link=link)
+
+
+def _langsmith(settings: Settings) -> Target:
+    key = _key(settings, "LangSmith", "LANGSMITH_API_KEY")
+    host = _host(settings, "https://api.smith.langchain.com")
+    headers = {"x-api-key": key}
+    if settings.project:
+        headers["Langsmith-Project"] = settings.project
+    return Target(f"{host}/otel{TRACES}", settings.project or "", headers)
+
+
+def _weave(settings: Settings) -> Target:
+    key = _key(settings, "Weave", "WANDB_API_KEY")
+    entity, _, project = (settings.project or "").partition("/")
+    if not (entity and project):
+        hint = "set TURNLOG_TRACE_WEAVE_PROJECT=ENTITY/PROJECT"
+        raise UsageError("Weave needs an entity and a project", hint)
+    named = {"wandb.entity": entity, "wandb.project": project}
+    host = _host(settings, "https://trace.wandb.ai")
+    return Target(f"{host}/otel{TRACES}", f"{entity}/{project}", {"wandb-api-key": key}, named)
+
+
+def _logfire(settings: Settings) -> Target:
+    token = _key(settings, "Logfire", "LOGFIRE_TOKEN")
+    # A write token names its region: pylf_v1_eu_….
+    region = "eu" if re.match(r"pylf_v\d+_eu_", token) else "us"
+    host = _host(settings, f"https://logfire-{region}.pydantic.dev")
+    return Target(f"{host}{TRACES}", "", {"authorization": token})
+
+
+def _honeycomb(settings: Settings) -> Target:
+    headers = {"x-honeycomb-team": _key(settings, "Honeycomb", "HONEYCOMB_API_KEY")}
+    if settings.project:
+        headers["x-honeycomb-dataset"] = settings.project
+    host = _host(settings, "https://api.honeycomb.io")
+    return Target(f"{host}{TRACES}", settings.project or "", headers)
+
+
+def _datadog(settings: Settings) -> Target:
+    key = _key(settings, "Datadog", "DD_API_KEY")
+    host = _host(settings, "datadoghq.com")
+    # DD_SITE names a site, not an address: datadoghq.eu.
+    base = host if "://" in host else f"https://otlp.{host}"
+    return Target(f"{base}{TRACES}", "", {"dd-api-key": key, "dd-otlp-source": "llmobs"})
+
+
+def _grafana(settings: Settings) -> Target:
+    token = _key(settings, "Grafana", "GRAFANA_CLOUD_API_KEY")
+    if not (settings.host and settings.public_key):
+        hint = "set GRAFANA_CLOUD_OTLP_ENDPOINT and GRAFANA_CLOUD_INSTANCE_ID"
+        raise UsageError("Grafana Cloud needs its OTLP endpoint and an instance id", hint)
+    url = f"{_host(settings, '')}{TRACES}"
+    return Target(url, settings.public_key, _basic(settings.public_key, token))
+
+
+def _host(settings: Settings, usual: str) -> str:
+    return (settings.host or usual).rstrip("/")
+
+
+def _key(settings: Settings, backend: str, variable: str) -> str:
+    if not settings.secret_key:
+        raise UsageError(f"{backend} needs a key", f"set {variable}")
+    return settings.secret_key
+
+
+def _basic(user: str, password: str) -> dict[str, str]:
+    keys = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return {"authorization": f"Basic {keys}"}
 
 
 def _traces_url(url: str) -> str:
@@ -113,4 +210,14 @@ def _traces_url(url: str) -> str:
     return urlunsplit(parts._replace(path=TRACES)) if parts.path in ("", "/") else url
 
 
-PRESETS = {"langfuse": _langfuse, "phoenix": _phoenix, "mlflow": _mlflow}
+PRESETS = {
+    "langfuse": _langfuse,
+    "phoenix": _phoenix,
+    "mlflow": _mlflow,
+    "langsmith": _langsmith,
+    "weave": _weave,
+    "logfire": _logfire,
+    "honeycomb": _honeycomb,
+    "datadog": _datadog,
+    "grafana": _grafana,
+}

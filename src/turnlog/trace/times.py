@@ -34,6 +34,11 @@ def latest(nodes: Iterable[ChainNode | None]) -> int | None:
     return max(filter(None, (nanoseconds(node.time) for node in nodes if node)), default=None)
 
 
+def earliest(nodes: Iterable[ChainNode]) -> int | None:
+    """Return the earliest time of some lines."""
+    return min(filter(None, (nanoseconds(node.time) for node in nodes)), default=None)
+
+
 def nearest_time(work: Work) -> int | None:
     """The first time that any line of some work tells."""
     return next(filter(None, (nanoseconds(node.time) for node in work.nodes)), None)
@@ -65,13 +70,19 @@ def end_of(work: Work) -> int | None:
     spent waiting for the user, so a turn with a permission prompt outlasts it.
     """
     start = nanoseconds(work.first.time)
-    measures = [node for node in work.nodes if node.kind == DURATION]
-    measured = work.session.entry(measures[-1]) if measures else None
-    lasted = given(measured.duration_ms) if isinstance(measured, TurnDuration) else None
+    lasted = measured_time(work)
     last = latest(filter(_is_work, work.nodes))
     if start is None or lasted is None:
         return last
-    return max(start + int(lasted * 1_000_000), last or 0)
+    return max(start + lasted, last or 0)
+
+
+def measured_time(work: Work) -> int | None:
+    """Return how long the client says that a turn took, without waiting for the user."""
+    measures = [node for node in work.nodes if node.kind == DURATION]
+    measured = work.session.entry(measures[-1]) if measures else None
+    lasted = given(measured.duration_ms) if isinstance(measured, TurnDuration) else None
+    return None if lasted is None else int(lasted * 1_000_000)
 
 
 def latest_child(work: Work, near: int) -> int | None:

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from turnlog.format.blocks import Usage
 from turnlog.format.fields import given
 from turnlog.trace.span import Kind, Span
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Get = Callable[[Span], Any]
 """The value of an attribute; None where the span has none."""
 
@@ -34,8 +36,13 @@ def when(kind: Kind, get: Get) -> Get:
 
 
 def at_root(get: Get) -> Get:
-    """A value that only the first span of a trace has."""
-    return lambda span: get(span) if span.parent_id is None else None
+    """A value that only the first span of a trace has; where that is the caller's, none has it."""
+    return lambda span: get(span) if span.sent_parent is None else None
+
+
+def in_own_trace(get: Get) -> Get:
+    """A value that describes the trace, unless the trace is the caller's."""
+    return lambda span: get(span) if span.trace.parent_id is None else None
 
 
 def as_json(get: Get) -> Get:
@@ -152,8 +159,79 @@ def _cache_writes(usage: Usage) -> dict[str, int | None]:
 
 
 def cost_details(span: Span) -> dict[str, float] | None:
-    """Langfuse's costs."""
-    return None if span.cost_usd is None else {"total": span.cost_usd}
+    """Return Langfuse's costs, under the keys of its counts.
+
+    With any cost given, Langfuse computes none itself, nor a total of more than input and output.
+    """
+    if span.cost_usd is None:
+        return None
+    hour = span.usage is not None and "input_cache_creation_1h" in _cache_writes(span.usage)
+    names = COST_NAMES | ({"cache_write_5m": "input_cache_creation_5m"} if hour else {})
+    costs = {names.get(kind, kind): round(cost, 9) for kind, cost in (span.costs_usd or {}).items()}
+    return costs | {"total": span.cost_usd}
+
+
+def cost_of_kinds(*kinds: str) -> Get:
+    """Return the cost of some kinds of tokens together."""
+
+    def summed(span: Span) -> float | None:
+        if span.costs_usd is None:
+            return None
+        return round(sum(span.costs_usd.get(kind, 0.0) for kind in kinds), 9)
+
+    return summed
+
+
+def message(span: Span) -> Any:
+    """Return a generation's whole message; of other spans, the output.
+
+    Thinking and calls are in the form that Langfuse draws; without a text, they are all there is.
+    """
+    if span.kind is not Kind.GENERATION or not span.output:
+        return span.output
+    parts = span.parts or []
+    thoughts = [part["content"] for part in parts if part["type"] == "reasoning"]
+    calls = [_tool_call(part) for part in parts if part["type"] == "tool_call"]
+    found = dict(span.output)
+    if thoughts:
+        found["thinking"] = [{"type": "thinking", "content": thought} for thought in thoughts]
+    if calls:
+        found["tool_calls"] = calls
+    return found
+
+
+def _tool_call(part: dict[str, Any]) -> dict[str, Any]:
+    arguments = json.dumps(part.get("arguments"), ensure_ascii=False)
+    called = {"id": part.get("id") or "", "name": part.get("name") or ""}
+    return called | {"type": "function", "arguments": arguments}
+
+
+def message_or_text(span: Span) -> Any:
+    """Return what was said, or the whole message where it is more than a text."""
+    found = message(span)
+    if span.kind is Kind.GENERATION and found and found.keys() > {"role", "content"}:
+        return found
+    return without_role(OUTPUT)(span)
+
+
+def completion_start(span: Span) -> str | None:
+    """Return the time of a generation's first line, as Langfuse reads it.
+
+    The client writes a line when a block is complete, so the first token came somewhat earlier.
+    """
+    if span.first_line is None:
+        return None
+    moment = EPOCH + timedelta(microseconds=span.first_line // 1000)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def tags(span: Span) -> list[str] | None:
+    return list(span.trace.tags) or None
+
+
+def version(span: Span) -> str | None:
+    """Return the version that the settings name, or else the client's."""
+    return span.trace.app_version or span.trace.version
 
 
 def level(span: Span) -> str | None:
@@ -187,6 +265,13 @@ def metadata(span: Span) -> dict[str, Any]:
 
 
 INPUT, OUTPUT = own("input"), own("output")
+COST_NAMES = {
+    "cache_read": "cache_read_input_tokens",
+    "cache_write_5m": "cache_creation_input_tokens",
+    "cache_write_1h": "input_cache_creation_1h",
+}
+"""Langfuse's keys for kinds of tokens whose names differ."""
+PROMPT_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h")
 TRACE_METADATA = (
     "source",
     "turn_number",
@@ -196,6 +281,7 @@ TRACE_METADATA = (
     "cwd",
     "git_branch",
     "prompt_kind",
+    "forked_from",
 )
 """What the trace of a turn is marked with."""
 SPAN_METADATA: dict[str, Get] = {

@@ -54,6 +54,8 @@ class Work:
     messages: list[Message] = field(default_factory=list[Message])
     calls: list[Call] = field(default_factory=list[Call])
     agent: SubAgent | None = None
+    is_continued: bool = False
+    """Whether it is what a fork added to a turn of another session."""
 
     @property
     def said(self) -> list[Message]:
@@ -67,7 +69,7 @@ class Work:
 
     @property
     def first(self) -> ChainNode:
-        return self.prompt or self.nodes[0]
+        return self.prompt if self.prompt and not self.is_continued else self.nodes[0]
 
 
 @dataclass

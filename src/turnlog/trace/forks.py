@@ -1,0 +1,188 @@
+"""Turns that a fork shares with the session it was made from.
+
+A fork begins with a copy of another session's lines, under the same uuids. Where the copy ends in
+the middle of a turn, the rest is the fork's own, and gets a trace of its own: two sessions that
+continue one prompt differently must not meet in one trace.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from turnlog.conversation.nodes import ChainNode
+from turnlog.conversation.session import Session, open_session
+from turnlog.format.decode import read_entries
+from turnlog.format.entries import ChainEntry
+from turnlog.format.fields import given
+from turnlog.format.regular_files import is_readable
+from turnlog.store.paths import is_session_name
+from turnlog.trace.work import Work
+
+FIRST_UUID = re.compile(rb'"uuid":\s*"([^"]+)"')
+NEAR = 1 << 12
+"""Bytes in which most files have it: a folder may hold thousands of them."""
+HEAD = 1 << 16
+"""Bytes in which the first uuid of a file is looked for."""
+
+
+class Origin(NamedTuple):
+    """The session that a fork was made from, and which lines are copies of its lines."""
+
+    session_id: str
+    is_copy: Callable[[ChainNode], bool]
+    is_there: bool
+    """Whether the session's own file is beside the fork's: it tells of the copied lines."""
+
+
+class ForkedTurn(NamedTuple):
+    """A turn that a fork continues."""
+
+    origin: Origin
+    copied: Work
+    own: Work
+
+
+def split_forked(turn: Work, session_id: str) -> ForkedTurn | None:
+    """Return both parts of a turn that goes on after a fork; None for any other turn.
+
+    `session_id` is the session's own. A call belongs to whoever got its result.
+    """
+    if turn.prompt is None or len(turn.nodes) < 2:
+        return None
+    origin = _origin_of(turn.session, session_id)
+    if origin is None or not origin.is_copy(turn.prompt) or origin.is_copy(turn.nodes[-1]):
+        return None
+    copied = {node.index for node in turn.nodes if origin.is_copy(node)}
+    theirs = [message for message in turn.messages if message.nodes[0].index in copied]
+    mine = [message for message in turn.messages if message.nodes[0].index not in copied]
+    done = [call for call in turn.calls if call.result and call.result.index in copied]
+    left = [call for call in turn.calls if call not in done]
+    own = replace(
+        turn,
+        nodes=[node for node in turn.nodes if node.index not in copied],
+        messages=mine,
+        calls=left,
+        is_continued=True,
+    )
+    # A command that a fork begins with hangs on the last turn, and continues nothing.
+    is_continued = own.is_answered or any(call.result for call in left)
+    if not is_continued or not (origin.is_there or theirs):
+        return None
+    nodes = [node for node in turn.nodes if node.index in copied]
+    return ForkedTurn(origin, replace(turn, nodes=nodes, messages=theirs, calls=done), own)
+
+
+def _origin_of(session: Session, session_id: str) -> Origin | None:
+    if session not in _ORIGINS:
+        _ORIGINS[session] = _named_origin(session, session_id) or _sibling_origin(session)
+    return _ORIGINS[session]
+
+
+_ORIGINS: WeakKeyDictionary[Session, Origin | None] = WeakKeyDictionary()
+
+
+def _named_origin(session: Session, session_id: str) -> Origin | None:
+    """Return the origin that the first line of a fork names.
+
+    Each copied line says forkedFrom (observed: 2.1.325). Before that, the first line alone keeps
+    the sessionId of the origin (observed: 2.0.42 to 2.1.29), whose file tells which are copies.
+    """
+    first = next((e for _, e in read_entries(session.path) if isinstance(e, ChainEntry)), None)
+    named = _copied_from(first, session_id)
+    if first is None or named is None:
+        return None
+    path = session.path.with_name(f"{named}.jsonl")
+    is_there = is_session_name(path.name) and is_readable(path)
+    if is_there and not given(first.forked_from):
+        copies = {_key(node) for node in open_session(path).tree.chain}
+        return Origin(named, _among(copies), is_there)
+
+    def is_marked(node: ChainNode) -> bool:
+        return _copied_from(session.entry(node), session_id) is not None
+
+    return Origin(named, is_marked, is_there)
+
+
+def _copied_from(entry: object, session_id: str) -> str | None:
+    """Return the session whose line an entry is a copy of, under the same uuid.
+
+    What `turnlog clone` makes has uuids of its own, and shares no trace with anything.
+    """
+    if not isinstance(entry, ChainEntry):
+        return None
+    origin = given(entry.forked_from)
+    if origin and given(origin.session_id):
+        is_same = given(origin.message_uuid) in (None, given(entry.uuid))
+        return given(origin.session_id) if is_same else None
+    named = given(entry.session_id)
+    return named if named and named != session_id else None
+
+
+def _sibling_origin(session: Session) -> Origin | None:
+    """Return the origin of a fork whose lines do not name it: a file that begins with its uuid.
+
+    Both files have the same first lines. The one that went on earlier after these is the origin.
+    """
+    ours = session.tree.chain
+    known = {_key(node) for node in ours}
+    copies: set[tuple[str, str]] = set()
+    found: str | None = None
+    for path in _siblings(session.path):
+        theirs = open_session(path).tree.chain
+        shared = known & {_key(node) for node in theirs}
+        own, their_own = _first_own(ours, shared), _first_own(theirs, shared)
+        if shared and own is not None and (their_own is None or their_own < own):
+            copies |= shared
+            found = path.stem
+    return Origin(found, _among(copies), is_there=True) if found else None
+
+
+def _among(copies: set[tuple[str, str]]) -> Callable[[ChainNode], bool]:
+    def is_copy(node: ChainNode) -> bool:
+        return _key(node) in copies
+
+    return is_copy
+
+
+def _key(node: ChainNode) -> tuple[str, str]:
+    """Return what a line and its copy share; other programs number the lines of every file alike.
+
+    Example: `msg-001` is the first line of several unrelated files of one exporter.
+    """
+    return node.uuid or "", node.time or ""
+
+
+def _first_own(chain: list[ChainNode], shared: set[tuple[str, str]]) -> tuple[str, str] | None:
+    """Return when a session first had a line of its own."""
+    own = (_key(node) for node in chain if _key(node) not in shared)
+    return next(((time, uuid) for uuid, time in own), None)
+
+
+def _siblings(path: Path) -> list[Path]:
+    state = path.parent.stat()
+    firsts = _first_uuids(path.parent, state.st_mtime_ns)
+    own = _first_uuid(path)
+    return [other for other, uuid in firsts.items() if uuid == own and own and other != path]
+
+
+@lru_cache(8)
+def _first_uuids(folder: Path, _changed: int) -> dict[Path, bytes | None]:
+    """Return the first uuid of each session in a folder, until the folder changes."""
+    paths = sorted(folder.glob("*.jsonl"))
+    return {path: _first_uuid(path) for path in paths if is_session_name(path.name)}
+
+
+def _first_uuid(path: Path) -> bytes | None:
+    try:
+        if not is_readable(path):
+            return None
+        with path.open("rb") as file:
+            head = file.read(NEAR)
+            found = FIRST_UUID.search(head) or FIRST_UUID.search(head + file.read(HEAD))
+    except OSError:
+        return None
+    return found[1] if found else None

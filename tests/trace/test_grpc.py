@@ -1,0 +1,116 @@
+"""OTLP over gRPC, to a real server."""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from build import assistant, text, user
+from conversation.conftest import Opened
+from traces import spans
+from turnlog.trace.metrics import Meter, Metered
+from turnlog.trace.otlp import Exporter, Outcome
+from turnlog.trace.settings import Settings, Temporality
+from turnlog.trace.span import Span
+from turnlog.trace.targets import Target, target_of
+from turnlog.trace.wire import Verdict
+
+grpc = pytest.importorskip("grpc")
+
+if TYPE_CHECKING:
+    from grpc_receiver import GrpcReceiver
+
+
+@pytest.fixture
+def receiver() -> "Generator[GrpcReceiver]":
+    from grpc_receiver import receiving_grpc
+
+    with receiving_grpc() as started:
+        yield started
+
+
+@pytest.fixture
+def turn(opened: Opened) -> list[Span]:
+    return spans(opened(user("hi"), assistant(text("hello"), message_id="m1")))
+
+
+def send(url: str, turn: list[Span], timeout: float = 5, **settings: Any) -> list[Outcome]:
+    target = target_of(Settings(to=url, headers={"X-Key": "secret"}, **settings))
+    assert isinstance(target, Target)
+    with Exporter(target, timeout) as exporter:
+        return list(exporter.send(turn))
+
+
+def test_spans_arrive_with_their_headers_and_resource(
+    receiver: "GrpcReceiver", turn: list[Span]
+) -> None:
+    (outcome,) = send(receiver.url, turn, service_name="assistant")
+    assert outcome.verdict is Verdict.SENT
+    assert [span.span_id.hex() for span in receiver.spans] == [span.id for span in turn]
+    assert receiver.metadata[0]["x-key"] == "secret"
+    (resource,) = [each.resource for each in receiver.requests[0].resource_spans]
+    assert {each.key: each.value.string_value for each in resource.attributes} == {
+        "service.name": "assistant"
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict", "is_for_good"),
+    [
+        ("INVALID_ARGUMENT", Verdict.REFUSED, True),
+        ("UNAUTHENTICATED", Verdict.REFUSED, False),
+        ("INTERNAL", Verdict.LATER, False),
+    ],
+)
+def test_a_code_of_grpc_is_judged_like_the_status_of_http_that_means_the_same(
+    receiver: "GrpcReceiver", turn: list[Span], code: str, verdict: Verdict, is_for_good: bool
+) -> None:
+    receiver.codes = [getattr(grpc.StatusCode, code)]
+    (outcome,) = send(receiver.url, turn)
+    assert (outcome.verdict, bool(outcome.refused)) == (verdict, is_for_good)
+    assert "as the test wants it" in (outcome.reason or "")
+
+
+def test_a_busy_backend_is_asked_again(receiver: "GrpcReceiver", turn: list[Span]) -> None:
+    receiver.codes = [grpc.StatusCode.UNAVAILABLE]
+    (outcome,) = send(receiver.url, turn)
+    assert outcome.verdict is Verdict.SENT
+    assert len(receiver.metadata) == 2
+
+
+def test_what_was_not_answered_in_time_is_not_sent_again_at_once(
+    receiver: "GrpcReceiver", turn: list[Span]
+) -> None:
+    receiver.delay = 20
+    (outcome,) = send(receiver.url, turn, timeout=0.5)
+    assert outcome.verdict is Verdict.LATER
+    assert len(receiver.requests) == 1
+
+
+def test_a_backend_that_is_not_there_is_for_later(turn: list[Span]) -> None:
+    (outcome,) = send("grpc://127.0.0.1:9", turn)
+    assert outcome.verdict is Verdict.LATER
+
+
+def test_a_proxy_of_this_process_is_not_used(
+    receiver: "GrpcReceiver", turn: list[Span], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    (outcome,) = send(receiver.url, turn)
+    assert outcome.verdict is Verdict.SENT
+
+
+def test_metrics_go_the_same_way(
+    receiver: "GrpcReceiver", turn: list[Span], tmp_path: Path
+) -> None:
+    target = target_of(Settings(to=receiver.url))
+    assert isinstance(target, Target)
+    with Exporter(target) as exporter:
+        metered = Metered(exporter, Meter(tmp_path, target, Temporality.CUMULATIVE))
+        list(metered.send(turn))
+        metered.meter.export(exporter)
+    (request,) = receiver.metrics
+    names = {metric.name for metric in request.resource_metrics[0].scope_metrics[0].metrics}
+    assert {"turnlog.token.usage", "turnlog.calls"} <= names
