@@ -86,18 +86,19 @@ class Log:
 
     def entries(self, nodes: Iterable[Node]) -> Iterator[Entry]:
         """The entries of some nodes, in their order."""
-        for node, line in self._lines_of(nodes):
+        for node, line in self.lines_of(nodes):
             found = decode_line(line).entries
             # A line that nests as deep as the stack allows is not decoded again from further down.
             yield found[node.position] if node.position < len(found) else Unknown()
 
     def values(self, nodes: Iterable[Node]) -> Iterator[dict[str, Any]]:
         """The objects of some nodes as their lines have them, nothing left out."""
-        for node, line in self._lines_of(nodes):
+        for node, line in self.lines_of(nodes):
             objects = [value for value in values_of(line) if is_object(value)]
             yield objects[node.position] if node.position < len(objects) else {}
 
-    def _lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
+    def lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
+        """Read the lines of some nodes, in their order."""
         file = open_descriptor(self.path)
         try:
             for node in nodes:
