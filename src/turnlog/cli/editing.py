@@ -32,9 +32,7 @@ OPTIONS = (
         default=None,
         help="One chain that every client reads whole.",
     ),
-    click.option(
-        "--compress", is_flag=True, help="Replace older turns by a summary; prompts stay."
-    ),
+    click.option("--compress", is_flag=True, help="Replace older turns; prompts stay."),
     click.option(
         "--with-model",
         is_flag=False,

@@ -1,6 +1,6 @@
 """Turns as text: prompts in full, answers and calls shorter the older they are.
 
-Turns are read from the newest back, one entry at a time. Where the room ends, only prompts are read.
+Turns are read from the newest back, one entry at a time; where room ends, only prompts are read.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
