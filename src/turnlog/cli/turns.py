@@ -10,8 +10,13 @@ from turnlog.conversation.prompts import prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.timestamps import parse_timestamp
+from turnlog.render.text import times_apart
 from turnlog.render.views import cost_of_messages, prompt_of, turn_view, usage_view
 from turnlog.store.paths import Store
+
+
+WIDE = 100
+"""Columns from which on the times of turns are shown."""
 
 
 @click.command("turns")
@@ -42,7 +47,9 @@ def _row(session: Session, turn: Turn) -> str:
     before = f"{turn.n:>4}  {clock:11}  "
     failed = sum(call.result is not None and call.is_error for call in turn.calls)
     calls = f"{len(turn.calls)} calls" + (f" ({failed} failed)" if failed else "")
-    after = f"  {calls:>10}  {tokens:>11,}  {money(cost):>9}"
+    working, elapsed = times_apart(turn.working_ms, turn.elapsed_ms)
+    times = f"  {working:>7} {elapsed and f'({elapsed})':>8}" if width() >= WIDE else ""
+    after = f"{times}  {calls:>10}  {tokens:>11,}  {money(cost):>9}"
     mark = "" if turn.kind == "typed" else f"({(turn.kind or 'start').replace('_', ' ')}) "
     mark += "" if turn.is_complete else "(no answer) "
     label = prompt_of(session, turn, reveal=True, told=prompt_label)

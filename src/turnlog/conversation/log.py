@@ -16,7 +16,7 @@ from turnlog.conversation.nodes import ChainNode, Node, node_of, share_values
 from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.decode import Problem, decode_line, values_of
-from turnlog.format.entries import Entry, Unknown
+from turnlog.format.entries import ChainEntry, Entry, Unknown
 from turnlog.format.jsonl import Bookmark, FileState, Line, Trail, read_lines
 from turnlog.format.regular_files import open_descriptor
 from turnlog.format.values import is_object
@@ -37,6 +37,8 @@ WHOLE = Extent()
 class Log:
     """The entries of one file, or those from a line on."""
 
+    slug: str | None = None
+    """The client's nickname for the session, which its plan is named by (2.1.x); the last one."""
     _derived: tuple[str, ...] = ("tree",)
     """Cached properties to work out anew when the file has grown."""
 
@@ -139,6 +141,8 @@ class Log:
         for why in decoded.problems:
             self.problems.append(Problem(self.path, line.number, line.offset, why))
         for position, entry in enumerate(decoded.entries):
+            if isinstance(entry, ChainEntry) and entry.slug:
+                self.slug = entry.slug
             node = node_of(len(self.nodes), line, position, entry)
             share_values(node, self.nodes[-1] if self.nodes else None)
             self.nodes.append(node)

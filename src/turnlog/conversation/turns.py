@@ -2,11 +2,21 @@
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from turnlog.conversation.calls import Call
 from turnlog.conversation.messages import Message
-from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
-from turnlog.conversation.prompts import ASKING, LOCAL, PromptKind, Round, round_of
+from turnlog.conversation.nodes import (
+    SYNTHETIC,
+    AssistantNode,
+    ChainNode,
+    DurationNode,
+    UserNode,
+)
+from turnlog.conversation.prompts import ASKING, LOCAL, WORK, PromptKind, Round, round_of
+from turnlog.format.timestamps import parse_timestamp
+
+MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +46,39 @@ class Turn:
 
     @property
     def ended(self) -> str | None:
-        """The time of its last entry: entries need not be in the order of their times."""
+        """The time of its last answer, result or interruption.
+
+        Entries need not be in the order of their times, and notes may come hours later.
+        """
+        times = (node.time for node in self.nodes if node.time and is_work(node))
+        return max(times, default=self.started)
+
+    @property
+    def last_time(self) -> str | None:
+        """The time of its last entry, whatever it is."""
         return max((node.time for node in self.nodes if node.time), default=None)
+
+    @property
+    def elapsed_ms(self) -> int | None:
+        """From the prompt to the last answer, result or interruption."""
+        start, end = parse_timestamp(self.started), parse_timestamp(self.ended)
+        return max(0, round((end - start) / MILLISECOND)) if start and end else None
+
+    @property
+    def working_ms(self) -> int | None:
+        """What the client measured, waiting for the user left out; else the time elapsed."""
+        measured = [node.milliseconds for node in self.nodes if isinstance(node, DurationNode)]
+        return round(sum(measured)) if measured else self.elapsed_ms
+
+
+def is_work(node: ChainNode) -> bool:
+    """Return whether a turn was going on at an entry: an answer, a result or an interruption.
+
+    What the client writes in the place of an answer when it resumes is none; an API error is.
+    """
+    if isinstance(node, AssistantNode):
+        return node.is_error or node.model != SYNTHETIC
+    return isinstance(node, UserNode) and node.prompt in WORK
 
 
 def split_turns(
@@ -95,7 +136,7 @@ def _with_cuts(branch: Sequence[ChainNode], starts: list[int], cuts: Container[i
 def _turn(n: int, first: ChainNode, nodes: list[ChainNode], before: Turn | None) -> Turn:
     prompt = first if isinstance(first, UserNode) else None
     kind = prompt.prompt if prompt else PromptKind.META
-    round_ = round_of(kind, before is None, before.ended if before else None, first.time)
+    round_ = round_of(kind, before is None, before.last_time if before else None, first.time)
     return Turn(n, prompt, nodes, round_)
 
 
