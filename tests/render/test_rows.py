@@ -138,7 +138,7 @@ def test_what_the_editor_told_is_shown_in_full(opened: Opened) -> None:
     selected = "<ide_selection>The user selected lines 78 to 78</ide_selection>"
     whole = opened(user([text(selected), text("implement it")], permission_mode="acceptEdits"))
     asked = Prompt(1, "ide_selection", "implement it", moment(1), mode="acceptEdits")
-    assert list(rows_of(whole, ViewOptions()))[0] == asked
+    assert next(iter(rows_of(whole, ViewOptions()))) == asked
     assert notes(list(rows_of(whole, ViewOptions()))) == []
     full = "ide selection: The user selected lines 78 to 78"
     assert notes(list(rows_of(whole, ViewOptions(full=True)))) == [full]

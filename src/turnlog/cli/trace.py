@@ -11,6 +11,7 @@ from turnlog.cli.arguments import Since, complete_session, json_option
 from turnlog.cli.output import counted, echo_json, fit, local_time, plain, progress_bar
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import Session, open_session
+from turnlog.render.text import times_apart, times_text
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
@@ -194,4 +195,6 @@ def _row(span: Span, depth: int, start: int) -> str:
     marks = {"failed": span.error is not None, "interrupted": span.is_interrupted}
     marks["open"] = not span.is_final
     told = " ".join(mark for mark, is_so in marks.items() if is_so)
+    if span.working_ms is not None and times_apart(span.working_ms, span.elapsed_ms)[1]:
+        told = f"{times_text(span.working_ms, span.elapsed_ms)} {told}"
     return f"  {style(name, colour)}{dim(f'{when:>20}')}{lasted:>11}  {told}".rstrip()

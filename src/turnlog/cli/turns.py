@@ -14,7 +14,6 @@ from turnlog.render.text import times_apart
 from turnlog.render.views import cost_of_messages, prompt_of, turn_view, usage_view
 from turnlog.store.paths import Store
 
-
 WIDE = 100
 """Columns from which on the times of turns are shown."""
 

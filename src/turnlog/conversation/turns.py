@@ -1,6 +1,6 @@
 """Turns: a prompt, and all that follows up to the next one."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -50,8 +50,7 @@ class Turn:
 
         Entries need not be in the order of their times, and notes may come hours later.
         """
-        times = (node.time for node in self.nodes if node.time and is_work(node))
-        return max(times, default=self.started)
+        return _ended(self.started, self.nodes)
 
     @property
     def last_time(self) -> str | None:
@@ -61,14 +60,29 @@ class Turn:
     @property
     def elapsed_ms(self) -> int | None:
         """From the prompt to the last answer, result or interruption."""
-        start, end = parse_timestamp(self.started), parse_timestamp(self.ended)
-        return max(0, round((end - start) / MILLISECOND)) if start and end else None
+        return elapsed_ms(self.started, self.nodes)
 
     @property
     def working_ms(self) -> int | None:
         """What the client measured, waiting for the user left out; else the time elapsed."""
-        measured = [node.milliseconds for node in self.nodes if isinstance(node, DurationNode)]
-        return round(sum(measured)) if measured else self.elapsed_ms
+        return working_ms(self.started, self.nodes)
+
+
+def elapsed_ms(started: str | None, nodes: Iterable[ChainNode]) -> int | None:
+    """Return the time from a start to the last answer, result or interruption of some nodes."""
+    start, end = parse_timestamp(started), parse_timestamp(_ended(started, nodes))
+    return max(0, round((end - start) / MILLISECOND)) if start and end else None
+
+
+def working_ms(started: str | None, nodes: Sequence[ChainNode]) -> int | None:
+    """Return how long the client measured that it worked; where it did not, the time elapsed."""
+    measured = [node.milliseconds for node in nodes if isinstance(node, DurationNode)]
+    return round(sum(measured)) if measured else elapsed_ms(started, nodes)
+
+
+def _ended(started: str | None, nodes: Iterable[ChainNode]) -> str | None:
+    times = (node.time for node in nodes if node.time and is_work(node))
+    return max(times, default=started)
 
 
 def is_work(node: ChainNode) -> bool:

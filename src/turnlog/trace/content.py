@@ -100,7 +100,7 @@ _clean_long = lru_cache(16)(_clean_uncached)
 
 
 def _clean_trace(trace: Trace, is_masked: bool) -> Trace:
-    names = ("session_id", "user", "version", "slug", "cwd", "git_branch")
+    names = ("session_id", "user", "version", "slug", "cwd", "git_branch", "permission_mode")
     held = {name: getattr(trace, name) for name in names}
     texts = {name: _clean(text, is_masked) if text else text for name, text in held.items()}
     return replace(trace, **texts)
