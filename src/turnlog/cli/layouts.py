@@ -96,12 +96,13 @@ KINDS = (
     _count("read", "cache_read"),
 )
 LINES = (_count("+lines", "added", 118), _count("-lines", "removed", 118))
+ELAPSED = _span("elapsed", "elapsed_seconds", 126)
 SESSIONS, TURNS = _count("sess", "sessions"), _count("turns", "turns")
 
 
 def _period(name: str) -> Layout:
     counts = (SESSIONS, TURNS, _count("calls", "calls", 96))
-    rest = (COST, AGENTS, _span("time", "seconds", 104), *LINES)
+    rest = (COST, AGENTS, _span("time", "seconds", 104), ELAPSED, *LINES)
     return Layout((_text(name, name), *counts, *KINDS, *rest), "cost_usd", is_timeline=True)
 
 
@@ -121,6 +122,7 @@ LAYOUTS = {
             COST,
             AGENTS,
             _span("time", "seconds"),
+            ELAPSED,
         ),
     ),
     "project": Layout(
