@@ -12,8 +12,8 @@ TABLES = {
     "prompts": "line, key, kind, at, ended, branch, text, model, working,"
     " permission_mode, is_copy, counts",
     "messages": f"line, {PROMPT}, key, request, model, at, branch, version, stop_reason, is_copy,"
-    " is_subagent, usage, input, output, cache_write_5m, cache_write_1h, cache_read, searches, cost,"
-    " is_understated, counts",
+    " is_subagent, usage, input, output, cache_write_5m, cache_write_1h, cache_read, searches,"
+    " cost, is_understated, counts",
     "calls": f"line, {PROMPT}, key, tool, at, branch, path, command, result_line, ended, is_error,"
     " error, added, removed, model, is_copy, is_subagent, counts",
     "pulls": "line, number, url, repository",

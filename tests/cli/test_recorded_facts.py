@@ -10,6 +10,7 @@ import pytest
 from build import (
     SESSION,
     START,
+    Fields,
     assistant,
     call,
     compaction,
@@ -25,7 +26,7 @@ from cli.conftest import Run
 
 SLUG = "reactive-imagining-pony"
 SELECTED = "<ide_selection>The user selected the lines 78 to 78</ide_selection>"
-WAITED = {"timestamp": stamp(START + timedelta(seconds=95))}
+WAITED: Fields = {"timestamp": stamp(START + timedelta(seconds=95))}
 
 
 @pytest.fixture
@@ -168,6 +169,24 @@ def test_the_tools_own_result_is_masked_by_the_names_of_its_fields(
     for command in ("calls", "turns"):
         assert held["api_key"] not in turnlog(command, SESSION, "--json").out
         assert held["api_key"] in turnlog(command, SESSION, "--json", "--reveal").out
+
+
+@pytest.mark.parametrize(
+    ("threshold", "rounds"),
+    [
+        ((), ["new_session", "new_round", "resume"]),
+        (("--resumed-after", "90"), ["new_session", "new_round", "new_round"]),
+        (("--resumed-after", "0.5"), ["new_session", "resume", "resume"]),
+    ],
+)
+def test_the_silence_that_makes_a_turn_a_resume_can_be_set(
+    project: Path, turnlog: Run, threshold: tuple[str, ...], rounds: list[str]
+) -> None:
+    after = [stamp(START + timedelta(minutes=minutes)) for minutes in (0, 1, 61)]
+    lines = (user(f"at {time}", timestamp=time) for time in after)
+    (project / f"{SESSION}.jsonl").write_bytes(session(*lines))
+    turns = asked(turnlog, "turns", SESSION, *threshold)
+    assert [turn["round"] for turn in turns] == rounds
 
 
 def test_a_turn_takes_the_same_time_everywhere(path: Path, turnlog: Run, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from turnlog.render.text import times_apart, times_text
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.trace.cc_langfuse import adopt_sent
 from turnlog.trace.content import Content, Mode
 from turnlog.trace.files import write_otlp, write_perfetto
 from turnlog.trace.send import Report, send_session
@@ -24,6 +25,7 @@ from turnlog.trace.spans import Options, first_trace, spans_of
 from turnlog.trace.state import open_state
 from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
 
+LANGFUSE = "langfuse"
 COLOURS: dict[Kind, Look] = {Kind.GENERATION: "cyan", Kind.TOOL: "yellow"}
 
 
@@ -125,6 +127,8 @@ def _sent(
             options = _options(store, session, settings)
             name = first_trace(session) or session.id
             with open_state(state_folder(), target.name, name) as state:
+                if settings.to == LANGFUSE:
+                    adopt_sent(store, session, options, state)
                 skip = set[str]() if again else state.sent
                 report = send_session(session, exporter, state, options, content, skip)
             yield report

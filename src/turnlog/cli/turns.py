@@ -1,12 +1,14 @@
 """turnlog turns: the turns of a session, one row each."""
 
+from datetime import timedelta
+
 import click
 
 from turnlog.cli.arguments import branch_option, json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, fit, money, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.terminal import dim, echo
-from turnlog.conversation.prompts import prompt_label
+from turnlog.conversation.prompts import RESUMED_AFTER, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.timestamps import parse_timestamp
@@ -14,6 +16,7 @@ from turnlog.render.text import times_apart
 from turnlog.render.views import cost_of_messages, prompt_of, turn_view, usage_view
 from turnlog.store.paths import Store
 
+MINUTE = timedelta(minutes=1)
 WIDE = 100
 """Columns from which on the times of turns are shown."""
 
@@ -21,16 +24,27 @@ WIDE = 100
 @click.command("turns")
 @session_argument
 @branch_option
+@click.option(
+    "--resumed-after",
+    type=click.FloatRange(0, 1e6),
+    default=RESUMED_AFTER / MINUTE,
+    show_default="5",
+    metavar="MINUTES",
+    help="Silence that makes a turn a resume, in the `round` of --json.",
+)
 @reveal_switch
 @json_option
 @click.pass_obj
-def command(store: Store, session: str, branch: str | None, as_json: bool) -> None:
+def command(
+    store: Store, session: str, branch: str | None, resumed_after: float, as_json: bool
+) -> None:
     """List the turns of SESSION: prompt, calls, tokens, cost."""
     opened = open_named(store, session)
     leaf = leaf_of(opened, branch)
     turns = opened.turns if leaf is None else opened.turns_to(leaf)
     if as_json:
-        echo_json([turn_view(opened, turn, reveal=True) for turn in turns])
+        threshold = resumed_after * MINUTE
+        echo_json([turn_view(opened, turn, reveal=True, resumed_after=threshold) for turn in turns])
         return
     for turn in turns:
         echo(_row(opened, turn))

@@ -132,9 +132,9 @@ def node_of(index: int, line: Line, position: int, entry: Entry) -> Node:
         case Assistant() if not given(entry.is_meta):
             return AssistantNode(*chain, *links, *_assistant_facts(entry))
         case CompactBoundary():
-            metadata = given(entry.compact_metadata) or CompactMetadata()
-            about = metadata.preserved_messages, metadata.trigger, metadata.pre_tokens
-            return BoundaryNode(*chain, *links, *map(given, about))
+            told = given(entry.compact_metadata) or CompactMetadata()
+            reason = given(told.trigger), given(told.pre_tokens)
+            return BoundaryNode(*chain, *links, given(told.preserved_messages), *reason)
         case TurnDuration() if (lasted := given(entry.duration_ms)) and 0 < lasted < LONGEST:
             return DurationNode(*chain, *links, lasted)
         case _:

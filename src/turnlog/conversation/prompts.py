@@ -16,6 +16,7 @@ from turnlog.format.markup import command_text
 from turnlog.format.timestamps import parse_timestamp
 
 RESUMED_AFTER = timedelta(minutes=5)
+"""Silence after which a turn counts as resumed, unless a caller names another threshold."""
 
 
 class PromptKind(StrEnum):

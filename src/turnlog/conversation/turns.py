@@ -30,6 +30,14 @@ class Turn:
     round: Round
     messages: list[Message] = field(default_factory=list[Message])
     calls: list[Call] = field(default_factory=list[Call])
+    idle: timedelta | None = None
+    """The silence before it; None for the first turn, and where times are not known."""
+
+    def round_after(self, threshold: timedelta) -> Round:
+        """Return its round, with another threshold for a resume."""
+        if self.idle is None:
+            return self.round
+        return Round.RESUME if self.idle > threshold else Round.NEW_ROUND
 
     @property
     def kind(self) -> PromptKind | None:
@@ -150,8 +158,10 @@ def _with_cuts(branch: Sequence[ChainNode], starts: list[int], cuts: Container[i
 def _turn(n: int, first: ChainNode, nodes: list[ChainNode], before: Turn | None) -> Turn:
     prompt = first if isinstance(first, UserNode) else None
     kind = prompt.prompt if prompt else PromptKind.META
-    round_ = round_of(kind, before is None, before.last_time if before else None, first.time)
-    return Turn(n, prompt, nodes, round_)
+    last = before.last_time if before else None
+    then, now = parse_timestamp(last), parse_timestamp(first.time)
+    idle = now - then if then and now else None
+    return Turn(n, prompt, nodes, round_of(kind, before is None, last, first.time), idle=idle)
 
 
 def _share_out(turns: list[Turn], messages: Sequence[Message], calls: Sequence[Call]) -> None:

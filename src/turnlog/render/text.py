@@ -146,9 +146,9 @@ def times_text(working_ms: int | None, elapsed_ms: int | None) -> str:
 
 def times_apart(working_ms: int | None, elapsed_ms: int | None) -> tuple[str, str]:
     """Return working and elapsed time; the latter is empty unless they are a second apart."""
-    is_apart = working_ms is not None and elapsed_ms is not None
-    is_apart = is_apart and abs(working_ms - elapsed_ms) > APART
-    return minutes_text(working_ms), minutes_text(elapsed_ms) if is_apart else ""
+    if working_ms is None or elapsed_ms is None or abs(working_ms - elapsed_ms) <= APART:
+        return minutes_text(elapsed_ms if working_ms is None else working_ms), ""
+    return minutes_text(working_ms), minutes_text(elapsed_ms)
 
 
 def minutes_text(milliseconds: int | None) -> str:

@@ -1,6 +1,7 @@
 """The JSON that commands print: stable, documented, with a schema generated from these types."""
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -9,7 +10,7 @@ from turnlog.conversation.calls import Call
 from turnlog.conversation.cost import cost_of, understates_output, unpriced_models
 from turnlog.conversation.messages import Message, add_usage
 from turnlog.conversation.nodes import BoundaryNode
-from turnlog.conversation.prompts import ide_context, prompt_label, prompt_text
+from turnlog.conversation.prompts import RESUMED_AFTER, ide_context, prompt_label, prompt_text
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.entries import User
@@ -118,8 +119,10 @@ class TurnView(Struct):
     """The sub-agents that its calls started; their tokens are not in `usage`."""
 
 
-def turn_view(session: Session, turn: Turn, reveal: bool = False) -> TurnView:
-    """A turn as JSON shows it."""
+def turn_view(
+    session: Session, turn: Turn, reveal: bool = False, resumed_after: timedelta = RESUMED_AFTER
+) -> TurnView:
+    """Return a turn as JSON shows it."""
     said = [message for message in turn.messages if not message.is_synthetic]
     calls = [call_view(session, call, reveal) for call in turn.calls]
     cost, unpriced = cost_of_messages(said)
@@ -132,7 +135,7 @@ def turn_view(session: Session, turn: Turn, reveal: bool = False) -> TurnView:
         kind=turn.kind,
         permission_mode=turn.prompt.permission_mode if turn.prompt else None,
         ide_context=_ide_context(session, turn, reveal),
-        round=turn.round,
+        round=turn.round_after(resumed_after),
         started=turn.started,
         ended=turn.ended,
         working_ms=turn.working_ms,
