@@ -7,16 +7,18 @@ from turnlog.index.words import searchable
 
 PROMPT = "(SELECT p.line FROM prompts p WHERE p.id = t.prompt)"
 TABLES = {
-    "files": "opened_by, session, is_subagent, project, title, started, ended, size, is_gone,"
+    "files": "opened_by, session, is_subagent, project, title, slug, started, ended, size, is_gone,"
     " carry",
-    "prompts": "line, key, kind, at, ended, branch, text, model, is_copy, counts",
-    "messages": f"line, {PROMPT}, key, request, model, at, branch, version, is_copy, is_subagent,"
-    " usage, input, output, cache_write_5m, cache_write_1h, cache_read, searches, cost,"
-    " is_understated, counts",
+    "prompts": "line, key, kind, at, ended, branch, text, model, working,"
+    " permission_mode, is_copy, counts",
+    "messages": f"line, {PROMPT}, key, request, model, at, branch, version, stop_reason, is_copy,"
+    " is_subagent, usage, input, output, cache_write_5m, cache_write_1h, cache_read, searches,"
+    " cost, is_understated, counts",
     "calls": f"line, {PROMPT}, key, tool, at, branch, path, command, result_line, ended, is_error,"
     " error, added, removed, model, is_copy, is_subagent, counts",
     "pulls": "line, number, url, repository",
     "commits": "line, at, branch, hash",
+    "compactions": "line, at, trigger, pre_tokens",
     "docs": f"line, offset, size, kind, tool, is_error, at, {PROMPT}",
 }
 

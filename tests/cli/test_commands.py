@@ -87,6 +87,7 @@ def test_ls_as_json_tells_all_it_knows(project: Path, turnlog: Run) -> None:
         "branch": "main",
         "version": "2.1.325",
         "model": "claude-opus-5",
+        "slug": None,
         "started": "2026-11-14T10:00:00Z",
         "last_active": "2026-11-14T10:00:06Z",
         "size": len(LINES),

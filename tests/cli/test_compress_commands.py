@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, session, text, user
+from build import SESSION, assistant, call, nth, result, session, text, user
 from cli.conftest import Run
 from scripted_api import ScriptedApi, refused, said, scripted_api, text_of
 from turnlog.conversation.session import open_session
@@ -62,6 +62,65 @@ def test_a_compressed_clone_names_the_file_of_its_source(path: Path, turnlog: Ru
     made = json.loads(turnlog("clone", SESSION, "--compress", "--json").out)
     assert first_text(Path(made["path"])).endswith(f"read the full transcript at: {path}")
     assert path.read_bytes() == CONTENT
+
+
+def test_the_tokens_of_the_context_are_told_before_and_after(path: Path, turnlog: Run) -> None:
+    answer = assistant(text("a long answer. " * 2000))
+    path.write_bytes(session(user("fix the shop"), answer, user("now the window"), answer))
+    told = turnlog("clone", SESSION, "--compress", "--keep-last", "1", "--dry-run", "--json")
+    effect = json.loads(told.out)["effect"]
+    assert 14_500 < effect["context_before"] < 15_500
+    assert 7_200 < effect["context_after"] < 8_200
+    shown = turnlog("clone", SESSION, "--compress", "--keep-last", "1")
+    counts = f"{effect['context_before']:,} → {effect['context_after']:,}"
+    assert f"  context: about {counts} tokens\n" in shown.out
+
+
+def test_the_context_of_another_branch_is_counted_after(path: Path, turnlog: Run) -> None:
+    path.write_bytes(
+        session(
+            user("start"),
+            user("short", parent=nth(1)),
+            assistant(text("long. " * 2000)),
+            user("other", parent=nth(1)),
+            assistant(text("brief")),
+        )
+    )
+    made = turnlog("clone", SESSION, "--branch", nth(3), "--json", "--dry-run")
+    effect = json.loads(made.out)["effect"]
+    assert effect["context_before"] < 50
+    assert effect["context_after"] > 2900
+
+
+@pytest.mark.parametrize("more", [(), ("--stub-results",), ("--dry-run",)])
+def test_a_clone_that_nothing_would_be_compressed_in_is_not_made(
+    path: Path, turnlog: Run, more: tuple[str, ...]
+) -> None:
+    refusal = turnlog("clone", SESSION, "--compress", "--keep-last", "2", *more)
+    assert (refusal.code, refusal.out) == (1, "")
+    assert refusal.err == (
+        f"turnlog: nothing to compress in {SESSION}: --keep-last 2 keeps all of its 2 turns "
+        f"(try: turnlog clone {SESSION})\n"
+    )
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_straightening_for_an_old_client_is_no_reason_to_copy_what_is_not_compressed(
+    path: Path, turnlog: Run
+) -> None:
+    calls = [call("Bash", {"command": name}, name) for name in "AB"]
+    lines = (
+        user("two at once"),
+        *(assistant(each, message_id="m1", version="2.1.45") for each in calls),
+        result("A", parent=nth(2), version="2.1.45"),
+        result("B", parent=nth(3), version="2.1.45"),
+        assistant(text("done"), version="2.1.45"),
+    )
+    path.write_bytes(session(*lines))
+    assert "straightened" in turnlog("clone", SESSION, "--dry-run").out
+    refusal = turnlog("clone", SESSION, "--compress", "--keep-last", "5")
+    assert (refusal.code, refusal.out) == (1, "")
+    assert "--keep-last 5 keeps its only turn" in refusal.err
 
 
 def test_a_model_writes_the_summary(path: Path, turnlog: Run, api: ScriptedApi) -> None:

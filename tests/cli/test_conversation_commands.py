@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from build import SESSION, assistant, call, compaction, line, nth, result, session, text, user
+from build import (
+    SESSION,
+    assistant,
+    call,
+    compaction,
+    line,
+    nth,
+    result,
+    session,
+    system,
+    text,
+    user,
+)
 from cli.conftest import Run
 from turnlog.render.costs import CostView, ModelCost
 from turnlog.render.files import ChangeView, FileView
@@ -159,6 +171,17 @@ def test_turns_lists_them(project: Path, turnlog: Run) -> None:
     ]
 
 
+def test_turns_has_both_times_where_there_is_room_and_they_differ(
+    project: Path, turnlog: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = system("turn_duration", duration_ms=88_947)
+    write(project, user("q1"), assistant(text("a1")), measured, user("q2"), assistant(text("a2")))
+    monkeypatch.setenv("COLUMNS", "120")
+    first, second = (" ".join(row.split()) for row in turnlog("turns", ID).out.splitlines())
+    assert "q1 1m 28s (1s) 0 calls" in first
+    assert "q2 1s 0 calls" in second
+
+
 def test_turns_as_json_has_the_fields_of_a_turn(project: Path, turnlog: Run) -> None:
     write(project, *TALK)
     first, second = json.loads(turnlog("turns", ID, "--json").out)
@@ -245,6 +268,8 @@ def test_tree_as_json_names_what_follows(project: Path, turnlog: Run) -> None:
         "kind": "user",
         "line": 1,
         "active": True,
+        "trigger": None,
+        "pre_tokens": None,
         "next": [nth(7), nth(9)],
         "agents": [],
     }

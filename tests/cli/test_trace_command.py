@@ -48,6 +48,41 @@ def test_a_session_is_sent_once(turnlog: Run, receiver: Receiver) -> None:
     assert len(receiver.requests) == 1
 
 
+@pytest.fixture
+def langfuse(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: Path
+) -> Receiver:
+    """Langfuse, to which cc-langfuse sent the first of two turns."""
+    for name, value in zip(PLACES, ("pk", "sk", receiver.url), strict=False):
+        monkeypatch.setenv(name, value)
+    file.write_bytes(session(*CONVERSATION, user("q2"), assistant(text("a2"), message_id="m3")))
+    state = tmp_path / "state" / "cc-langfuse_state.json"
+    state.parent.mkdir()
+    state.write_bytes(encode({SESSION: {"last_line": 4, "turn_count": 1}}))
+    return receiver
+
+
+def test_what_cc_langfuse_sent_is_not_sent_again(turnlog: Run, langfuse: Receiver) -> None:
+    first = turnlog("trace", "last", "--to", "langfuse")
+    assert (first.code, first.out) == (0, f"{SESSION}  1 turn, 2 spans sent, 4 skipped\n")
+    names = {attributes(span)["langfuse.trace.name"] for span in langfuse.spans.values()}
+    assert names == {"Turn 2"}
+    again = turnlog("trace", "last", "--to", "langfuse")
+    assert again.out == f"{SESSION}  0 turns, 0 spans sent, 6 skipped\n"
+
+
+def test_what_cc_langfuse_sent_is_sent_where_it_never_sent_anything(
+    turnlog: Run, langfuse: Receiver
+) -> None:
+    assert "2 turns, 6 spans sent" in turnlog("trace", "last", "--to", langfuse.url).out
+
+
+def test_what_cc_langfuse_sent_is_sent_again_when_asked_for(
+    turnlog: Run, langfuse: Receiver
+) -> None:
+    assert "2 turns, 6 spans sent" in turnlog("trace", "last", "--to", "langfuse", "--again").out
+
+
 def test_what_was_sent_before_is_sent_again_when_asked_for(
     turnlog: Run, receiver: Receiver
 ) -> None:

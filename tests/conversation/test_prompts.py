@@ -9,6 +9,7 @@ from turnlog.conversation.prompts import (
     PromptKind,
     Round,
     full_text,
+    ide_context,
     prompt_kind,
     prompt_label,
     prompt_text,
@@ -46,8 +47,8 @@ BY_SHAPE: list[tuple[Any, PromptKind]] = [
     ([text("  "), image()], PromptKind.IMAGE),
     (SELECTED, PromptKind.IDE_SELECTION),
     ([text(FILE)], PromptKind.IDE_OPENED_FILE),
-    ([text(FILE), text("fix it")], PromptKind.TYPED),
-    (f"{SELECTED}\nfix it", PromptKind.TYPED),
+    ([text(FILE), text("fix it")], PromptKind.IDE_OPENED_FILE),
+    (f"{SELECTED}\nfix it", PromptKind.IDE_SELECTION),
     (COMMAND, PromptKind.COMMAND),
     ("<command-message>init</command-message>", PromptKind.COMMAND),
     ("<local-command-stdout>ok</local-command-stdout>", PromptKind.COMMAND_OUTPUT),
@@ -111,6 +112,22 @@ def test_every_kind_occurs_here() -> None:
 )
 def test_the_text_of_a_prompt_is_what_was_typed(content: Any, told: str) -> None:
     assert prompt_text(entry_of(content)) == told
+
+
+QUOTING = f"what does this mean?\n{SELECTED}\nand why?"
+
+
+def test_a_tag_that_the_user_quotes_is_part_of_the_prompt() -> None:
+    assert prompt_kind(entry_of(QUOTING)) is PromptKind.TYPED
+    assert prompt_text(entry_of(QUOTING)) == QUOTING
+    assert ide_context(entry_of(QUOTING)) == []
+
+
+def test_what_the_editor_told_can_be_asked_for() -> None:
+    told = ide_context(entry_of([text(FILE), text(f"{SELECTED} fix it")]))
+    assert [kind for kind, _ in told] == [PromptKind.IDE_OPENED_FILE, PromptKind.IDE_SELECTION]
+    assert told[0][1] in FILE
+    assert not told[0][1].startswith("<")
 
 
 def test_the_full_text_has_what_the_editor_put_in() -> None:

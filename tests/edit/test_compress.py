@@ -222,6 +222,16 @@ def test_turns_compressed_one_after_the_other_make_one_summary(opened: Open) -> 
     assert told.endswith("USER: and the roof\nASSISTANT: Tight.")
 
 
+def test_prompts_of_an_earlier_summary_survive_however_long_it_is(opened: Open) -> None:
+    prompts = [f"PROMPT{number:03d} {'do it with care. ' * 30}".strip() for number in range(400)]
+    lines = [each for prompt in prompts for each in (user(prompt), assistant(text("done")))]
+    once = compressed(opened(session(*lines)))
+    again = opened(once.path.read_bytes() + later(once.tree.chain[-1].uuid))
+    told = summary_of(compressed(again))
+    assert [prompt for prompt in prompts if prompt not in told] == []
+    assert "and the roof" in told
+
+
 def test_what_a_compaction_preserved_is_part_of_what_is_sent(opened: Open) -> None:
     preserved = {"anchorUuid": nth(4), "uuids": [nth(2)], "allUuids": [nth(2)]}
     metadata = {"trigger": "auto", "preTokens": 9, "preservedMessages": preserved}
@@ -358,7 +368,10 @@ def test_a_model_writes_the_summary_from_longer_extracts(opened: Open) -> None:
 
     before = opened(session(*compaction("Earlier on."), *TURNS))
     after = compressed(before, summarise=summarise)
-    assert summary_of(after) == f"{HEAD}Earlier on.\n\nThe shop is mended."
+    assert summary_of(after) == (
+        f"{HEAD}Earlier on.\n\nThe shop is mended.\n\nEverything the user said, verbatim:\n\n"
+        "[2026-11-15 06:00] USER: fix the shop\n\n[2026-11-15 06:00] USER: now the window"
+    )
     (material,) = asked
     assert "<earlier-summary>\nEarlier on.\n" in material
     assert "- Read: till.py\n  much code" in material

@@ -82,15 +82,21 @@ def test_the_same_fact_is_told_once_with_its_count(tell: Tell) -> None:
     assert tell(*lines).splitlines()[1:] == ["- Bash: make ×3", "- Bash: make → failed (no)"]
 
 
-def test_prompts_are_told_whole_but_for_very_long_ones(tell: Tell) -> None:
+def test_prompts_are_told_verbatim_however_long_they_are(tell: Tell) -> None:
+    pasted = "\n".join(f"line {number} of a log" for number in range(20_000))
+    assert len(pasted) > EXTRACT.room
+    assert pasted in tell(user(pasted), assistant(text("a")))
+    assert pasted in tell(user("first"), assistant(text("a. " * 90_000)), user(pasted))
+
+
+def test_extracts_for_a_model_cut_very_long_prompts(tell: Tell) -> None:
     prompt = "\n".join(f"line {number} of a prompt" for number in range(200))
-    assert prompt in tell(user(prompt), assistant(text("a")))
     pasted = f"What is this?\n{prompt * 9}\nAnswer in German."
-    told = tell(user(pasted), assistant(text("a")))
+    told = tell(user(pasted), assistant(text("a")), scale=MATERIAL)
     assert "USER: What is this?" in told
     assert "Answer in German." in told
     assert "characters left out" in told
-    assert len(told) < 9000
+    assert len(told) < 21_000
 
 
 def test_answers_are_cut_at_the_end_of_a_sentence_or_line() -> None:
@@ -176,9 +182,40 @@ def test_of_a_turn_that_does_not_fit_the_last_steps_stay(tell: Tell) -> None:
     assert told[-1] == "ASSISTANT: all done"
 
 
-@pytest.mark.parametrize("scale", [EXTRACT, MATERIAL])
-def test_however_long_a_session_is_its_text_is_bounded(tell: Tell, scale: Scale) -> None:
+def long_session(turns: int) -> list[bytes]:
     lines: list[bytes] = []
-    for number in range(300):
-        lines += [user(f"{number} " + "p " * 2000), assistant(text("a. " * 2000))]
-    assert scale.room * 0.7 < len(tell(*lines, scale=scale)) <= scale.room
+    for number in range(turns):
+        lines += [user(prompt_of(number)), assistant(text("a. " * 2000))]
+    return lines
+
+
+def prompt_of(number: int) -> str:
+    return f"prompt {number} {'p ' * 2000}end of {number}"
+
+
+def test_however_long_a_session_is_what_a_model_gets_is_bounded(tell: Tell) -> None:
+    told = tell(*long_session(300), scale=MATERIAL)
+    assert MATERIAL.room * 0.7 < len(told) <= MATERIAL.room
+
+
+def test_however_long_a_session_is_answers_are_bounded_and_no_prompt_is_lost(tell: Tell) -> None:
+    told = tell(*long_session(700))
+    prompts = [prompt_of(number) for number in range(700)]
+    assert [prompt for prompt in prompts if prompt not in told] == []
+    rest = len(told) - sum(map(len, prompts))
+    stamps = 700 * len("[2026-11-15 06:00] USER: \n\n")
+    assert EXTRACT.room * 0.7 < rest <= EXTRACT.room + stamps
+    assert "turns: prompts only]" in told
+
+
+def test_a_prompt_queued_while_the_model_worked_outlives_the_steps_around_it(tell: Tell) -> None:
+    lines = [user("go")]
+    for number in range(100):
+        ran = call("Bash", {"command": f"step {number} {'x' * 40}"}, f"c{number}")
+        lines += [assistant(ran), result(f"c{number}")]
+        if number == 5:
+            lines.append(attachment("queued_command", {"prompt": "and mind the gap"}))
+    whole = Extent(None, 200, 0, 4)
+    told = tell(*lines, scale=Scale(2000, (whole, whole, whole)))
+    assert "USER: and mind the gap" in told
+    assert "steps left out]" in told

@@ -55,7 +55,7 @@ badly
 +return sum(items)
 ```
 
-*the conversation was compacted here*
+*the conversation was compacted here (manual, 1,000 tokens before)*
 
 *summary of what came before*
 

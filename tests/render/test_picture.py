@@ -56,7 +56,7 @@ def test_branches_a_sub_agent_and_a_compaction(opened: Opened, tmp_path: Path) -
 ├─○ Fix it this way  [b0000000]
 │ ○ And test it  [c0000000]
 └─● Fix it that way  [d0000000]
-  ● ── compacted ──
+  ● ── compacted (manual, 1,000 tokens before) ──
   ├─○ Go on  [e0000000]
   └─● Go on otherwise  [f0000000]
     ● /review  [00000000]\

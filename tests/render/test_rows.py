@@ -11,6 +11,7 @@ from build import (
     call,
     compaction,
     encode,
+    moment,
     nth,
     result,
     session,
@@ -56,7 +57,7 @@ def test_a_turn_is_told_in_the_order_of_its_lines(opened: Opened) -> None:
         Thought("hm"),
         Said("a1"),
         Did("Bash", "ls", "", is_error=False, duration_ms=1000, style="text", body=["x"]),
-        Ended(1, 4.0, 30, 0.00044),
+        Ended(1, 4000, 4000, 30, 0.00044),
     ]
 
 
@@ -95,10 +96,80 @@ def test_what_happened_is_noted(opened: Opened) -> None:
     assert [row for row in rows if isinstance(row, Note)] == [
         Note("API Error: 529", is_error=True),
         Note("interrupted by the user"),
-        Note("the conversation was compacted here"),
+        Note("the conversation was compacted here (manual, 1,000 tokens before)"),
         Note("summary of what came before"),
         Note("command output: <local-command-stdout>$1</local-command-stdout>"),
     ]
+
+
+def test_a_message_that_was_cut_off_is_flagged_once_at_its_end(opened: Opened) -> None:
+    cut = {"stop_reason": "max_tokens"}
+    whole = opened(
+        user("q1"),
+        assistant(text("one"), message_id="m", message=cut),
+        assistant(text("two"), message_id="m", message=cut),
+        assistant(text("three"), message_id="n", message={"stop_reason": "end_turn"}),
+    )
+    rows = list(rows_of(whole, ViewOptions()))[1:-1]
+    flag = Note("the answer was cut off (max_tokens)", is_error=True)
+    assert rows == [Said("one"), Said("two"), flag, Said("three")]
+
+
+def test_what_the_client_put_in_the_place_of_an_answer_is_marked(opened: Opened) -> None:
+    filler = assistant(text("No response requested."), message={"model": "<synthetic>"})
+    rows = list(rows_of(opened(user("q1"), filler), ViewOptions()))
+    assert rows[1] == Note("No response requested. (written by the client)")
+    assert not any(isinstance(row, Said) for row in rows)
+
+
+def test_local_commands_are_told_without_their_tags(opened: Opened) -> None:
+    whole = opened(
+        user("q1"),
+        system("local_command", content="<command-name>/usage</command-name>"),
+        system("local_command", content="<local-command-stdout>10% used</local-command-stdout>"),
+        system("local_command", content="<local-command-stdout></local-command-stdout>"),
+        system("local_command", content=["odd"]),
+    )
+    told = notes(list(rows_of(whole, ViewOptions())))
+    assert told == ["local command: /usage", "local command: 10% used"]
+
+
+def test_what_the_editor_told_is_shown_in_full(opened: Opened) -> None:
+    selected = "<ide_selection>The user selected lines 78 to 78</ide_selection>"
+    whole = opened(user([text(selected), text("implement it")], permission_mode="acceptEdits"))
+    asked = Prompt(1, "ide_selection", "implement it", moment(1), mode="acceptEdits")
+    assert next(iter(rows_of(whole, ViewOptions()))) == asked
+    assert notes(list(rows_of(whole, ViewOptions()))) == []
+    full = "ide selection: The user selected lines 78 to 78"
+    assert notes(list(rows_of(whole, ViewOptions(full=True)))) == [full]
+
+
+def test_a_default_permission_mode_is_not_worth_a_word(opened: Opened) -> None:
+    (asked, *_) = rows_of(opened(user("q1", permission_mode="default")), ViewOptions())
+    assert asked == Prompt(1, "typed", "q1", moment(1))
+
+
+def test_the_nickname_of_a_session_comes_first(opened: Opened) -> None:
+    whole = opened(user("q1"), assistant(text("a1"), slug="reactive-imagining-pony"))
+    assert notes(list(rows_of(whole, ViewOptions()))) == [
+        f"session {SESSION}: reactive-imagining-pony"
+    ]
+    assert notes(list(rows_of(whole, ViewOptions(turn=1)))) == []
+
+
+def test_a_turn_has_a_working_time_and_an_elapsed_time(opened: Opened) -> None:
+    whole = opened(
+        user("q1"),
+        assistant(text("a1")),
+        system("turn_duration", duration_ms=60_000),
+        system("turn_duration", duration_ms=28_947.4),
+        system("local_command", content="<command-name>/usage</command-name>"),
+        assistant(text("No response requested."), message={"model": "<synthetic>"}),
+        user("q2"),
+        assistant(text("a2")),
+    )
+    ended = [row for row in rows_of(whole, ViewOptions()) if isinstance(row, Ended)]
+    assert [(row.working_ms, row.elapsed_ms) for row in ended] == [(88_947, 1000), (1000, 1000)]
 
 
 def test_what_was_injected_is_told_only_in_full(opened: Opened) -> None:
@@ -110,13 +181,13 @@ def test_what_was_injected_is_told_only_in_full(opened: Opened) -> None:
         *compaction("So far: a lot."),
     )
     assert notes(list(rows_of(whole, ViewOptions()))) == [
-        "the conversation was compacted here",
+        "the conversation was compacted here (manual, 1,000 tokens before)",
         "summary of what came before",
     ]
     assert notes(list(rows_of(whole, ViewOptions(full=True)))) == [
         "meta: injected",
         "attachment/date",
-        "the conversation was compacted here",
+        "the conversation was compacted here (manual, 1,000 tokens before)",
         "summary of what came before: So far: a lot.",
     ]
 
@@ -172,7 +243,7 @@ def test_a_turn_takes_what_its_messages_took(opened: Opened) -> None:
     used = {"usage": {"input_tokens": 1000, "output_tokens": 100}, "model": "claude-opus-5"}
     part = assistant(text("x"), message_id="m", message=used)
     ended = list(rows_of(opened(user("q1"), part, part), ViewOptions()))[-1]
-    assert ended == Ended(1, 2.0, 1100, 0.0075)
+    assert ended == Ended(1, 2000, 2000, 1100, 0.0075)
 
 
 def test_a_turn_of_an_unknown_model_has_no_price(opened: Opened) -> None:

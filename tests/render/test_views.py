@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from build import assistant, call, nth, result, text, user
+from build import Fields, assistant, call, compaction, nth, result, system, text, user
 from conversation.conftest import Opened
 from turnlog.render.views import call_view, turn_view
 from turnlog.secrets import mask_value
@@ -13,29 +13,69 @@ from turnlog.secrets import mask_value
 SECRET = "password = 'tr0ub4dor&3'"
 
 
+def stopped(reason: str) -> Fields:
+    return {"stop_reason": reason}
+
+
+def message_view(
+    name: str, reason: str | None, line: int, model: str = "claude-opus-5-5"
+) -> Fields:
+    is_synthetic = model == "<synthetic>"
+    about = {"id": name, "model": model, "stop_reason": reason, "synthetic": is_synthetic}
+    return about | {"lines": [line], "uuids": [nth(line)]}
+
+
 def test_a_turn_has_exactly_these_fields(opened: Opened) -> None:
     used = {"usage": {"input_tokens": 1000, "output_tokens": 100, "cache_read_input_tokens": 10}}
     edit = {"file_path": "/x.py", "old_string": "a", "new_string": "b"}
     whole = opened(
-        user([text("<ide_opened_file>/x.py</ide_opened_file>"), text("fix it")]),
-        assistant(call("Edit", edit, "A"), message_id="m1", message=used),
-        result("A", "done"),
-        assistant(call("Agent", {"prompt": "look"}, "B"), message_id="m2", message=used),
+        user(
+            [text("<ide_opened_file>/x.py</ide_opened_file>"), text("fix it")],
+            permission_mode="plan",
+        ),
+        assistant(call("Edit", edit, "A"), message_id="m1", message=used | stopped("tool_use")),
+        result("A", "done", tool_use_result={"filePath": "/x.py"}),
+        assistant(
+            call("Agent", {"prompt": "look"}, "B"),
+            message_id="m2",
+            message=used | stopped("max_tokens"),
+        ),
         result("B", "seen", tool_use_result={"agentId": "a1", "totalDurationMs": 5}),
         assistant(text("No response"), message={"model": "<synthetic>"}),
+        system("turn_duration", duration_ms=2500),
+        *compaction("So far", logical_parent_uuid=nth(7)),
     )
     assert msgspec.to_builtins(turn_view(whole, whole.turns[0])) == {
         "n": 1,
+        "line": 1,
         "prompt_uuid": nth(1),
         "prompt": "fix it",
         "label": "fix it",
-        "kind": "typed",
+        "kind": "ide_opened_file",
+        "permission_mode": "plan",
+        "ide_context": [{"kind": "ide_opened_file", "text": "/x.py"}],
         "round": "new_session",
         "started": "2026-11-15T06:00:01.000Z",
-        "ended": "2026-11-15T06:00:06.000Z",
+        "ended": "2026-11-15T06:00:05.000Z",
+        "working_ms": 2500,
+        "elapsed_ms": 4000,
         "complete": True,
         "models": ["claude-opus-5-5"],
         "message_ids": ["m1", "m2"],
+        "messages": [
+            message_view("m1", "tool_use", 2),
+            message_view("m2", "max_tokens", 4),
+            message_view("msg_6", None, 6, model="<synthetic>"),
+        ],
+        "compactions": [
+            {
+                "line": 8,
+                "uuid": nth(8),
+                "time": "2026-11-15T06:00:08.000Z",
+                "trigger": "manual",
+                "pre_tokens": 1000,
+            }
+        ],
         "calls": [
             {
                 "id": "A",
@@ -45,6 +85,11 @@ def test_a_turn_has_exactly_these_fields(opened: Opened) -> None:
                 "result": "done",
                 "duration_ms": 1000,
                 "agent_id": None,
+                "line": 2,
+                "uuid": nth(2),
+                "result_line": 3,
+                "result_uuid": nth(3),
+                "tool_use_result": {"filePath": "/x.py"},
             },
             {
                 "id": "B",
@@ -54,6 +99,11 @@ def test_a_turn_has_exactly_these_fields(opened: Opened) -> None:
                 "result": "seen",
                 "duration_ms": 5,
                 "agent_id": "a1",
+                "line": 4,
+                "uuid": nth(4),
+                "result_line": 5,
+                "result_uuid": nth(5),
+                "tool_use_result": {"agentId": "a1", "totalDurationMs": 5},
             },
         ],
         "usage": {

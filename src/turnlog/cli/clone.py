@@ -1,6 +1,7 @@
 """turnlog clone: a session as a new one, changed on the way."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from turnlog.cli.editing import (
     print_effect,
     print_repair,
     repair_as_json,
+    require_compression,
     transform_options,
     wanted_of,
 )
@@ -51,13 +53,14 @@ def command(
     """
     opened = open_named(store, session)
     target = _straightened_for(opened, options, client_version)
-    options["straighten"] = options["straighten"] or target is not None
-    wanted = wanted_of(options, dry_run=dry_run, transcript=opened.path)
+    asked = wanted_of(options, dry_run=dry_run, transcript=opened.path)
+    wanted = replace(asked, transforms=[*asked.transforms, "straighten"]) if target else asked
     with prepared(opened, wanted) as ready:
         # The clone gets a UUID for a name: what was wrong with the old name is mended by that.
         named = [finding for finding in ready.left if finding.kind == "not-a-uuid"]
         ready.mended.extend(named)
         ready.left[:] = [finding for finding in ready.left if finding not in named]
+        require_compression(opened, session, asked, ready)
         clone = plan_clone(store, opened, ready.plan, ready.tally)
         if dry_run:
             exhaust(clone.files[clone.path])

@@ -1,5 +1,6 @@
 """What the commands that change sessions have in common."""
 
+import shlex
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -12,11 +13,12 @@ from turnlog.agent.model.summary import DEFAULT_MODEL, summarise
 from turnlog.cli.output import plain, size, width
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo
-from turnlog.edit.build import REPAIR, Prepared, Wanted
+from turnlog.conversation.session import Session
+from turnlog.edit.build import COMPRESS, REPAIR, Prepared, Wanted, build_plan, changes_anything
 from turnlog.edit.effect import Effect
 from turnlog.edit.journal import Journal, Record
 from turnlog.edit.transforms import Choice
-from turnlog.errors import UsageError
+from turnlog.errors import TurnlogError, UsageError
 from turnlog.store.paths import journal_folder
 
 COLUMNS = (
@@ -37,7 +39,7 @@ OPTIONS = (
         default=None,
         help="One chain that every client reads whole.",
     ),
-    click.option("--compress", is_flag=True, help="Put a summary in the place of older turns."),
+    click.option("--compress", is_flag=True, help="Replace older turns; prompts stay."),
     click.option(
         "--with-model",
         is_flag=False,
@@ -121,6 +123,21 @@ def print_repair(ready: Prepared) -> None:
         echo(f"  {'left':8}{plain(finding.message)}{dim(plain(fix))}")
 
 
+def require_compression(session: Session, name: str, wanted: Wanted, ready: Prepared) -> None:
+    """Raise if nothing that `wanted` asks for changes a session to be compressed."""
+    if COMPRESS not in wanted.transforms or ready.mended or ready.plan.added:
+        return
+    if changes_anything(build_plan(session, wanted)):
+        return
+    turns, spared = len(session.turns), wanted.choice.keep_last
+    reason = "its older turns are a summary already"
+    if spared >= turns:
+        count = "its only turn" if turns == 1 else f"all of its {turns} turns"
+        reason = f"--keep-last {spared} keeps {count}" if turns else "it has no turns"
+    hint = f"turnlog clone {shlex.quote(name)}"
+    raise TurnlogError(f"nothing to compress in {session.id}: {reason}", hint)
+
+
 def print_effect(effect: Effect) -> None:
     """Print what a change amounts to."""
     rows = [
@@ -132,8 +149,10 @@ def print_effect(effect: Effect) -> None:
     for line in Table(with_rows(COLUMNS, rows), width() - 2).lines() if rows else ():
         echo(f"  {line}")
     entries = f"{effect.entries_before:,} → {effect.entries_after:,} entries"
-    saved = f"  (about {effect.tokens_saved:,} tokens less)" if effect.tokens_saved else ""
-    echo(f"  {entries}, {size(effect.bytes_before)} → {size(effect.bytes_after)}" + dim(saved))
+    echo(f"  {entries}, {size(effect.bytes_before)} → {size(effect.bytes_after)}")
+    before, after = effect.context_before, effect.context_after
+    if before != after:
+        echo(f"  context: about {before:,} → {after:,} tokens")
 
 
 def _less(count: int) -> str:

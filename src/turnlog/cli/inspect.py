@@ -86,6 +86,7 @@ def _as_json(survey: Survey) -> dict[str, Any]:
         "kinds": _marked(survey.kinds, is_known_kind),
         "blocks": _marked(survey.blocks, is_known_block),
         "tools": _marked(survey.tools, is_known_tool),
+        "stop_reasons": dict(survey.stop_reasons.most_common()),
         "fields": {
             name: {"count": count, "known": known}
             for (name, known), count in sorted(fields.items())
@@ -107,6 +108,7 @@ def _print(survey: Survey, full: bool) -> None:
     _print_list("Entry kinds", survey.kinds, is_known_kind, None)
     _print_list("Content blocks", survey.blocks, is_known_block, None)
     _print_list("Tools", survey.tools, is_known_tool, limit)
+    _print_list("Stop reasons", survey.stop_reasons, lambda _: True, None)
     fields = survey.count_fields()
     known = {name for name, is_known in fields if is_known}
     shown = {name: count for (name, is_known), count in fields.items() if full or not is_known}

@@ -116,12 +116,13 @@ KINDS = (
     _count("read", "cache_read"),
 )
 LINES = (_count("+lines", "added", 118), _count("-lines", "removed", 118))
+ELAPSED = _span("elapsed", "elapsed_seconds", 126)
 SESSIONS, TURNS = _count("sess", "sessions"), _count("turns", "turns")
 
 
 def _period(name: str) -> Layout:
     counts = (SESSIONS, TURNS, _count("calls", "calls", 96))
-    rest = (COST, AGENTS, _span("time", "seconds", 104), *LINES)
+    rest = (COST, AGENTS, _span("time", "seconds", 104), ELAPSED, *LINES)
     step = _whole(name, lambda row: text(row, name))
     return Layout((step, *counts, *KINDS, *rest), bar="cost_usd", is_timeline=True)
 
@@ -142,6 +143,7 @@ LAYOUTS = {
             COST,
             AGENTS,
             _span("time", "seconds"),
+            ELAPSED,
         ),
         ("project", "ended", "calls", "time", "└ agents", "tokens", "turns"),
     ),

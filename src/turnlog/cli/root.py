@@ -76,8 +76,8 @@ class LazyGroup(click.Group):
 def root(ctx: click.Context, samples: bool) -> None:
     """Read, search, measure and edit the session files of Claude Code.
 
-    SESSION is a path, an id, the start of an id, a title, or `last`. Without a command, turnlog
-    gives an overview.
+    SESSION is a path, an id, the start of an id, a title or slug, or `last`. Without a command,
+    turnlog gives an overview.
     """
     store = samples_store() if samples else open_store()
     if ctx.invoked_subcommand is None and not samples and not any(store.session_files()):

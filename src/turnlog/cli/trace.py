@@ -14,9 +14,11 @@ from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
 from turnlog.conversation.session import Session, open_session
+from turnlog.render.text import times_apart, times_text
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.trace.cc_langfuse import adopt_sent
 from turnlog.trace.content import Content
 from turnlog.trace.files import write_otlp, write_perfetto
 from turnlog.trace.send import Report, add_links, send_session
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from turnlog.trace.metrics import Metered
     from turnlog.trace.otlp import Exporter
 
+LANGFUSE = "langfuse"
 COLOURS: dict[Kind, Look] = {Kind.GENERATION: "cyan", Kind.TOOL: "yellow"}
 COLUMNS = (
     Column("span", width=32, is_filling=True),
@@ -146,6 +149,8 @@ def _sent(
             options = _options(store, session, settings)
             name = first_trace(session) or session.id
             with open_state(state_folder(), target.name, name) as state:
+                if settings.to == LANGFUSE:
+                    adopt_sent(store, session, options, state)
                 skip = set[str]() if again else state.sent
                 if metered:
                     metered.known = frozenset(state.sent)
@@ -245,4 +250,6 @@ def _cells(span: Span, depth: int, start: int) -> list[str]:
     marks = {"failed": span.error is not None, "interrupted": span.is_interrupted}
     marks["open"] = not span.is_final
     told = " ".join(mark for mark, is_so in marks.items() if is_so)
+    if span.working_ms is not None and times_apart(span.working_ms, span.elapsed_ms)[1]:
+        told = f"{times_text(span.working_ms, span.elapsed_ms)} {told}".rstrip()
     return [name, when, lasted, told]

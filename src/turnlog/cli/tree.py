@@ -9,6 +9,7 @@ from turnlog.cli.arguments import json_option, reveal_option, session_argument
 from turnlog.cli.output import cells_of, echo_json, fit, plain_masked, width
 from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import dim, echo
+from turnlog.conversation.nodes import BoundaryNode
 from turnlog.conversation.session import Session
 from turnlog.render.tree import draw_tree, milestones
 from turnlog.store.paths import Store
@@ -23,6 +24,10 @@ class StoneView(msgspec.Struct):
     kind: str
     line: int
     active: bool
+    trigger: str | None
+    """Of a compaction: `manual` or `auto`."""
+    pre_tokens: int | None
+    """Of a compaction: tokens of the context before it."""
     next: list[str | None]
     agents: list[str]
 
@@ -71,6 +76,8 @@ def _views(session: Session) -> list[StoneView]:
             kind=stone.node.kind,
             line=stone.node.line,
             active=stone.is_active,
+            trigger=stone.node.trigger if isinstance(stone.node, BoundaryNode) else None,
+            pre_tokens=stone.node.pre_tokens if isinstance(stone.node, BoundaryNode) else None,
             next=[stones[rank].node.uuid for rank in stone.next],
             agents=[agent.id for agent in stone.agents],
         )

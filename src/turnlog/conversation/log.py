@@ -16,7 +16,7 @@ from turnlog.conversation.nodes import ChainNode, Node, node_of, share_values
 from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.decode import Problem, decode_line, values_of
-from turnlog.format.entries import Entry, Unknown
+from turnlog.format.entries import ChainEntry, Entry, Unknown
 from turnlog.format.jsonl import Bookmark, FileState, Line, Trail, read_lines
 from turnlog.format.portable import read_at
 from turnlog.format.regular_files import open_descriptor
@@ -38,6 +38,8 @@ WHOLE = Extent()
 class Log:
     """The entries of one file, or those from a line on."""
 
+    slug: str | None = None
+    """The client's nickname for the session, which its plan is named by (2.1.x); the last one."""
     _derived: tuple[str, ...] = ("tree",)
     """Cached properties to work out anew when the file has grown."""
 
@@ -87,18 +89,19 @@ class Log:
 
     def entries(self, nodes: Iterable[Node]) -> Iterator[Entry]:
         """The entries of some nodes, in their order."""
-        for node, line in self._lines_of(nodes):
+        for node, line in self.lines_of(nodes):
             found = decode_line(line).entries
             # A line that nests as deep as the stack allows is not decoded again from further down.
             yield found[node.position] if node.position < len(found) else Unknown()
 
     def values(self, nodes: Iterable[Node]) -> Iterator[dict[str, Any]]:
         """The objects of some nodes as their lines have them, nothing left out."""
-        for node, line in self._lines_of(nodes):
+        for node, line in self.lines_of(nodes):
             objects = [value for value in values_of(line) if is_object(value)]
             yield objects[node.position] if node.position < len(objects) else {}
 
-    def _lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
+    def lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
+        """Read the lines of some nodes, in their order."""
         file = open_descriptor(self.path)
         try:
             for node in nodes:
@@ -139,6 +142,8 @@ class Log:
         for why in decoded.problems:
             self.problems.append(Problem(self.path, line.number, line.offset, why))
         for position, entry in enumerate(decoded.entries):
+            if isinstance(entry, ChainEntry) and entry.slug:
+                self.slug = entry.slug
             node = node_of(len(self.nodes), line, position, entry)
             share_values(node, self.nodes[-1] if self.nodes else None)
             self.nodes.append(node)

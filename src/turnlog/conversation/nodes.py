@@ -16,10 +16,12 @@ from turnlog.format.fields import given
 from turnlog.format.jsonl import Line
 from turnlog.format.kinds import kind_of
 from turnlog.format.state import LastPrompt
-from turnlog.format.system import CompactBoundary, PreservedMessages
+from turnlog.format.system import CompactBoundary, CompactMetadata, PreservedMessages, TurnDuration
 from turnlog.format.values import is_object
 
 SYNTHETIC = "<synthetic>"
+LONGEST = 1e12
+"""Milliseconds (30 years) that no turn takes: a larger number is not a measure."""
 _SEEN_TYPES: dict[tuple[str, ...], tuple[str, ...]] = {}
 
 
@@ -62,6 +64,8 @@ class UserNode(ChainNode, gc=False):
     results: tuple[ResultRef, ...]
     blocks: tuple[str, ...]
     """The types of its blocks; none where its content is a text."""
+    permission_mode: str | None
+    """How much was done without asking when the prompt was typed (2.1.x on)."""
 
 
 class CallRef(Struct, frozen=True, gc=False):
@@ -90,6 +94,16 @@ class BoundaryNode(ChainNode, gc=False):
     """A compaction: what came before it is replaced by the summary that follows."""
 
     preserved: PreservedMessages | None
+    trigger: str | None
+    """`manual` or `auto`."""
+    pre_tokens: int | None
+    """Tokens of the context before it."""
+
+
+class DurationNode(ChainNode, gc=False):
+    """The client's measure of a turn, without the time it waited for the user (2.1.1 on)."""
+
+    milliseconds: float
 
 
 class TipNode(Node, gc=False):
@@ -112,13 +126,17 @@ def node_of(index: int, line: Line, position: int, entry: Entry) -> Node:
     match entry:
         case User():
             blocks = _block_types(entry)
-            return UserNode(*chain, *links, prompt_kind(entry), _results(entry), blocks)
+            mode = given(entry.permission_mode)
+            about = prompt_kind(entry), _results(entry), blocks, intern(mode) if mode else None
+            return UserNode(*chain, *links, *about)
         case Assistant() if not given(entry.is_meta):
             return AssistantNode(*chain, *links, *_assistant_facts(entry))
         case CompactBoundary():
-            metadata = given(entry.compact_metadata)
-            preserved = given(metadata.preserved_messages) if metadata else None
-            return BoundaryNode(*chain, *links, preserved)
+            told = given(entry.compact_metadata) or CompactMetadata()
+            reason = given(told.trigger), given(told.pre_tokens)
+            return BoundaryNode(*chain, *links, given(told.preserved_messages), *reason)
+        case TurnDuration() if (lasted := given(entry.duration_ms)) and 0 < lasted < LONGEST:
+            return DurationNode(*chain, *links, lasted)
         case _:
             return ChainNode(*chain, *links)
 

@@ -5,6 +5,7 @@ the shape of the content, as older ones leave no other trace (observed: 1.0.60 t
 """
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from enum import StrEnum
 
@@ -15,6 +16,7 @@ from turnlog.format.markup import command_text
 from turnlog.format.timestamps import parse_timestamp
 
 RESUMED_AFTER = timedelta(minutes=5)
+"""Silence after which a turn counts as resumed, unless a caller names another threshold."""
 
 
 class PromptKind(StrEnum):
@@ -59,7 +61,11 @@ ASKING = frozenset(
 LOCAL = frozenset({PromptKind.COMMAND, PromptKind.BASH_INPUT})
 """Lines that may be answered by the client alone."""
 
-IDE_TAG = re.compile(r"\s*<(ide_selection|ide_opened_file)>.*?</\1>\s*", re.DOTALL)
+WORK = frozenset({PromptKind.TOOL_RESULT, PromptKind.INTERRUPTION})
+"""Lines at which a turn is still going on; others may come after it, or before the next one."""
+
+IDE_TAG = re.compile(r"\s*<(ide_selection|ide_opened_file)>(.*?)</\1>\s*", re.DOTALL)
+"""What the editor tells the model; it starts a block (observed: 2.0.50 to 2.1.101)."""
 BASH_INPUT = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 TOLD = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
 INTERRUPTION = "[Request interrupted by user"
@@ -89,8 +95,15 @@ def prompt_kind(entry: User) -> PromptKind:
 
 
 def prompt_text(entry: User) -> str:
-    """The text of a user line, without what the editor put around it."""
-    return IDE_TAG.sub("", full_text(entry)).strip()
+    """Return the text of a user line, without what the editor put before it."""
+    return "\n".join(_typed(text) for text in _texts(entry)).strip()
+
+
+def ide_context(entry: MessageEntry) -> list[tuple[PromptKind, str]]:
+    """Return what the editor told the model with a prompt: selected lines, an opened file."""
+    return [
+        (PromptKind(tag[1]), tag[2].strip()) for text in _texts(entry) for tag in _ide_tags(text)
+    ]
 
 
 def prompt_label(entry: User) -> str:
@@ -111,10 +124,29 @@ def label_of(text: str) -> str:
 
 def full_text(entry: MessageEntry) -> str:
     """All text of a line; its blocks on lines of their own."""
+    return "\n".join(_texts(entry))
+
+
+def _texts(entry: MessageEntry) -> list[str]:
     content = entry.content
     if isinstance(content, str):
-        return content
-    return "\n".join(given(block.text) or "" for block in content if isinstance(block, TextBlock))
+        return [content]
+    return [given(block.text) or "" for block in content if isinstance(block, TextBlock)]
+
+
+def _ide_tags(text: str) -> Iterator[re.Match[str]]:
+    """Find the tags that a text starts with: one further on may be quoted by the user."""
+    tag = IDE_TAG.match(text)
+    while tag:
+        yield tag
+        tag = IDE_TAG.match(text, tag.end())
+
+
+def _typed(text: str) -> str:
+    end = 0
+    for tag in _ide_tags(text):
+        end = tag.end()
+    return text[end:]
 
 
 def round_of(kind: PromptKind, is_first: bool, previous: str | None, current: str | None) -> Round:
@@ -149,10 +181,9 @@ def _kind_by_shape(entry: User) -> PromptKind:
             return kind
     if text.startswith(SUMMARY_START):
         return PromptKind.COMPACT_SUMMARY
-    typed = IDE_TAG.sub("", text).strip()
-    if not typed and (tag := IDE_TAG.match(text)):
-        return PromptKind(tag[1])
+    if "<ide_" in text and (told := ide_context(entry)):
+        return told[0][0]
     content = entry.content
-    if not typed and any(isinstance(block, ImageBlock) for block in content):
+    if not text.strip() and any(isinstance(block, ImageBlock) for block in content):
         return PromptKind.IMAGE
     return PromptKind.TYPED

@@ -1,12 +1,22 @@
 """Turns: a prompt, and all that follows up to the next one."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from turnlog.conversation.calls import Call
 from turnlog.conversation.messages import Message
-from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
-from turnlog.conversation.prompts import ASKING, LOCAL, PromptKind, Round, round_of
+from turnlog.conversation.nodes import (
+    SYNTHETIC,
+    AssistantNode,
+    ChainNode,
+    DurationNode,
+    UserNode,
+)
+from turnlog.conversation.prompts import ASKING, LOCAL, WORK, PromptKind, Round, round_of
+from turnlog.format.timestamps import parse_timestamp
+
+MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +30,14 @@ class Turn:
     round: Round
     messages: list[Message] = field(default_factory=list[Message])
     calls: list[Call] = field(default_factory=list[Call])
+    idle: timedelta | None = None
+    """The silence before it; None for the first turn, and where times are not known."""
+
+    def round_after(self, threshold: timedelta) -> Round:
+        """Return its round, with another threshold for a resume."""
+        if self.idle is None:
+            return self.round
+        return Round.RESUME if self.idle > threshold else Round.NEW_ROUND
 
     @property
     def kind(self) -> PromptKind | None:
@@ -36,8 +54,53 @@ class Turn:
 
     @property
     def ended(self) -> str | None:
-        """The time of its last entry: entries need not be in the order of their times."""
+        """The time of its last answer, result or interruption.
+
+        Entries need not be in the order of their times, and notes may come hours later.
+        """
+        return _ended(self.started, self.nodes)
+
+    @property
+    def last_time(self) -> str | None:
+        """The time of its last entry, whatever it is."""
         return max((node.time for node in self.nodes if node.time), default=None)
+
+    @property
+    def elapsed_ms(self) -> int | None:
+        """From the prompt to the last answer, result or interruption."""
+        return elapsed_ms(self.started, self.nodes)
+
+    @property
+    def working_ms(self) -> int | None:
+        """What the client measured, waiting for the user left out; else the time elapsed."""
+        return working_ms(self.started, self.nodes)
+
+
+def elapsed_ms(started: str | None, nodes: Iterable[ChainNode]) -> int | None:
+    """Return the time from a start to the last answer, result or interruption of some nodes."""
+    start, end = parse_timestamp(started), parse_timestamp(_ended(started, nodes))
+    return max(0, round((end - start) / MILLISECOND)) if start and end else None
+
+
+def working_ms(started: str | None, nodes: Sequence[ChainNode]) -> int | None:
+    """Return how long the client measured that it worked; where it did not, the time elapsed."""
+    measured = [node.milliseconds for node in nodes if isinstance(node, DurationNode)]
+    return round(sum(measured)) if measured else elapsed_ms(started, nodes)
+
+
+def _ended(started: str | None, nodes: Iterable[ChainNode]) -> str | None:
+    times = (node.time for node in nodes if node.time and is_work(node))
+    return max(times, default=started)
+
+
+def is_work(node: ChainNode) -> bool:
+    """Return whether a turn was going on at an entry: an answer, a result or an interruption.
+
+    What the client writes in the place of an answer when it resumes is none; an API error is.
+    """
+    if isinstance(node, AssistantNode):
+        return node.is_error or node.model != SYNTHETIC
+    return isinstance(node, UserNode) and node.prompt in WORK
 
 
 def split_turns(
@@ -95,8 +158,10 @@ def _with_cuts(branch: Sequence[ChainNode], starts: list[int], cuts: Container[i
 def _turn(n: int, first: ChainNode, nodes: list[ChainNode], before: Turn | None) -> Turn:
     prompt = first if isinstance(first, UserNode) else None
     kind = prompt.prompt if prompt else PromptKind.META
-    round_ = round_of(kind, before is None, before.ended if before else None, first.time)
-    return Turn(n, prompt, nodes, round_)
+    last = before.last_time if before else None
+    then, now = parse_timestamp(last), parse_timestamp(first.time)
+    idle = now - then if then and now else None
+    return Turn(n, prompt, nodes, round_of(kind, before is None, last, first.time), idle=idle)
 
 
 def _share_out(turns: list[Turn], messages: Sequence[Message], calls: Sequence[Call]) -> None:

@@ -1,5 +1,6 @@
 """From what a user asks for to a plan."""
 
+from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from turnlog.conversation.session import Session
 from turnlog.edit.compress import compress
 from turnlog.edit.effect import Tally
 from turnlog.edit.findings import Finding
-from turnlog.edit.plan import Plan, close_gaps
+from turnlog.edit.plan import Plan, carry_out, close_gaps
 from turnlog.edit.repair import repaired
 from turnlog.edit.transforms import (
     Choice,
@@ -25,6 +26,8 @@ from turnlog.errors import NotFound
 
 Transform = Callable[[Session, Plan, Choice], None]
 
+COMPRESS = "compress"
+
 TRANSFORMS: dict[str, Transform] = {
     "strip_tools": strip_tools,
     "stub_results": stub_results,
@@ -32,7 +35,7 @@ TRANSFORMS: dict[str, Transform] = {
     "strip_images": strip_images,
     "strip_progress": strip_progress,
     "straighten": straighten,
-    "compress": compress,
+    COMPRESS: compress,
 }
 """In the order in which they are applied."""
 
@@ -88,6 +91,15 @@ def build_plan(session: Session, wanted: Wanted) -> Plan:
             transform(session, plan, wanted.choice)
     close_gaps(plan)
     return plan
+
+
+def changes_anything(plan: Plan) -> bool:
+    """Return whether carrying out a plan would change the file; reads it only if it might not."""
+    if plan.added or plan.dropped:
+        return True
+    tally = Tally(plan.log)
+    deque(carry_out(plan, tally), maxlen=0)
+    return tally.effect().is_change
 
 
 def _last_to_keep(session: Session, wanted: Wanted) -> int | None:

@@ -1,9 +1,9 @@
-"""Turns as text: what was asked, said and done, shorter the older it is.
+"""Turns as text: prompts in full, answers and calls shorter the older they are.
 
-Read from the newest turn back, one entry at a time, and no further than there is room for.
+Turns are read from the newest back, one entry at a time; where room ends, only prompts are read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from turnlog.conversation.calls import Call
@@ -27,7 +27,8 @@ ANSWERED = "AskUserQuestion"
 class Extent(NamedTuple):
     """How much of a turn is told, in characters."""
 
-    prompt: int
+    prompt: int | None
+    """None keeps prompts verbatim; they take none of the room."""
     answer: int
     result: int
     """Of what came back from a call; nothing of it where this is 0."""
@@ -43,8 +44,9 @@ class Scale(NamedTuple):
 
 
 EXTRACT = Scale(
-    200_000, (Extent(8000, 1200, 0, 4), Extent(1500, 300, 0, 40), Extent(300, 120, 0, 400))
+    200_000, (Extent(None, 1200, 0, 4), Extent(None, 300, 0, 40), Extent(None, 120, 0, 400))
 )
+"""About 50,000 tokens of answers and calls, and every prompt."""
 MATERIAL = Scale(
     300_000, (Extent(20_000, 5000, 1500, 4), Extent(4000, 1200, 300, 40), Extent(600, 300, 0, 400))
 )
@@ -64,6 +66,16 @@ class Step(NamedTuple):
     times: int = 1
     moment: str | None = None
     """Of the prompt of a turn: when it was, or nothing where that is not known."""
+    is_verbatim: bool = False
+    """Kept whole however little room there is: what the user typed."""
+
+
+class Told(NamedTuple):
+    """A turn as text."""
+
+    text: str
+    used: int
+    """How much of the room it takes."""
 
 
 def tell_turns(session: Session, turns: Sequence[Turn], scale: Scale) -> str:
@@ -71,47 +83,73 @@ def tell_turns(session: Session, turns: Sequence[Turn], scale: Scale) -> str:
     texts: list[str] = []
     room = scale.room
     for turn in reversed(turns):
-        texts.append(_tell(session, turn, scale.extents[0], scale.room - SLACK))
-        room -= len(texts[-1]) + 2
+        told = _tell(session, turn, scale.extents[0], scale.room - SLACK)
+        texts.append(told.text)
+        room -= told.used + 2
         if room < 0:
             texts = list(_shortened(session, turns, scale))
             break
     return "\n\n".join(text for text in reversed(texts) if text)
 
 
+def tell_prompts(session: Session, turns: Sequence[Turn]) -> str:
+    """Return what the user typed in some turns, verbatim."""
+    texts = (_prompts(session, turn, EXTRACT.extents[0]) for turn in turns)
+    return "\n\n".join(filter(None, texts))
+
+
 def _shortened(session: Session, turns: Sequence[Turn], scale: Scale) -> Iterator[str]:
     """Tell turns from the newest back, ever shorter; the first is what all began with."""
     first = _tell(session, turns[0], scale.extents[1], scale.room // scale.extents[1].part)
-    used = len(first)
+    used = first.used
     left = list(turns[1:])
     while left and used < scale.room * SHARES[-1]:
         level = sum(used >= scale.room * share for share in SHARES)
         extent = scale.extents[level]
-        text = _tell(session, left.pop(), extent, scale.room // extent.part)
-        used += len(text) + 2
-        yield text
-    if left:
+        told = _tell(session, left.pop(), extent, scale.room // extent.part)
+        used += told.used + 2
+        yield told.text
+    if left and scale.extents[-1].prompt is None:
+        yield from (_prompts(session, turn, scale.extents[-1]) for turn in reversed(left))
+        yield f"[the next {len(left):,} turns: prompts only]"
+    elif left:
         yield f"[{len(left):,} turns left out]"
-    yield first
+    yield first.text
 
 
-def _tell(session: Session, turn: Turn, extent: Extent, room: int) -> str:
-    """One turn: its prompt, and of the steps that followed as many of the last as there is room."""
-    steps = _counted(_steps(session, turn, extent))
-    head = [_line(steps.pop(0), room)] if steps and steps[0].moment is not None else []
-    room -= sum(map(len, head))
+def _prompts(session: Session, turn: Turn, extent: Extent) -> str:
+    """Return what the user typed in a turn, without reading any answer."""
+    asked = [node for node in turn.nodes if not isinstance(node, AssistantNode)]
+    steps = _steps(session, turn, asked, extent)
+    return "\n".join(_line(step, 0) for step in steps if step.is_verbatim)
+
+
+def _tell(session: Session, turn: Turn, extent: Extent, room: int) -> Told:
+    """Tell one turn: its prompt, and of the steps that followed as many of the last as fit."""
+    steps = _counted(_steps(session, turn, turn.nodes, extent))
+    head = [steps.pop(0)] if steps and steps[0].moment is not None else []
+    lines = [_line(step, room) for step in head]
+    used = sum(map(len, lines)) if head and not head[0].is_verbatim else 0
     kept: list[str] = []
-    while steps and room > len(steps[-1].text):
-        kept.append(_line(steps.pop(), room))
-        room -= len(kept[-1]) + 1
-    left_out = [f"[{len(steps):,} steps left out]"] if steps else []
-    return "\n".join([*head, *left_out, *reversed(kept)])
+    left_out = 0
+    for step in reversed(steps):
+        if step.is_verbatim:
+            kept.append(_line(step, room))
+        elif left_out or room - used <= len(step.text):
+            left_out += 1
+        else:
+            kept.append(_line(step, room - used))
+            used += len(kept[-1]) + 1
+    if left_out:
+        lines.append(f"[{left_out:,} steps left out]")
+        used += len(lines[-1])
+    return Told("\n".join([*lines, *reversed(kept)]), used)
 
 
 def _line(step: Step, room: int) -> str:
     if not step.who:
         return f"- {step.text}{f' ×{step.times}' if step.times > 1 else ''}"
-    text = both_ends(step.text, room)
+    text = step.text if step.is_verbatim else both_ends(step.text, room)
     moment = parse_timestamp(step.moment)
     return f"{f'[{moment:%Y-%m-%d %H:%M}] ' if moment else ''}{step.who}: {text}"
 
@@ -127,9 +165,11 @@ def _counted(steps: Iterator[Step]) -> list[Step]:
     return [step if step.who else step._replace(times=found[step]) for step in places]
 
 
-def _steps(session: Session, turn: Turn, extent: Extent) -> Iterator[Step]:
+def _steps(
+    session: Session, turn: Turn, nodes: Iterable[ChainNode], extent: Extent
+) -> Iterator[Step]:
     calls = {call.id: call for call in turn.calls}
-    wanted = [node for node in turn.nodes if _tells(node, turn)]
+    wanted = [node for node in nodes if _tells(node, turn)]
     for node, entry in zip(wanted, session.entries(wanted), strict=True):
         match entry:
             case User():
@@ -160,7 +200,14 @@ def _asked(node: ChainNode, entry: User, extent: Extent) -> Iterator[Step]:
         yield _notified(full_text(entry), extent)
     elif label or images:
         marks = " [image]" * images
-        yield Step("USER", both_ends(label, extent.prompt) + marks)
+        yield _typed(label, extent, marks)
+
+
+def _typed(text: str, extent: Extent, marks: str = "") -> Step:
+    """Return what the user typed, verbatim unless the extent has a limit for prompts."""
+    if extent.prompt is None:
+        return Step("USER", text + marks, is_verbatim=True)
+    return Step("USER", both_ends(text, extent.prompt) + marks)
 
 
 def _notified(text: str, extent: Extent) -> Step:
@@ -183,7 +230,7 @@ def _queued(entry: Entry, extent: Extent) -> Iterator[Step]:
     if prompt.startswith("<task-notification>"):
         yield _notified(prompt, extent)
     else:
-        yield Step("USER", both_ends(prompt, extent.prompt))
+        yield _typed(prompt.strip(), extent)
 
 
 def _answered(
@@ -197,7 +244,8 @@ def _answered(
             fact = fact_of(session, call, given(block.input), given(entry.cwd))
             if call.name == ANSWERED and not call.is_error:
                 yield Step("", fact)
-                yield Step("USER", both_ends(result_of(session, call), extent.prompt))
+                limit = extent.prompt or extent.answer
+                yield Step("USER", both_ends(result_of(session, call), limit))
                 continue
             result = first_part(result_of(session, call), extent.result) if extent.result else ""
             yield Step("", f"{fact}\n  {result.replace(chr(10), f'{chr(10)}  ')}".rstrip())

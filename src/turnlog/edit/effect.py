@@ -1,6 +1,7 @@
 """What a change amounts to, counted while it is carried out."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -8,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.log import Log
-from turnlog.conversation.nodes import Node
+from turnlog.conversation.nodes import ChainNode, Node
 
 PER_TOKEN = 4
 """Bytes of JSON that make a token, about."""
@@ -40,6 +41,9 @@ class Effect(Struct, frozen=True):
     """How many entries are new."""
     tokens_saved: int
     """How many tokens less the next request has, about."""
+    context_before: int = 0
+    """Tokens of the messages that the client would send now, about."""
+    context_after: int = 0
 
     @property
     def is_change(self) -> bool:
@@ -67,13 +71,19 @@ class Tally:
     added: int = 0
     bytes_after: int = 0
     tokens_saved: int = 0
+    context_before: int | None = None
+    gained: int = 0
+    """Tokens of entries that are sent only because the conversation goes on at another leaf."""
     sent: set[int] = field(default_factory=set[int])
 
-    def begin(self, log: Log) -> None:
+    def begin(self, log: Log, tip: int | None = None) -> None:
         """Count from here on what is made of a file: the session's own, or a copy made before."""
-        leaf = log.tree.active_leaf
-        nodes = [] if leaf is None else since_compaction(log.tree, leaf)
-        self.sent = {node.index for node in nodes}
+        sent = _sent_at(log, log.tree.active_leaf)
+        if self.context_before is None:
+            self.context_before = _tokens_of(log, sent.values())
+        later = _sent_at(log, tip) if tip != log.tree.active_leaf else {}
+        self.gained += _tokens_of(log, (later[index] for index in later.keys() - sent.keys()))
+        self.sent = set(sent | later)
         self.bytes_after = 0
 
     def drop(self, node: Node, raw: bytes) -> None:
@@ -92,6 +102,7 @@ class Tally:
     def effect(self) -> Effect:
         """What all of it amounts to."""
         gone = sum(amount.entries for amount in self.dropped.values())
+        context = self.context_before or 0
         return Effect(
             entries_before=len(self.log.nodes),
             entries_after=len(self.log.nodes) - gone + self.added,
@@ -100,7 +111,9 @@ class Tally:
             dropped=_largest_first(self.dropped),
             rewritten=_largest_first(self.rewritten),
             added=self.added,
-            tokens_saved=max(0, self.tokens_saved),
+            tokens_saved=max(0, self.tokens_saved - self.gained),
+            context_before=context,
+            context_after=max(0, context + self.gained - self.tokens_saved),
         )
 
     def _note(self, amounts: dict[str, Amount], node: Node, before: bytes, after: bytes) -> None:
@@ -109,6 +122,15 @@ class Tally:
         amount.bytes += len(before) - len(after)
         if node.index in self.sent:
             self.tokens_saved += tokens_in(before) - tokens_in(after)
+
+
+def _sent_at(log: Log, leaf: int | None) -> dict[int, ChainNode]:
+    nodes = [] if leaf is None else since_compaction(log.tree, leaf)
+    return {node.index: node for node in nodes}
+
+
+def _tokens_of(log: Log, nodes: Iterable[Node]) -> int:
+    return sum(tokens_in(line.raw) for _, line in log.lines_of(nodes))
 
 
 def tokens_in(raw: bytes) -> int:

@@ -167,7 +167,7 @@ def _heir(plan: Plan, rank: int, heirs: dict[int, str | None]) -> str | None:
 def carry_out(plan: Plan, tally: Tally | None = None) -> Iterator[bytes]:
     """The lines of the file as the plan wants it, counted in a tally on the way."""
     tally = tally or Tally(plan.log)
-    tally.begin(plan.log)
+    tally.begin(plan.log, plan.tip)
     swap = swapping(plan.ids)
     line = b"\n"
     for raw in _carried_out(plan, tally):

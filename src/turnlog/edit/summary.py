@@ -8,7 +8,7 @@ from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.prompts import ASKING, SUMMARY_START, PromptKind, full_text, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
-from turnlog.edit.digest import EXTRACT, MATERIAL, Scale, tell_turns
+from turnlog.edit.digest import EXTRACT, MATERIAL, Scale, tell_prompts, tell_turns
 from turnlog.edit.facts import both_ends, one_line
 from turnlog.edit.transforms import Choice
 from turnlog.format.entries import User
@@ -25,6 +25,7 @@ TRANSCRIPT = (
     "\n\nIf you need specific details from before this point (like exact code snippets, error "
     "messages, or content you generated), read the full transcript at: {path}"
 )
+PROMPTS = "\n\nEverything the user said, verbatim:\n\n"
 COMMON = (
     *("isSidechain", "userType", "entrypoint", "cwd", "sessionId", "session_id", "version"),
     *("gitBranch", "slug", "agentId"),
@@ -40,17 +41,21 @@ TITLE_LENGTH = 100
 def summary_text(
     session: Session, turns: Sequence[Turn], nodes: Iterable[ChainNode], choice: Choice
 ) -> str | None:
-    """The text that stands for turns and their nodes; None where all there is, is a summary.
+    """Return the text that stands for turns and their nodes; None where only a summary is left.
 
-    What a summary among them says is kept whole, but for one that would fill the new one.
+    Prompts stay verbatim. An earlier summary stays whole, as it may hold prompts that nothing else
+    holds any more; it takes at most half the room of answers and calls.
     """
-    earlier = both_ends("\n\n".join(_summaries(session, nodes)), EXTRACT.room // 2)
+    earlier = "\n\n".join(_summaries(session, nodes))
     scale = MATERIAL if choice.summarise else EXTRACT
-    told = tell_turns(session, turns, Scale(scale.room - len(earlier), scale.extents))
+    room = scale.room - min(len(earlier), scale.room // 2)
+    told = tell_turns(session, turns, Scale(room, scale.extents))
     if not told:
         return None
     if choice.summarise:
-        told = choice.summarise(_material(earlier, told))
+        told = choice.summarise(_material(both_ends(earlier, scale.room // 2), told))
+        if prompts := tell_prompts(session, turns):
+            told = f"{told}{PROMPTS}{prompts}"
     text = HEAD + f"{earlier}\n\n{told}".strip()
     if choice.transcript:
         text += TRANSCRIPT.format(path=choice.transcript)

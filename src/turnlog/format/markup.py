@@ -5,6 +5,19 @@ import re
 COMMAND = re.compile(r"<command-name>([^<]*)</command-name>(?:.*<command-args>([^<]*))?", re.DOTALL)
 
 
+OUTPUT = re.compile(r"<(local-command-stdout|local-command-stderr)>(.*?)</\1>", re.DOTALL)
+
+
+def local_command_text(text: str) -> str:
+    """Return what a local command was, or what it printed, without the client's tags.
+
+    >>> local_command_text("<local-command-stdout>10% used</local-command-stdout>")
+    '10% used'
+    """
+    printed = "\n".join(found[2].strip() for found in OUTPUT.finditer(text))
+    return command_text(text) or printed or OUTPUT.sub("", text).strip()
+
+
 def command_text(text: str) -> str | None:
     """A slash command as it was typed, where a line is the record of one.
 

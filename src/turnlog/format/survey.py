@@ -14,13 +14,16 @@ from msgspec import Struct
 
 from turnlog.format.blocks import Block, UnknownPart
 from turnlog.format.decode import Problem, decode_line, values_of
-from turnlog.format.entries import Entry, HookProgress, ProgressData
+from turnlog.format.entries import Assistant, Entry, HookProgress, ProgressData
+from turnlog.format.fields import given
 from turnlog.format.fit import item_of, structs_of
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import ATTACHMENTS, KINDS, kind_of, type_for
 from turnlog.format.tools import INPUTS, KNOWN_TOOLS, result_type_of
 from turnlog.format.values import is_array, is_object
 
+NO_REASON = "(none)"
+"""Of a message none of whose lines says why it stopped: usual up to 2.1.56."""
 Shape = tuple[str, type[Struct] | None, tuple[str, ...]]
 """Where an object stands, the type that serves it if there is one, and the object's keys."""
 
@@ -36,6 +39,8 @@ class Survey:
     versions: Counter[str] = field(default_factory=Counter[str])
     blocks: Counter[str] = field(default_factory=Counter[str])
     tools: Counter[str] = field(default_factory=Counter[str])
+    stop_reasons: Counter[str] = field(default_factory=Counter[str])
+    """Of messages, each counted once."""
     misfits: Counter[str] = field(default_factory=Counter[str])
     shapes: Counter[Shape] = field(default_factory=Counter[Shape])
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -61,6 +66,7 @@ class Survey:
 def survey_file(path: Path) -> Survey:
     """Survey one file."""
     survey = Survey(files=1)
+    stops: dict[str, str] = {}
     for line in read_lines(path):
         survey.lines += 1
         survey.bytes += len(line.raw)
@@ -70,11 +76,22 @@ def survey_file(path: Path) -> Survey:
         ]
         survey.misfits.update(decoded.misfits)
         survey.kinds.update(map(kind_of, decoded.entries))
+        for entry in decoded.entries:
+            _note_stop(stops, line, entry)
         try:
             _count_values(survey, line, decoded.entries)
         except RecursionError:
             survey.problems.append(Problem(path, line.number, line.offset, "nested too deeply"))
+    survey.stop_reasons.update(stops.values())
     return survey
+
+
+def _note_stop(stops: dict[str, str], line: Line, entry: Entry) -> None:
+    """Note why a message stopped, by the last of its lines that tells."""
+    body = entry.body if isinstance(entry, Assistant) else None
+    if body is not None:
+        key = given(body.id) or f"line {line.number}"
+        stops[key] = given(body.stop_reason) or stops.get(key, NO_REASON)
 
 
 def _count_values(survey: Survey, line: Line, entries: tuple[Entry, ...]) -> None:

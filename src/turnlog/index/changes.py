@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from turnlog.format.regular_files import entries_of, is_folder, is_regular, skipping
-from turnlog.store.paths import Store, is_session_name
+from turnlog.store.paths import SUBAGENTS, Store, is_session_name
 
 UNSETTLED = 2_000_000_000
 """Nanoseconds in which a folder may change again and have the same time."""
@@ -20,7 +20,7 @@ UNSETTLED = 2_000_000_000
 Found = tuple[str, os.stat_result, str | None, bool]
 """A file: its path, its state, the session that it lies with, and whether it is a sub-agent's.
 
-Of sub-agents of 2.0.x only their lines tell the session.
+Only the lines of sub-agents outside a session's folder tell their session.
 """
 
 
@@ -70,8 +70,10 @@ def files_in(store: Store) -> Iterator[Found]:
     for project in entries_of(str(store.projects)):
         for each in entries_of(project.path) if is_folder(project) else ():
             name = each.name
-            if is_folder(each) and not name.endswith(".jsonl"):
-                yield from _subagents(f"{each.path}/subagents", name)
+            if is_folder(each) and name == SUBAGENTS:
+                yield from _subagents(each.path, None)
+            elif is_folder(each) and not name.endswith(".jsonl"):
+                yield from _subagents(f"{each.path}/{SUBAGENTS}", name)
             elif name.endswith(".jsonl") and not name.startswith(".") and (state := _state(each)):
                 is_session = is_session_name(name)
                 owner = name.removesuffix(".jsonl") if is_session else None
@@ -82,11 +84,11 @@ def files_of(session: Path) -> Iterator[Found]:
     """The file of one session, and those of its sub-agents in its own folder."""
     with skipping(session):
         yield str(session), session.stat(), session.stem, False
-    yield from _subagents(str(session.with_suffix("") / "subagents"), session.stem)
+    yield from _subagents(str(session.with_suffix("") / SUBAGENTS), session.stem)
 
 
-def _subagents(folder: str, session: str) -> Iterator[Found]:
-    """The sub-agents of a session, those of workflows included."""
+def _subagents(folder: str, session: str | None) -> Iterator[Found]:
+    """Return the sub-agents in a folder of a session or project, those of workflows included."""
     for each in entries_of(folder):
         name = each.name
         if is_folder(each) and not name.endswith(".jsonl"):

@@ -15,7 +15,7 @@ from turnlog.format.locks import lock
 from turnlog.format.private_files import open_private, secure_folder
 from turnlog.store.paths import Store
 
-READING = 3
+READING = 4
 """To be raised when the same lines give other facts than before."""
 PATIENCE = 30
 """Seconds to wait for another process that writes."""

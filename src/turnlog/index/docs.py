@@ -3,7 +3,7 @@
 What is read rests on its own line and on what reading carries along, as figures do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -16,12 +16,13 @@ from turnlog.format.entries import Assistant, Attachment, Entry, User
 from turnlog.format.fields import given
 from turnlog.format.jsonl import Bookmark, Line, Trail
 from turnlog.format.state import AiTitle, CustomTitle, Summary
+from turnlog.format.system import LocalCommand
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.index.fact_reader import begins_turn, storable
-from turnlog.index.texts import Passage, passages_of
+from turnlog.index.texts import Passage, passages_of, slug_of
 from turnlog.index.words import searchable
 
-READ = (User, Assistant, Attachment, CustomTitle, AiTitle, Summary)
+READ = (User, Assistant, Attachment, LocalCommand, CustomTitle, AiTitle, Summary)
 """Entries that have texts."""
 
 
@@ -32,6 +33,8 @@ class DocCarry(Struct):
     lines: int = 0
     prompts: int = 0
     """Prompts so far."""
+    slug: str | None = None
+    """The nickname of the session, as the last line named it."""
     pending: dict[str, str] = field(default_factory=dict[str, str])
     """The tools of calls that have no result yet, by their ids."""
 
@@ -99,12 +102,19 @@ def _read_entry(docs: Docs, name: str, line: Line, entry: Entry) -> None:
                 carry.pending[key] = given(block.name) or ""
     moment = parse_timestamp(entry.when)
     at = moment.timestamp() if moment else None
-    for kind, text, tool, _, is_error in passages:
+    for kind, text, tool, _, is_error in (*_new_slug(carry, entry), *passages):
         if text and not text.isspace():
             where = carry.lines, line.offset, len(line.raw)
             docs.found.append(
                 Doc(*where, kind, tool, is_error, at, carry.prompts, searchable(text))
             )
+
+
+def _new_slug(carry: DocCarry, entry: Entry) -> Iterator[Passage]:
+    for passage in slug_of(entry):
+        if passage.text != carry.slug:
+            carry.slug = passage.text
+            yield passage
 
 
 def _tool(carry: DocCarry, result: Passage) -> str | None:

@@ -17,8 +17,8 @@ from turnlog.conversation.calls import Detail
 from turnlog.conversation.cost import split_advice
 from turnlog.conversation.diffs import diff_of
 from turnlog.conversation.messages import larger_usage
-from turnlog.conversation.nodes import SYNTHETIC
-from turnlog.conversation.prompts import ASKING, LOCAL, PromptKind, prompt_kind, prompt_label
+from turnlog.conversation.nodes import LONGEST, SYNTHETIC
+from turnlog.conversation.prompts import ASKING, LOCAL, WORK, PromptKind, prompt_kind, prompt_label
 from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock
 from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import (
@@ -33,10 +33,11 @@ from turnlog.format.fields import CamelView, decode_raw, given
 from turnlog.format.fit import fit
 from turnlog.format.jsonl import Line, Trail
 from turnlog.format.state import PrLink
+from turnlog.format.system import CompactBoundary, TurnDuration
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.tools import CHANGING
 from turnlog.format.values import is_array, is_object
-from turnlog.index.facts import Answer, Carry, Commit, Facts, Prompt, Pull, Said, Use
+from turnlog.index.facts import Answer, Carry, Commit, Compaction, Facts, Prompt, Pull, Said, Use
 from turnlog.index.figures import LARGEST, figures_of, sound_usage
 from turnlog.index.glances import (
     AnswerBody,
@@ -115,6 +116,7 @@ class _Reader:
     def _read_glance(self, place: "_Place", seen: Glance) -> None:
         facts = self.facts
         facts.session = facts.session or given(seen.session_id) or None
+        facts.slug = given(seen.slug) or facts.slug
         if facts.cwd is None and is_chained(seen):
             facts.cwd = given(seen.cwd)
         place.at = _seconds(seen.when)
@@ -140,8 +142,9 @@ class _Reader:
         facts = self.facts
         facts.session = facts.session or given(entry.session_id) or None
         place.at = _seconds(entry.when)
-        if facts.cwd is None and isinstance(entry, ChainEntry):
-            facts.cwd = given(entry.cwd)
+        if isinstance(entry, ChainEntry):
+            facts.slug = given(entry.slug) or facts.slug
+            facts.cwd = given(entry.cwd) if facts.cwd is None else facts.cwd
         if not isinstance(entry, Assistant):
             facts.carry.loose = None
         match entry:
@@ -153,6 +156,10 @@ class _Reader:
                 self._read_progress(place, entry)
             case PrLink():
                 facts.pulls.append(_pull(place, entry))
+            case TurnDuration():
+                self._add_working(entry)
+            case CompactBoundary():
+                facts.compactions.append(_compaction(place, entry))
             case _:
                 pass
         self._note_time(place)
@@ -171,6 +178,17 @@ class _Reader:
             facts.prompts[-1].ended = max(facts.prompts[-1].ended or at, at)
         else:
             facts.ended_before = max(facts.ended_before or at, at)
+
+    def _add_working(self, entry: TurnDuration) -> None:
+        """Add the client's measure to the turn that it ends."""
+        lasted = given(entry.duration_ms)
+        if not lasted or not 0 < lasted < LONGEST:
+            return
+        facts = self.facts
+        if facts.prompts:
+            facts.prompts[-1].working = (facts.prompts[-1].working or 0) + lasted / 1000
+        else:
+            facts.working_before = (facts.working_before or 0) + lasted / 1000
 
     def _read_user(self, place: "_Place", entry: User) -> None:
         kind = prompt_kind(entry)
@@ -194,6 +212,7 @@ class _Reader:
                 branch=given(entry.git_branch),
                 text=cut_whole(text, HEAD),
                 is_copy=self._is_copy(entry),
+                permission_mode=given(entry.permission_mode),
             )
         )
 
@@ -257,6 +276,7 @@ class _Reader:
         facts.carry.loose = None if name else key
         if known := facts.said.get(key):
             known.request = known.request or given(entry.request_id)
+            known.stop_reason = given(body.stop_reason) or known.stop_reason
             if told != known.usage:
                 known.usage = larger_usage(known.usage, sound_usage(told))
             return
@@ -272,6 +292,7 @@ class _Reader:
             is_copy=self._is_copy(entry),
             is_subagent=bool(given(entry.is_sidechain)),
             usage=sound_usage(told),
+            stop_reason=given(body.stop_reason),
         )
 
     def _read_progress(self, place: "_Place", entry: Progress) -> None:
@@ -398,6 +419,14 @@ def _pull(place: _Place, entry: PrLink) -> Pull:
     return Pull(place.line, number if is_sound else None, *where)
 
 
+def _compaction(place: _Place, entry: CompactBoundary) -> Compaction:
+    told = given(entry.compact_metadata)
+    tokens = given(told.pre_tokens) if told else None
+    is_sound = tokens is not None and 0 <= tokens <= LARGEST
+    trigger = given(told.trigger) if told else None
+    return Compaction(place.line, place.at, trigger, tokens if is_sound else None)
+
+
 def _commits(place: _Place, entry: User | ResultGlance) -> Iterator[Commit]:
     """The commit that a command made, where its result tells; most are not even decoded."""
     raw = given(entry.raw_tool_use_result)
@@ -454,12 +483,3 @@ def _lines(edit: dict[str, Any], *names: str) -> list[str]:
 
 
 BEGINNING = ASKING | LOCAL
-WORK = frozenset(
-    {
-        PromptKind.TOOL_RESULT,
-        PromptKind.COMMAND_OUTPUT,
-        PromptKind.BASH_OUTPUT,
-        PromptKind.INTERRUPTION,
-    }
-)
-"""User lines that belong to a turn that is going on; others may come before the next one."""

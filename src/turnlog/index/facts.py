@@ -31,6 +31,9 @@ class Prompt(Struct):
     is_copy: bool
     model: str | None = None
     """Of the first answer."""
+    working: float | None = None
+    """Seconds that the client measured."""
+    permission_mode: str | None = None
 
 
 class Said(Struct):
@@ -48,6 +51,7 @@ class Said(Struct):
     is_copy: bool
     is_subagent: bool
     usage: Usage
+    stop_reason: str | None = None
     figures: Figures = ()
     """Of this part alone; worked out when it has been read."""
 
@@ -101,6 +105,13 @@ class Commit(NamedTuple):
     hash: str
 
 
+class Compaction(NamedTuple):
+    line: int
+    at: float | None
+    trigger: str | None
+    pre_tokens: int | None
+
+
 class Facts(Struct):
     """What a part of a file tells. A prompt is named by its rank here; None is the one before."""
 
@@ -112,6 +123,8 @@ class Facts(Struct):
     """For calls of earlier parts."""
     pulls: list[Pull] = field(default_factory=list[Pull])
     commits: list[Commit] = field(default_factory=list[Commit])
+    compactions: list[Compaction] = field(default_factory=list[Compaction])
+    slug: str | None = None
     session: str | None = None
     """The session that the first entry names."""
     cwd: str | None = None
@@ -119,6 +132,8 @@ class Facts(Struct):
     ended: float | None = None
     ended_before: float | None = None
     """The last time of work on the turn that began before this part."""
+    working_before: float | None = None
+    """What the client measured of that turn, in seconds."""
     model_before: str | None = None
     """The model that first answered in that turn, as far as this part tells."""
     is_last: bool = True

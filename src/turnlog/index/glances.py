@@ -20,6 +20,8 @@ NEAR = 512
 """How near to a line's start or end its type stands in most lines."""
 ANSWER, USER = b'"type":"assistant"', b'"type":"user"'
 AGENT_PROGRESS = b'"agent_progress"'
+TELLING = (b'"turn_duration"', b'"compact_boundary"')
+"""Notes of the client that hold figures."""
 
 
 class Glance(CamelView):
@@ -29,6 +31,7 @@ class Glance(CamelView):
     session_id: Text = UNSET
     timestamp: Text = UNSET
     cwd: Text = UNSET
+    slug: Text = UNSET
 
     @property
     def when(self) -> str | None:
@@ -48,6 +51,7 @@ class CallBlock(SnakeView):
 class AnswerBody(SnakeView):
     id: Text = UNSET
     model: Text = UNSET
+    stop_reason: Text = UNSET
     content: str | list[CallBlock] | None | UnsetType = UNSET
     usage: Usage | None | UnsetType = UNSET
     timestamp: Text = UNSET
@@ -114,6 +118,8 @@ def glance(raw: bytes) -> Glance | None:
             return _results(raw)
         seen = _decode_any(raw)
         if seen.type == "progress" and AGENT_PROGRESS in raw:
+            return None
+        if seen.type == "system" and any(mark in raw for mark in TELLING):
             return None
         return seen if seen.type in CHAINED else None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

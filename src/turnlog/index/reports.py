@@ -25,7 +25,7 @@ LISTS = frozenset({"pull_requests", "commits"})
 """Columns that hold several words."""
 SUMS = frozenset(
     "turns messages calls agent_calls errors tokens input output cache_write_5m cache_write_1h"
-    " cache_read agent_tokens agent_cost_usd seconds added removed changes reads"
+    " cache_read agent_tokens agent_cost_usd seconds elapsed_seconds added removed changes reads"
     " unpriced understated".split()
 )
 """Columns that can be added up."""

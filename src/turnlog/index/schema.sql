@@ -13,6 +13,7 @@ CREATE TABLE files (
     is_subagent INTEGER NOT NULL,
     project TEXT,              -- the working directory
     title TEXT,
+    slug TEXT,                 -- the client's nickname for the session, the last one
     started REAL,
     ended REAL,
     is_gone INTEGER NOT NULL DEFAULT 0, -- deleted, but in the archive
@@ -44,6 +45,8 @@ CREATE TABLE prompts (
     branch TEXT,
     text TEXT,                 -- its start
     model TEXT,                -- the one that answered first
+    working REAL,              -- seconds that the client measured; null where it did not
+    permission_mode TEXT,
     is_copy INTEGER NOT NULL,
     counts INTEGER NOT NULL DEFAULT 1, -- 0 for what another file has as well, and counts there
     quarter INTEGER AS (CAST(at / 900 AS INTEGER))
@@ -63,6 +66,7 @@ CREATE TABLE messages (
     at REAL,
     branch TEXT,
     version TEXT,
+    stop_reason TEXT,          -- the last one told
     is_copy INTEGER NOT NULL,
     is_subagent INTEGER NOT NULL,
     usage BLOB NOT NULL,       -- as this file tells it, in JSON
@@ -136,12 +140,23 @@ CREATE TABLE commits (
 );
 CREATE INDEX commits_by_file ON commits (file);
 
+-- Where older entries were replaced by a summary.
+CREATE TABLE compactions (
+    file INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    at REAL,
+    trigger TEXT,              -- manual or auto
+    pre_tokens INTEGER         -- of the context before
+);
+CREATE INDEX compactions_by_file ON compactions (file);
+
 -- What was done, each thing once: figures by file, quarter, model, branch and sub-agents.
 CREATE VIEW work AS
 SELECT
     file, quarter, model, branch, is_subagent,
     0 AS turns,
-    0.0 AS seconds,            -- from prompts to the last that was done for them
+    0.0 AS seconds,            -- working time: as the client measured it, else elapsed
+    0.0 AS elapsed,            -- from prompts to the last answer or result
     count(*) AS messages,
     sum(input) + sum(output) + sum(cache_write_5m) + sum(cache_write_1h) + sum(cache_read)
         AS tokens,
@@ -161,13 +176,13 @@ FROM messages WHERE counts = 1 GROUP BY file, quarter, model, branch, is_subagen
 UNION ALL
 SELECT
     file, quarter, model, branch, is_subagent,
-    0, 0.0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0,
+    0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0,
     count(*), coalesce(sum(is_error), 0), sum(added), sum(removed)
 FROM calls WHERE counts = 1 GROUP BY file, quarter, model, branch, is_subagent
 UNION ALL
 SELECT
     file, quarter, model, branch, 0,
-    1, ended - at, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0,
+    1, coalesce(working, ended - at), ended - at, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0,
     0, 0, 0, 0
 FROM prompts
 -- Commands that no model answered are no turns.

@@ -44,12 +44,16 @@ def conditions(selection: Selection) -> tuple[str, Values]:
     """What must hold for a row `d` of docs, and the values that it names."""
     asked = {name: value for name, value in asdict(selection).items() if value}
     values: Values = {**asked, "kinds": f" {' '.join(selection.kinds)} "}
+    if selection.file:
+        # Sessions of Windows name files with backslashes; a query may have either separator.
+        values["file"] = selection.file.replace("\\", "/")
     return " AND ".join(["1", *(CONDITIONS[name] for name in asked)]), values
 
 
 _MODEL = "instr(lower(model), lower(:model))"
 _AT = "coalesce(d.at, (SELECT ended FROM files WHERE id = d.file))"
-_TOUCHED = "(path = :file OR substr(path, -length(:file) - 1) = '/' || :file)"
+_PATH = "replace(path, '\\', '/')"
+_TOUCHED = f"({_PATH} = :file OR substr({_PATH}, -length(:file) - 1) = '/' || :file)"
 CONDITIONS = {
     "kinds": "instr(:kinds, ' ' || d.kind || ' ')",
     "project": "d.file IN (SELECT id FROM files"

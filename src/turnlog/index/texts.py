@@ -3,13 +3,16 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from turnlog.conversation.prompts import PromptKind, prompt_kind, prompt_label
+from turnlog.conversation.nodes import SYNTHETIC
+from turnlog.conversation.prompts import PromptKind, ide_context, prompt_kind, prompt_label
 from turnlog.format.blocks import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import Assistant, Attachment, Entry, User
 from turnlog.format.fields import given
 from turnlog.format.jsonl import Line
+from turnlog.format.markup import local_command_text
 from turnlog.format.state import AiTitle, CustomTitle, Summary
+from turnlog.format.system import LocalCommand
 from turnlog.format.values import is_array, is_object
 from turnlog.index.words import composed
 
@@ -29,8 +32,14 @@ class Passage(NamedTuple):
 def texts_in(raw: bytes, kind: str) -> list[str]:
     """The texts of a kind in a line: usually one."""
     entries = decode_line(Line(raw, 0, 0)).entries
-    passages = [passage for entry in entries for passage in passages_of(entry)]
+    passages = [p for entry in entries for p in (*slug_of(entry), *passages_of(entry))]
     return [composed(each.text) for each in passages if each.kind == kind and each.text.strip()]
+
+
+def slug_of(entry: Entry) -> Iterator[Passage]:
+    """The nickname of the session, which each of its lines names; the index takes it in once."""
+    if isinstance(entry, User | Assistant) and entry.slug:
+        yield Passage("title", entry.slug)
 
 
 def passages_of(entry: Entry) -> Iterator[Passage]:
@@ -45,6 +54,9 @@ def passages_of(entry: Entry) -> Iterator[Passage]:
             held = given(entry.attachment) or {}
             if held.get("type") == "queued_command":
                 yield Passage("prompt", "\n".join(_strings(held.get("prompt"))))
+        case LocalCommand():
+            held = given(entry.content)
+            yield Passage("note", local_command_text(held) if isinstance(held, str) else "")
         case CustomTitle():
             yield Passage("title", given(entry.custom_title) or "")
         case AiTitle():
@@ -59,6 +71,7 @@ def _of_user(entry: User) -> Iterator[Passage]:
     kind = prompt_kind(entry)
     if kind is not PromptKind.TOOL_RESULT:
         yield Passage(USER_KINDS.get(kind, "prompt"), prompt_label(entry))
+        yield from (Passage("note", text) for _, text in ide_context(entry))
         return
     for block in entry.content:
         if isinstance(block, ToolResultBlock):
@@ -68,14 +81,16 @@ def _of_user(entry: User) -> Iterator[Passage]:
 
 def _of_assistant(entry: Assistant) -> Iterator[Passage]:
     is_error = bool(given(entry.is_api_error_message))
+    is_synthetic = entry.body is not None and given(entry.body.model) == SYNTHETIC
+    kind = "note" if is_synthetic and not is_error else "answer"
     content = entry.content
     if isinstance(content, str):
-        yield Passage("answer", content, is_error=is_error)
+        yield Passage(kind, content, is_error=is_error)
         return
     for block in content:
         match block:
             case TextBlock():
-                yield Passage("answer", given(block.text) or "", is_error=is_error)
+                yield Passage(kind, given(block.text) or "", is_error=is_error)
             case ThinkingBlock():
                 yield Passage("thinking", given(block.thinking) or "")
             case ToolUseBlock():

@@ -20,7 +20,7 @@ from turnlog.store.archive import ArchivedCopy
 
 KEYED = ("prompts", "messages", "calls")
 """Tables of things that other files may have as well."""
-OF_FILES = (*KEYED, "pulls", "commits", "docs")
+OF_FILES = (*KEYED, "pulls", "commits", "compactions", "docs")
 
 Owners = dict[int | None, int | None]
 """The ids of prompts by their ranks in a part; under None that of the one before."""
@@ -103,6 +103,10 @@ class Writer:
         self._many(
             "INSERT INTO commits VALUES (?, ?, ?, ?, ?)", ((file, *c) for c in facts.commits)
         )
+        self._many(
+            "INSERT INTO compactions VALUES (?, ?, ?, ?, ?)",
+            ((file, *each) for each in facts.compactions),
+        )
         if is_known:
             self._go_on(prompt, facts)
         if facts.prompts:
@@ -114,8 +118,9 @@ class Writer:
         """Add to the turn that began in an earlier part."""
         self.db.execute(
             "UPDATE prompts SET model = coalesce(model, ?1),"
-            " ended = coalesce(max(ended, ?2), ended, ?2) WHERE id = ?3",
-            (facts.model_before, facts.ended_before, prompt),
+            " ended = coalesce(max(ended, ?2), ended, ?2),"
+            " working = coalesce(working + ?4, working, ?4) WHERE id = ?3",
+            (facts.model_before, facts.ended_before, prompt, facts.working_before),
         )
 
     def settle(self) -> None:
@@ -133,6 +138,7 @@ class Writer:
             "is_gone": source.archived is not None,
             "project": facts.cwd,
             "title": title and title.encode(errors="replace").decode(),
+            "slug": facts.slug and facts.slug.encode(errors="replace").decode(),
             "started": facts.started,
             "ended": facts.ended,
             **source.state._asdict(),
@@ -148,7 +154,7 @@ class Writer:
         self._touch("prompts", (prompt.key for prompt in facts.prompts))
         self._many(
             "INSERT INTO prompts (id, file, line, key, kind, at, ended, branch, text, is_copy,"
-            " model) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " model, working, permission_mode) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             ((id_, file, *astuple(prompt)) for id_, prompt in enumerate(facts.prompts, first)),
         )
 
@@ -162,8 +168,9 @@ class Writer:
             if known:
                 usage = larger_usage(_decode_usage(known[1]), each.usage)
                 self.db.execute(
-                    "UPDATE messages SET usage = ?, request = coalesce(request, ?) WHERE id = ?",
-                    (_encode(usage), each.request, known[0]),
+                    "UPDATE messages SET usage = ?, request = coalesce(request, ?),"
+                    " stop_reason = coalesce(?, stop_reason) WHERE id = ?",
+                    (_encode(usage), each.request, each.stop_reason, known[0]),
                 )
                 self._set_figures(known[0], usage)
                 self._touch("messages", [each.key])
@@ -173,11 +180,11 @@ class Writer:
 
     def _add_messages(self, file: int, said: list[Said], owners: Owners) -> None:
         self._touch("messages", (each.key for each in said))
-        marks = ", ".join("?" * 21)
+        marks = ", ".join("?" * 22)
         self._many(
             "INSERT INTO messages (file, line, prompt, key, request, model, at, branch, version,"
-            f" is_copy, is_subagent, usage, is_understated, {', '.join(FIGURES)}, counts)"
-            f" VALUES ({marks})",
+            " stop_reason, is_copy, is_subagent, usage, is_understated,"
+            f" {', '.join(FIGURES)}, counts) VALUES ({marks})",
             (_message_row(file, each, owners) for each in said),
         )
 
@@ -274,14 +281,15 @@ def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> d
 
 
 UPSERT_FILE = """
-INSERT INTO files (path, opened_by, session, is_subagent, is_gone, project, title, started, ended,
-    size, mtime_ns, inode, reached, carry)
-VALUES (:path, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :started, :ended,
-    :size, :mtime_ns, :inode, :reached, :carry)
+INSERT INTO files (path, opened_by, session, is_subagent, is_gone, project, title, slug, started,
+    ended, size, mtime_ns, inode, reached, carry)
+VALUES (:path, :opened_by, :session, :is_subagent, :is_gone, :project, :title, :slug,
+    :started, :ended, :size, :mtime_ns, :inode, :reached, :carry)
 ON CONFLICT (path) DO UPDATE SET
     session = coalesce(session, excluded.session),
     project = coalesce(project, excluded.project),
     title = excluded.title,
+    slug = coalesce(excluded.slug, slug),
     started = coalesce(min(started, excluded.started), started, excluded.started),
     ended = coalesce(max(ended, excluded.ended), ended, excluded.ended),
     size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode,
@@ -303,7 +311,8 @@ WHERE excluded.result_line IS NOT NULL
 def _message_row(file: int, said: Said, owners: Owners) -> tuple[Any, ...]:
     return (
         *(file, said.line, owners[said.prompt], said.key, said.request, said.model, said.at),
-        *(said.branch, said.version, said.is_copy, said.is_subagent, _encode(said.usage)),
+        *(said.branch, said.version, said.stop_reason, said.is_copy, said.is_subagent),
+        _encode(said.usage),
         understates_output(said.version),
         *said.figures,
         1,

@@ -5,16 +5,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from turnlog.conversation.calls import Call
-from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, UserNode
-from turnlog.conversation.prompts import PromptKind, full_text, prompt_label
+from turnlog.conversation.nodes import (
+    SYNTHETIC,
+    AssistantNode,
+    BoundaryNode,
+    ChainNode,
+    UserNode,
+)
+from turnlog.conversation.prompts import PromptKind, full_text, ide_context, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
 from turnlog.conversation.turns import Turn
 from turnlog.format.blocks import TextBlock, ThinkingBlock
 from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
-from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.markup import local_command_text
+from turnlog.format.system import LocalCommand
 from turnlog.render.tools import body_of, outcome_of, title_of
+from turnlog.render.tree import compaction_text
 from turnlog.render.views import cost_of_messages, usage_view
 from turnlog.secrets import mask, mask_value
 
@@ -46,6 +54,8 @@ class Prompt:
     time: str | None
     is_open: bool = False
     """Whether to unfold the text."""
+    mode: str | None = None
+    """The permission mode, unless it is the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +103,22 @@ class Ended:
     """The end of a turn: what it took."""
 
     n: int
-    seconds: float | None
+    working_ms: int | None
+    elapsed_ms: int | None
     tokens: int
     cost_usd: float | None
 
 
+DEFAULT_MODE = "default"
+LOCAL_COMMAND = "system/local_command"
 Row = Prompt | Said | Thought | Note | Did | Ended
 
 NOTED = {
     PromptKind.INTERRUPTION: "interrupted by the user",
     PromptKind.COMPACT_SUMMARY: "summary of what came before",
 }
+WHOLE = frozenset({None, "end_turn", "tool_use", "stop_sequence", "pause_turn"})
+"""Stop reasons of messages that are not cut off."""
 HIDDEN_NODES = frozenset({PromptKind.META, PromptKind.TOOL_RESULT})
 
 
@@ -120,6 +135,8 @@ def rows_of(
         agent for agent in session.subagents if agent.call_id in calls and agent.path not in told
     ]
     teller = _Teller(session, options, own, told.union(agent.path for agent in own))
+    if session.slug and options.turn is None and not told:
+        yield Note(teller.shown(f"session {session.id}: {session.slug}"))
     for turn in turns:
         if options.turn in (None, turn.n):
             yield from teller.tell(turn)
@@ -144,11 +161,15 @@ class _Teller:
         calls: dict[int, list[Call]] = {}
         for call in turn.calls:
             calls.setdefault(call.use.index, []).append(call)
+        cut_off = _cut_off(turn)
         for node in turn.nodes:
             if node is turn.prompt:
                 yield self._prompt(turn)
+                yield from self._ide_notes(node)
             elif isinstance(node, AssistantNode):
                 yield from self._said(node, calls.get(node.index, []))
+                if reason := cut_off.get(node.index):
+                    yield Note(self.shown(f"the answer was cut off ({reason})"), is_error=True)
             elif isinstance(node, UserNode):
                 yield from self._user_note(node)
             else:
@@ -160,7 +181,19 @@ class _Teller:
         entry = self.session.entry(turn.prompt)
         text = prompt_label(entry) if isinstance(entry, User) else ""
         is_open = self._is_wanted(turn.prompt)
-        return Prompt(turn.n, str(turn.kind), self._shown(text), turn.prompt.time, is_open)
+        mode = turn.prompt.permission_mode
+        mode = self.shown(mode) if mode and mode != DEFAULT_MODE else None
+        return Prompt(turn.n, str(turn.kind), self.shown(text), turn.prompt.time, is_open, mode)
+
+    def _ide_notes(self, node: ChainNode) -> Iterator[Row]:
+        """What the editor told the model along with a prompt."""
+        is_wanted = self._is_wanted(node)
+        if not (self.options.full or is_wanted):
+            return
+        entry = self.session.entry(node)
+        for kind, text in ide_context(entry) if isinstance(entry, User) else ():
+            shown = self.shown(f"{kind.replace('_', ' ')}: {text}")
+            yield Note(shown, is_open=is_wanted or self.options.full)
 
     def _said(self, node: AssistantNode, calls: Sequence[Call]) -> Iterator[Row]:
         entry = self.session.entry(node)
@@ -168,11 +201,13 @@ class _Teller:
         for block in [TextBlock(text=content)] if isinstance(content, str) else content:
             text = given(block.text) if isinstance(block, TextBlock) else None
             if text and text.strip():
-                shown = self._shown(text)
-                yield Note(shown, is_error=True) if node.is_error else Said(shown)
+                shown = self.shown(text)
+                is_said = not node.is_error and node.model != SYNTHETIC
+                told = shown if node.is_error else f"{shown} (written by the client)"
+                yield Said(shown) if is_said else Note(told, is_error=node.is_error)
             thought = given(block.thinking) if isinstance(block, ThinkingBlock) else None
             if thought and self.options.thinking:
-                yield Thought(self._shown(thought), self._is_wanted(node))
+                yield Thought(self.shown(thought), self._is_wanted(node))
         yield from map(self._did, calls)
 
     def _did(self, call: Call) -> Row:
@@ -180,14 +215,14 @@ class _Teller:
         style, body = body_of(call.name, detail)
         given = detail.input if self.options.reveal else mask_value(detail.input)
         return Did(
-            name=self._shown(call.name),
-            title=self._shown(title_of(call.name, replace(detail, input=given))),
-            outcome=self._shown(outcome_of(call.name, detail)),
+            name=self.shown(call.name),
+            title=self.shown(title_of(call.name, replace(detail, input=given))),
+            outcome=self.shown(outcome_of(call.name, detail)),
             is_error=call.is_error,
             duration_ms=detail.duration_ms,
             style=style,
             is_open=self._is_wanted(call.use) or self._is_wanted(call.result),
-            body=self._shown("\n".join(body)).split("\n") if body else [],
+            body=self.shown("\n".join(body)).split("\n") if body else [],
             rows=list(self._agent_rows(call)),
         )
 
@@ -208,18 +243,24 @@ class _Teller:
         text = prompt_label(entry) if isinstance(entry, User) and not is_full else text
         label = NOTED.get(node.prompt, str(node.prompt).replace("_", " "))
         shown = f"{label}: {text}" if is_full or node.prompt not in NOTED else label
-        yield Note(self._shown(shown), is_open=self._is_wanted(node))
+        yield Note(self.shown(shown), is_open=self._is_wanted(node))
 
     def _note(self, node: ChainNode) -> Iterator[Row]:
         if isinstance(node, BoundaryNode):
-            yield Note("the conversation was compacted here")
+            told = compaction_text(node)
+            yield Note(f"the conversation was compacted here{f' ({told})' if told else ''}")
+        elif node.kind == LOCAL_COMMAND:
+            entry = self.session.entry(node)
+            held = given(entry.content) if isinstance(entry, LocalCommand) else None
+            if text := local_command_text(held) if isinstance(held, str) else "":
+                yield Note(self.shown(f"local command: {text}"), is_open=self._is_wanted(node))
         elif self.options.full and node.kind.startswith("attachment/"):
-            yield Note(self._shown(node.kind))
+            yield Note(self.shown(node.kind))
 
     def _is_wanted(self, node: ChainNode | None) -> bool:
         return node is not None and node.line == self.options.line
 
-    def _shown(self, text: str) -> str:
+    def shown(self, text: str) -> str:
         return text if self.options.reveal else mask(text)
 
 
@@ -227,6 +268,10 @@ def _ended(turn: Turn) -> Ended:
     said = [message for message in turn.messages if not message.is_synthetic]
     usage = usage_view(said)
     tokens = sum(getattr(usage, name) for name in usage.__struct_fields__)
-    start, end = parse_timestamp(turn.started), parse_timestamp(turn.ended)
-    seconds = (end - start).total_seconds() if start and end else None
-    return Ended(turn.n, seconds, tokens, cost_of_messages(said)[0])
+    return Ended(turn.n, turn.working_ms, turn.elapsed_ms, tokens, cost_of_messages(said)[0])
+
+
+def _cut_off(turn: Turn) -> dict[int, str]:
+    """Return the last lines of messages that did not end by themselves, with the reason."""
+    reasons = {m.nodes[-1].index: m.stop_reason for m in turn.messages if not m.is_synthetic}
+    return {index: reason for index, reason in reasons.items() if reason not in WHOLE and reason}

@@ -10,6 +10,8 @@ Style = Callable[[str, str], str]
 
 INLINE = re.compile(r"(`|\*\*)(?=\S)(.+?)(?<=\S)\1")
 BULLET = re.compile(r"^(\s*)[-*] ")
+APART = 1000
+"""Milliseconds by which working and elapsed time differ before both are shown."""
 FOLDED = 8
 """How many lines of a failed call's output are shown without --full."""
 DIFF_FOLDED = 24
@@ -48,7 +50,8 @@ class Terminal:
                 yield ""
 
     def _prompt(self, row: Prompt) -> Iterator[str]:
-        label = "" if row.kind == "typed" else f" ({row.kind.replace('_', ' ')})"
+        about = prompt_about(row)
+        label = f" ({about})" if about else ""
         lines = row.text.splitlines() or [""]
         shown = lines if self.full or row.is_open else lines[:DIFF_FOLDED]
         yield self.style(f"{row.n:>3} ❯{label} {self._cut(shown[0])}", "prompt")
@@ -113,6 +116,12 @@ class Terminal:
         return line if self.full or len(line) <= limit else f"{line[:limit]}…"
 
 
+def prompt_about(row: Prompt) -> str:
+    """Return what kind of prompt it is and in which permission mode, where that is unusual."""
+    kind = "" if row.kind == "typed" else row.kind.replace("_", " ")
+    return ", ".join(filter(None, (kind, row.mode)))
+
+
 def _more(count: int) -> str:
     return f"… {count} more line{'' if count == 1 else 's'}"
 
@@ -125,11 +134,35 @@ def _seconds(milliseconds: int | None) -> str:
     return f"{milliseconds / 1000:.1f}s" if milliseconds and milliseconds >= 1000 else ""
 
 
+def times_text(working_ms: int | None, elapsed_ms: int | None) -> str:
+    """Return how long a turn took: the working time, and the elapsed time where it differs.
+
+    >>> times_text(5200, 5900), times_text(5200, 95_000)
+    ('5s', '5s working, 1m 35s elapsed')
+    """
+    working, elapsed = times_apart(working_ms, elapsed_ms)
+    return f"{working} working, {elapsed} elapsed" if elapsed else working
+
+
+def times_apart(working_ms: int | None, elapsed_ms: int | None) -> tuple[str, str]:
+    """Return working and elapsed time; the latter is empty unless they are a second apart."""
+    if working_ms is None or elapsed_ms is None or abs(working_ms - elapsed_ms) <= APART:
+        return minutes_text(elapsed_ms if working_ms is None else working_ms), ""
+    return minutes_text(working_ms), minutes_text(elapsed_ms)
+
+
+def minutes_text(milliseconds: int | None) -> str:
+    """Return a time in minutes and whole seconds; empty where it is not known."""
+    if milliseconds is None:
+        return ""
+    minutes, seconds = divmod(milliseconds // 1000, 60)
+    return f"{minutes}m {seconds}s" if minutes else f"{seconds}s"
+
+
 def _what_it_took(row: Ended) -> str:
     facts = [f"turn {row.n}"]
-    if row.seconds is not None:
-        minutes, seconds = divmod(int(row.seconds), 60)
-        facts.append(f"{minutes}m {seconds}s" if minutes else f"{seconds}s")
+    if times := times_text(row.working_ms, row.elapsed_ms):
+        facts.append(times)
     facts.append(f"{row.tokens:,} tokens")
     if row.cost_usd is not None:
         facts.append(f"${row.cost_usd:.4f}")

@@ -101,9 +101,16 @@ def _is_milestone(node: ChainNode) -> bool:
     return is_prompt or isinstance(node, BoundaryNode)
 
 
+def compaction_text(node: BoundaryNode) -> str:
+    """Say what started a compaction, and how many tokens the context had before."""
+    tokens = f"{node.pre_tokens:,} tokens before" if node.pre_tokens is not None else ""
+    return ", ".join(filter(None, (mask(node.trigger or ""), tokens)))
+
+
 def _label(session: Session, node: ChainNode, reveal: bool) -> str:
     if isinstance(node, BoundaryNode):
-        return "── compacted ──"
+        told = compaction_text(node)
+        return f"── compacted{f' ({told})' if told else ''} ──"
     entry = session.entry(node)
     text = " ".join(prompt_label(entry).split()) if isinstance(entry, User) else ""
     shown = text if reveal else mask(text)

@@ -1,6 +1,7 @@
 """The JSON that commands print: stable, documented, with a schema generated from these types."""
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -8,7 +9,8 @@ from msgspec import Struct
 from turnlog.conversation.calls import Call
 from turnlog.conversation.cost import cost_of, understates_output, unpriced_models
 from turnlog.conversation.messages import Message, add_usage
-from turnlog.conversation.prompts import prompt_label, prompt_text
+from turnlog.conversation.nodes import BoundaryNode
+from turnlog.conversation.prompts import RESUMED_AFTER, ide_context, prompt_label, prompt_text
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.entries import User
@@ -38,23 +40,71 @@ class CallView(Struct):
     duration_ms: int | None
     agent_id: str | None
     """The sub-agent that the call started."""
+    line: int
+    uuid: str | None
+    """The entry with the call."""
+    result_line: int | None
+    result_uuid: str | None
+    """The entry with the result."""
+    tool_use_result: Any
+    """The result as the tool gave it, where the client kept it."""
+
+
+class MessageView(Struct):
+    """An answer: all its lines."""
+
+    id: str | None
+    model: str | None
+    stop_reason: str | None
+    synthetic: bool
+    """Written by the client in the place of an answer."""
+    lines: list[int]
+    uuids: list[str | None]
+
+
+class CompactionView(Struct):
+    """Where older entries were replaced by a summary."""
+
+    line: int
+    uuid: str | None
+    time: str | None
+    trigger: str | None
+    """`manual` or `auto`."""
+    pre_tokens: int | None
+    """Tokens of the context before it."""
+
+
+class IdeContext(Struct):
+    """What the editor told the model along with a prompt."""
+
+    kind: str
+    text: str
 
 
 class TurnView(Struct):
     """A prompt and all that followed on it."""
 
     n: int
+    line: int
     prompt_uuid: str | None
     prompt: str
     label: str
     """The prompt as a person would put it: a command as it was typed, a notification's summary."""
     kind: str | None
+    permission_mode: str | None
+    ide_context: list[IdeContext]
     round: str
     started: str | None
     ended: str | None
+    working_ms: int | None
+    """As the client measured it, without waiting for the user; else `elapsed_ms`."""
+    elapsed_ms: int | None
+    """From `started` to `ended`."""
     complete: bool
     models: list[str]
     message_ids: list[str]
+    messages: list[MessageView]
+    compactions: list[CompactionView]
     calls: list[CallView]
     usage: UsageView
     cost_usd: float | None
@@ -69,23 +119,32 @@ class TurnView(Struct):
     """The sub-agents that its calls started; their tokens are not in `usage`."""
 
 
-def turn_view(session: Session, turn: Turn, reveal: bool = False) -> TurnView:
-    """A turn as JSON shows it."""
+def turn_view(
+    session: Session, turn: Turn, reveal: bool = False, resumed_after: timedelta = RESUMED_AFTER
+) -> TurnView:
+    """Return a turn as JSON shows it."""
     said = [message for message in turn.messages if not message.is_synthetic]
     calls = [call_view(session, call, reveal) for call in turn.calls]
     cost, unpriced = cost_of_messages(said)
     return TurnView(
         n=turn.n,
+        line=(turn.prompt or turn.nodes[0]).line,
         prompt_uuid=turn.prompt.uuid if turn.prompt else None,
         prompt=prompt_of(session, turn, reveal, prompt_text),
         label=prompt_of(session, turn, reveal, prompt_label),
         kind=turn.kind,
-        round=turn.round,
+        permission_mode=turn.prompt.permission_mode if turn.prompt else None,
+        ide_context=_ide_context(session, turn, reveal),
+        round=turn.round_after(resumed_after),
         started=turn.started,
         ended=turn.ended,
+        working_ms=turn.working_ms,
+        elapsed_ms=turn.elapsed_ms,
         complete=turn.is_complete,
         models=list(dict.fromkeys(message.model for message in said if message.model)),
         message_ids=[message.id for message in said if message.id],
+        messages=list(map(_message_view, turn.messages)),
+        compactions=[compaction_view(n) for n in turn.nodes if isinstance(n, BoundaryNode)],
         calls=calls,
         usage=usage_view(said),
         cost_usd=cost,
@@ -108,7 +167,34 @@ def call_view(session: Session, call: Call, reveal: bool = False) -> CallView:
         result=output if reveal or output is None else mask(output),
         duration_ms=detail.duration_ms,
         agent_id=call.agent_id,
+        line=call.use.line,
+        uuid=call.use.uuid,
+        result_line=call.result.line if call.result else None,
+        result_uuid=call.result.uuid if call.result else None,
+        tool_use_result=detail.structured if reveal else mask_value(detail.structured),
     )
+
+
+def compaction_view(node: BoundaryNode) -> CompactionView:
+    """Return a compaction as JSON shows it."""
+    return CompactionView(node.line, node.uuid, node.time, node.trigger, node.pre_tokens)
+
+
+def _message_view(message: Message) -> MessageView:
+    return MessageView(
+        id=message.id,
+        model=message.model,
+        stop_reason=message.stop_reason,
+        synthetic=message.is_synthetic,
+        lines=[node.line for node in message.nodes],
+        uuids=[node.uuid for node in message.nodes],
+    )
+
+
+def _ide_context(session: Session, turn: Turn, reveal: bool) -> list[IdeContext]:
+    entry = session.entry(turn.prompt) if turn.prompt else None
+    told = ide_context(entry) if isinstance(entry, User) else []
+    return [IdeContext(kind, text if reveal else mask(text)) for kind, text in told]
 
 
 def prompt_of(session: Session, turn: Turn, reveal: bool, told: Callable[[User], str]) -> str:

@@ -1,7 +1,6 @@
 """Which files belong to which session, found by their names and states alone.
 
-Only a sub-agent's file that lies among the sessions (2.0.x) and is new is opened: its entries tell
-whose it is.
+Only a new sub-agent's file outside its session's folder is opened: its entries tell whose it is.
 """
 
 import os
@@ -16,7 +15,7 @@ from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import entries_of, is_folder, is_regular
 from turnlog.store.archive_paths import is_session_id, session_problem
-from turnlog.store.paths import BY_SESSION, Store, is_session_name
+from turnlog.store.paths import BY_SESSION, SUBAGENTS, Store, is_session_name, is_subagent_name
 
 
 class Found(NamedTuple):
@@ -67,12 +66,20 @@ def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> Non
             _add(each, found.setdefault(each.name.removesuffix(".jsonl"), {}))
         elif each.name.startswith("agent-") and is_regular(each) and not each.is_symlink():
             _add(each, loose)
+        elif each.name == SUBAGENTS and each.is_dir(follow_symlinks=False):
+            _add_subagents(each.path, loose)
     for each in entries:
         if is_session_id(each.name) and each.is_dir(follow_symlinks=False):
             below: Files = {}
             _add_below(each.path, below)
             if below:
                 found.setdefault(each.name, {}).update(below)
+
+
+def _add_subagents(folder: str, loose: Files) -> None:
+    for each in _entries(folder):
+        if is_subagent_name(each.name) and is_regular(each) and not each.is_symlink():
+            _add(each, loose)
 
 
 def _add_below(folder: str | Path, files: Files) -> None:

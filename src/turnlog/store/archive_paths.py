@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from turnlog.store.paths import BY_SESSION, is_session_name
+from turnlog.store.paths import BY_SESSION, SUBAGENTS, is_session_name, is_subagent_name
 
 LONGEST_NAME = 255
 """Bytes: what common file systems allow for one component."""
@@ -107,8 +107,10 @@ def is_session_id(name: str) -> bool:
 def _is_of_session(session: str, parts: list[str]) -> bool:
     match parts:
         case ["projects", project, name]:
-            is_subagent = name.startswith("agent-") and name.endswith(".jsonl")
-            return not project.startswith(".") and (name == f"{session}.jsonl" or is_subagent)
+            is_own = name == f"{session}.jsonl" or is_subagent_name(name)
+            return not project.startswith(".") and is_own
+        case ["projects", project, folder, name] if folder == SUBAGENTS:
+            return not project.startswith(".") and is_subagent_name(name)
         case ["projects", project, folder, *below]:
             is_own = folder == session and is_session_id(session)
             return not project.startswith(".") and is_own and bool(below)

@@ -62,6 +62,8 @@ class Description:
     branch: str | None = None
     version: str | None = None
     model: str | None = None
+    slug: str | None = None
+    """The client's nickname for the session."""
     started: datetime | None = None
 
 
@@ -197,7 +199,7 @@ def _describe_tail(described: Description, session: SessionFile) -> Titles:
             _fill(latest, entry)
         elif line.offset >= session.size - REACH and (text := _title_text(entry)) is not None:
             titles.setdefault(type(entry), text)
-    for name in ("branch", "version", "model"):
+    for name in ("branch", "version", "model", "slug"):
         setattr(described, name, getattr(latest, name) or getattr(described, name))
     described.cwd = described.cwd or latest.cwd
     return titles
@@ -220,6 +222,7 @@ def _fill(described: Description, entry: ChainEntry) -> None:
     described.cwd = described.cwd or given(entry.cwd)
     described.branch = described.branch or given(entry.git_branch)
     described.version = described.version or given(entry.version)
+    described.slug = described.slug or given(entry.slug)
     if isinstance(entry, Assistant) and entry.body and not given(entry.is_api_error_message):
         model = given(entry.body.model)
         described.model = described.model or (model if model != "<synthetic>" else None)

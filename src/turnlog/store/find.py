@@ -1,4 +1,4 @@
-"""From what a user types to a session file: a path, an id, the start of one, a title, or `last`."""
+"""From what a user types to a session file: a path, an id or its start, a title, a slug, `last`."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -86,10 +86,17 @@ def _bare_id(text: str) -> str:
 
 
 def _with_title(sessions: list[SessionFile], text: str) -> list[SessionFile]:
+    """Return the sessions whose title or slug is a text, or else contains it."""
     wanted = text.casefold()
-    titled = [(session, (describe(session).title or "").casefold()) for session in sessions]
-    exact = [session for session, title in titled if title == wanted]
-    return exact or [session for session, title in titled if wanted in title]
+    named = [(session, _names_of(session)) for session in sessions]
+    exact = [session for session, names in named if wanted in names]
+    partly = (session for session, names in named if any(wanted in name for name in names))
+    return exact or list(partly)
+
+
+def _names_of(session: SessionFile) -> list[str]:
+    about = describe(session)
+    return [(name or "").casefold() for name in (about.title, about.slug)]
 
 
 def _subagent_files(store: Store) -> list[Path]:

@@ -11,6 +11,7 @@ from turnlog.format.regular_files import entries_of, is_folder, is_regular, regu
 NAME_LIMIT = 200
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 TOOL_RESULTS = "tool-results"
+SUBAGENTS = "subagents"
 BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
 """Folders of the store that have one folder for each session (2.1.325, and as documented)."""
 
@@ -137,6 +138,11 @@ def is_session_name(name: str) -> bool:
     return name.endswith(".jsonl") and not name.startswith(("agent-", "."))
 
 
+def is_subagent_name(name: str) -> bool:
+    """Return whether a file holds a sub-agent."""
+    return name.startswith("agent-") and name.endswith(".jsonl")
+
+
 def folder_name(cwd: str) -> str:
     r"""The name of a project's folder: each UTF-16 unit that is no letter or digit becomes a dash.
 
@@ -168,7 +174,7 @@ def tool_results(session: Path) -> Path:
 
 def subagents_folder(session: Path) -> Path:
     """Sub-agents of 2.1.29 and later; those of workflows lie in folders below it."""
-    return sidecar_folder(session) / "subagents"
+    return sidecar_folder(session) / SUBAGENTS
 
 
 def subagent_meta(subagent: Path) -> Path:
@@ -189,8 +195,13 @@ def project_notes(project: Path) -> list[Path]:
 
 
 def adjacent_subagents(project: Path) -> list[Path]:
-    """Sub-agent files of 2.0.x, which lie among the sessions; their entries name the session."""
-    return regular_paths(project.glob("agent-*.jsonl"))
+    """Return sub-agent files that sessions of a project share a folder for.
+
+    They lie among the sessions (2.0.x) or in `<project>/subagents` (documented, not observed);
+    their entries name the session.
+    """
+    beneath = (project / SUBAGENTS).glob("agent-*.jsonl")
+    return regular_paths([*project.glob("agent-*.jsonl"), *beneath])
 
 
 def _folders(parent: Path) -> list[str]:

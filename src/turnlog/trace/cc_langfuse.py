@@ -10,7 +10,17 @@ from turnlog.conversation.session import Session
 from turnlog.format.values import is_object
 from turnlog.store.paths import Store
 from turnlog.trace.spans import Options, spans_of
+from turnlog.trace.state import State
 from turnlog.trace.work import Work, turns_of
+
+
+def adopt_sent(store: Store, session: Session, options: Options, state: State) -> None:
+    """Count as sent what cc-langfuse sent, when a session is first sent to Langfuse.
+
+    Later on its notes say nothing new: they count turns that turnlog sent itself.
+    """
+    if not (state.sent or state.refused):
+        state.add(ids_sent(store, session, options))
 
 
 def ids_sent(store: Store, session: Session, options: Options) -> list[str]:

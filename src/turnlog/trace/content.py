@@ -52,6 +52,7 @@ TRACE_IDENTIFIERS = (
     "environment",
     "release",
     "app_version",
+    "permission_mode",
 )
 
 

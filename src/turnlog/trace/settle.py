@@ -12,9 +12,10 @@ from turnlog.conversation.session import Session
 from turnlog.trace.queue import FIRST_DELAY
 from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.spool import Note
-from turnlog.trace.times import DURATION, nanoseconds
+from turnlog.trace.times import nanoseconds
 from turnlog.trace.work import Work, turns_of
 
+DURATION = "system/turn_duration"
 SUMMARY = "system/stop_hook_summary"
 """Written when all hooks at the end of a turn have run."""
 

@@ -80,6 +80,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     """The version that the settings name; without it, backends get the client's."""
     prompt_id: str | None = None
     prompt_kind: str | None = None
+    permission_mode: str | None = None
     version: str | None = None
     slug: str | None = None
     cwd: str | None = None
@@ -139,6 +140,10 @@ class Span(Struct, frozen=True, kw_only=True):
     agent_type: str | None = None
     description: str | None = None
     """What a sub-agent was started for."""
+    working_ms: int | None = None
+    """Of a turn: as the client measured it, without waiting for the user."""
+    elapsed_ms: int | None = None
+    """Of a turn: from the prompt to the last answer or result."""
     events: tuple[Event, ...] = ()
     is_final: bool = True
     """Whether nothing more of it is to come: before that, a span is not sent."""

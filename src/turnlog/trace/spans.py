@@ -37,6 +37,7 @@ from turnlog.trace.times import (
     measured_time,
     nanoseconds,
     nearest_time,
+    turn_times,
 )
 from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, turns_of
 
@@ -186,6 +187,8 @@ class _Teller:
                 extent = self._extent(self.work, place)
                 at = self._at(name, place._replace(is_final=extent.is_final))
                 whole = _whole(self.work, place.near, extent.end)
+                working, elapsed = turn_times(self.work)
+                whole |= {"working_ms": working, "elapsed_ms": elapsed}
                 yield Span(name=self.trace.name, kind=kind, **at, **whole)
             place = place._replace(parent_id=name)
         yield from self._inside(self.work, place)
@@ -451,6 +454,7 @@ def _trace_of(turn: Work, options: Options) -> Trace:
         app_version=options.version,
         prompt_id=given(entry.prompt_id) if isinstance(entry, User) else None,
         prompt_kind=turn.prompt.prompt if turn.prompt else None,
+        permission_mode=turn.prompt.permission_mode if turn.prompt else None,
         version=given(entry.version),
         slug=given(entry.slug),
         cwd=given(entry.cwd),

@@ -3,17 +3,14 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
-from turnlog.conversation.prompts import PromptKind
-from turnlog.format.fields import given
-from turnlog.format.system import TurnDuration
+from turnlog.conversation.nodes import AssistantNode, ChainNode, DurationNode, UserNode
+from turnlog.conversation.turns import elapsed_ms, is_work, working_ms
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.trace.work import Work
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LIMIT = 1 << 63
 """Backends keep nanoseconds in a signed number of 64 bits."""
-DURATION = "system/turn_duration"
 
 
 def nanoseconds(timestamp: str | None) -> int | None:
@@ -71,7 +68,7 @@ def end_of(work: Work) -> int | None:
     """
     start = nanoseconds(work.first.time)
     lasted = measured_time(work)
-    last = latest(filter(_is_work, work.nodes))
+    last = latest(filter(is_work, work.nodes))
     if start is None or lasted is None:
         return last
     return max(start + lasted, last or 0)
@@ -79,10 +76,14 @@ def end_of(work: Work) -> int | None:
 
 def measured_time(work: Work) -> int | None:
     """Return how long the client says that a turn took, without waiting for the user."""
-    measures = [node for node in work.nodes if node.kind == DURATION]
-    measured = work.session.entry(measures[-1]) if measures else None
-    lasted = given(measured.duration_ms) if isinstance(measured, TurnDuration) else None
-    return None if lasted is None else int(lasted * 1_000_000)
+    measures = [node.milliseconds for node in work.nodes if isinstance(node, DurationNode)]
+    return int(sum(measures) * 1_000_000) if measures else None
+
+
+def turn_times(work: Work) -> tuple[int | None, int | None]:
+    """Return the working time and the elapsed time of a turn, in milliseconds."""
+    started = work.first.time
+    return working_ms(started, work.nodes), elapsed_ms(started, work.nodes)
 
 
 def latest_child(work: Work, near: int) -> int | None:
@@ -99,9 +100,3 @@ def latest_child(work: Work, near: int) -> int | None:
     if known and len(known) < len(found):
         known.append(near)
     return max(known, default=None)
-
-
-def _is_work(node: ChainNode) -> bool:
-    if isinstance(node, UserNode):
-        return bool(node.results) or node.prompt is PromptKind.INTERRUPTION
-    return isinstance(node, AssistantNode)

@@ -282,6 +282,7 @@ TRACE_METADATA = (
     "git_branch",
     "prompt_kind",
     "forked_from",
+    "permission_mode",
 )
 """What the trace of a turn is marked with."""
 SPAN_METADATA: dict[str, Get] = {
@@ -289,6 +290,8 @@ SPAN_METADATA: dict[str, Get] = {
     "tool_name": own("tool"),
     "tool_id": own("call_id"),
     "agent_id": own("agent_id"),
+    "working_ms": own("working_ms"),
+    "elapsed_ms": own("elapsed_ms"),
     "interrupted": lambda span: span.is_interrupted or None,
     "missing_times": missing_times,
 }

@@ -39,6 +39,7 @@ SELECT
     sum(iif(w.is_subagent, w.tokens, 0)) AS agent_tokens,
     total(iif(w.is_subagent, w.cost, 0)) AS agent_cost_usd,
     total(w.seconds) AS seconds,
+    total(w.elapsed) AS elapsed_seconds,
     sum(w.added) AS added,
     sum(w.removed) AS removed,
     sum(w.unpriced) AS unpriced,
