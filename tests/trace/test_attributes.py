@@ -215,7 +215,12 @@ def test_no_attribute_is_in_the_table_twice() -> None:
 def secretive(opened: Opened, layout: Layout) -> list[Span]:
     """Spans of a file that has a key where it should name ids, models and tools."""
     message = {"model": SECRET, "stop_reason": SECRET, "usage": USAGE}
-    given = {"message_id": SECRET, "message": message, "request_id": SECRET, "version": SECRET}
+    given: dict[str, Any] = {
+        "message_id": SECRET,
+        "message": message,
+        "request_id": SECRET,
+        "version": SECRET,
+    }
     whole = opened(
         user("list it", slug=SECRET, prompt_id=SECRET, version=SECRET),
         assistant(call(SECRET, {"command": "ls"}, f"id-{SECRET}"), **given),

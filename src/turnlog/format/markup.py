@@ -5,6 +5,7 @@ import re
 COMMAND = re.compile(r"<command-name>([^<]*)</command-name>(?:.*<command-args>([^<]*))?", re.DOTALL)
 
 
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 OUTPUT = re.compile(r"<(local-command-stdout|local-command-stderr)>(.*?)</\1>", re.DOTALL)
 
 
@@ -14,6 +15,7 @@ def local_command_text(text: str) -> str:
     >>> local_command_text("<local-command-stdout>10% used</local-command-stdout>")
     '10% used'
     """
+    text = COLOUR.sub("", text)
     printed = "\n".join(found[2].strip() for found in OUTPUT.finditer(text))
     return command_text(text) or printed or OUTPUT.sub("", text).strip()
 

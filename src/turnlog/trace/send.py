@@ -59,7 +59,7 @@ def send_session(
     skip: Set[str],
 ) -> Report:
     """Send what is final of a session and not to be skipped; remember what the target took."""
-    from turnlog.trace.otlp import Verdict
+    from turnlog.trace.wire import Verdict
 
     report = Report(session.id)
     known = _Known(frozenset(skip))

@@ -47,7 +47,7 @@ class Moment(Struct, frozen=True):
 
 
 class PullRequest(Struct, frozen=True):
-    """A pull request, or what GitLab calls a merge request."""
+    """A pull request."""
 
     number: int
     url: str

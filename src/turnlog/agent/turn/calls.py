@@ -197,7 +197,7 @@ async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
         outcome = _failed(str(error))
     except Exception as error:  # whatever a tool does, the model is told and the loop goes on
         outcome = _failed(f"{type(error).__name__}: {error}")
-    outcome = link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
+    link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
     await after_move(parts, call["id"], emit)
     return await _after(parts, call, admitted, outcome, monotonic() - started, emit)
 
