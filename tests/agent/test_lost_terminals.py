@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -205,3 +206,11 @@ def test_with_print(
     with pty_chat(chat, "-p", "wait", *NEW, *ANYTHING) as running:
         wait_for(lambda: is_running(running, "sleep 1000.25"))
         ended(running, end)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5])
+def test_at_any_moment_of_the_start(tmp_path: Path, api: ScriptedApi, delay: float) -> None:
+    with pty_chat(ChatProcess(tmp_path, api.url), *NEW) as running:
+        running.see("❯")
+        time.sleep(delay)
+        ended(running, hang_up)

@@ -138,17 +138,21 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _fit_widths(columns: Sequence[Column], room: int) -> list[int]:
-    """Give each text what it needs, or an equal share of the room that is left for texts."""
-    widths = [_natural(column) for column in columns]
+    """Give each text what is reserved for it, then an equal share of the room that is left."""
+    natural = [_natural(column) for column in columns]
+    widths = [_least(column) for column in columns]
     texts = [
         place for place, column in enumerate(columns) if not (column.is_number or column.is_whole)
     ]
-    left = room - _total(widths) + sum(widths[place] for place in texts)
-    # The shortest come first: what they do not need is shared among the longer ones.
-    for count, place in enumerate(sorted(texts, key=lambda place: widths[place])):
-        share = max(NARROWEST, left // (len(texts) - count))
-        widths[place] = min(widths[place], share)
-        left -= widths[place]
+    if _total(widths) > room:
+        for place in texts:
+            widths[place] = min(natural[place], NARROWEST)
+    left = max(0, room - _total(widths))
+    # Those that need least come first: what they do not take is shared among the others.
+    for count, place in enumerate(sorted(texts, key=lambda each: natural[each] - widths[each])):
+        grown = min(natural[place] - widths[place], left // (len(texts) - count))
+        widths[place] += grown
+        left -= grown
     for place, column in enumerate(columns):
         if column.is_filling:
             widths[place] += max(0, room - _total(widths))

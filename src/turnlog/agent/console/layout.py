@@ -104,7 +104,7 @@ class View:
         self.app.invalidate()
 
     def drop_typed(self) -> None:
-        """Forget keys that were pressed before what is on the screen now was there."""
+        """Forget keys that were pressed, and not taken yet."""
         self.app.key_processor.empty_queue()
         with suppress(OSError, ValueError):  # no terminal any more
             termios.tcflush(sys.stdin, termios.TCIFLUSH)

@@ -60,6 +60,7 @@ class Screen:
         self._view.app.key_processor.before_key_press += self._pressed
         self._arrived = asyncio.Event()
         self._doing: asyncio.Task[None] | None = None
+        self._listing: asyncio.Task[None] | None = None
         self._files: list[str] = []
         self._hint = ""
         """What the status line tells for a moment."""
@@ -86,7 +87,9 @@ class Screen:
     async def _end(self, *tasks: asyncio.Task[None]) -> None:
         """Stop everything; what was going on is in the session as interrupted."""
         drawing, *others = tasks
-        others += [self._doing] if self._doing else []
+        # asyncio.run cancels what is left all at once, together with tasks of asyncio's own: one
+        # that is just starting a process then waits forever (observed: Python 3.11.7).
+        others += filter(None, (self._doing, self._listing))
         for task in others:
             task.cancel()
         ended = await asyncio.gather(*others, return_exceptions=True)
@@ -110,9 +113,9 @@ class Screen:
         if prompt:
             self.waiting.insert(0, Waiting(prompt))
         while True:
-            listing = asyncio.create_task(self._list_files())
+            self._listing = asyncio.create_task(self._list_files())
             await self._wait(self.talk)
-            listing.cancel()
+            self._listing.cancel()
             self._doing = asyncio.create_task(self._do(self.talk, do))
             await asyncio.wait({self._doing})
             done, self._doing = self._doing, None
@@ -184,7 +187,7 @@ class Screen:
     async def ask(self, menu: Choices, about: Sequence[Shown]) -> Any:
         rows = [(await asyncio.to_thread(self._laid_out, each)).split("\n") for each in about]
         # An enter that is held, or was typed ahead, must not answer a question that nobody has
-        # seen: wait until no key was pressed for a moment, draw, and forget what came meanwhile.
+        # seen: wait until no key was pressed for a moment, forget what came meanwhile, and draw.
         await quiet_since(lambda: self._last_key, CALM)
         room = self._view.room_above(menu) - 1
         folded = fold_rows(rows, room)
@@ -196,8 +199,8 @@ class Screen:
             menu.preface = everything
         self._was_tight = False
         before, self.menu = self.menu, menu
-        self._view.app.print_above("\n".join(["", *(row for part in folded for row in part)]))
         self._view.drop_typed()
+        self._view.app.print_above("\n".join(["", *(row for part in folded for row in part)]))
         self.menu = before
         return await self.choose(menu)
 
