@@ -426,9 +426,9 @@ PLANTED: dict[str, Fault] = {
         8,
         less(8),
     ),
-    "answers without a message id": Fault(unnamed(called()), "no-message-id", "old", 4, called()),
+    "answers without a message id": Fault(unnamed(called()), "no-message-id", "note", 4, called()),
     "answers without a message id, and a prompt behind a result": Fault(
-        unnamed(asked_behind_result()), "no-message-id", "old", 5, asked_behind_result()
+        unnamed(asked_behind_result()), "no-message-id", "note", 5, asked_behind_result()
     ),
     "a text among blocks": Fault(
         put(3, user(["two", text("and more")])),

@@ -57,10 +57,15 @@ def said(messages: list[dict[str, Any]]) -> Messages:
     for message in messages:
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        blocks = [shorn(block) for block in blocks if not is_added(block)]
+        blocks = [shorn(_as_object(block)) for block in blocks if not is_added(block)]
         if blocks and message["role"] != "system":
             found.append((message["role"], blocks))
     return found
+
+
+def _as_object(block: object) -> dict[str, Any]:
+    """A block; what is none, older clients send as it is."""
+    return block if is_object(block) else {"type": "bare", "text": str(block)}
 
 
 def is_added(block: object) -> bool:

@@ -56,7 +56,6 @@ FILLERS = {
     "[Tool use interrupted]",
     "Tool loaded.",
 }
-NO_OUTPUT = "<local-command-stdout></local-command-stdout>"
 CALL_FIELDS = ("type", "id", "name", "input")
 ELSEWHERE = ("other-folder", "not-a-uuid")
 """What is wrong with where a session lies; it is resumed in another place."""
@@ -138,7 +137,6 @@ def notifications(session: Session) -> set[str]:
 Form = Callable[[Messages, Pair], Messages]
 FORMS: dict[str, Form] = {
     "fillers": lambda found, _: without_texts(found, FILLERS.__contains__),
-    "empty output": lambda found, _: without_texts(found, lambda text: text == NO_OUTPUT),
     "local commands": lambda found, pair: without_texts(
         found, local_commands(pair.clone).__contains__
     ),
@@ -148,7 +146,6 @@ FORMS: dict[str, Form] = {
     "compacted first": lambda found, _: without_texts(
         found, lambda text: text.startswith(SUMMARISE)
     ),
-    "white space": lambda found, _: without_texts(found, lambda text: not text),
     "fields of calls": lambda found, _: with_blocks(found, plain_call),
     "plans": lambda found, _: with_blocks(found, without_plan),
     "tool references": lambda found, _: with_blocks(found, without_references),
@@ -198,7 +195,7 @@ def lost(sent: Messages, pair: Pair) -> set[str]:
 
 def is_note_of(pair: Pair) -> Callable[[str], bool]:
     """Tell what is no prompt: fillings, and commands of the client's own."""
-    notes = local_commands(pair.source) | FILLERS | {NO_OUTPUT}
+    notes = local_commands(pair.source) | FILLERS
     return notes.__contains__
 
 
@@ -260,7 +257,8 @@ def verdict(sent: Sent | str, pair: Pair, version: str) -> str:
         word = sent or "refused"
         return f"{word}, as told: {', '.join(fatal)}" if fatal else word.upper()
     if any(not is_object(b) for m in sent if is_array(m["content"]) for b in m["content"]):
-        return "sent with blocks that the API refuses"
+        is_told = any(each.kind == "bare-block" for each in findings)
+        return "sent with bare blocks, as told: bare-block" if is_told else "BARE BLOCKS"
     ours, theirs = said(pair.clone.context()), said(sent)
     if missing := lost(theirs, pair):
         told = [each.kind for each in findings if each.is_serious]

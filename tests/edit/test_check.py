@@ -192,7 +192,7 @@ def test_every_rule_is_tested_and_in_the_documents() -> None:
         ("a call at the end", "2.1.150", ["loss"]),
         ("a call at the end", "2.1.325", ["note"]),
         ("answers without a message id", "2.1.150", ["loss"]),
-        ("answers without a message id", "2.1.325", []),
+        ("answers without a message id", "2.1.325", ["note"]),
     ],
 )
 def test_a_check_for_a_client_tells_what_concerns_it(

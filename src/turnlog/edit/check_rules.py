@@ -290,8 +290,8 @@ RULES: dict[str, Rule] = {
     ),
     "no-message-id": Rule(
         "no-message-id",
-        OLD,
-        "answers have no message id: clients up to 2.1.150 join those between two prompts",
+        NOTE,
+        "answers have no message id: clients join those of a turn, since 2.1.325 for some models",
         fixed_in="2.1.325",
     ),
     "bare-block": Rule(

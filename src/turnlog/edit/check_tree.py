@@ -221,7 +221,7 @@ def duplicate_calls(case: Case) -> Iterator[Mark]:
 
 
 def unnamed_answers(case: Case) -> Iterator[Mark]:
-    """Clients up to 2.1.150 take answers without a message id for one, as far as results go.
+    """Clients take answers without a message id for one, as far as results go.
 
     They join user lines first: a prompt right behind a result does not part two answers.
     """
