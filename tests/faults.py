@@ -103,6 +103,23 @@ def parallel() -> bytes:
     )
 
 
+def called() -> bytes:
+    return session(user("go"), assistant(call("Bash")), result("toolu_1"), assistant(text("done")))
+
+
+def asked_behind_result() -> bytes:
+    lines = [user("go"), assistant(call("Bash")), result("toolu_1"), user("and?")]
+    return session(*lines, assistant(text("done")))
+
+
+def unnamed(content: bytes) -> bytes:
+    """A session whose answers have no message ids, as some exporters write them."""
+    lines = [json.loads(raw) for raw in content.splitlines()]
+    for each in lines:
+        each["message"].pop("id", None)
+    return b"".join(map(encode, lines))
+
+
 def preserving(*uuids: str, anchor: str = nth(12)) -> bytes:
     metadata = {"preservedMessages": {"anchorUuid": anchor, "uuids": list(uuids)}}
     boundary, summary = compaction("what was", compact_metadata=metadata)
@@ -390,6 +407,48 @@ PLANTED: dict[str, Fault] = {
     ),
     "an empty text in an answer": Fault(
         put(5, assistant(text(""), message_id="m")), "empty-answer", "old", 5, less(5)
+    ),
+    "an answer of white space": Fault(
+        put(5, assistant(text("\n"), message_id="m")), "empty-answer", "old", 5, less(5)
+    ),
+    "an answer without a block": Fault(
+        changed(lambda lines: lines[7]["message"].update(content="second")), "text-answer", "old", 8
+    ),
+    "an error without a block": Fault(
+        changed(
+            lambda lines: (
+                lines[7].update(isApiErrorMessage=True),
+                lines[7]["message"].update(content="second", model="<synthetic>"),
+            )
+        ),
+        "text-answer",
+        "old",
+        8,
+        less(8),
+    ),
+    "answers without a message id": Fault(unnamed(called()), "no-message-id", "note", 4, called()),
+    "answers without a message id, and a prompt behind a result": Fault(
+        unnamed(asked_behind_result()), "no-message-id", "note", 5, asked_behind_result()
+    ),
+    "a text among blocks": Fault(
+        put(3, user(["two", text("and more")])),
+        "bare-block",
+        "loss",
+        3,
+        put(3, user([text("two"), text("and more")])),
+    ),
+    "an answer of a bare text": Fault(
+        changed(lambda lines: lines[7]["message"].update(content=["second"])),
+        "bare-block",
+        "loss",
+        8,
+    ),
+    "content that is null": Fault(
+        changed(lambda lines: lines[8]["message"].update(content=None)),
+        "no-message",
+        "old",
+        9,
+        less(9),
     ),
     "thinking with an empty signature": Fault(
         put(4, assistant(thinking("hm", ""), message_id="m")),

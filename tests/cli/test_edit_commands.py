@@ -8,6 +8,8 @@ import pytest
 
 from build import SESSION, assistant, call, line, nth, result, session, text, user
 from cli.conftest import Run
+from faults import PLANTED
+from turnlog.conversation.session import open_session
 
 CONTENT = session(
     user("first"),
@@ -101,7 +103,32 @@ def test_clone_straightens_what_its_client_would_lose(path: Path, turnlog: Run) 
     assert json.loads(made)["straightened_for"] == "2.0.76"
     assert parents(turnlog("clone", SESSION, "--json", "--no-straighten").out) == forked
     assert parents(turnlog("clone", SESSION, "--json", "--for", "2.1.325").out) == forked
-    assert "straightened, as client 2.0.76 would lose history" in turnlog("clone", SESSION).out
+    assert "straightened for client 2.0.76 (--no-straighten" in turnlog("clone", SESSION).out
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a call at the end",
+        "an answer without a block",
+        "an error without a block",
+        "answers without a message id",
+        "an answer of white space",
+        "an empty text in an answer",
+        "an empty text beside another",
+        "no final newline",
+    ],
+)
+def test_clone_for_an_old_client_mends_what_it_fails_on(
+    path: Path, turnlog: Run, name: str
+) -> None:
+    path.write_bytes(PLANTED[name].content)
+    before = open_session(path).context()
+    assert turnlog("check", SESSION, "--for", "2.0.76").code == 1
+    made = json.loads(turnlog("clone", SESSION, "--json", "--for", "2.0.76").out)
+    assert made["straightened_for"] == "2.0.76"
+    assert turnlog("check", made["id"], "--for", "2.0.76").out == "1 session: 1 sound\n"
+    assert open_session(Path(made["path"])).context() == before
 
 
 def test_check_for_a_client_exits_with_1_if_it_would_lose_history(path: Path, turnlog: Run) -> None:

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,16 +21,21 @@ from client import bring_up_loopback, environment_of, run_client
 
 from scripted_api import answered, scripted_api
 from turnlog.conversation.session import open_session
+from turnlog.format.values import is_object
 from turnlog.store.paths import folder_name, sidecar_folder
 
 PROMPT = "CONFORMANCE what came before?"
 DONE = answered({"type": "text", "text": "Done."})
 REMINDER = "<system-reminder>"
+UNCOMPACTED = {"DISABLE_COMPACT": "1", "DISABLE_MICROCOMPACT": "1"}
+"""Let a client send what it reads: older ones clear images and results before they ask."""
 Messages = list[tuple[str, list[dict[str, Any]]]]
 
 
-def resume(client: list[str], session: Path) -> list[dict[str, Any]] | None:
-    """The messages that the client sends when it resumes a session; None if it refuses."""
+def resume(
+    client: list[str], session: Path, variables: Mapping[str, str] = UNCOMPACTED
+) -> list[dict[str, Any]] | None:
+    """Return the messages that the client sends when it resumes a session; None if it refuses."""
     with tempfile.TemporaryDirectory() as home, scripted_api(DONE) as api:
         work = Path(home, "work")
         folder = Path(home, ".claude", "projects", folder_name(str(work)))
@@ -39,7 +45,8 @@ def resume(client: list[str], session: Path) -> list[dict[str, Any]] | None:
         if sidecar_folder(session).is_dir():
             shutil.copytree(sidecar_folder(session), folder / session.stem)
         arguments = ["-p", PROMPT, "--resume", session.stem]
-        run_client([*client, *arguments], work, environment_of(Path(home), api.url))
+        environment = environment_of(Path(home), api.url) | dict(variables)
+        run_client([*client, *arguments], work, environment)
         asked = [request.body["messages"] for request in api.requests]
         return next((each for each in asked if PROMPT in json.dumps(each)), None)
 
@@ -50,14 +57,19 @@ def said(messages: list[dict[str, Any]]) -> Messages:
     for message in messages:
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        blocks = [shorn(block) for block in blocks if not is_added(block)]
+        blocks = [shorn(_as_object(block)) for block in blocks if not is_added(block)]
         if blocks and message["role"] != "system":
             found.append((message["role"], blocks))
     return found
 
 
-def is_added(block: dict[str, Any]) -> bool:
-    text = str(block.get("text") or "").lstrip()
+def _as_object(block: object) -> dict[str, Any]:
+    """A block; what is none, older clients send as it is."""
+    return block if is_object(block) else {"type": "bare", "text": str(block)}
+
+
+def is_added(block: object) -> bool:
+    text = str(block.get("text") or "").lstrip() if is_object(block) else ""
     return text.startswith(REMINDER) or text == PROMPT
 
 

@@ -988,6 +988,13 @@ def test_blocks_are_sent_as_their_lines_have_them(opened: Opened) -> None:
     ]
 
 
+def test_a_line_without_a_block_that_is_an_object_is_not_sent(opened: Opened) -> None:
+    bare = [encode(json.loads(raw)) for raw in session(*TALK).splitlines()]
+    bare[1] = bare[1].replace(b'[{"type":"text","text":"a1"}]', b'["a1", null]')
+    log = opened(b"".join(bare))
+    assert tell(log.context()) == [["u", "q1\n", "q2"], ["a", "a2"]]
+
+
 def test_a_notification_is_sent_as_no_word_of_the_user(opened: Opened) -> None:
     origin = {"kind": "task-notification"}
     whole = opened(*TALK[:2], user(NOTIFIED, origin=origin), assistant(text("a2")))

@@ -189,6 +189,10 @@ def test_every_rule_is_tested_and_in_the_documents() -> None:
         ("progress in the chain", "2.0.76", ["loss"]),
         ("progress in the chain", "2.1.29", []),
         ("a second root", "2.1.325", ["loss"]),
+        ("a call at the end", "2.1.150", ["loss"]),
+        ("a call at the end", "2.1.325", ["note"]),
+        ("answers without a message id", "2.1.150", ["loss"]),
+        ("answers without a message id", "2.1.325", ["note"]),
     ],
 )
 def test_a_check_for_a_client_tells_what_concerns_it(
@@ -198,6 +202,37 @@ def test_a_check_for_a_client_tells_what_concerns_it(
     path.parent.mkdir(parents=True)
     path.write_bytes(PLANTED[name].content)
     assert [each.severity for each in check_session(open_session(path), version)] == severities
+
+
+@pytest.mark.parametrize(
+    ("name", "last_refused", "first_resumed"),
+    [
+        ("an answer without a block", "2.1.150", "2.1.325"),
+        ("an error without a block", "2.0.76", "2.1.45"),
+        ("an answer of white space", "2.0.76", "2.1.45"),
+        ("an answer of a bare text", "2.1.150", "2.1.325"),
+        ("content that is null", "2.1.150", "2.1.325"),
+        ("no message", "2.1.150", "2.1.325"),
+        ("a message that is a text", "2.1.150", "2.1.325"),
+        ("a circle", "2.0.76", "2.1.45"),
+        ("a result without a call", "2.0.76", "2.1.45"),
+        ("a call's id twice", "2.1.45", "2.1.150"),
+        ("an empty text beside another", "2.1.150", "2.1.325"),
+        ("an empty text in an answer", "2.0.76", "2.1.45"),
+    ],
+)
+def test_a_check_for_a_client_predicts_that_it_refuses_the_session(
+    tmp_path: Path, name: str, last_refused: str, first_resumed: str
+) -> None:
+    path = tmp_path / "projects" / "-home-ada-shop" / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(PLANTED[name].content)
+
+    def is_refused(version: str) -> bool:
+        return any(each.severity == "fatal" for each in check_session(open_session(path), version))
+
+    assert is_refused(last_refused)
+    assert not is_refused(first_resumed)
 
 
 def test_every_fault_of_old_clients_tells_when_it_was_mended() -> None:

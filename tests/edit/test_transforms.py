@@ -12,6 +12,7 @@ from build import (
     assistant,
     call,
     compaction,
+    encode,
     line,
     nth,
     result,
@@ -21,7 +22,7 @@ from build import (
     user,
 )
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.build import Wanted, build_plan
+from turnlog.edit.build import Wanted, build_plan, prepared
 from turnlog.edit.plan import Plan, carry_out
 from turnlog.edit.transforms import Choice
 from turnlog.errors import NotFound
@@ -246,6 +247,36 @@ def test_straighten_lets_a_note_of_the_tip_follow_what_was_put_behind_a_summary(
     assert after.context() == before.context()
     [note] = [json.loads(raw) for raw in after.path.read_bytes().splitlines() if b"leafUuid" in raw]
     assert note["leafUuid"] == nth(2)
+
+
+def mended(before: Session) -> Session:
+    """A session as `--straighten` writes it, mended for older clients first."""
+    path = before.path.with_name("after.jsonl")
+    with prepared(before, Wanted(["straighten"])) as ready:
+        path.write_bytes(b"".join(carry_out(ready.plan, ready.tally)))
+    return open_session(path)
+
+
+def test_straighten_closes_a_call_at_the_end_as_the_newest_client_does(opened: Open) -> None:
+    before = opened(session(user("go"), assistant(text("now"), call("Bash", call_id="A"))))
+    after = mended(before)
+    assert [call.result is not None for call in after.calls] == [True]
+    assert after.context() == before.context()
+
+
+def test_straighten_leaves_an_open_call_in_a_plain_log(opened: Open) -> None:
+    lines = [json.loads(raw) for raw in session(user("go"), assistant(call("Bash"))).splitlines()]
+    for each in lines:
+        del each["uuid"], each["parentUuid"]
+    before = opened(b"".join(map(encode, lines)))
+    assert len(before.context()) > 2
+    assert mended(before).context() == before.context()
+
+
+def test_straighten_leaves_a_blank_answer_at_the_tip_of_a_branch(opened: Open) -> None:
+    left = [user("one"), assistant(text("first")), user("two"), assistant(text("second"))]
+    before = opened(session(*left, assistant(text("\n"), parent=nth(3))))
+    assert mended(before).context() == before.context()
 
 
 def test_straighten_makes_the_tip_later_than_other_branches(opened: Open) -> None:

@@ -40,6 +40,7 @@ FILLERS = (
     "(no content)",
     "[Tool use interrupted]",
     "Tool loaded.",
+    "[Orphaned tool result removed due to conversation resume]",
 )
 """What the client puts in the place of what is not there."""
 

@@ -48,8 +48,8 @@ def command(
     """Copy SESSION to a new session, optionally transformed.
 
     The new one has ids of its own; sub-agents, large outputs and backups of files come along.
-    SESSION itself is not touched. If the client that will resume the clone would lose history
-    otherwise, the clone is straightened.
+    SESSION itself is not touched. If the client that will resume the clone would fail or lose
+    history otherwise, the clone is straightened.
     """
     opened = open_named(store, session)
     target = _straightened_for(opened, options, client_version)
@@ -81,7 +81,7 @@ def command(
     echo(f"{'Would clone' if dry_run else 'Cloned'} {opened.id} as {clone.id}")
     print_repair(ready)
     if target:
-        echo(f"  straightened, as client {target} would lose history (--no-straighten to keep it)")
+        echo(f"  straightened for client {target} (--no-straighten keeps the tree as it is)")
     print_effect(effect)
     if not dry_run:
         _print_resume(clone)

@@ -109,8 +109,8 @@ def print_undo(record: Record | None) -> None:
 
 
 def repair_as_json(wanted: Wanted, ready: Prepared) -> dict[str, Any]:
-    """What a repair did, if one was asked for."""
-    is_repair = REPAIR in wanted.transforms
+    """Return what was repaired, if a repair was asked for or straightening needed one."""
+    is_repair = REPAIR in wanted.transforms or bool(ready.mended)
     return {"repaired": ready.mended, "left": ready.left} if is_repair else {}
 
 

@@ -88,7 +88,7 @@ def _draft(value: Fields) -> Draft | None:
     message = value.get("message")
     message = message if is_object(message) else {}
     role = value.get("type") or message.get("role")
-    if role in ("user", "assistant") and _content(value) is None:
+    if role in ("user", "assistant") and not _is_readable(_content(value)):
         return None
     if role == "user":
         return _user_draft(value)
@@ -135,6 +135,15 @@ def _content(value: Fields) -> Any:
     """The text or blocks of a line, in today's shape or in the flat one of some exporters."""
     message = value.get("message")
     return message.get("content") if is_object(message) else message or value.get("content")
+
+
+def _is_readable(content: object) -> bool:
+    """Whether the client reads a line; it skips one whose blocks are all bare texts."""
+    return isinstance(content, str) or (is_array(content) and (not content or _has_block(content)))
+
+
+def _has_block(content: list[Any]) -> bool:
+    return any(map(is_object, content))
 
 
 def _as_notification(block: Fields) -> Fields:

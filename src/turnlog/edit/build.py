@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from turnlog.conversation.session import Session
+from turnlog.edit.check import concerns_old_clients
 from turnlog.edit.compress import compress
 from turnlog.edit.effect import Tally
 from turnlog.edit.findings import Finding
@@ -27,20 +28,19 @@ from turnlog.errors import NotFound
 Transform = Callable[[Session, Plan, Choice], None]
 
 COMPRESS = "compress"
-
+REPAIR = "repair"
+"""The transform that comes before all others, as a change of its own."""
+STRAIGHTEN = "straighten"
 TRANSFORMS: dict[str, Transform] = {
     "strip_tools": strip_tools,
     "stub_results": stub_results,
     "strip_thinking": strip_thinking,
     "strip_images": strip_images,
     "strip_progress": strip_progress,
-    "straighten": straighten,
+    STRAIGHTEN: straighten,
     COMPRESS: compress,
 }
 """In the order in which they are applied."""
-
-REPAIR = "repair"
-"""The transform that comes before all others, as a change of its own."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Prepared(NamedTuple):
     tally: Tally
     """What a repair has changed already, and where to count the rest."""
     mended: list[Finding]
-    """What a repair took away."""
+    """What a repair took away, or what older clients stumble over, to straighten a session."""
     left: list[Finding]
     """What a repair could not take away."""
 
@@ -71,12 +71,16 @@ class Prepared(NamedTuple):
 def prepared(session: Session, wanted: Wanted) -> Generator[Prepared]:
     """The plan for what a user asks for; after a repair it is one for a copy that lasts as long."""
     tally = Tally(session)
-    if REPAIR not in wanted.transforms:
+    if REPAIR in wanted.transforms:
+        with repaired(session, tally) as result:
+            plan = build_plan(result.session, wanted)
+            yield Prepared(plan, tally, result.mended, result.left)
+    elif STRAIGHTEN in wanted.transforms:
+        # A straight chain alone does not help a client that fails on one of its lines.
+        with repaired(session, tally, concerns_old_clients) as result:
+            yield Prepared(build_plan(result.session, wanted), tally, result.mended, [])
+    else:
         yield Prepared(build_plan(session, wanted), tally, [], [])
-        return
-    with repaired(session, tally) as result:
-        plan = build_plan(result.session, wanted)
-        yield Prepared(plan, tally, result.mended, result.left)
 
 
 def build_plan(session: Session, wanted: Wanted) -> Plan:

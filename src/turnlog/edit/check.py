@@ -30,6 +30,24 @@ STRAIGHTENED = frozenset(
     }
 )
 """Faults that are gone in a straight chain: older clients lose history by them."""
+FOR_OLD_CLIENTS = frozenset(
+    {
+        "blank-answer",
+        "empty-answer",
+        "empty-text",
+        "lone-surrogate",
+        "no-message-id",
+        "no-newline",
+        "open-call",
+        "orphan-result",
+        "text-answer",
+        "text-error",
+        "thinking-only",
+    }
+)
+"""Faults that are mended before a session is straightened: the newest client sends the same."""
+DROPPED = frozenset({"orphan-result", "empty-answer", "blank-answer", "thinking-only"})
+"""Faults for which a whole line may go."""
 
 
 def check_session(session: Session, version: str | None = None) -> list[Finding]:
@@ -42,10 +60,24 @@ def check_session(session: Session, version: str | None = None) -> list[Finding]
 
 
 def needs_straightening(session: Session, version: str) -> bool:
-    """Whether a client would lose history of a session that it reads in full once straightened."""
-    marks = examine(session).facts.marks
-    rules = {mark.rule for mark in marks} & STRAIGHTENED
+    """Whether a client resumes a session in full only once it is straightened."""
+    case = examine(session)
+    marks = [m for m in case.facts.marks if m.rule in STRAIGHTENED or concerns_old_clients(case, m)]
+    rules = {mark.rule for mark in marks}
     return any(RULES[rule].severity_for(version) for rule in rules)
+
+
+def concerns_old_clients(case: Case, mark: Mark) -> bool:
+    """Whether a fault is to be mended for older clients alone, as the newest sends the same after.
+
+    Without the line at the tip, it would go on elsewhere: at a branch that the user left. A result
+    cannot follow on a call without a uuid; in a plain log, it would hide all other lines.
+    """
+    leaf = case.session.tree.active_leaf
+    is_tip = leaf is not None and case.session.tree.chain[leaf] is mark.node
+    is_unnamed = mark.node is not None and not mark.node.uuid
+    is_risky = (is_tip and mark.rule in DROPPED) or (is_unnamed and mark.rule == "open-call")
+    return mark.rule in FOR_OLD_CLIENTS and not is_risky
 
 
 def examine(session: Session, place: Path | None = None) -> Case:

@@ -146,8 +146,20 @@ def _missing_fields(case: Case, node: ChainNode, value: Fields) -> Iterator[Mark
     if not isinstance(value.get("type"), str):
         yield mark_at("no-type", node)
     message = value.get("message")
-    if not is_object(message) or "content" not in message:
-        yield mark_at("flat-message" if flat_content(value) else "no-message", node)
+    if not is_object(message) or not _has_text_or_block(message.get("content")):
+        yield mark_at("flat-message" if _is_flat(value) else "no-message", node)
+
+
+def _is_flat(value: Fields) -> bool:
+    content = flat_content(value)
+    return bool(content) and _has_text_or_block(content)
+
+
+def _has_text_or_block(content: object) -> bool:
+    """Whether content can be read at all: an empty list can."""
+    if is_array(content):
+        return not content or any(isinstance(part, str) or is_object(part) for part in content)
+    return isinstance(content, str)
 
 
 def flat_content(value: Fields) -> str | list[Any] | None:
@@ -165,11 +177,16 @@ def _read_sent(case: Case, node: ChainNode, value: Fields) -> None:
         case.facts.marks += _user_marks(node, content)
         _read_results(case, node, content)
     elif isinstance(node, AssistantNode):
-        if node.is_error and node.model == SYNTHETIC:
+        is_left_out = node.is_error and node.model == SYNTHETIC
+        if isinstance(content, str):
+            case.facts.marks.append(mark_at("text-error" if is_left_out else "text-answer", node))
+        if is_left_out:
             return
         _read_answer(case, node, content)
     else:
         content = _mentioned(value.get("attachment"))
+    if _has_text_or_block(content) and is_array(content) and not all(map(is_object, content)):
+        case.facts.marks.append(mark_at("bare-block", node))
     for data in _images(content):
         case.facts.images.append(SentImage(node, len(data), pixels_of(data)))
     if case.facts.is_odd_line and _has_surrogate(content):
@@ -209,7 +226,10 @@ def _read_answer(case: Case, node: AssistantNode, content: object) -> None:
     facts, key = case.facts, message_key(node)
     if isinstance(content, str):
         facts.speaking.add(key)
-    for block in _objects(content):
+    blocks = _objects(content)
+    if blocks and all(map(is_blank, blocks)) and any(block.get("text") for block in blocks):
+        facts.marks.append(mark_at("blank-answer", node))
+    for block in blocks:
         kind = block.get("type")
         if kind == "text" and not block.get("text"):
             facts.marks.append(mark_at("empty-answer", node))

@@ -24,18 +24,27 @@ class Rule(NamedTuple):
     fix: str | None = REPAIR
     """The command that mends it."""
     fixed_in: str | None = None
-    """The first client version seen without the fault, for what only older clients do."""
+    """The first client version seen to lose nothing, for what only older clients lose."""
+    refused_before: str | None = None
+    """The first version that resumes such a session; older ones fail, or the API refuses theirs."""
 
     def severity_for(self, version: str | None) -> Severity | None:
-        """How bad the fault is for a client version; None if that client is not affected.
+        """Return how bad the fault is for a client version; None if that client is not affected.
 
-        Without a version, it is told for the newest client. Versions between the last one seen with
-        a fault and the first one without it count as affected.
+        Without a version, the severity is that for the newest client. Versions between the last one
+        seen with a fault and the first one seen without it count as affected.
         """
-        if version is None or self.severity is not OLD:
+        if version is None:
             return self.severity
-        is_affected = self.fixed_in is None or numbers_of(version) < numbers_of(self.fixed_in)
-        return LOSS if is_affected else None
+        if _is_before(version, self.refused_before):
+            return FATAL
+        if _is_before(version, self.fixed_in):
+            return LOSS
+        return None if self.severity is OLD else self.severity
+
+
+def _is_before(version: str, limit: str | None) -> bool:
+    return limit is not None and numbers_of(version) < numbers_of(limit)
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
@@ -96,11 +105,15 @@ RULES: dict[str, Rule] = {
     "no-message": Rule(
         "no-message",
         OLD,
-        "a line has no message: clients up to 2.1.150 fail to resume the session",
+        "a line has no content: clients up to 2.1.150 fail to resume the session",
         fixed_in="2.1.325",
+        refused_before="2.1.325",
     ),
     "flat-message": Rule(
-        "no-message", LOSS, "what a line says stands where the client does not look for it"
+        "no-message",
+        LOSS,
+        "what a line says stands where the client does not look for it",
+        refused_before="2.1.325",
     ),
     "dangling-parent": Rule(
         "dangling-parent",
@@ -141,6 +154,7 @@ RULES: dict[str, Rule] = {
         OLD,
         "parents run in a circle: clients 2.0.76 and 1.0.60 hang",
         fixed_in="2.1.45",
+        refused_before="2.1.45",
     ),
     "duplicate-uuid": Rule(
         "duplicate-uuid", LOSS, "two different lines have one uuid: only the later one is sent"
@@ -183,15 +197,24 @@ RULES: dict[str, Rule] = {
         "unanswered-call", LOSS, "a call has no result: the client leaves it out"
     ),
     "open-call": Rule(
-        "open-call", NOTE, "the session ends with a call without a result: the client closes it"
+        "open-call",
+        NOTE,
+        "the session ends with a call without a result: 2.1.325 closes it, older clients drop it",
+        fixed_in="2.1.325",
     ),
     "orphan-result": Rule(
         "orphan-result",
         OLD,
         "a result has no call: clients 2.0.76 and 1.0.60 send it, and the API refuses it",
         fixed_in="2.1.45",
+        refused_before="2.1.45",
     ),
-    "duplicate-call": Rule("duplicate-call", LOSS, "a second call has the same id: it is not sent"),
+    "duplicate-call": Rule(
+        "duplicate-call",
+        LOSS,
+        "a second call has the same id: it is not sent",
+        refused_before="2.1.150",
+    ),
     "torn-line": Rule(
         "torn-line",
         OLD,
@@ -235,12 +258,47 @@ RULES: dict[str, Rule] = {
         OLD,
         "an empty text in a user line: clients up to 2.1.150 send it, and the API refuses it",
         fixed_in="2.1.325",
+        refused_before="2.1.325",
     ),
     "empty-answer": Rule(
         "empty-answer",
         OLD,
         "an empty text in an answer: clients up to 2.0.76 send it, and the API refuses it",
         fixed_in="2.1.45",
+        refused_before="2.1.45",
+    ),
+    "blank-answer": Rule(
+        "empty-answer",
+        OLD,
+        "an answer of white space: clients up to 2.0.76 send it, and the API refuses it",
+        fixed_in="2.1.45",
+        refused_before="2.1.45",
+    ),
+    "text-answer": Rule(
+        "text-answer",
+        OLD,
+        "an answer is a text without a block: clients up to 2.1.150 fail to resume the session",
+        fixed_in="2.1.325",
+        refused_before="2.1.325",
+    ),
+    "text-error": Rule(
+        "text-answer",
+        OLD,
+        "an API error is a text without a block: clients up to 2.0.76 fail to resume the session",
+        fixed_in="2.1.45",
+        refused_before="2.1.45",
+    ),
+    "no-message-id": Rule(
+        "no-message-id",
+        NOTE,
+        "answers have no message id: clients join those of a turn, since 2.1.325 for some models",
+        fixed_in="2.1.325",
+    ),
+    "bare-block": Rule(
+        "bare-block",
+        LOSS,
+        "a block is not an object: the client leaves it out",
+        refused_before="2.1.325",
     ),
     "unsigned-thinking": Rule(
         "unsigned-thinking",
@@ -280,6 +338,7 @@ RULES: dict[str, Rule] = {
         OLD,
         "half a character (a lone surrogate): clients up to 2.1.45 send it, and the API refuses it",
         fixed_in="2.1.150",
+        refused_before="2.1.150",
     ),
     "other-id": Rule("other-id", NOTE, "lines name another session, {id}: a copy, or a fork"),
     "other-folder": Rule(
@@ -288,6 +347,7 @@ RULES: dict[str, Rule] = {
         "the session ran in {cwd}, but lies in {folder}: clients up to 2.1.150 do not find it",
         MOVE,
         fixed_in="2.1.325",
+        refused_before="2.1.325",
     ),
     "hidden": Rule(
         "hidden", NOTE, "it was made by a program (sdk-cli): the client's picker does not list it"

@@ -220,6 +220,25 @@ def duplicate_calls(case: Case) -> Iterator[Mark]:
                 yield mark_at("duplicate-call", node)
 
 
+def unnamed_answers(case: Case) -> Iterator[Mark]:
+    """Clients take answers without a message id for one, as far as results go.
+
+    They join user lines first: a prompt right behind a result does not part two answers.
+    """
+    is_first = True
+    between: list[UserNode] = []
+    for node in case.sent:
+        if isinstance(node, UserNode):
+            between.append(node)
+        elif isinstance(node, AssistantNode):
+            is_first = is_first or (bool(between) and not any(each.results for each in between))
+            between.clear()
+            if node.message_id is None:
+                if not is_first:
+                    yield mark_at("no-message-id", node)
+                is_first = False
+
+
 def _preserved(case: Case) -> list[int | None]:
     """The ranks of the messages that the last compaction preserved; None for one that is gone."""
     tree = case.session.tree
@@ -293,4 +312,5 @@ CHECKS: tuple[Check, ...] = (
     unanswered_calls,
     orphan_results,
     duplicate_calls,
+    unnamed_answers,
 )

@@ -5,7 +5,7 @@ each takes away the faults of one group, writes a copy, and looks at it anew.
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit import repair_calls, repair_lines, repair_request, repair_tree
 from turnlog.edit.check import examine, findings_of
-from turnlog.edit.check_case import Case
+from turnlog.edit.check_case import Case, Mark
 from turnlog.edit.effect import Tally
 from turnlog.edit.findings import Finding
 from turnlog.edit.plan import Plan, carry_out, close_gaps
@@ -24,6 +24,24 @@ from turnlog.edit.repair_case import Repair
 
 TRIES = 4
 """Rounds that a group may have: what it cannot take away with them, it leaves."""
+
+
+GROUPS: tuple[dict[str, Repair], ...] = (
+    repair_lines.REPAIRS,
+    repair_tree.NAMES,
+    repair_tree.TWINS,
+    repair_tree.PARENTS,
+    repair_tree.ENDS,
+    repair_calls.CALL_IDS,
+    repair_calls.CALLS,
+    repair_request.FORMS,
+    repair_request.BLOCKS,
+    repair_request.NUMBER,
+    repair_tree.STRAIGHT,
+)
+"""In the order in which they have their rounds: what is read first comes first."""
+IsWanted = Callable[[Case, Mark], bool]
+"""Whether a fault is to be mended."""
 
 
 class Repaired(NamedTuple):
@@ -38,18 +56,20 @@ class Repaired(NamedTuple):
 
 
 @contextmanager
-def repaired(session: Session, tally: Tally) -> Generator[Repaired]:
-    """Make a copy of a session without its faults, counting what is changed."""
+def repaired(
+    session: Session, tally: Tally, is_wanted: IsWanted = lambda case, mark: True
+) -> Generator[Repaired]:
+    """Make a copy of a session without its faults, or without some; count what is changed."""
     with TemporaryDirectory(prefix="turnlog-") as folder:
         place, tries = session.path, Counter[int]()
         case = examine(session, place)
         seen = {_key(finding): finding for finding in findings_of(case)}
         hopeless = set[str]()
-        while (group := _next_group(case, tries, hopeless)) is not None:
+        while (group := _next_group(case, tries, hopeless, is_wanted)) is not None:
             tries[group] += 1
             before = _counted(case, group)
             copy = Path(folder, str(tries.total()), place.name)
-            _write(copy, carry_out(_planned(case, GROUPS[group]), tally))
+            _write(copy, carry_out(_planned(case, GROUPS[group], is_wanted), tally))
             if case.session.path != place:
                 case.session.path.unlink()
             del case  # what is known of a large session is let go before its copy is read
@@ -69,19 +89,22 @@ def _counted(case: Case, group: int) -> Counter[str]:
     return Counter(mark.rule for mark in case.facts.marks if mark.rule in GROUPS[group])
 
 
-def _next_group(case: Case, tries: Counter[int], hopeless: set[str]) -> int | None:
+def _next_group(
+    case: Case, tries: Counter[int], hopeless: set[str], is_wanted: IsWanted
+) -> int | None:
     """Return the first group that has something to do, and has not done it in vain."""
-    rules = {mark.rule for mark in case.facts.marks} - hopeless
+    rules = {mark.rule for mark in case.facts.marks if is_wanted(case, mark)} - hopeless
     for number, group in enumerate(GROUPS):
         if tries[number] < TRIES and rules & group.keys():
             return number
     return None
 
 
-def _planned(case: Case, group: dict[str, Repair]) -> Plan:
+def _planned(case: Case, group: dict[str, Repair], is_wanted: IsWanted) -> Plan:
     plan = Plan(case.session)
+    wanted = [mark for mark in case.facts.marks if is_wanted(case, mark)]
     for repair in dict.fromkeys(group.values()):
-        marks = [mark for mark in case.facts.marks if group.get(mark.rule) is repair]
+        marks = [mark for mark in wanted if group.get(mark.rule) is repair]
         if marks:
             repair(case, marks, plan)
     close_gaps(plan)
@@ -97,18 +120,3 @@ def _write(copy: Path, lines: Iterable[bytes]) -> None:
 
 def _key(finding: Finding) -> tuple[str, str]:
     return finding.kind, finding.severity
-
-
-GROUPS: tuple[dict[str, Repair], ...] = (
-    repair_lines.REPAIRS,
-    repair_tree.NAMES,
-    repair_tree.TWINS,
-    repair_tree.PARENTS,
-    repair_tree.ENDS,
-    repair_calls.CALL_IDS,
-    repair_calls.CALLS,
-    repair_request.BLOCKS,
-    repair_request.NUMBER,
-    repair_tree.STRAIGHT,
-)
-"""In the order in which they have their rounds: what is read first comes first."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from turnlog.conversation.drafts import NO_CONTENT, text_block
 from turnlog.conversation.nodes import ChainNode, Node, UserNode
@@ -32,6 +33,7 @@ TooMuch = Callable[[int, str], bool]
 UNWANTED: dict[str, Unwanted] = {
     "empty-text": is_blank,
     "empty-answer": lambda block: block.get("type") == "text" and not block.get("text"),
+    "blank-answer": is_blank,
     "unsigned-thinking": is_unsigned,
     "thinking-only": lambda block: block.get("type") in THINKING,
 }
@@ -53,6 +55,19 @@ def drop_blocks(case: Case, marks: list[Mark], plan: Plan) -> None:
     for node in marked_nodes(marks):
         instead = text_block(NO_CONTENT) if isinstance(node, UserNode) else None
         take_blocks(case, plan, node, partial(_is_any, faults=faults[node.index]), instead)
+
+
+def name_answers(case: Case, marks: list[Mark], plan: Plan) -> None:
+    """Give answers without a message id one of their own."""
+    for node in marked_nodes(marks):
+        name = uuid5(NAMESPACE_OID, f"{case.session.id} {node.index}").hex
+        plan.rewrite(node, partial(_with_message_id, name=f"msg_{name[:24]}"))
+
+
+def make_blocks(case: Case, marks: list[Mark], plan: Plan) -> None:
+    """Put texts that stand where a block should into blocks of their own."""
+    for node in marked_nodes(marks):
+        plan.rewrite(node, _in_blocks)
 
 
 def drop_large_images(case: Case, marks: list[Mark], plan: Plan) -> None:
@@ -88,6 +103,21 @@ def own_lines(case: Case, marks: list[Mark], plan: Plan) -> None:
 def list_in_picker(case: Case, marks: list[Mark], plan: Plan) -> None:
     """Let all entries say that a person made them."""
     plan.everywhere.append(_by_person)
+
+
+def _with_message_id(value: Fields, name: str) -> Fields:
+    message = value.get("message")
+    return value | {"message": message | {"id": name}} if is_object(message) else value
+
+
+def _in_blocks(value: Fields) -> Fields:
+    """An entry whose content is a list of blocks; what is neither block nor text goes."""
+    message = value["message"]
+    content = message["content"]
+    parts: list[Any] = content if is_array(content) else [content]
+    texts = [text_block(part) if isinstance(part, str) else part for part in parts]
+    blocks = [block for block in texts if is_object(block) and block != text_block("")]
+    return value | {"message": message | {"content": blocks or [text_block(NO_CONTENT)]}}
 
 
 def _is_any(block: Fields, faults: list[Unwanted]) -> bool:
@@ -145,6 +175,7 @@ BLOCKS: dict[str, Repair] = {
     "empty-prompt": fill_prompts,
     "empty-text": drop_blocks,
     "empty-answer": drop_blocks,
+    "blank-answer": drop_blocks,
     "unsigned-thinking": drop_blocks,
     "thinking-only": drop_blocks,
     "image-size": drop_large_images,
@@ -153,5 +184,11 @@ BLOCKS: dict[str, Repair] = {
     "large-result": shorten_results,
     "other-id": own_lines,
     "hidden": list_in_picker,
+}
+FORMS: dict[str, Repair] = {
+    "no-message-id": name_answers,
+    "text-answer": make_blocks,
+    "text-error": make_blocks,
+    "bare-block": make_blocks,
 }
 NUMBER: dict[str, Repair] = {"image-count": drop_old_images}

@@ -117,7 +117,7 @@ def straighten(session: Session, plan: Plan, choice: Choice) -> None:
         is_moved = node.uuid in moved
         is_joined = (node.parent is not None or is_moved) and node.uuid not in unjoined
         parent = before.uuid if before and is_joined else None
-        for each in (node, *replaced.get(node.uuid, [])):
+        for each in (node, *(replaced.get(node.uuid, []) if node.uuid else [])):
             plan.rewrite(each, _relinked(parent, stamp, is_moved))
         if isinstance(node, BoundaryNode) and moved:
             plan.rewrite(node, _unfolded(before.uuid if before else None))
