@@ -6,7 +6,6 @@ Offsets are bytes, always at a line start. The raw bytes of all lines, joined, a
 import fcntl
 import os
 import stat
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,13 +85,16 @@ class Trail:
 
     def __init__(self, start: Bookmark) -> None:
         self.start = start
-        # No line is empty: so many lines hold at least as many bytes.
-        self.lines: deque[Line] = deque(maxlen=PROBE)
+        self.lines: list[Line] = []
 
     def add(self, line: Line) -> None:
         if len(line.raw) >= PROBE:
-            self.lines.clear()  # a bookmark behind this line knows nothing of those before it
+            self.lines = [line]  # a bookmark behind this line knows nothing of those before it
+            return
         self.lines.append(line)
+        # No line is empty: so many lines hold at least as many bytes.
+        if len(self.lines) > 2 * PROBE:
+            del self.lines[:-PROBE]
 
     @property
     def bookmark(self) -> Bookmark:

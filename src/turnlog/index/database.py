@@ -186,7 +186,10 @@ def _created(path: Path) -> sqlite3.Connection:
     db = connect(path)
     db.executescript(_schema())
     db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (FTS_MEMORY,))
-    db.execute("INSERT INTO about VALUES ('next_doc', 1), ('version', ?)", (current_version(),))
+    db.execute(
+        "INSERT INTO about VALUES ('next_doc', 1), ('generation', 1), ('version', ?)",
+        (current_version(),),
+    )
     return db
 
 

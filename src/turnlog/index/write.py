@@ -122,6 +122,7 @@ class Writer:
         """Deduplicate across files: one copy counts, of messages with the largest counts."""
         for name in KEYED:
             self._settle(name)
+        self.db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
 
     def _file(self, source: Source, facts: Facts, title: str | None) -> tuple[int, int | None]:
         """The row of a file, brought up to date, and the prompt that its last line was of."""
