@@ -4,6 +4,8 @@ GenAI is OpenTelemetry's (`gen_ai.*`, in development), OpenInference that of Pho
 Langfuse reads both, and its own names before them.
 """
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from turnlog.secrets import mask
@@ -56,15 +58,18 @@ class Row(Struct, frozen=True):
 
 def attributes_of(span: Span) -> dict[str, Value]:
     """All attributes of a span."""
-    found = ((name, get(span)) for row in ROWS for name, get in row.names.items())
-    return {name: _named(name, value) for name, value in found if value is not None}
+    found: dict[str, Value] = {}
+    for name, get, is_id in _ATTRIBUTES:
+        value = get(span)
+        if value is not None:
+            found[name] = _mask_id(value) if is_id and isinstance(value, str) else value
+    return found
 
 
-def _named(name: str, value: Value) -> Value:
+@lru_cache(4096)
+def _mask_id(text: str) -> str:
     """Mask a secret in an identifier: ids and models come from the file, as all else does."""
-    if isinstance(value, str) and name.endswith((".id", ".model", ".name", ".version", "_id")):
-        return mask(value)
-    return value
+    return mask(text)
 
 
 ROWS = (
@@ -199,3 +204,9 @@ ROWS = (
         | {f"langfuse.observation.metadata.{name}": get for name, get in SPAN_METADATA.items()},
     ),
 )
+
+_ID_ENDINGS = (".id", ".model", ".name", ".version", "_id")
+_ATTRIBUTES = [
+    (name, get, name.endswith(_ID_ENDINGS)) for row in ROWS for name, get in row.names.items()
+]
+"""Every attribute, how to get it, and whether it identifies something."""
