@@ -23,17 +23,27 @@ _encode = msgspec.json.Encoder().encode
 
 
 def write_otlp(path: Path, spans: Iterable[Span]) -> None:
-    """Write spans as one OTLP request in JSON, as collectors read it from files.
+    """Write spans as one OTLP request in JSON, as collectors read it from files."""
+    with otlp_file(path) as file:
+        for rank, span in enumerate(spans):
+            file.write((b"," if rank else b"") + encode_span(span))
 
-    Encodes directly, without protobuf's objects: those of all spans would not fit in memory.
-    """
+
+@contextmanager
+def otlp_file(path: Path) -> Generator[BinaryIO]:
+    """Open a file for encoded spans, which the caller separates by commas."""
     resource = {"attributes": [_attribute("service.name", "claude-code")]}
     scope = {"name": "turnlog", "version": __version__}
     with _writing(path) as file:
         file.write(b'{"resourceSpans":[{"resource":' + _encode(resource))
         file.write(b',"scopeSpans":[{"scope":' + _encode(scope) + b',"spans":[')
-        _write_all(file, map(otlp_span, spans))
+        yield file
         file.write(b"]}]}]}")
+
+
+def encode_span(span: Span) -> bytes:
+    """Encode a span directly: protobuf's objects of all spans would not fit in memory."""
+    return b"\n" + _encode(otlp_span(span))
 
 
 def write_perfetto(path: Path, spans: Iterable[Span]) -> None:
