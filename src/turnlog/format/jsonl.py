@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from turnlog.errors import Conflict
 from turnlog.format.beside import is_at, written_beside
-from turnlog.format.regular_files import open_regular
+from turnlog.format.regular_files import AnyPath, open_regular
 
 CHUNK = 1 << 16
 PRIVATE = 0o600
@@ -104,7 +104,7 @@ class Trail:
         return bookmark
 
 
-def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
+def read_lines(path: AnyPath, start: int = 0) -> Iterator[Line]:
     """Yield the lines from byte `start` on, holding one at a time."""
     with open_regular(path, CHUNK) as file:
         file.seek(start)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.format.regular_files import entries_of, is_folder, skipping, stat_regular
+from turnlog.index.database import unless_busy
 from turnlog.store.paths import Store
 
 UNSETTLED = 2_000_000_000
@@ -33,7 +34,7 @@ def is_current(
     """
     if words and has_wordless(db):
         return False
-    if _kept(db, "fingerprint") != fingerprint(db, states) and not holds_all(db, states):
+    if _kept(db, "fingerprint") != fingerprint(db, states) and not keep_fingerprint(db, states):
         return False
     if archive is None:
         return db.execute("SELECT 1 FROM files WHERE is_gone LIMIT 1").fetchone() is None
@@ -63,15 +64,18 @@ def fingerprint(db: sqlite3.Connection, states: States) -> str:
     return f"{generation(db)} {len(told)} {zlib.crc32(told):08x}{zlib.adler32(told):08x}"
 
 
-def keep_fingerprint(db: sqlite3.Connection, states: States) -> None:
-    """Store the fingerprint of files that the index has read, if it has read them all."""
+def keep_fingerprint(db: sqlite3.Connection, states: States) -> bool:
+    """Store the fingerprint if the index has read all files; return whether it has."""
     db.execute("BEGIN")
     try:
         told = fingerprint(db, states) if holds_all(db, states) else None
     finally:
         db.execute("COMMIT")
-    if told and told != _kept(db, "fingerprint"):
+    if told is None:
+        return False
+    with unless_busy(db):
         db.execute("INSERT OR REPLACE INTO about VALUES ('fingerprint', ?)", (told,))
+    return True
 
 
 def generation(db: sqlite3.Connection) -> int:
@@ -101,8 +105,8 @@ def scan_store(store: Store) -> States:
         for entry in entries_of(project.path) if is_folder(project) else ():
             name = entry.name
             if name.endswith(".jsonl"):
-                if not name.startswith("."):
-                    _add(entry, states)
+                if not name.startswith(".") and (found := stat_regular(entry)):
+                    states[entry.path] = found.st_ino, found.st_size, found.st_mtime_ns
             elif is_folder(entry):
                 _scan_subagents(f"{entry.path}/subagents", states)
     return states
@@ -121,15 +125,10 @@ def _scan_subagents(folder: str, states: States) -> None:
     """Add the sub-agents of a session, those of workflows included."""
     for entry in entries_of(folder):
         if entry.name.endswith(".jsonl"):
-            if entry.name.startswith("agent-"):
-                _add(entry, states)
+            if entry.name.startswith("agent-") and (found := stat_regular(entry)):
+                states[entry.path] = _state(found)
         elif is_folder(entry):
             _scan_subagents(entry.path, states)
-
-
-def _add(entry: "os.DirEntry[str]", states: States) -> None:
-    if found := stat_regular(entry):
-        states[entry.path] = found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _state(found: os.stat_result) -> State:

@@ -143,6 +143,17 @@ def writing(db: sqlite3.Connection) -> Generator[None]:
     db.execute("COMMIT")
 
 
+@contextmanager
+def unless_busy(db: sqlite3.Connection) -> Generator[None]:
+    """Write what can be done without, unless another process is writing: do not wait for it."""
+    db.execute("PRAGMA busy_timeout = 0")
+    try:
+        with suppress(sqlite3.OperationalError):
+            yield
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000}")
+
+
 def put_merging_off(db: sqlite3.Connection) -> None:
     """Have what is written next to the words stay in pieces of its own."""
     _set_merging(db, 0, 1000)

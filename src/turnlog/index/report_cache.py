@@ -13,6 +13,7 @@ from pathlib import Path
 
 from turnlog import __version__
 from turnlog.index.changes import generation
+from turnlog.index.database import unless_busy
 from turnlog.index.reports import EVERYTHING, Filters, Report, query, run_report
 
 MOST_ROWS = 2000
@@ -43,13 +44,9 @@ def cached_report(db: sqlite3.Connection, name: str, filters: Filters = EVERYTHI
 
 
 def _keep(db: sqlite3.Connection, question: str, current: int, answer: str) -> None:
-    """Store an answer, unless another process is writing: nobody should wait for that."""
-    (patience,) = db.execute("PRAGMA busy_timeout").fetchone()
-    db.execute("PRAGMA busy_timeout = 0")
-    with suppress(sqlite3.OperationalError):
+    with unless_busy(db):
         db.execute("DELETE FROM answers WHERE generation <> ?", (current,))
         db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", (question, current, answer))
-    db.execute(f"PRAGMA busy_timeout = {patience}")
 
 
 def _zone() -> list[str | int | None]:
