@@ -1,13 +1,14 @@
-"""Time every report on an index, and print its query plan, as Markdown.
+"""Time every report on an index, with its query plan, as Markdown; `make bench` includes it.
 
     python bench/reports.py NAME=INDEX.db …
 
-CPU seconds, the best of three: they hardly depend on what else the machine does.
+CPU seconds, the best of three: they depend less on what else the machine does.
 """
 
 import sqlite3
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from turnlog.index.programs import program
@@ -32,21 +33,26 @@ def plan(db: sqlite3.Connection, name: str) -> tuple[str, ...]:
     return tuple(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {query(name)}", values))
 
 
-def main(indexes: dict[str, Path]) -> None:
+def describe(indexes: dict[str, Path]) -> str:
+    """A table of all reports on some indexes, and their plans."""
     opened = {name: sqlite3.connect(path) for name, path in indexes.items()}
-    print(f"| report | {' | '.join(opened)} |")
-    print(f"|---|{'---|' * len(opened)}")
+    lines = [f"| report | {' | '.join(f'{name}, CPU s' for name in opened)} |"]
+    lines.append(f"|---|{'---|' * len(opened)}")
     for report in REPORTS:
         cells = " | ".join(f"{seconds(db, report):.3f}" for db in opened.values())
-        print(f"| {report} | {cells} |")
-    db = next(iter(opened.values()))
+        lines.append(f"| {report} | {cells} |")
+    return "\n".join([*lines, *_plans(next(iter(opened.values())))]) + "\n"
+
+
+def _plans(db: sqlite3.Connection) -> Iterator[str]:
     db.create_function("program", 1, program, deterministic=True)
     reports_by_plan: dict[tuple[str, ...], list[str]] = {}
     for report in REPORTS:
         reports_by_plan.setdefault(plan(db, report), []).append(report)
     for steps, names in reports_by_plan.items():
-        print(f"\n{', '.join(names)}:\n\n```text\n{chr(10).join(steps)}\n```")
+        yield f"\n{', '.join(names)}:\n\n```text\n{chr(10).join(steps)}\n```"
 
 
 if __name__ == "__main__":
-    main({name: Path(path) for name, _, path in (each.partition("=") for each in sys.argv[1:])})
+    named = (each.partition("=") for each in sys.argv[1:])
+    print(describe({name: Path(path) for name, _, path in named}), end="")

@@ -32,11 +32,17 @@ from peer import (
     install_claude_code_log,
     install_package,
 )
+from reports import describe
+from small import SESSIONS, write_small
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache/bench"
 RESULTS = HERE / "results.md"
-REPORTS = "## Reports"
+REPORTS = """## Reports
+
+Asked of the tables, without an answer that was kept; the best of three.
+
+"""
 PYTHON = Path(sys.executable)
 TURNLOG = PYTHON.parent / "turnlog"
 MANY_SESSIONS = 3000
@@ -65,6 +71,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     large = _store("large", options.size, default_sessions(options.size))
     many = _store("many", MANY_SIZE, MANY_SESSIONS)
+    small = _small_store()
     rows = [
         *_scans(large, options.rounds),
         *_lists(many, options.rounds),
@@ -73,12 +80,14 @@ def main() -> None:
         *_opens(CACHE / "million.jsonl"),
         *_edits(CACHE / "edits"),
         *_knows(large, options.rounds),
+        *_small(small, options.rounds),
         *_hooks(_store("some", SOME_SIZE, default_sessions(SOME_SIZE))),
         *_chats(options.rounds),
     ]
     text = _report(rows, load, large, many)
-    _, mark, reports = RESULTS.read_text().partition(REPORTS)  # written by reports.py
-    RESULTS.write_text(f"{text.rstrip()}\n\n{mark}{reports}" if mark else text)
+    indexes = {"1 GB": _index("first"), f"{SESSIONS:,} sessions": _index("small")}
+    text += f"\n{REPORTS}{describe(indexes)}"
+    RESULTS.write_text(text)
     print(text)
 
 
@@ -100,6 +109,19 @@ def _store(name: str, size: int, sessions: int) -> Path:
         stamp.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         generate(folder, size, sessions)
+        stamp.write_text(wanted)
+    return folder
+
+
+def _small_store() -> Path:
+    """A store of very many sessions, made anew only where it would come out different."""
+    folder, stamp = CACHE / "small", CACHE / "small.json"
+    wanted = hashlib.sha256((HERE / "small.py").read_bytes()).hexdigest()
+    if not stamp.exists() or stamp.read_text() != wanted:
+        print(f"Writing {SESSIONS:,} sessions to {folder}", file=sys.stderr)
+        stamp.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        write_small(folder)
         stamp.write_text(wanted)
     return folder
 
@@ -235,6 +257,29 @@ def _asks(homes: Homes, rounds: int) -> Iterator[Row]:
     yield from map(Row, peers)
 
 
+def _small(store: Path, rounds: int) -> Iterator[Row]:
+    """Very many sessions: brought into the index, and asked for when nothing has changed."""
+    homes = Homes(CACHE / "small-homes", store)
+    first = homes.fresh_job(f"turnlog stats, first, {SESSIONS:,}", (TURNLOG, "stats"), "small")
+    measure([first], 1)
+    words = homes.job(f"turnlog sync, words of {SESSIONS:,}", (TURNLOG, "sync"), "small")
+    measure([words], 1)
+    warm = [
+        homes.job(f"turnlog {name}, warm, of {SESSIONS:,}".replace(" ,", ","), command, "small")
+        for name, command in WARM.items()
+    ]
+    measure(warm, rounds)
+    yield Row(first, "30 s", 30)
+    yield Row(words)
+    for job in warm:
+        yield Row(job, "0.5 s", 0.5)
+
+
+def _index(home: str) -> Path:
+    folder = CACHE / ("small-homes" if home == "small" else "homes")
+    return next((folder / home / ".cache/turnlog").glob("*.db"))
+
+
 def _appends(store: Path, rounds: int) -> Iterator[Row]:
     path = copy_with_one_apart(store, CACHE / "grown")
     homes = Homes(CACHE / "homes", CACHE / "grown")
@@ -352,6 +397,12 @@ def _against(value: float, aim: float | None) -> str:
     return f"{'✓' if value <= aim else '✗'} {value / aim:.2f} ×"
 
 
+WARM = {
+    "": (TURNLOG,),
+    "stats": (TURNLOG, "stats"),
+    "search": (TURNLOG, "search", "error"),
+}
+"""What is asked of very many sessions."""
 GENERATOR = ("generate", "lines", "clients", "texts")
 """The modules that decide what a generated store holds."""
 

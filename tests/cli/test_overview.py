@@ -49,6 +49,21 @@ def test_without_a_command_it_shows_sessions_and_what_they_took(
     assert "today       1 session  1 turn  120k tokens  $1.00" in shown.out
 
 
+def test_the_overview_lists_the_same_with_and_without_an_index(
+    project: Path, turnlog: Run, now: datetime
+) -> None:
+    for number in range(15):
+        name = f"000010{number:02}-0000-4000-8000-000000000000"
+        path = write_turn(project, name, now - timedelta(hours=number % 7, minutes=number))
+        os.utime(path, (number, number))  # the time of the last entry counts, not that of the file
+    (project / f"{OTHER}.jsonl").write_bytes(b"")
+    first = turnlog()
+    assert turnlog() == first
+    assert "12 of 16 sessions" in first.err
+    (project / f"{OTHER}.jsonl").unlink()
+    assert "12 of 15 sessions" in turnlog().err
+
+
 def test_the_overview_names_a_session_that_would_not_resume_whole(
     project: Path, turnlog: Run, now: datetime
 ) -> None:

@@ -20,14 +20,14 @@ def test_the_answer_comes_from_a_connection_of_its_own(tmp_path: Path) -> None:
     with open_index(tmp_path / "index.db") as index:
         with closing(Ahead(index, count)) as ahead:
             db, answer = ahead.answer()
-        assert (answer, db is index.db) == (2, False)
+        assert (answer, db is index.db) == (3, False)
 
 
 def test_rows_can_be_fetched_later(tmp_path: Path) -> None:
     with open_index(tmp_path / "index.db") as index:
         asked = "SELECT name FROM about ORDER BY name"
         with closing(Ahead(index, lambda db: db.execute(asked))) as ahead:
-            assert [name for (name,) in ahead.answer()[1]] == ["next_doc", "version"]
+            assert [name for (name,) in ahead.answer()[1]] == ["generation", "next_doc", "version"]
 
 
 def test_what_was_written_meanwhile_is_in_the_answer(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_what_was_written_meanwhile_is_in_the_answer(tmp_path: Path) -> None:
         with closing(Ahead(index, ask)) as ahead, closing(connect(index.path)) as other:
             was_asked.wait()
             other.execute("INSERT INTO about VALUES ('more', 1)")
-            assert ahead.answer()[1] == 3
+            assert ahead.answer()[1] == 4
 
 
 def test_a_question_that_is_closed_stops_and_is_asked_anew(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_question_that_is_closed_stops_and_is_asked_anew(tmp_path: Path) -> No
     with open_index(tmp_path / "index.db") as index:
         ahead = Ahead(index, lambda db: count(db) if db is index.db else db.execute(endless))
         ahead.close()
-        assert ahead.answer() == (index.db, 2)
+        assert ahead.answer() == (index.db, 3)
 
 
 def test_an_error_is_raised_where_the_answer_is_wanted(tmp_path: Path) -> None:

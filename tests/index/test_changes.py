@@ -8,9 +8,10 @@ import pytest
 
 from build import assistant, session, text, user
 from turnlog.format.jsonl import append_lines
-from turnlog.index.changes import is_current
+from turnlog.index.changes import fingerprint, is_current, scan_store
 from turnlog.index.database import Index, open_index
-from turnlog.index.sync import Synced, sync
+from turnlog.index.intake import Limits
+from turnlog.index.sync import Synced, sync, sync_session
 from turnlog.store.archive import Archive
 from turnlog.store.archive_run import archive_sessions
 from turnlog.store.paths import Store
@@ -68,18 +69,18 @@ NO_CHANGES: dict[str, Callable[[Store], object]] = {
 
 
 def test_a_new_index_is_not_current(filled: Store, index: Index) -> None:
-    assert not is_current(index.db, filled)
+    assert not is_current(index.db, scan_store(filled))
     sync(index, filled)
-    assert is_current(index.db, filled)
+    assert is_current(index.db, scan_store(filled))
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_change_is_seen(filled: Store, index: Index, change: Callable[[Store], object]) -> None:
     sync(index, filled)
     change(filled)
-    assert not is_current(index.db, filled)
+    assert not is_current(index.db, scan_store(filled))
     assert sync(index, filled) != NOTHING
-    assert is_current(index.db, filled)
+    assert is_current(index.db, scan_store(filled))
     assert sync(index, filled) == NOTHING
 
 
@@ -89,31 +90,60 @@ def test_what_is_no_change_is_none(
 ) -> None:
     sync(index, filled)
     change(filled)
-    assert is_current(index.db, filled)
+    assert is_current(index.db, scan_store(filled))
     assert sync(index, filled) == NOTHING
 
 
 def test_a_store_that_is_not_there_is_empty(index: Index, tmp_path: Path) -> None:
-    assert is_current(index.db, Store(tmp_path / "nowhere"))
+    assert is_current(index.db, scan_store(Store(tmp_path / "nowhere")))
 
 
 def test_a_file_that_was_read_in_part_is_not_current(filled: Store, index: Index) -> None:
+    def stop(done: int, total: int) -> None:
+        if 0 < done < total:
+            raise KeyboardInterrupt
+
     sync(index, filled)
-    index.db.execute("UPDATE files SET reached = reached - 1 WHERE session = ?", (ID,))
-    assert not is_current(index.db, filled)
+    append_lines(at(filled), [SAID.splitlines()[0]] * 10)
+    with pytest.raises(KeyboardInterrupt):
+        sync(index, filled, stop, Limits(part=300, transaction=1))
+    assert not is_current(index.db, scan_store(filled))
+    sync(index, filled)
+    assert is_current(index.db, scan_store(filled))
+
+
+def test_a_file_that_is_back_as_it_was_is_read_again(filled: Store, index: Index) -> None:
+    sync(index, filled)
+    at(filled).rename(filled.root / "aside")
+    sync(index, filled)
+    (filled.root / "aside").rename(at(filled))
+    assert not is_current(index.db, scan_store(filled))
+    sync(index, filled)
+    assert is_current(index.db, scan_store(filled))
+
+
+def test_whatever_the_figures_change_by_the_fingerprint_is_taken_anew(
+    filled: Store, index: Index
+) -> None:
+    sync(index, filled)
+    before = fingerprint(index.db, scan_store(filled))
+    append_lines(at(filled), [SAID.splitlines()[0]])
+    sync_session(index, at(filled))
+    assert fingerprint(index.db, scan_store(filled)) != before
+    assert is_current(index.db, scan_store(filled), words=False)
 
 
 def test_what_was_archived_is_a_change(filled: Store, index: Index, tmp_path: Path) -> None:
     archive = Archive(tmp_path / "archive")
     sync(index, filled, archive=archive)
-    assert is_current(index.db, filled, archive.folder)
+    assert is_current(index.db, scan_store(filled), archive.folder)
     archive_sessions(filled, archive)
-    assert not is_current(index.db, filled, archive.folder)
+    assert not is_current(index.db, scan_store(filled), archive.folder)
     long_ago = 1_700_000_000_000_000_000
     os.utime(archive.sessions, ns=(long_ago, long_ago))
     sync(index, filled, archive=archive)
-    assert is_current(index.db, filled, archive.folder)
+    assert is_current(index.db, scan_store(filled), archive.folder)
     at(filled).unlink()
     sync(index, filled, archive=archive)
-    assert is_current(index.db, filled, archive.folder)
-    assert not is_current(index.db, filled)
+    assert is_current(index.db, scan_store(filled), archive.folder)
+    assert not is_current(index.db, scan_store(filled))

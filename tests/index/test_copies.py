@@ -12,13 +12,15 @@ from turnlog.conversation.session import open_session
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.plan import Plan
 from turnlog.index.database import open_index
-from turnlog.index.reports import Row, run_report
+from turnlog.index.report_cache import OF_THE_MOMENT, cached_report
+from turnlog.index.reports import REPORTS, Row, run_report
 from turnlog.index.sync import sync
 from turnlog.store.paths import Store
 
 ONE, TWO = (f"0000000{n}-0000-4000-8000-000000000000" for n in (1, 2))
 USAGE = {"input_tokens": 10, "output_tokens": 20}
 Total = Callable[[], Row]
+KEPT = set(REPORTS) - {OF_THE_MOMENT}
 
 
 @pytest.fixture
@@ -28,7 +30,10 @@ def total(store: Store, tmp_path: Path) -> Total:
     def add_up() -> Row:
         with open_index(tmp_path / "index.db") as index:
             sync(index, store, words=False)
-            return run_report(index.db, "daily").total
+            fresh = {name: run_report(index.db, name) for name in KEPT}
+            for _ in range(2):  # answered, and as it was kept
+                assert {name: cached_report(index.db, name) for name in KEPT} == fresh
+            return fresh["daily"].total
 
     return add_up
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import tzset
 from typing import Any
@@ -14,6 +14,7 @@ from data.files import session_files
 from recount import recount
 from turnlog.index.database import open_index
 from turnlog.index.programs import program
+from turnlog.index.report_cache import cached_report
 from turnlog.index.reports import REPORTS, Filters, Report, Row, run_report
 from turnlog.index.sync import sync
 from turnlog.store.paths import Store
@@ -574,3 +575,26 @@ def test_all_files_together_are_counted_as_by_a_second_count(
         assert figures(index.db) == recount(folder.iterdir())
         days = run_report(index.db, "daily")
     assert days.total["output"] == recount(folder.iterdir())["output"]
+
+
+def test_a_kept_answer_is_given_until_figures_or_time_zone_change(
+    store: Store, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, night = folder / f"{ONE}.jsonl", datetime(2026, 3, 1, 23, tzinfo=UTC)
+    path.write_bytes(session(said("m1", at=night, input=1)))
+    with open_index(tmp_path / "index.db") as index:
+
+        def ask(**filters: Any) -> Report:
+            sync(index, store, words=False)
+            return cached_report(index.db, "daily", Filters(**filters))
+
+        first = ask()
+        assert first.rows[0]["day"] == "2026-03-01"
+        index.db.execute("UPDATE messages SET input = 7")  # which nobody but a sync does
+        assert ask() == first
+        assert ask(model="opus").total["input"] == 7
+        monkeypatch.setenv("TZ", "UTC-2")
+        tzset()
+        assert ask().rows[0]["day"] == "2026-03-02"
+        path.write_bytes(session(said("m1", at=night, input=2)))
+        assert ask().total["input"] == 2

@@ -1,6 +1,7 @@
 """Traces in files: OTLP's JSON, and the events that Perfetto draws."""
 
 import json
+import os
 import tracemalloc
 from base64 import b64decode
 from collections.abc import Iterator
@@ -12,13 +13,15 @@ from msgspec.structs import replace
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from build import assistant, call, moment, nth, result, text, user
+from build import assistant, call, moment, nth, result, session, text, user
 from conversation.conftest import Opened
 from traces import spans
 from turnlog.conversation.session import open_session
+from turnlog.format.regular_files import collect_skipped
 from turnlog.trace.content import Content
 from turnlog.trace.files import write_otlp, write_perfetto
 from turnlog.trace.otlp import resource_of, sdk_span
+from turnlog.trace.session_files import WORTH_SHARING, write_sessions
 from turnlog.trace.span import Span
 
 PARALLEL = (
@@ -104,3 +107,28 @@ def test_spans_are_written_as_they_come(opened: Opened, tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < (tmp_path / "t.json").stat().st_size / 10
+
+
+def test_processes_write_the_file_that_one_would_write(tmp_path: Path) -> None:
+    large = "x" * (1 << 20)
+    names = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(6)]
+    paths = [tmp_path / "p" / f"{name}.jsonl" for name in names]
+    paths[0].parent.mkdir()
+    for path in paths:
+        path.write_bytes(session(user(large), assistant(text(path.stem)), session_id=path.stem))
+    os.mkfifo(tmp_path / "p" / "agent-1.jsonl")
+    assert sum(path.stat().st_size for path in paths) > WORTH_SHARING
+    found = [span for path in paths for span in spans_in(path)]
+    write_otlp(tmp_path / "one.json", found)
+    done: list[int] = []
+    with collect_skipped() as skipped:
+        tally = write_sessions(tmp_path / "all.json", paths, spans_in, done.append, {})
+    assert (tmp_path / "all.json").read_bytes() == (tmp_path / "one.json").read_bytes()
+    assert (tally.turns, tally.spans) == ({span.trace.id for span in found}, len(found))
+    assert len(done) > 1
+    assert list(skipped) == [str(tmp_path / "p" / "agent-1.jsonl")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.json", "one.json", "p"]
+
+
+def spans_in(path: Path) -> Iterator[Span]:
+    return map(Content().of, spans(open_session(path)))

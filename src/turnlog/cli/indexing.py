@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from turnlog.cli.terminal import echo
 from turnlog.format.private_files import create_private_folder, touch_private
 from turnlog.index.ahead import Ahead, Ask
-from turnlog.index.changes import is_current, is_session_current
+from turnlog.index.changes import States, is_current, is_session_current, scan_store
 from turnlog.index.database import Index, index_path, open_index
 from turnlog.store.paths import Store, archive_folder
 
@@ -29,14 +29,17 @@ AGE = 60
 
 
 @contextmanager
-def synced_index(store: Store, *, words: bool = False) -> Generator[Index]:
+def synced_index(
+    store: Store, *, words: bool = False, states: States | None = None
+) -> Generator[Index]:
     """Open the index of a store, bring its figures up to date, and on request its words.
 
-    If that takes long, a bar on stderr shows it.
+    If that takes long, a bar on stderr shows it. `states` are those of a scan just made.
     """
     with _opened(store) as index:
-        if not is_current(index.db, store, archive_folder(), words=words):
-            _bring_up_to_date(index, store, words=words)
+        states = scan_store(store) if states is None else states
+        if not is_current(index.db, states, archive_folder(), words=words):
+            _bring_up_to_date(index, store, states, words=words)
         yield index
 
 
@@ -44,9 +47,10 @@ def synced_index(store: Store, *, words: bool = False) -> Generator[Index]:
 def asked_index(store: Store, ask: Ask[T]) -> Generator[Ahead[T]]:
     """Run a query on figures and words speculatively while checking files for changes."""
     with _opened(store) as index, closing(Ahead(index, ask)) as ahead:
-        if not is_current(index.db, store, archive_folder()):
+        states = scan_store(store)
+        if not is_current(index.db, states, archive_folder()):
             ahead.close()
-            _bring_up_to_date(index, store)
+            _bring_up_to_date(index, store, states)
         yield ahead
 
 
@@ -58,13 +62,16 @@ def _opened(store: Store) -> Generator[Index]:
         yield index
 
 
-def _bring_up_to_date(index: Index, store: Store, *, words: bool = True) -> "Synced":
-    from turnlog.index.sync import sync
+def _bring_up_to_date(
+    index: Index, store: Store, states: States | None = None, *, words: bool = True
+) -> "Synced":
+    from turnlog.index.sync import Scan, sync_scanned
     from turnlog.store.archive import open_archive
 
     bar = _Bar()
     try:
-        done = sync(index, store, bar.show, archive=open_archive(), words=words)
+        scan = Scan(store, scan_store(store) if states is None else states)
+        done = sync_scanned(index, scan, bar.show, archive=open_archive(), words=words)
     finally:
         bar.close()
     touch_private(_stamp(index.path))

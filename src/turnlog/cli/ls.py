@@ -66,13 +66,18 @@ def command(
     sessions = chosen_sessions(store, project, since)
     if not sessions and not as_json:
         raise _none_found(store, project, since)
-    rows = list(_rows(store, sessions[: limit or None]))
+    shown = sessions[: limit or None]
     if as_json:
-        echo_json([_as_json(row) for row in rows])
-        return
-    _print(_grouped(rows), width())
-    if len(rows) < len(sessions):
-        echo(dim(f"{len(rows)} of {len(sessions)} sessions (try: turnlog ls --limit 0)"), err=True)
+        echo_json([_as_json(row) for row in _rows(store, shown)])
+    else:
+        print_sessions(store, shown, len(sessions))
+
+
+def print_sessions(store: Store, sessions: list[SessionFile], total: int) -> None:
+    """Print sessions, grouped by project, and of how many they are."""
+    _print(_grouped(list(_rows(store, sessions))), width())
+    if len(sessions) < total:
+        echo(dim(f"{len(sessions)} of {total} sessions (try: turnlog ls --limit 0)"), err=True)
 
 
 def _none_found(store: Store, project: str | None, since: datetime | None) -> NotFound:

@@ -1,6 +1,7 @@
 """turnlog without a command: what was done lately, what it took, and what needs a look."""
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -8,17 +9,22 @@ from pathlib import Path
 
 import click
 
-from turnlog.cli import ls
 from turnlog.cli.health import unresumable
 from turnlog.cli.indexing import synced_index
+from turnlog.cli.ls import print_sessions
 from turnlog.cli.output import counted, fit, plain, width, wrap
 from turnlog.cli.tables import dollars, short_count
 from turnlog.cli.terminal import dim, echo, style
-from turnlog.index.database import Index
-from turnlog.index.reports import Filters, run_report
+from turnlog.errors import NotFound
+from turnlog.format.regular_files import skipping
+from turnlog.index.changes import States, scan_store
+from turnlog.index.database import Index, index_path
+from turnlog.index.files import recent_sessions
+from turnlog.index.report_cache import cached_report
+from turnlog.index.reports import Filters
 from turnlog.store.archive import open_archive
-from turnlog.store.catalog import SessionFile, describe, list_sessions
-from turnlog.store.paths import Store
+from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
+from turnlog.store.paths import Store, is_session_name
 
 RECENT = 12
 LOOKED_AFTER = 30
@@ -33,23 +39,45 @@ SOON_DAYS = 7
 def command(ctx: click.Context) -> None:
     """Show recent sessions, what today and this week took, and what needs a look."""
     store: Store = ctx.obj
-    ctx.invoke(ls.command, limit=RECENT)
-    sessions = list_sessions(store)
-    with synced_index(store) as index:
+    states = scan_store(store)
+    # With an index, no file need be opened; without one, the list is shown while it is made.
+    listed = None if index_path(store).exists() else list_sessions(store)
+    if listed is not None:
+        _print_list(store, listed, len(listed))
+    with synced_index(store, states=states) as index:
+        if listed is None:
+            listed, total = _recent(index)
+            _print_list(store, listed, total)
         echo()
         for line in _took(index):
             echo(line)
-        for line in _broken(index, sessions[:LOOKED_AFTER], width()):
+        for line in _broken(index, listed[:LOOKED_AFTER], width()):
             echo(line)
-    for line in _going(store, sessions):
+    for line in _going(store, states):
         echo(line)
+
+
+def _print_list(store: Store, sessions: list[SessionFile], total: int) -> None:
+    if not sessions:
+        raise NotFound(f"no sessions in {store.projects}", "turnlog --samples ls")
+    print_sessions(store, sessions[:RECENT], total)
+
+
+def _recent(index: Index) -> tuple[list[SessionFile], int]:
+    """Return the sessions active last, by the index, and how many there are."""
+    paths, total = recent_sessions(index.db, LOOKED_AFTER)
+    found: list[SessionFile] = []
+    for path in paths:
+        with skipping(path):
+            found.append(locate_session(Path(path)))
+    return sorted(found, key=lambda session: session.last_active, reverse=True), total
 
 
 def _took(index: Index) -> Iterator[str]:
     midnight = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
     monday = midnight - timedelta(days=midnight.weekday())
     for name, since in (("today", midnight), ("this week", monday)):
-        total = run_report(index.db, "daily", Filters(since=since.timestamp())).total
+        total = cached_report(index.db, "daily", Filters(since=since.timestamp())).total
         cost = total.get("cost_usd")
         parts = [
             counted(_whole(total["sessions"]), "session"),
@@ -74,14 +102,15 @@ def _broken(index: Index, sessions: list[SessionFile], room: int) -> Iterator[st
             yield dim(f"  {line}")
 
 
-def _going(store: Store, sessions: list[SessionFile]) -> Iterator[str]:
+def _going(store: Store, states: States) -> Iterator[str]:
     """How many sessions the client will delete within a week, and the archive does not have."""
-    limit = time.time() - (_kept_days(store) - SOON_DAYS) * 86400
-    archive = open_archive()
-    old = [each for each in sessions if each.path.stat().st_mtime < limit]
-    lost = [each for each in old if archive.find(str(each.path)) is None]
+    limit = (time.time() - (_kept_days(store) - SOON_DAYS) * 86400) * 1e9
+    old = (path.rpartition(os.sep)[2] for path, state in states.items() if state[2] < limit)
+    names = [name.removesuffix(".jsonl") for name in old if is_session_name(name)]
+    archived = set(open_archive().names()) if names else set[str]()
+    lost = len(names) - len(archived.intersection(names))
     if lost:
-        what = f"{counted(len(lost), 'session')} will be deleted by the client within a week"
+        what = f"{counted(lost, 'session')} will be deleted by the client within a week"
         yield style(what, "yellow") + dim("  (turnlog archive keeps them)")
 
 

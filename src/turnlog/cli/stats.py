@@ -12,7 +12,8 @@ from turnlog.cli.output import echo_json, width
 from turnlog.cli.tables import echo_csv
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.reports import REPORTS, Filters, Report, Row, run_report
+from turnlog.index.report_cache import cached_report
+from turnlog.index.reports import REPORTS, Filters, Report, Row
 from turnlog.store.paths import Store
 
 SHOWN = 30
@@ -58,7 +59,7 @@ def command(store: Store, report: str, **options: Any) -> None:
     filters = _filters(options)
     wanted = Wanted(**options)
     with synced_index(store) as index:
-        told = run_report(index.db, report, filters)
+        told = cached_report(index.db, report, filters)
     if not (told.rows or wanted.as_json or wanted.as_csv):
         raise NotFound(f"nothing to report of {store.projects}", "turnlog --samples stats")
     _print(_ordered(told, wanted.order), wanted)

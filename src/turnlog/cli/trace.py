@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,8 @@ from turnlog.store.find import find_session
 from turnlog.store.paths import Store
 from turnlog.trace.cc_langfuse import adopt_sent
 from turnlog.trace.content import Content
-from turnlog.trace.files import write_otlp, write_perfetto
 from turnlog.trace.send import Report, add_links, send_session
+from turnlog.trace.session_files import write_sessions
 from turnlog.trace.settings import Settings, load_targets, state_folder
 from turnlog.trace.span import Kind, Span, parse_traceparent
 from turnlog.trace.spans import Options, first_trace, spans_of
@@ -129,10 +130,13 @@ def _content(settings: Settings) -> Content:
 
 
 def _spans(store: Store, paths: list[Path], settings: Settings) -> Iterator[Span]:
-    content = _content(settings)
     for path in paths:
-        session = open_session(path)
-        yield from map(content.of, spans_of(session, _options(store, session, settings)))
+        yield from _spans_in(store, settings, path)
+
+
+def _spans_in(store: Store, settings: Settings, path: Path) -> Iterator[Span]:
+    session = open_session(path)
+    return map(_content(settings).of, spans_of(session, _options(store, session, settings)))
 
 
 def _sent(
@@ -176,26 +180,18 @@ def _metered(exporter: "Exporter", target: Target, settings: Settings) -> "Meter
 
 def _write(target: FileTarget, store: Store, paths: list[Path], settings: Settings) -> None:
     """Write sessions to a file one by one: all of them would not fit in memory."""
-    turns: set[str] = set()
-    count = 0
-
-    def passing() -> Iterator[Span]:
-        nonlocal count
-        for path in paths:
-            for span in _spans(store, [path], settings):
-                if not span.trace.is_helper:
-                    turns.add(span.trace.id)
-                count += 1
-                yield span
-            bar.update(path.stat().st_size if path.exists() else 0)
-
     size = sum(path.stat().st_size for path in paths if path.exists())
+    read = partial(_spans_in, store, settings)
     with progress_bar(size, "writing") as bar:
-        if target.is_perfetto:
-            write_perfetto(target.path, passing())
-        else:
-            write_otlp(target.path, passing(), resource_attributes(settings))
-    echo(f"{target.path}: {counted(len(turns), 'turn')}, {counted(count, 'span')}")
+        tally = write_sessions(
+            target.path,
+            paths,
+            read,
+            bar.update,
+            None if target.is_perfetto else resource_attributes(settings),
+        )
+    turns, spans = counted(len(tally.turns), "turn"), counted(tally.spans, "span")
+    echo(f"{target.path}: {turns}, {spans}")
 
 
 def _print_reports(

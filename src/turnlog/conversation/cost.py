@@ -71,14 +71,22 @@ def cost_on(model: str | None, usage: Usage, day: str | None) -> float | None:
     if model == SYNTHETIC:
         return 0.0
     day = day or NEWEST
+    if not given(usage.iterations) and given(usage.speed) != "fast":  # nearly all
+        dollars = _tokens_cost(model, usage, _prompt(usage), day)
+        return None if dollars is None else _extras(dollars, usage)
     costs = [_tokens_cost(model, usage, _longest_prompt(usage), day)]
     costs += [_tokens_cost(given(one.model), one, _prompt(one), day) for one in _advice(usage)]
     known = [cost for cost in costs if cost is not None]
     if len(known) < len(costs):
         return None
     known[0] *= FAST.get(model_name(model), 1) if given(usage.speed) == "fast" else 1
+    return _extras(sum(known), usage)
+
+
+def _extras(dollars: float, usage: Usage) -> float:
+    """Add what does not depend on tokens: the place of inference, and web searches."""
     place = US_ONLY if given(usage.inference_geo) == "us" else 1
-    return sum(known) * place + searches(usage) * WEB_SEARCH
+    return dollars * place + searches(usage) * WEB_SEARCH
 
 
 def costs_by_kind(

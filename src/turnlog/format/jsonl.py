@@ -5,7 +5,6 @@ Offsets are bytes, always at a line start. The raw bytes of all lines, joined, a
 
 import os
 import stat
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from turnlog.errors import Conflict
 from turnlog.format.beside import is_at, written_beside
 from turnlog.format.locks import lock
 from turnlog.format.portable import BINARY, move_over, read_at, set_mode, sync_folder
-from turnlog.format.regular_files import open_regular
+from turnlog.format.regular_files import AnyPath, open_regular
 
 CHUNK = 1 << 16
 PRIVATE = 0o600
@@ -87,13 +86,16 @@ class Trail:
 
     def __init__(self, start: Bookmark) -> None:
         self.start = start
-        # No line is empty: so many lines hold at least as many bytes.
-        self.lines: deque[Line] = deque(maxlen=PROBE)
+        self.lines: list[Line] = []
 
     def add(self, line: Line) -> None:
         if len(line.raw) >= PROBE:
-            self.lines.clear()  # a bookmark behind this line knows nothing of those before it
+            self.lines = [line]  # a bookmark behind this line knows nothing of those before it
+            return
         self.lines.append(line)
+        # No line is empty: so many lines hold at least as many bytes.
+        if len(self.lines) > 2 * PROBE:
+            del self.lines[:-PROBE]
 
     @property
     def bookmark(self) -> Bookmark:
@@ -108,7 +110,7 @@ def line_end(raw: bytes) -> bytes:
     return b"\r\n" if raw.endswith(b"\r\n") else b"\n"
 
 
-def read_lines(path: Path, start: int = 0) -> Iterator[Line]:
+def read_lines(path: AnyPath, start: int = 0) -> Iterator[Line]:
     """Yield the lines from byte `start` on, holding one at a time."""
     with open_regular(path, CHUNK) as file:
         file.seek(start)

@@ -102,8 +102,12 @@ def skipping(path: AnyPath) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        if os.path.lexists(path):
-            note_skipped(path, _reason(path, error))
+        _note_error(path, error)
+
+
+def _note_error(path: AnyPath, error: OSError) -> None:
+    if os.path.lexists(path):
+        note_skipped(path, _reason(path, error))
 
 
 def is_readable(path: AnyPath) -> bool:
@@ -121,6 +125,22 @@ def is_regular(entry: "os.DirEntry[str]") -> bool:
             return True
         note_skipped(entry.path, _kind(Path(entry.path).stat().st_mode))
     return False
+
+
+def stat_regular(entry: "os.DirEntry[str]") -> os.stat_result | None:
+    """Return the status of a regular file, or of the one a link names; note anything else.
+
+    Called for every file of a store: a context manager would take as long as the system call.
+    """
+    try:
+        status = entry.stat()
+    except OSError as error:
+        _note_error(entry.path, error)
+        return None
+    if stat.S_ISREG(status.st_mode):
+        return status
+    note_skipped(entry.path, _kind(status.st_mode))
+    return None
 
 
 def is_folder(entry: "os.DirEntry[str]") -> bool:

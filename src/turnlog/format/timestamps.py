@@ -20,6 +20,22 @@ def parse_timestamp(text: str | None) -> datetime | None:
         return None
 
 
+def seconds_of(text: str | None) -> float | None:
+    """The same moment in seconds since 1970.
+
+    >>> seconds_of("2026-11-15T06:26:50.450Z")
+    1794724010.45
+    """
+    try:
+        moment = datetime.fromisoformat(text or "")
+        if moment.tzinfo is not None and 1 < moment.year < 9999:  # no conversion can overflow
+            return moment.timestamp()
+    except ValueError:
+        return None
+    converted = parse_timestamp(text)
+    return converted.timestamp() if converted else None
+
+
 def stamp_of(moment: datetime) -> str:
     """A moment in UTC as the client writes it.
 

@@ -1,31 +1,32 @@
-"""Whether the index is as the files are: looks at their states alone, and loads no more than that.
+"""Check whether the index matches the files, by their states alone.
 
-Most commands find nothing changed; they must not wait for what reads and writes.
+Most commands find nothing changed; they must not wait for the modules that read and write.
 """
 
+import marshal
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+import zlib
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from turnlog.format.regular_files import entries_of, is_folder, is_regular, skipping
-from turnlog.store.paths import SUBAGENTS, Store, is_session_name
+from turnlog.format.regular_files import entries_of, is_folder, skipping, stat_regular
+from turnlog.index.database import unless_busy
+from turnlog.store.paths import SUBAGENTS, Store
 
 UNSETTLED = 2_000_000_000
 """Nanoseconds in which a folder may change again and have the same time."""
 
-
-Found = tuple[str, os.stat_result, str | None, bool]
-"""A file: its path, its state, the session that it lies with, and whether it is a sub-agent's.
-
-Only the lines of sub-agents outside a session's folder tell their session.
-"""
+State = tuple[int, int, int]
+"""Inode, size and time of change in nanoseconds."""
+States = dict[str, State]
+"""The files of sessions and sub-agents, by path."""
 
 
 def is_current(
-    db: sqlite3.Connection, store: Store, archive: Path | None = None, *, words: bool = True
+    db: sqlite3.Connection, states: States, archive: Path | None = None, *, words: bool = True
 ) -> bool:
     """Return whether a sync would find nothing to do; `archive` is the folder of one.
 
@@ -33,17 +34,53 @@ def is_current(
     """
     if words and has_wordless(db):
         return False
-    known = set(db.execute("SELECT path, inode, size, mtime_ns FROM files WHERE reached >= size"))
-    count = 0
-    for file in files_in(store):
-        if (file[0], *_state_of(file)) not in known:
-            return False
-        count += 1
-    total, gone = db.execute("SELECT count(*), total(is_gone) FROM files").fetchone()
-    if count != total - gone:
+    if _kept(db, "fingerprint") != fingerprint(db, states) and not keep_fingerprint(db, states):
         return False
+    if archive is None:
+        return db.execute("SELECT 1 FROM files WHERE is_gone LIMIT 1").fetchone() is None
     held = archive_state(archive)
-    return not gone if archive is None else held is not None and held == kept_state(db)
+    return held is not None and held == kept_state(db)
+
+
+def holds_all(db: sqlite3.Connection, states: States) -> bool:
+    """Return whether the index has read exactly these files, each to its end."""
+    total, gone = db.execute("SELECT count(*), total(is_gone) FROM files").fetchone()
+    if len(states) != total - gone:
+        return False
+    read = db.execute("SELECT path, inode, size, mtime_ns FROM files WHERE reached >= size")
+    known = {path: (inode, size, mtime_ns) for path, inode, size, mtime_ns in read}
+    return all(known.get(path) == state for path, state in states.items())
+
+
+def fingerprint(db: sqlite3.Connection, states: States) -> str:
+    """Identify the states of all files, and the figures that the index holds.
+
+    Comparing one value is faster than reading a row for each of 100,000 files. Every write of
+    figures changes the generation, so a fingerprint never outlives what it was taken of. It guards
+    against change, not against forgery: hashlib would take longer to load than the check takes.
+    """
+    # Version 2 of the format has no back references, which would depend on reference counts.
+    told = marshal.dumps(list(states.items()), 2)
+    return f"{generation(db)} {len(told)} {zlib.crc32(told):08x}{zlib.adler32(told):08x}"
+
+
+def keep_fingerprint(db: sqlite3.Connection, states: States) -> bool:
+    """Store the fingerprint if the index has read all files; return whether it has."""
+    db.execute("BEGIN")
+    try:
+        told = fingerprint(db, states) if holds_all(db, states) else None
+    finally:
+        db.execute("COMMIT")
+    if told is None:
+        return False
+    with unless_busy(db):
+        db.execute("INSERT OR REPLACE INTO about VALUES ('fingerprint', ?)", (told,))
+    return True
+
+
+def generation(db: sqlite3.Connection) -> int:
+    """Return a number that every write of figures changes."""
+    return _kept(db, "generation")
 
 
 def has_wordless(db: sqlite3.Connection) -> bool:
@@ -53,54 +90,51 @@ def has_wordless(db: sqlite3.Connection) -> bool:
 
 
 def is_session_current(db: sqlite3.Connection, session: Path) -> bool:
-    """Whether a sync of one session would find nothing to do."""
+    """Return whether a sync of one session would find nothing to do."""
     asked = "SELECT inode, size, mtime_ns FROM files WHERE path = ? AND reached >= size"
     return all(
-        db.execute(asked, (file[0],)).fetchone() == _state_of(file) for file in files_of(session)
+        db.execute(asked, (path,)).fetchone() == state
+        for path, state in scan_session(session).items()
     )
 
 
-def _state_of(file: Found) -> tuple[int, int, int]:
-    state = file[1]
-    return state.st_ino, state.st_size, state.st_mtime_ns
-
-
-def files_in(store: Store) -> Iterator[Found]:
-    """Every file of a session or a sub-agent, with its state."""
+def scan_store(store: Store) -> States:
+    """Return the states of all files of sessions and sub-agents."""
+    states: States = {}
     for project in entries_of(str(store.projects)):
-        for each in entries_of(project.path) if is_folder(project) else ():
-            name = each.name
-            if is_folder(each) and name == SUBAGENTS:
-                yield from _subagents(each.path, None)
-            elif is_folder(each) and not name.endswith(".jsonl"):
-                yield from _subagents(f"{each.path}/{SUBAGENTS}", name)
-            elif name.endswith(".jsonl") and not name.startswith(".") and (state := _state(each)):
-                is_session = is_session_name(name)
-                owner = name.removesuffix(".jsonl") if is_session else None
-                yield each.path, state, owner, not is_session
+        for entry in entries_of(project.path) if is_folder(project) else ():
+            name = entry.name
+            if name.endswith(".jsonl"):
+                if not name.startswith(".") and (found := stat_regular(entry)):
+                    states[entry.path] = found.st_ino, found.st_size, found.st_mtime_ns
+            elif is_folder(entry):
+                # Some clients keep sub-agents with the project, not with their session.
+                own = entry.path if name == SUBAGENTS else f"{entry.path}/{SUBAGENTS}"
+                _scan_subagents(own, states)
+    return states
 
 
-def files_of(session: Path) -> Iterator[Found]:
-    """The file of one session, and those of its sub-agents in its own folder."""
+def scan_session(session: Path) -> States:
+    """Return the states of a session's file and of the sub-agents in its own folder."""
+    states: States = {}
     with skipping(session):
-        yield str(session), session.stat(), session.stem, False
-    yield from _subagents(str(session.with_suffix("") / SUBAGENTS), session.stem)
+        states[str(session)] = _state(session.stat())
+    _scan_subagents(str(session.with_suffix("") / SUBAGENTS), states)
+    return states
 
 
-def _subagents(folder: str, session: str | None) -> Iterator[Found]:
-    """Return the sub-agents in a folder of a session or project, those of workflows included."""
-    for each in entries_of(folder):
-        name = each.name
-        if is_folder(each) and not name.endswith(".jsonl"):
-            yield from _subagents(each.path, session)
-        elif name.startswith("agent-") and name.endswith(".jsonl") and (state := _state(each)):
-            yield each.path, state, session, True
+def _scan_subagents(folder: str, states: States) -> None:
+    """Add the sub-agents of a session or project, those of workflows included."""
+    for entry in entries_of(folder):
+        if entry.name.endswith(".jsonl"):
+            if entry.name.startswith("agent-") and (found := stat_regular(entry)):
+                states[entry.path] = _state(found)
+        elif is_folder(entry):
+            _scan_subagents(entry.path, states)
 
 
-def _state(entry: "os.DirEntry[str]") -> os.stat_result | None:
-    with skipping(entry.path):
-        return entry.stat() if is_regular(entry) else None
-    return None
+def _state(found: os.stat_result) -> State:
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def archive_state(folder: Path | None) -> str | None:
@@ -116,5 +150,9 @@ def archive_state(folder: Path | None) -> str | None:
 
 def kept_state(db: sqlite3.Connection) -> str | None:
     """The state of the archive that the index took in."""
-    row = db.execute("SELECT value FROM about WHERE name = 'archive'").fetchone()
+    return _kept(db, "archive")
+
+
+def _kept(db: sqlite3.Connection, name: str) -> Any:
+    row = db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
     return row[0] if row else None

@@ -143,6 +143,17 @@ def writing(db: sqlite3.Connection) -> Generator[None]:
     db.execute("COMMIT")
 
 
+@contextmanager
+def unless_busy(db: sqlite3.Connection) -> Generator[None]:
+    """Write what can be done without, unless another process is writing: do not wait for it."""
+    db.execute("PRAGMA busy_timeout = 0")
+    try:
+        with suppress(sqlite3.OperationalError):
+            yield
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000}")
+
+
 def put_merging_off(db: sqlite3.Connection) -> None:
     """Have what is written next to the words stay in pieces of its own."""
     _set_merging(db, 0, 1000)
@@ -186,7 +197,10 @@ def _created(path: Path) -> sqlite3.Connection:
     db = connect(path)
     db.executescript(_schema())
     db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (FTS_MEMORY,))
-    db.execute("INSERT INTO about VALUES ('next_doc', 1), ('version', ?)", (current_version(),))
+    db.execute(
+        "INSERT INTO about VALUES ('next_doc', 1), ('generation', 1), ('version', ?)",
+        (current_version(),),
+    )
     return db
 
 

@@ -6,6 +6,7 @@ What is read rests on its own line and on what reading carries along, as figures
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -17,13 +18,23 @@ from turnlog.format.fields import given
 from turnlog.format.jsonl import Bookmark, Line, Trail
 from turnlog.format.state import AiTitle, CustomTitle, Summary
 from turnlog.format.system import LocalCommand
-from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.timestamps import seconds_of
 from turnlog.index.fact_reader import begins_turn, storable
 from turnlog.index.texts import Passage, passages_of, slug_of
 from turnlog.index.words import searchable
 
+PROGRESS = b'"type":"progress"'
+NEAR = 512
+"""How near to a line's start or end its type stands in most lines."""
 READ = (User, Assistant, Attachment, LocalCommand, CustomTitle, AiTitle, Summary)
 """Entries that have texts."""
+
+
+class _Typed(Struct):
+    type: str = ""
+
+
+_decode_type = msgspec.json.Decoder(_Typed).decode
 
 
 class DocCarry(Struct):
@@ -80,9 +91,19 @@ def read_docs(name: str, lines: Iterable[Line], carry: DocCarry, limit: int) -> 
 
 
 def _entries(line: Line) -> tuple[Entry, ...]:
-    if line.is_blank:
+    if line.is_blank or _is_textless(line.raw):
         return ()
     return (decode_sound(line) or decode_line(storable(line))).entries
+
+
+def _is_textless(raw: bytes) -> bool:
+    """Return whether a line only reports progress; its data need not be decoded."""
+    if PROGRESS not in raw[:NEAR] and PROGRESS not in raw[-NEAR:]:
+        return False
+    try:
+        return _decode_type(raw).type == "progress"
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def _read_entry(docs: Docs, name: str, line: Line, entry: Entry) -> None:
@@ -100,8 +121,7 @@ def _read_entry(docs: Docs, name: str, line: Line, entry: Entry) -> None:
             if isinstance(block, ToolUseBlock):
                 key = given(block.id) or f"{name}:{carry.lines}"
                 carry.pending[key] = given(block.name) or ""
-    moment = parse_timestamp(entry.when)
-    at = moment.timestamp() if moment else None
+    at = seconds_of(entry.when)
     for kind, text, tool, _, is_error in (*_new_slug(carry, entry), *passages):
         if text and not text.isspace():
             where = carry.lines, line.offset, len(line.raw)

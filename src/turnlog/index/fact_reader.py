@@ -13,13 +13,11 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from turnlog.conversation.calls import Detail
 from turnlog.conversation.cost import split_advice
-from turnlog.conversation.diffs import diff_of
 from turnlog.conversation.messages import larger_usage
 from turnlog.conversation.nodes import LONGEST, SYNTHETIC
 from turnlog.conversation.prompts import ASKING, LOCAL, WORK, PromptKind, prompt_kind, prompt_label
-from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock
+from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock, Usage
 from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import (
     AgentProgress,
@@ -34,11 +32,11 @@ from turnlog.format.fit import fit
 from turnlog.format.jsonl import Line, Trail
 from turnlog.format.state import PrLink
 from turnlog.format.system import CompactBoundary, TurnDuration
-from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.timestamps import seconds_of
 from turnlog.format.tools import CHANGING
 from turnlog.format.values import is_array, is_object
 from turnlog.index.facts import Answer, Carry, Commit, Compaction, Facts, Prompt, Pull, Said, Use
-from turnlog.index.figures import LARGEST, figures_of, sound_usage
+from turnlog.index.figures import LARGEST, figures_of
 from turnlog.index.glances import (
     AnswerBody,
     AnswerGlance,
@@ -50,6 +48,7 @@ from turnlog.index.glances import (
 )
 from turnlog.secrets import cut_whole
 
+NO_USAGE = Usage()
 HEAD = 300
 """How many characters of a prompt, a command or an error the index keeps."""
 _SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)")
@@ -111,15 +110,17 @@ class _Reader:
             for entry in decoded.entries:
                 self._read_entry(_Place(carry.lines), entry)
         else:
-            self._read_glance(_Place(carry.lines), seen)
+            self._read_glance(seen)
 
-    def _read_glance(self, place: "_Place", seen: Glance) -> None:
+    def _read_glance(self, seen: Glance) -> None:
+        """Read a line by its glance; this runs for nearly every line, so it calls little."""
         facts = self.facts
-        facts.session = facts.session or given(seen.session_id) or None
-        facts.slug = given(seen.slug) or facts.slug
+        if facts.session is None:
+            facts.session = seen.session_id or None
+        facts.slug = seen.slug or facts.slug
         if facts.cwd is None and is_chained(seen):
             facts.cwd = given(seen.cwd)
-        place.at = _seconds(seen.when)
+        place = _Place(facts.carry.lines, seconds_of(seen.when))
         if isinstance(seen, AnswerGlance):
             self._read_answer_glance(place, seen)
         else:
@@ -141,7 +142,7 @@ class _Reader:
     def _read_entry(self, place: "_Place", entry: Entry) -> None:
         facts = self.facts
         facts.session = facts.session or given(entry.session_id) or None
-        place.at = _seconds(entry.when)
+        place.at = seconds_of(entry.when)
         if isinstance(entry, ChainEntry):
             facts.slug = given(entry.slug) or facts.slug
             facts.cwd = given(entry.cwd) if facts.cwd is None else facts.cwd
@@ -175,9 +176,11 @@ class _Reader:
         if not place.is_work:
             return
         if facts.prompts:
-            facts.prompts[-1].ended = max(facts.prompts[-1].ended or at, at)
-        else:
-            facts.ended_before = max(facts.ended_before or at, at)
+            last = facts.prompts[-1]
+            if last.ended is None or at > last.ended:
+                last.ended = at
+        elif facts.ended_before is None or at > facts.ended_before:
+            facts.ended_before = at
 
     def _add_working(self, entry: TurnDuration) -> None:
         """Add the client's measure to the turn that it ends."""
@@ -278,7 +281,7 @@ class _Reader:
             known.request = known.request or given(entry.request_id)
             known.stop_reason = given(body.stop_reason) or known.stop_reason
             if told != known.usage:
-                known.usage = larger_usage(known.usage, sound_usage(told))
+                known.usage = larger_usage(known.usage, told or NO_USAGE)
             return
         facts.said[key] = Said(
             line=place.line,
@@ -291,7 +294,7 @@ class _Reader:
             version=given(entry.version),
             is_copy=self._is_copy(entry),
             is_subagent=bool(given(entry.is_sidechain)),
-            usage=sound_usage(told),
+            usage=told or NO_USAGE,
             stop_reason=given(body.stop_reason),
         )
 
@@ -312,14 +315,14 @@ class _Reader:
             self._enlarge(body)
             return
         inner.git_branch, inner.version = entry.git_branch, entry.version
-        self._add_said(_Place(place.line, _seconds(inner.when) or place.at), inner, body)
+        self._add_said(_Place(place.line, seconds_of(inner.when) or place.at), inner, body)
         added = self.facts.said[given(body.id) or ""]
         added.is_copy, added.is_subagent = True, True
 
     def _enlarge(self, body: Message) -> None:
         known = self.facts.said.get(given(body.id) or "")
         if known:
-            known.usage = larger_usage(known.usage, sound_usage(given(body.usage)))
+            known.usage = larger_usage(known.usage, given(body.usage) or NO_USAGE)
 
     def set_advice_apart(self) -> None:
         """Make messages of their own of what advisors took: theirs is another model."""
@@ -407,11 +410,6 @@ def storable(line: Line) -> Line:
     return replace(line, raw=raw)
 
 
-def _seconds(when: str | None) -> float | None:
-    moment = parse_timestamp(when)
-    return moment.timestamp() if moment else None
-
-
 def _pull(place: _Place, entry: PrLink) -> Pull:
     number = given(entry.pr_number)
     is_sound = number is not None and 0 <= number <= LARGEST
@@ -458,12 +456,11 @@ def _patched(entry: User | ResultGlance) -> tuple[int, int] | None:
     raw = given(entry.raw_tool_use_result)
     held = _patch_in(raw) if raw else None
     patch = held.get("structuredPatch") if is_object(held) else None
-    return _counted(diff_of(Detail(None, structured=held))) if is_array(patch) and patch else None
-
-
-def _counted(diff: list[str]) -> tuple[int, int]:
-    added = sum(line.startswith("+") for line in diff)
-    return added, sum(line.startswith("-") for line in diff)
+    if not is_array(patch) or not patch:
+        return None
+    hunks = [hunk.get("lines") for hunk in patch if is_object(hunk)]
+    marks = [str(line)[:1] for lines in hunks if is_array(lines) for line in lines]
+    return marks.count("+"), marks.count("-")
 
 
 def _asked(fields: dict[str, Any]) -> tuple[int, int]:

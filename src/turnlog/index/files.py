@@ -30,6 +30,15 @@ class File(Struct, frozen=True):
         return self.session or self.path
 
 
+def recent_sessions(db: sqlite3.Connection, limit: int) -> tuple[list[str], int]:
+    """Return the paths of the sessions active last, and how many sessions there are."""
+    are_present = "FROM files WHERE NOT is_subagent AND NOT is_gone"
+    order = "ORDER BY coalesce(ended, mtime_ns / 1e9) DESC"
+    rows = db.execute(f"SELECT path {are_present} {order} LIMIT ?", (limit,))
+    paths = [path for (path,) in rows]
+    return paths, db.execute(f"SELECT count(*) {are_present}").fetchone()[0]
+
+
 class Files:
     """The files of an index, each asked for once."""
 

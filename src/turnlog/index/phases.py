@@ -61,7 +61,7 @@ def _read_part(job: Job, limit: int) -> Part | None:
     source, start = job.source, job.carry.bookmark.offset
     try:
         lines = _lines(source, start)
-        facts = read_facts(source.path.stem, lines, job.carry, source.owner, limit)
+        facts = read_facts(source.stem, lines, job.carry, source.owner, limit)
         title = _title(source) if facts.is_last else None
     except (OSError, Damaged):
         return None
@@ -69,7 +69,7 @@ def _read_part(job: Job, limit: int) -> Part | None:
 
 
 def _lines(source: Source, start: int) -> Iterator[Line]:
-    return source.archived.lines(start) if source.archived else read_lines(source.path, start)
+    return source.archived.lines(start) if source.archived else read_lines(source.name, start)
 
 
 def _title(source: Source) -> str | None:
@@ -129,7 +129,7 @@ def _read_words(job: WordJob, limit: int) -> Iterator[WordPart]:
         try:
             lines = _lines(job.source, start)
             end = min(start + limit, file.reached)
-            docs = read_docs(job.source.path.stem, lines, file.carry, end)
+            docs = read_docs(job.source.stem, lines, file.carry, end)
         except (OSError, Damaged):
             return
         if docs.carry.bookmark.offset == start:  # truncated since its figures were read

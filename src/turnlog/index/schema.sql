@@ -30,6 +30,8 @@ CREATE TABLE files (
 );
 CREATE INDEX files_by_session ON files (session);
 CREATE INDEX files_by_opener ON files (opened_by);
+CREATE INDEX sessions_by_end ON files (coalesce(ended, mtime_ns / 1e9))
+    WHERE NOT is_subagent AND NOT is_gone;
 CREATE INDEX files_read_whole ON files (path, inode, size, mtime_ns) WHERE reached >= size;
 CREATE INDEX files_without_words ON files (path) WHERE words_reached < reached;
 
@@ -187,6 +189,13 @@ SELECT
 FROM prompts
 -- Commands that no model answered are no turns.
 WHERE counts = 1 AND (model IS NOT NULL OR kind NOT IN ('command', 'bash_input'));
+
+-- Reports as they were answered; those of an earlier generation no longer hold.
+CREATE TABLE answers (
+    question TEXT PRIMARY KEY, -- the report, its filters and the time zone
+    generation INTEGER NOT NULL,
+    answer TEXT NOT NULL       -- in JSON
+) WITHOUT ROWID;
 
 -- What a check of a session's file found that would keep it from being resumed whole.
 CREATE TABLE checks (

@@ -1,7 +1,7 @@
 """Brings the index up to date from the bytes that changed."""
 
+import os
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +11,15 @@ from turnlog.errors import Damaged
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import is_readable
 from turnlog.index.archived import archived_sources
-from turnlog.index.changes import Found, archive_state, files_in, files_of, kept_state
+from turnlog.index.changes import (
+    State,
+    States,
+    archive_state,
+    keep_fingerprint,
+    kept_state,
+    scan_session,
+    scan_store,
+)
 from turnlog.index.database import Index, make_up_for_merging, put_merging_off, writing
 from turnlog.index.facts import Carry
 from turnlog.index.intake import USUAL, Limits, Progress, is_worth_sharing, take_in
@@ -19,7 +27,7 @@ from turnlog.index.phases import FIGURES, WORDS, Job, WordJob
 from turnlog.index.write import Known, Source, Writer, known_files
 from turnlog.index.write_words import wordless_files
 from turnlog.store.archive import Archive
-from turnlog.store.paths import Store
+from turnlog.store.paths import SUBAGENTS, Store, is_session_name
 
 FEW = 500
 """Files that are asked for by name."""
@@ -38,6 +46,13 @@ class Synced(NamedTuple):
     bytes: int
 
 
+class Scan(NamedTuple):
+    """A store and the states its files were just found in."""
+
+    store: Store
+    states: States
+
+
 def sync(
     index: Index,
     store: Store,
@@ -49,11 +64,24 @@ def sync(
 ) -> Synced:
     """Bring the index up to date; without `words` only the figures, which reports are made of.
 
-    If nothing has changed, it only looks at the files' states. Of files that are gone from the
-    store, those in the archive stay.
+    Files that are gone from the store stay if they are in the archive.
     """
+    return sync_scanned(index, Scan(store, scan_store(store)), progress, limits, archive, words)
+
+
+def sync_scanned(
+    index: Index,
+    scan: Scan,
+    progress: Progress,
+    limits: Limits = USUAL,
+    archive: Archive | None = None,
+    words: bool = True,
+) -> Synced:
+    """Bring the index up to date with files as they were found."""
+    store, states = scan
     known = known_files(index.db)
-    found = {source.name: source for source in _sources(store)}
+    root = f"{store.projects}{os.sep}"
+    found = {path: _source(path, state, root) for path, state in states.items()}
     state = archive_state(archive.folder if archive else None)
     is_settled = _is_settled(index.db, state, known, found)
     if archive and not is_settled:
@@ -73,6 +101,7 @@ def sync(
             kept = archived_sources(archive, store, found.values())
             found |= {source.name: source for source in kept}
         total = max(total, _take_in_words(index, found, progress, limits))
+    keep_fingerprint(index.db, states)
     return Synced(len(jobs), len(gone), total)
 
 
@@ -89,7 +118,11 @@ def sync_session(
     index: Index, session: Path, progress: Progress = lambda done, total: None
 ) -> None:
     """Bring the figures of one session and its sub-agents up to date, and nothing else."""
-    sources = {source.name: source for source in map(_source, files_of(session))}
+    states = scan_session(session)
+    sources = {
+        path: Source(path, FileState(*state), session.stem, path != str(session))
+        for path, state in states.items()
+    }
     known = known_files(index.db, list(sources))
     _take_in(index, _jobs(index.db, sources, known), progress)
 
@@ -144,14 +177,22 @@ def _is_settled(
     return state is not None and kept_state(db) == state and found.keys() == present
 
 
-def _sources(store: Store) -> Iterator[Source]:
-    return map(_source, files_in(store))
+def _source(path: str, state: State, root: str) -> Source:
+    """Tell from its path below `root` whose file it is.
 
-
-def _source(file: Found) -> Source:
-    path, found, owner, is_subagent = file
-    state = FileState(found.st_ino, found.st_size, found.st_mtime_ns)
-    return Source(path, state, owner, is_subagent)
+    A sub-agent may lie among the sessions, or in a folder of the project's: then only its lines
+    name its session.
+    """
+    # A Path takes ten times as long to make, and there may be 100,000.
+    _, owner, *below = path.removeprefix(root).replace(os.sep, "/").split("/")
+    is_session = not below and is_session_name(owner)
+    is_owned = is_session or (below and owner != SUBAGENTS)
+    return Source(
+        path,
+        FileState(*state),
+        owner.removesuffix(".jsonl") if is_owned else None,
+        not is_session,
+    )
 
 
 def _is_read(source: Source, known: Known | None) -> bool:

@@ -1,5 +1,6 @@
 """Write figures into the tables, and settle over all files which copy of a thing counts."""
 
+import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -44,6 +45,10 @@ class Source(NamedTuple):
     @property
     def path(self) -> Path:
         return Path(self.name)
+
+    @property
+    def stem(self) -> str:
+        return os.path.splitext(os.path.basename(self.name))[0]  # noqa: PTH119, PTH122
 
 
 class Known(NamedTuple):
@@ -99,13 +104,13 @@ class Writer:
         new = self._add_to_known(file, said) if is_known else said
         self._add_messages(file, new, owners)
         self._add_calls(file, facts, owners)
-        self._many("INSERT INTO pulls VALUES (?, ?, ?, ?, ?)", ((file, *p) for p in facts.pulls))
+        self._many("INSERT INTO pulls VALUES (?, ?, ?, ?, ?)", [(file, *p) for p in facts.pulls])
         self._many(
-            "INSERT INTO commits VALUES (?, ?, ?, ?, ?)", ((file, *c) for c in facts.commits)
+            "INSERT INTO commits VALUES (?, ?, ?, ?, ?)", [(file, *c) for c in facts.commits]
         )
         self._many(
             "INSERT INTO compactions VALUES (?, ?, ?, ?, ?)",
-            ((file, *each) for each in facts.compactions),
+            [(file, *each) for each in facts.compactions],
         )
         if is_known:
             self._go_on(prompt, facts)
@@ -127,12 +132,13 @@ class Writer:
         """Deduplicate across files: one copy counts, of messages with the largest counts."""
         for name in KEYED:
             self._settle(name)
+        self.db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
 
     def _file(self, source: Source, facts: Facts, title: str | None) -> tuple[int, int | None]:
         """The row of a file, brought up to date, and the prompt that its last line was of."""
         values: dict[str, Any] = {
             "path": source.name,
-            "opened_by": source.path.stem.removeprefix("agent-"),
+            "opened_by": source.stem.removeprefix("agent-"),
             "session": source.owner or facts.session,
             "is_subagent": source.is_subagent,
             "is_gone": source.archived is not None,
@@ -155,7 +161,7 @@ class Writer:
         self._many(
             "INSERT INTO prompts (id, file, line, key, kind, at, ended, branch, text, is_copy,"
             " model, working, permission_mode) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            ((id_, file, *astuple(prompt)) for id_, prompt in enumerate(facts.prompts, first)),
+            [(id_, file, *astuple(prompt)) for id_, prompt in enumerate(facts.prompts, first)],
         )
 
     def _add_to_known(self, file: int, said: list[Said]) -> list[Said]:
@@ -185,26 +191,26 @@ class Writer:
             "INSERT INTO messages (file, line, prompt, key, request, model, at, branch, version,"
             " stop_reason, is_copy, is_subagent, usage, is_understated,"
             f" {', '.join(FIGURES)}, counts) VALUES ({marks})",
-            (_message_row(file, each, owners) for each in said),
+            [_message_row(file, each, owners) for each in said],
         )
 
     def _add_calls(self, file: int, facts: Facts, owners: Owners) -> None:
         self._touch("calls", facts.uses)
         self._many(
             ADD_CALL,
-            (
+            [
                 (file, use.line, owners[use.prompt], *astuple(use)[2:])
                 for use in facts.uses.values()
-            ),
+            ],
         )
         self._many(
             "UPDATE calls SET result_line = ?, ended = ?, is_error = ?, error = ?,"
             " added = coalesce(?, added), removed = coalesce(?, removed)"
             " WHERE file = ? AND key = ?",
-            (
+            [
                 (a.line, a.at, a.is_error, a.error, a.added, a.removed, file, a.key)
                 for a in facts.answers.values()
-            ),
+            ],
         )
 
     def _settle(self, name: str) -> None:
@@ -221,7 +227,7 @@ class Writer:
             for ids in _by_request([(id_, asked) for _, id_, asked in group]):
                 self._many(
                     f"UPDATE {name} SET counts = ? WHERE id = ?",
-                    ((rank == 0, id_) for rank, id_ in enumerate(ids)),
+                    [(rank == 0, id_) for rank, id_ in enumerate(ids)],
                 )
                 if name == "messages":
                     self._settle_usage(ids)
@@ -247,8 +253,9 @@ class Writer:
     def _touch(self, name: str, keys: Iterable[str]) -> None:
         self.touched[name].update(keys)
 
-    def _many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        self.db.executemany(statement, rows)
+    def _many(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        if rows:  # most files have no rows for most tables
+            self.db.executemany(statement, rows)
 
     def _row(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
         return self.db.execute(statement, values).fetchone()

@@ -162,22 +162,46 @@ class _Anchor:
         self.size = len(part)
         keywords = [_Keyword(word, word.index(part), by_word[word]) for word in words]
         ends = [word for word in keywords if word.offset + self.size == len(word.word)]
-        self.others = ends
-        """Those that end with the part."""
-        self.by_next: dict[str, list[_Keyword]] = {}
-        """All that may stand there, by the character after the part."""
+        by_next: dict[str, list[_Keyword]] = {}
         for keyword in keywords:
             if keyword not in ends:
                 after = keyword.word[keyword.offset + self.size]
-                self.by_next.setdefault(after, [*ends]).append(keyword)
+                by_next.setdefault(after, [*ends]).append(keyword)
+        self.others = _groups(ends)
+        """Keywords that end with the part."""
+        self.by_next = {after: _groups(each) for after, each in by_next.items()}
+        """All that may stand there, by the character after the part."""
 
     def find(self, text: str, position: int, found: list[tuple[Secret, int]]) -> None:
         """Add the secrets whose keyword has the part at a position."""
-        after = position + self.size
-        for word, offset, rules in self.by_next.get(text[after : after + 1], self.others):
-            if text.startswith(word, position - offset) and position >= offset:
-                for rule in rules:
-                    rule.find(text, position - offset, found)
+        after = text[position + self.size : position + self.size + 1]
+        hits: list[tuple[int, _Keyword]] = []
+        for offset, words, ranked in self.by_next.get(after, self.others):
+            start = position - offset
+            # One call compares all keywords that start at the same place.
+            if start >= 0 and text.startswith(words, start):
+                hits += [each for each in ranked if text.startswith(each[1].word, start)]
+        for _, keyword in sorted(hits) if len(hits) > 1 else hits:
+            for rule in keyword.rules:
+                rule.find(text, position - keyword.offset, found)
+
+
+class _Group(NamedTuple):
+    """Keywords that have the anchor at the same offset, each with its rank among all."""
+
+    offset: int
+    words: tuple[str, ...]
+    ranked: list[tuple[int, _Keyword]]
+
+
+def _groups(keywords: list[_Keyword]) -> list[_Group]:
+    by_offset: dict[int, list[tuple[int, _Keyword]]] = {}
+    for rank, keyword in enumerate(keywords):
+        by_offset.setdefault(keyword.offset, []).append((rank, keyword))
+    return [
+        _Group(offset, tuple(keyword.word for _, keyword in ranked), ranked)
+        for offset, ranked in by_offset.items()
+    ]
 
 
 class _Table(NamedTuple):

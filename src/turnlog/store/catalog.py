@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -90,7 +90,7 @@ def locate_session(path: Path) -> SessionFile:
 def describe(session: SessionFile) -> Description:
     """Describe a session from the head and the tail of its file."""
     described = Description()
-    first_titles = _describe_head(described, session.path)
+    first_titles = _describe_head(described, read_lines(session.path))
     last_titles = _describe_tail(described, session)
     described.title = _shown_title(described, session.path, first_titles, last_titles)
     return described
@@ -99,10 +99,12 @@ def describe(session: SessionFile) -> Description:
 def title_of(path: Path) -> str | None:
     """Return the title that `describe` gives, decoding only lines that may hold one."""
     described = Description()
-    first_titles = _describe_head(described, path)
     size = path.stat().st_size
+    # A small file is read once for both ends.
+    lines = list(read_lines(path)) if size <= REACH else None
+    first_titles = _describe_head(described, read_lines(path) if lines is None else lines)
     last_titles: Titles = {}
-    for line in read_lines_backwards(path):
+    for line in read_lines_backwards(path) if lines is None else reversed(lines):
         if line.offset < size - REACH:
             break
         if any(mark in line.raw for mark in TITLE_MARKS):
@@ -163,10 +165,10 @@ def _is_running(pid: int, started: str | None) -> bool:
     return is_running(pid) and (started is None or start_of(pid) in (None, started))
 
 
-def _describe_head(described: Description, path: Path) -> Titles:
+def _describe_head(described: Description, lines: Iterable[Line]) -> Titles:
     """Fill in what the start of the file tells; return the titles that stand there."""
     titles: Titles = {}
-    for line in takewhile(lambda line: line.offset < FAR_REACH, read_lines(path)):
+    for line in takewhile(lambda line: line.offset < FAR_REACH, lines):
         in_reach = len(line.raw.rstrip()) + line.offset <= REACH
         if described.first_prompt and not in_reach:
             break

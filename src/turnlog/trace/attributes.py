@@ -4,6 +4,8 @@ GenAI is OpenTelemetry's (`gen_ai.*`, in development), OpenInference that of Pho
 Langfuse reads both, and its own names before them.
 """
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from turnlog.secrets import mask
@@ -66,17 +68,24 @@ class Row(Struct, frozen=True):
 
 def attributes_of(span: Span) -> dict[str, Value]:
     """All attributes of a span."""
-    found = ((name, get(span)) for row in ROWS for name, get in row.names.items())
-    return {name: _named(name, value) for name, value in found if value is not None}
+    found: dict[str, Value] = {}
+    for name, get, is_id in _ATTRIBUTES:
+        value = get(span)
+        if value is not None:
+            found[name] = _masked(value) if is_id else value
+    return found
 
 
-def _named(name: str, value: Value) -> Value:
-    """Mask a secret in an identifier: ids and models come from the file, as all else does."""
-    if not name.endswith(IDENTIFIERS):
-        return value
+def _masked(value: Value) -> Value:
     if isinstance(value, list):
-        return [mask(each) for each in value]
-    return mask(value) if isinstance(value, str) else value
+        return [_mask_id(each) for each in value]
+    return _mask_id(value) if isinstance(value, str) else value
+
+
+@lru_cache(4096)
+def _mask_id(text: str) -> str:
+    """Mask a secret in an identifier: ids and models come from the file, as all else does."""
+    return mask(text)
 
 
 ROWS = (
@@ -231,3 +240,8 @@ ROWS = (
         | {f"langfuse.observation.metadata.{name}": get for name, get in SPAN_METADATA.items()},
     ),
 )
+
+_ATTRIBUTES = [
+    (name, get, name.endswith(IDENTIFIERS)) for row in ROWS for name, get in row.names.items()
+]
+"""Every attribute, how to get it, and whether it identifies something."""

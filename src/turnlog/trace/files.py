@@ -28,18 +28,28 @@ _encode = msgspec.json.Encoder().encode
 def write_otlp(
     path: Path, spans: Iterable[Span], resource: Mapping[str, str] | None = None
 ) -> None:
-    """Write spans as one OTLP request in JSON, as collectors read it from files.
+    """Write spans as one OTLP request in JSON, as collectors read it from files."""
+    with otlp_file(path, resource) as file:
+        for rank, span in enumerate(spans):
+            file.write((b"," if rank else b"") + encode_span(span))
 
-    Encodes directly, without protobuf's objects: those of all spans would not fit in memory.
-    """
+
+@contextmanager
+def otlp_file(path: Path, resource: Mapping[str, str] | None = None) -> Generator[BinaryIO]:
+    """Open a file for encoded spans, which the caller separates by commas."""
     shared = {"service.name": "claude-code", **(resource or {})}
     held = {"attributes": [_attribute(name, value) for name, value in shared.items()]}
     scope = {"name": "turnlog", "version": __version__}
     with _writing(path) as file:
         file.write(b'{"resourceSpans":[{"resource":' + _encode(held))
         file.write(b',"scopeSpans":[{"scope":' + _encode(scope) + b',"spans":[')
-        _write_all(file, map(otlp_span, spans))
+        yield file
         file.write(b"]}]}]}")
+
+
+def encode_span(span: Span) -> bytes:
+    """Encode a span directly: protobuf's objects of all spans would not fit in memory."""
+    return b"\n" + _encode(otlp_span(span))
 
 
 def write_perfetto(path: Path, spans: Iterable[Span]) -> None:
