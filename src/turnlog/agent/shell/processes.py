@@ -20,6 +20,7 @@ TICK = 0.1
 """Seconds between two looks at what a command printed."""
 SHOWN = 10_000
 """Bytes of it that are shown each time."""
+MOVED = "The command was not run: its working directory was moved"
 LARGEST = 1 << 30
 """Bytes that a command may print."""
 
@@ -43,10 +44,15 @@ class Launch(Struct, frozen=True):
     wrapper: tuple[str, ...] = ()
     """The command line that runs the shell in a sandbox, if any."""
 
-    def argv(self, descriptor: int) -> list[str]:
-        """Return the command line; the shell notes in a file that it starts, and where it ends."""
+    def argv(self, descriptor: int, directory: int) -> list[str]:
+        """Return the command line; the shell notes in a file that it starts, and where it ends.
+
+        A sandbox goes to the directory by its path. So the shell compares that with the open
+        directory that was checked, and does nothing if another one has taken its place.
+        """
         notes = f"echo >&{descriptor}; trap '{{ pwd -P >&{descriptor}; }} 2>/dev/null' EXIT; "
-        return [*self.wrapper, *self.shell, "-c", f"{notes}{self.setup}{self.command}"]
+        same = f"[ . -ef /dev/fd/{directory} ] || {{ echo '{MOVED}'; exit 1; }}; "
+        return [*self.wrapper, *self.shell, "-c", f"{notes}{same}{self.setup}{self.command}"]
 
 
 @dataclass
@@ -81,16 +87,18 @@ async def launch(wanted: Launch) -> Running:
     left_in = tempfile.TemporaryFile()  # noqa: SIM115 (is read when the command has ended)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     descriptor = os.open(wanted.printed, flags, 0o600)
+    directory = -1
     try:
+        directory = os.open(wanted.cwd, os.O_RDONLY | os.O_DIRECTORY)
         process = await asyncio.create_subprocess_exec(
-            *wanted.argv(left_in.fileno()),
+            *wanted.argv(left_in.fileno(), directory),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=descriptor,
             stderr=descriptor,
             cwd=wanted.cwd,
             env=dict(wanted.environment),
             start_new_session=True,
-            pass_fds=(left_in.fileno(),),
+            pass_fds=(left_in.fileno(), directory),
         )
     except BaseException:
         left_in.close()
@@ -98,6 +106,8 @@ async def launch(wanted: Launch) -> Running:
         raise
     finally:
         os.close(descriptor)
+        if directory >= 0:
+            os.close(directory)
     return Running(process, wanted.printed, left_in)
 
 

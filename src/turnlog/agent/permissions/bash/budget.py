@@ -3,14 +3,44 @@
 `decide` resets them. A command that exceeds one is not understood, and asks.
 """
 
+from time import monotonic, thread_time
+
 MOST_NAMES = 200_000
 """Directory entries that are looked at by name."""
 MOST_COMPARISONS = 50_000
 """Files that are compared with rules, times the number of rules."""
+MOST_SECONDS = 1.5
+"""Computing time of a verdict; a busy machine does not shorten it."""
+LONGEST_WAIT = 10.0
+"""Seconds until a verdict is given up, for example on a slow network drive."""
 
 
 class Unknown(ValueError):
     """Something that is only known when the command runs, or takes too long to find out."""
+
+
+class TooComplex(Exception):
+    """A verdict takes too long.
+
+    Not an `Unknown`: some callers skip a single unknown path, and none may skip this.
+    """
+
+
+class Clock:
+    """The time that is left for the current verdict."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start a new verdict."""
+        self._computed, self._started = thread_time(), monotonic()
+
+    def check(self) -> None:
+        """Raise `TooComplex` if the verdict takes too long."""
+        is_slow = thread_time() - self._computed > MOST_SECONDS
+        if is_slow or monotonic() - self._started > LONGEST_WAIT:
+            raise TooComplex("it is too complex to be analyzed in time")
 
 
 class Budget:
@@ -26,10 +56,18 @@ class Budget:
 
     def spend(self, amount: int = 1) -> None:
         """Use up some of the budget; raise `Unknown` when there is none left."""
+        CLOCK.check()
         self.left -= amount
         if self.left < 0:
             raise Unknown("too many files")
 
 
+CLOCK = Clock()
 NAMES = Budget(MOST_NAMES)
 COMPARISONS = Budget(MOST_COMPARISONS)
+
+
+def reset_budgets() -> None:
+    """Start a new verdict with full budgets."""
+    for each in (CLOCK, NAMES, COMPARISONS):
+        each.reset()
