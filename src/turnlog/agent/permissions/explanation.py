@@ -15,7 +15,7 @@ from turnlog.agent.permissions.directories import arguments_in
 from turnlog.agent.permissions.launchers import without_wrappers
 from turnlog.agent.permissions.policy import Finding, Kind, Policy, Verdict, strictest
 from turnlog.agent.permissions.programs import Effect, change_files, read_files
-from turnlog.agent.permissions.verdict import start_verdict
+from turnlog.agent.permissions.verdict import new_verdict
 
 
 class WordMeaning(Struct, frozen=True, omit_defaults=True):
@@ -65,7 +65,11 @@ class Explanation(Struct, frozen=True, omit_defaults=True):
 
 def explain_command(text: str, policy: Policy) -> Explanation:
     """Explain what is decided about a shell command."""
-    start_verdict()
+    with new_verdict():
+        return _explain(text, policy)
+
+
+def _explain(text: str, policy: Policy) -> Explanation:
     found = analyze_command(Runs(text), policy)
     verdict = _verdict(found, policy.mode)
     is_changed = verdict.kind is Kind.ALLOW and found.to_run not in (None, text)

@@ -1,13 +1,14 @@
 """Whether a call may run: deny before ask before allow, whichever rule is the more specific."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from turnlog.agent.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses, Writes
-from turnlog.agent.permissions.bash import TooComplex, expand_glob, reset_budgets
+from turnlog.agent.permissions.bash import TooComplex, expand_glob, fresh_budgets
 from turnlog.agent.permissions.commands import CommandFindings, analyze_command
 from turnlog.agent.permissions.files import judge_read, judge_write
 from turnlog.agent.permissions.paths import leads_through_process, names_of
@@ -51,19 +52,20 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
 
     Verdicts are given one at a time: threads share the budgets, and what is known of the disk.
     """
-    with LOCK:
-        start_verdict()
+    with new_verdict():
         try:
             return _decide(tool, accesses, policy)
         except TooComplex as error:
             return strictest([Finding(Kind.ASK, str(error), is_firm=True)])
 
 
-def start_verdict() -> None:
+@contextmanager
+def new_verdict() -> Iterator[None]:
     """Forget what an earlier verdict found out about the disk, and start with full budgets."""
-    for cached in (names_of, leads_through_process, expand_glob):
-        cached.cache_clear()
-    reset_budgets()
+    with LOCK, fresh_budgets():
+        for cached in (names_of, leads_through_process, expand_glob):
+            cached.cache_clear()
+        yield
 
 
 def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:

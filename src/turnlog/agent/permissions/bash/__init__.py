@@ -7,7 +7,7 @@ from turnlog.agent.permissions.bash.budget import (
     Budget,
     TooComplex,
     Unknown,
-    reset_budgets,
+    fresh_budgets,
 )
 from turnlog.agent.permissions.bash.expansion import Expansion, expand, expand_glob
 from turnlog.agent.permissions.bash.parser import parse_script
@@ -38,6 +38,6 @@ __all__ = [
     "Word",
     "expand",
     "expand_glob",
+    "fresh_budgets",
     "parse_script",
-    "reset_budgets",
 ]

@@ -1,8 +1,10 @@
 """Bounds on the work that one verdict may cause, however many words ask for it.
 
-`decide` resets them. A command that exceeds one is not understood, and asks.
+`decide` starts them anew. A command that exceeds one is not understood, and asks.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic, thread_time
 
 MOST_NAMES = 200_000
@@ -27,19 +29,25 @@ class TooComplex(Exception):
 
 
 class Clock:
-    """The time that is left for the current verdict."""
+    """The time that is left for the current verdict; stands still outside of one."""
 
     def __init__(self) -> None:
-        self.reset()
+        self._start: tuple[float, float] | None = None
 
-    def reset(self) -> None:
+    def start(self) -> None:
         """Start a new verdict."""
-        self._computed, self._started = thread_time(), monotonic()
+        self._start = thread_time(), monotonic()
+
+    def stop(self) -> None:
+        """End the verdict."""
+        self._start = None
 
     def check(self) -> None:
         """Raise `TooComplex` if the verdict takes too long."""
-        is_slow = thread_time() - self._computed > MOST_SECONDS
-        if is_slow or monotonic() - self._started > LONGEST_WAIT:
+        if self._start is None:
+            return
+        computed, started = self._start
+        if thread_time() - computed > MOST_SECONDS or monotonic() - started > LONGEST_WAIT:
             raise TooComplex("it is too complex to be analyzed in time")
 
 
@@ -67,7 +75,13 @@ NAMES = Budget(MOST_NAMES)
 COMPARISONS = Budget(MOST_COMPARISONS)
 
 
-def reset_budgets() -> None:
-    """Start a new verdict with full budgets."""
-    for each in (CLOCK, NAMES, COMPARISONS):
+@contextmanager
+def fresh_budgets() -> Iterator[None]:
+    """Give a verdict full budgets for as long as the block runs."""
+    for each in (NAMES, COMPARISONS):
         each.reset()
+    CLOCK.start()
+    try:
+        yield
+    finally:
+        CLOCK.stop()
