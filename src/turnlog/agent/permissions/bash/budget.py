@@ -11,7 +11,7 @@ MOST_NAMES = 200_000
 """Directory entries that are looked at by name."""
 MOST_COMPARISONS = 50_000
 """Files that are compared with rules, times the number of rules."""
-MOST_SECONDS = 1.5
+MOST_SECONDS = 1.0
 """Computing time of a verdict; a busy machine does not shorten it."""
 LONGEST_WAIT = 10.0
 """Seconds until a verdict is given up, for example on a slow network drive."""
@@ -48,7 +48,7 @@ class Clock:
             return
         computed, started = self._start
         if thread_time() - computed > MOST_SECONDS or monotonic() - started > LONGEST_WAIT:
-            raise TooComplex("it is too complex to be analyzed in time")
+            raise TooComplex("too complex to decide about in time")
 
 
 class Budget:
