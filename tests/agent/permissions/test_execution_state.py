@@ -4,6 +4,7 @@ Commands go through the gate and the real Bash tool, as in a chat that nobody ca
 """
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from chatting import AllowAll, make_parts
 from turnlog.agent.access import Access, Mode
 from turnlog.agent.permissions import Policy, Verdict, decide, parse_rule
 from turnlog.agent.permissions.gate import Refused, admit
+from turnlog.agent.shell.processes import MOVED, Launch, launch
 from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.turn.parts import Parts
@@ -362,3 +364,30 @@ def test_a_pattern_that_another_part_may_change_asks(world: World) -> None:
     assert world.session("rm docs/*.txt") == [""]
     assert world.session("true && ls docs/*", allow=("Bash(true:*)",), mode="default") != [ASKED]
     assert world.session("make; ls docs/*", allow=("Bash(make:*)",), mode="default") == [ASKED]
+
+
+@pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
+def test_a_command_gets_no_open_directory_that_leads_out_of_a_sandbox(
+    mode: str, world: World
+) -> None:
+    command = "for fd in /proc/self/fd/*; do [ -d $fd/. ] && echo $fd; done; echo end"
+    told = world.session(command, mode=mode, allow=("Bash",))
+    assert told == ["end"]
+
+
+def test_a_shell_that_starts_in_another_directory_runs_nothing(world: World) -> None:
+    (world.root / "other").mkdir()
+
+    async def run_elsewhere(parts: Parts) -> str:
+        there = ("env", "-C", str(world.root / "other"))
+        folder = world.store.root
+        folder.mkdir(parents=True, exist_ok=True)
+        wanted = Launch(
+            "echo RAN", world.root, folder / "out", dict(os.environ), ("bash",), "", there
+        )
+        running = await launch(wanted)
+        await running.process.wait()
+        running.left_in.close()
+        return running.printed.read_text()
+
+    assert world.session(run_elsewhere) == [f"{MOVED}\n"]

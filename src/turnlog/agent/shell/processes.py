@@ -21,6 +21,8 @@ TICK = 0.1
 SHOWN = 10_000
 """Bytes of it that are shown each time."""
 MOVED = "The command was not run: its working directory was moved"
+DESCRIPTORS = "/proc/self/fd"
+"""Only Linux has it; there, a path below it leads to the open file itself."""
 LARGEST = 1 << 30
 """Bytes that a command may print."""
 
@@ -44,15 +46,23 @@ class Launch(Struct, frozen=True):
     wrapper: tuple[str, ...] = ()
     """The command line that runs the shell in a sandbox, if any."""
 
+    @property
+    def checks_directory(self) -> bool:
+        """Whether the shell can compare its directory with an open one, and close that."""
+        return Path(self.shell[0]).name == "bash" and Path(DESCRIPTORS).is_dir()
+
     def argv(self, descriptor: int, directory: int) -> list[str]:
         """Return the command line; the shell notes in a file that it starts, and where it ends.
 
         A sandbox goes to the directory by its path. So the shell compares that with the open
-        directory that was checked, and does nothing if another one has taken its place.
+        directory, and does nothing if another one has taken its place. It closes the descriptor
+        before the command starts, which could leave the sandbox through it.
         """
         notes = f"echo >&{descriptor}; trap '{{ pwd -P >&{descriptor}; }} 2>/dev/null' EXIT; "
-        same = f"[ . -ef /dev/fd/{directory} ] || {{ echo '{MOVED}'; exit 1; }}; "
-        return [*self.wrapper, *self.shell, "-c", f"{notes}{same}{self.setup}{self.command}"]
+        if self.checks_directory:
+            notes += f"[ . -ef {DESCRIPTORS}/{directory} ] || {{ echo '{MOVED}'; exit 1; }}; "
+            notes += f"exec {directory}<&-; "
+        return [*self.wrapper, *self.shell, "-c", f"{notes}{self.setup}{self.command}"]
 
 
 @dataclass
@@ -98,7 +108,7 @@ async def launch(wanted: Launch) -> Running:
             cwd=wanted.cwd,
             env=dict(wanted.environment),
             start_new_session=True,
-            pass_fds=(left_in.fileno(), directory),
+            pass_fds=(left_in.fileno(), *([directory] if wanted.checks_directory else [])),
         )
     except BaseException:
         left_in.close()
