@@ -31,10 +31,22 @@ class Basis(StrEnum):
     BYPASS = "bypass"
 
 
+class Footprint(Struct, frozen=True):
+    """The directories that a command depends on."""
+
+    places: tuple[Path, ...] = ()
+    """Where its parts may run."""
+    displaced: tuple[Path, ...] = ()
+    """What it moves or removes."""
+
+
 class Runs(Struct, frozen=True, tag=True):
     """A shell command."""
 
     command: str
+    in_background: bool = False
+    running: tuple[Footprint, ...] = ()
+    """Commands that run at the same time."""
 
 
 class Reads(Struct, frozen=True, tag=True):

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.access import Access, Basis
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.access import Access, Basis, Footprint
+from turnlog.agent.workspace import DirectoryIdentity, Workspace
 from turnlog.format.values import Fields
 
 CALL_ID: ContextVar[str] = ContextVar("call_id", default="")
@@ -38,6 +38,11 @@ class Grant(Struct, frozen=True):
     basis: Basis
     targets: Mapping[Path, Path] | None = None
     """Where each path of the call led when permission was decided; None if nothing was decided."""
+    directory: DirectoryIdentity | None = None
+    """The working directory that was decided about; None if any is right."""
+    command: str | None = None
+    """The command that was decided about, with the names that its patterns matched then."""
+    footprint: Footprint = Footprint()
 
     def target(self, path: Path) -> Path:
         """Return the file that a path of the call was admitted for."""

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from turnlog.agent.sandbox.confinement import Confinement
 from turnlog.agent.seen import Seen
+from turnlog.agent.shell.activity import Activity
 from turnlog.agent.shell.shells import Shells
 from turnlog.agent.web.pages import Pages
 
@@ -16,6 +19,19 @@ class ReadCheck(Protocol):
     """Whether rules let a file be read; `searched` is the place where a search for it started."""
 
     def __call__(self, path: Path, searched: Path | None = None) -> bool: ...
+
+
+class DirectoryIdentity(Struct, frozen=True):
+    """A directory by its path, and by what tells it from another one at the same path."""
+
+    path: Path
+    device: int
+    inode: int
+
+    @staticmethod
+    def of(path: Path, found: os.stat_result) -> "DirectoryIdentity":
+        """Return the identity of a directory from what `stat` says about it."""
+        return DirectoryIdentity(path, found.st_dev, found.st_ino)
 
 
 @dataclass
@@ -35,6 +51,8 @@ class Workspace:
     todos: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     shells: Shells = field(default_factory=Shells)
     """Commands in the background."""
+    activity: Activity = field(default_factory=Activity)
+    """Commands that are running, also those of sub-agents, which share it."""
     pages: Pages = field(default_factory=Pages)
     """What was fetched from the web."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
@@ -51,6 +69,19 @@ class Workspace:
     def path_of(self, name: str) -> Path:
         """A path as a call names it: absolute, from home, or from the current directory."""
         return path_in(self.cwd, name)
+
+    def settle(self) -> DirectoryIdentity | None:
+        """Go back to the root if the current directory is gone; return where commands run now.
+
+        This must come before a verdict. Were it done later, `cat ../x` would be judged in the
+        directory that is gone, and run in the root.
+        """
+        if not self.cwd.is_dir():
+            self.cwd = self.root
+        try:
+            return DirectoryIdentity.of(self.cwd, self.cwd.stat())
+        except OSError:
+            return None
 
     @property
     def folders(self) -> list[Path]:

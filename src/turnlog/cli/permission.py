@@ -41,6 +41,9 @@ def _lines(explanation: "Explanation") -> Iterator[str]:
     for part in explanation.parts:
         yield ""
         yield from _part(part)
+    if explanation.runs:
+        yield ""
+        yield f"Runs as: {_shown(explanation.runs)}"
     if explanation.rules_to_allow:
         yield ""
         yield "Rules that would allow it: " + ", ".join(map(_shown, explanation.rules_to_allow))

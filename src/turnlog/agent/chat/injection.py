@@ -1,5 +1,7 @@
 """Shell commands in the text of a command: run only where a rule allows them, never asked about."""
 
+import asyncio
+
 from turnlog.agent.access import Runs
 from turnlog.agent.permissions import Kind
 from turnlog.agent.permissions.consent import Rules
@@ -10,10 +12,13 @@ from turnlog.agent.workspace import Workspace
 
 async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
     """What a shell command prints; one that is not allowed, or fails, is a `ToolError`."""
-    verdict = rules.decide("Bash", [Runs(text)], workspace)
+    directory = workspace.settle()
+    access = Runs(text, running=workspace.activity.running)
+    verdict = await asyncio.to_thread(rules.decide, "Bash", [access], workspace)
     if verdict.kind is not Kind.ALLOW:
         raise ToolError(f"`{text}` may not run: {verdict.reason}; see allowed-tools")
-    given, grant = BASH.read({"command": text}), Grant(verdict.basis)
+    given = BASH.read({"command": text})
+    grant = Grant(verdict.basis, {}, directory, verdict.command, verdict.footprint)
     outcome = await BASH.run(given, workspace, lambda printed: None, grant)
     if outcome.is_error:
         raise ToolError(f"`{text}` failed: {outcome.content}")

@@ -10,20 +10,35 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.access import Mode
-from turnlog.agent.permissions.bash import Part, Script, Unknown, Word, parse_script
+from turnlog.agent.access import Footprint, Mode, Runs
+from turnlog.agent.permissions.bash import (
+    CLOCK,
+    Part,
+    Script,
+    TooComplex,
+    Unknown,
+    Word,
+    expand_glob,
+    parse_script,
+)
+from turnlog.agent.permissions.copies import judge_copies
 from turnlog.agent.permissions.directories import (
     MOVES,
     arguments_in,
-    entries_below,
     path_in,
     possible_directories,
 )
+from turnlog.agent.permissions.displacement import (
+    FILE_RULES,
+    Displacement,
+    footprint_of,
+    judge_displacement,
+)
 from turnlog.agent.permissions.files import (
-    WRITING,
+    READING,
     judge_read,
     judge_write,
-    restricted_names,
+    restricted,
 )
 from turnlog.agent.permissions.git_repository import find_problem, find_repository
 from turnlog.agent.permissions.guards import Places, guard, written_paths
@@ -35,11 +50,9 @@ from turnlog.agent.permissions.launchers import (
 )
 from turnlog.agent.permissions.offers import offers_for
 from turnlog.agent.permissions.paths import (
-    has_protected_name,
-    has_protected_part,
     is_inside,
-    names_of,
 )
+from turnlog.agent.permissions.patterns import names_for, patterns_in, with_names
 from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Policy
 from turnlog.agent.permissions.programs import (
     READERS,
@@ -62,7 +75,6 @@ NOT_FILES = frozenset(("/dev/null",))
 CHANGES_DIRECTORY = frozenset("env find git make sudo tar".split())
 """Programs with an option that makes another directory the current one."""
 DIRECTORY_OPTION = re.compile(r"-C.*|-D.*|--chdir.*|--directory.*|-execdir|-okdir")
-FILE_TOOLS = ("Read", "Edit")
 Judge = Callable[[Path, Policy], Finding]
 
 
@@ -76,6 +88,8 @@ class Command(Struct, frozen=True):
     places: Places
     """Where its parts may run."""
     policy: Policy
+    runs: Runs
+    """The command with what else runs at the same time."""
 
     @property
     def is_open(self) -> bool:
@@ -88,6 +102,21 @@ class Command(Struct, frozen=True):
         """Whether a part of it may create or change files."""
         return any(_may_write(inner.part) for inner in self.inner)
 
+    def others(self, part: Part) -> Iterator[Inner]:
+        """Yield everything that would run besides a part."""
+        return (inner for inner in self.inner if inner.part is not part)
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether a part may run long after the verdict, when other files are there."""
+        waits = any(_waits(inner.part) for inner in self.inner)
+        return self.runs.in_background or self.script.has_background or waits
+
+    @property
+    def has_file_rules(self) -> bool:
+        """Whether a rule denies or asks for files."""
+        return any(r.tool in FILE_RULES for r in (*self.policy.deny, *self.policy.ask))
+
 
 def _may_write(part: Part) -> bool:
     words = without_wrappers(part.words)
@@ -97,6 +126,12 @@ def _may_write(part: Part) -> bool:
     if words[0].text == "sed":
         return any(word.text.startswith(("-i", "--in-place")) for word in words)
     return words[0].text in WRITERS
+
+
+def _waits(part: Part) -> bool:
+    words = [word.text for word in without_wrappers(part.words)]
+    follows = any(re.match(r"-\w*[fF]|--(?:follow|retry)", text) for text in words[1:])
+    return words[:1] == ["sleep"] or (words[:1] == ["tail"] and follows)
 
 
 class PartFindings(Struct, frozen=True):
@@ -109,9 +144,13 @@ class PartFindings(Struct, frozen=True):
 class CommandFindings(Struct, frozen=True):
     """What is decided about a command: as a whole, and part by part."""
 
-    command: Command
     general: tuple[Finding, ...]
-    parts: tuple[PartFindings, ...]
+    parts: tuple[PartFindings, ...] = ()
+    unclear: tuple[str, ...] = ()
+    """What the parser is not certain about."""
+    to_run: str | None = None
+    """The command with the names that its patterns match; None if it runs as it was written."""
+    footprint: Footprint = Footprint()
 
     @property
     def all(self) -> list[Finding]:
@@ -119,24 +158,47 @@ class CommandFindings(Struct, frozen=True):
         return found or [ALLOWED]
 
 
-def judge_command(text: str, policy: Policy) -> list[Finding]:
-    """Decide about a shell command."""
-    return analyze_command(text, policy).all
+def analyze_command(runs: Runs, policy: Policy) -> CommandFindings:
+    """Decide about a shell command, and keep what was decided about each part.
+
+    One that cannot be analyzed, or not in time, asks in every mode.
+    """
+    try:
+        return _analyze(_parsed(runs, policy))
+    except (OSError, ValueError, RecursionError, TooComplex) as error:
+        reason = f"it cannot be analyzed: {error}"
+        return CommandFindings((Finding(Kind.ASK, reason, is_firm=True),))
 
 
-def analyze_command(text: str, policy: Policy) -> CommandFindings:
-    """Decide about a shell command, and keep what was decided about each part."""
-    script = parse_script(text)
+def _parsed(runs: Runs, policy: Policy) -> Command:
+    script = parse_script(runs.command)
     if sum(1 + len(part.words) for part in script.parts) > MOST_WORDS:
         script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"])
     try:
-        inner = tuple(each for part in script.parts for each in commands_in(part))
+        inner = tuple(each for part in script.parts for each in _inner_commands(part))
     except RecursionError:
         script.unclear.append("it runs programs through too many others")
         inner = tuple(map(Inner, script.parts))
     places = _places(script, inner, policy.cwd)
-    command = Command(text.strip(), script, inner, places, policy)
-    general = [*_restrictions(command), *_guards(command)]
+    return Command(runs.command.strip(), script, inner, places, policy, runs)
+
+
+def _inner_commands(part: Part) -> Iterator[Inner]:
+    for inner in commands_in(part):
+        CLOCK.check()
+        yield inner
+
+
+def _analyze(command: Command) -> CommandFindings:
+    script, policy = command.script, command.policy
+    displacement = Displacement(command.inner, command.places)
+    footprint = footprint_of(displacement, command.places, policy)
+    general = [*_restrictions(command), *_guards(command), *_listings(command)]
+    is_alone = len(command.inner) == 1
+    if not command.is_open or command.has_file_rules:
+        general += judge_displacement(
+            displacement, footprint, command.runs, policy, is_alone=is_alone
+        )
     if script.unclear:
         general.append(Finding(Kind.ASK, f"the command is unclear: {'; '.join(script.unclear)}"))
     is_named = _is_named_whole(command)
@@ -144,7 +206,38 @@ def analyze_command(text: str, policy: Policy) -> CommandFindings:
         PartFindings(part, () if is_named else tuple(_judge_part(part, command)))
         for part in script.parts
     )
-    return CommandFindings(command, (*general, *_redirections(command)), parts)
+    general += _redirections(command)
+    to_run = None if is_named or command.is_open else _to_run(command)
+    return CommandFindings(tuple(general), parts, tuple(script.unclear), to_run, footprint)
+
+
+def _to_run(command: Command) -> str | None:
+    """Return the command with names in place of the patterns that were judged.
+
+    A part that a rule allows runs as it was written.
+    """
+    judged = [part for part in command.script.parts if not _is_ruled(part, command)]
+    try:
+        return with_names(command.runs.command, judged, command.places)
+    except Unknown:
+        return None  # `_judge_globs` asks about it
+
+
+def _is_ruled(part: Part, command: Command) -> bool:
+    return _allowing(part, bool(_unsafe_variables(part)), command.policy) is not None
+
+
+def _listings(command: Command) -> Iterator[Finding]:
+    """Yield what rules say about the directories that patterns list, in every mode."""
+    for part in command.script.parts if command.has_file_rules else ():
+        for word in patterns_in(part):
+            for place in filter(None, command.places):
+                try:
+                    listed = expand_glob(word, place).listed
+                except Unknown:
+                    continue  # an operand that is not known is asked about by `guard`
+                found = (restricted(folder, command.policy, READING) for folder in listed)
+                yield from filter(None, found)
 
 
 def _places(script: Script, inner: tuple[Inner, ...], cwd: Path) -> Places:
@@ -170,6 +263,7 @@ def _restrictions(command: Command) -> Iterator[Finding]:
         (policy.ask, Kind.ASK, "asks for"),
     ):
         for rule in rules:
+            CLOCK.check()
             match = reach(rule, command.text, command.script, command.inner)
             if match is Match.YES:
                 yield Finding(kind, f"{rule.text} {verb} it", is_firm=True)
@@ -179,6 +273,7 @@ def _restrictions(command: Command) -> Iterator[Finding]:
 
 def _guards(command: Command) -> Iterator[Finding]:
     for inner in command.inner:
+        CLOCK.check()
         yield from guard(inner.part, command.places, command.policy)
 
 
@@ -193,16 +288,18 @@ def _is_named_whole(command: Command) -> bool:
 def _judge_part(part: Part, command: Command) -> Iterator[Finding]:
     if command.is_open or not (part.words or part.assignments):
         return
-    # Without a program, a variable counts for the rest of the command, and for bash itself.
-    unsafe = [
-        each.name for each in part.assignments if not (part.words and is_safe_assignment(each))
-    ]
+    unsafe = _unsafe_variables(part)
     if rule := _allowing(part, bool(unsafe), command.policy):
         yield Finding(Kind.ALLOW, f"{rule.text} allows it")
     elif unsafe:
         yield Finding(Kind.ASK, f"it sets {', '.join(unsafe)}")
     elif part.words:
         yield from _judge_program(part, command)
+
+
+def _unsafe_variables(part: Part) -> list[str]:
+    # Without a program, a variable counts for the rest of the command, and for bash itself.
+    return [each.name for each in part.assignments if not (part.words and is_safe_assignment(each))]
 
 
 def _allowing(part: Part, is_unsafe: bool, policy: Policy) -> Rule | None:
@@ -252,8 +349,7 @@ def _judge_program(part: Part, command: Command) -> Iterator[Finding]:
         if effect is None:
             yield _lacking(part)
             return
-        if effect.reads:
-            yield from _judge_globs(words, place, command)
+        yield from _judge_globs(effect, place, part, command)
         yield from _judge_effect(effect, place, part, command)
 
 
@@ -277,17 +373,43 @@ def _lacking(part: Part) -> Finding:
 
 
 def _judge_globs(
-    words: tuple[Word, ...], place: Path | None, command: Command
+    effect: Effect, place: Path | None, part: Part, command: Command
 ) -> Iterator[Finding]:
-    """Decide about all files that patterns match: their order depends on the locale.
+    """Decide about the directories that patterns list, and about all files that they match.
 
-    In a command that changes files, a pattern may also match what the command creates.
+    The program receives the names that are found here, so they must not depend on what other
+    parts of the command do.
     """
-    globs = [word for word in words if word.has_glob]
-    if globs and command.writes:
+    globs = patterns_in(part)
+    if not globs:
+        return
+    is_copy = bool(effect.reads and effect.writes)
+    if is_copy or not all(_only_reads(each.part, command) for each in command.others(part)):
         yield Finding(Kind.ASK, f"{globs[0].source} may match files that the command creates")
-    for text in arguments_in(tuple(globs), place):
-        yield judge_read(path_in(text, place), command.policy)
+    for word in globs:
+        try:
+            names_for(word, command.places)
+            found = expand_glob(word, place or Path("/"))
+            paths = [path_in(text, place) for text in found.arguments] if effect.reads else []
+            paths += [path_in(str(folder), place) for folder in found.listed]
+        except Unknown:
+            yield Finding(Kind.ASK, f"which files {word.source} matches is not certain")
+            continue
+        yield from (judge_read(path, command.policy) for path in paths)
+
+
+def _only_reads(part: Part, command: Command) -> bool:
+    """Whether a part is understood as one that changes no files."""
+    words = without_wrappers(part.words)
+    if _may_write(part) or not words:
+        return not _may_write(part)
+    if part.is_test:
+        return True
+    try:
+        given = [arguments_in(_without_status(words), place) for place in command.places]
+    except Unknown:
+        return False
+    return all(read_files(words[0].text, arguments) for arguments in given)
 
 
 def _judge_effect(
@@ -300,6 +422,8 @@ def _judge_effect(
     except Unknown:
         yield Finding(Kind.ASK, f"which files {part.source} touches is only known when it runs")
         return
+    if command.is_delayed and _depends_on_time(effect, command):
+        yield Finding(Kind.ASK, f"{part.source} runs later, when other files may be there")
     if effect.needs_files and any(os.path.isdir(path) for path in reads):
         yield _lacking(part)
     if effect.uses_git:
@@ -307,7 +431,16 @@ def _judge_effect(
     yield from (judge_read(path, policy) for path in reads)
     yield from (judge_write(path, policy) for path in writes)
     if effect.moved:
-        yield from _judge_copies(effect, place, policy)
+        yield from judge_copies(effect, place, policy)
+
+
+def _depends_on_time(effect: Effect, command: Command) -> bool:
+    """Whether other commands may change what a program does before it runs.
+
+    What it copies may have grown a file that a rule is about; git may find another repository.
+    """
+    is_searched = effect.is_recursive and command.has_file_rules
+    return bool(effect.writes or effect.uses_git or is_searched)
 
 
 def _judge_repository(effect: Effect, place: Path | None, command: Command) -> Iterator[Finding]:
@@ -330,42 +463,6 @@ def _judge_repository(effect: Effect, place: Path | None, command: Command) -> I
         yield Finding(Kind.ASK, problem)
 
 
-def _judge_copies(effect: Effect, place: Path | None, policy: Policy) -> Iterator[Finding]:
-    """Check what is below the directories that are copied or moved, where it lands.
-
-    A relative link leads somewhere else from another directory, so links are asked about.
-    """
-    target = path_in(effect.writes[-1], place)
-    for source in (path_in(text, place) for text in effect.moved):
-        if not os.path.lexists(source):
-            yield Finding(Kind.ASK, f"{source} does not exist yet, so its content is not known")
-        if os.path.islink(source):
-            yield Finding(Kind.ASK, f"{source} is a link")
-        if os.path.isdir(source):
-            landing = (target, target / source.name)
-            try:
-                yield from _judge_landing(source, landing, policy)
-            except Unknown:
-                yield Finding(Kind.ASK, f"{source} holds too much to be checked")
-
-
-def _judge_landing(source: Path, landing: tuple[Path, ...], policy: Policy) -> Iterator[Finding]:
-    """Check where each file below a directory would land, under all names of the target."""
-    targets = [names_of(folder) for folder in landing]
-    for entry in entries_below(source):
-        below = Path(entry.path).relative_to(source)
-        if entry.is_symlink():
-            yield Finding(Kind.ASK, f"{entry.path} is a link")
-        if has_protected_name(entry.name) or any(has_protected_part(p / below) for p in landing):
-            yield Finding(Kind.ASK, f"{landing[-1] / below} is protected", is_guarded=True)
-        for names in targets:
-            found = tuple(name / below for name in names)
-            if os.path.islink(found[0]):
-                yield judge_write(found[0], policy)
-            elif restriction := restricted_names(found, policy, WRITING, "Edit"):
-                yield restriction
-
-
 def _redirections(command: Command) -> Iterator[Finding]:
     """Decide about the files that input and output are redirected to."""
     for inner in command.inner:
@@ -381,10 +478,12 @@ def _judge_target(target: Word, judge: Judge, command: Command) -> Iterator[Find
     policy = command.policy
     for place in command.places:
         try:
+            if target.has_glob:
+                raise Unknown(target.source)  # bash would expand it again, later
             for text in arguments_in((target,), place):
                 yield judge(path_in(text, place), command.policy)
         except Unknown:
             reason = f"which file {target.source} is, is only known when it runs"
-            is_ruled = any(rule.tool in FILE_TOOLS for rule in (*policy.deny, *policy.ask))
+            is_ruled = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
             # It may be a protected file, or one that a rule denies.
             yield Finding(Kind.ASK, reason, is_firm=is_ruled, is_guarded=judge is judge_write)

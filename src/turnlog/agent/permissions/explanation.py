@@ -8,13 +8,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.access import Mode
+from turnlog.agent.access import Mode, Runs
 from turnlog.agent.permissions.bash import HOLE, Part, Unknown, Word
 from turnlog.agent.permissions.commands import CommandFindings, PartFindings, analyze_command
 from turnlog.agent.permissions.directories import arguments_in
 from turnlog.agent.permissions.launchers import without_wrappers
 from turnlog.agent.permissions.policy import Finding, Kind, Policy, Verdict, strictest
 from turnlog.agent.permissions.programs import Effect, change_files, read_files
+from turnlog.agent.permissions.verdict import new_verdict
 
 
 class WordMeaning(Struct, frozen=True, omit_defaults=True):
@@ -58,12 +59,20 @@ class Explanation(Struct, frozen=True, omit_defaults=True):
     """Findings about the command as a whole, its redirections and its files."""
     rules_to_allow: tuple[str, ...] = ()
     """Rules that would allow the command from now on."""
+    runs: str = ""
+    """What bash is given instead: the command with names in place of its patterns."""
 
 
 def explain_command(text: str, policy: Policy) -> Explanation:
     """Explain what is decided about a shell command."""
-    found = analyze_command(text, policy)
+    with new_verdict():
+        return _explain(text, policy)
+
+
+def _explain(text: str, policy: Policy) -> Explanation:
+    found = analyze_command(Runs(text), policy)
     verdict = _verdict(found, policy.mode)
+    is_changed = verdict.kind is Kind.ALLOW and found.to_run not in (None, text)
     return Explanation(
         command=text,
         mode=policy.mode.value,
@@ -71,9 +80,10 @@ def explain_command(text: str, policy: Policy) -> Explanation:
         verdict=verdict.kind.value,
         reason=verdict.reason,
         parts=tuple(_explain_part(each, policy.cwd) for each in found.parts),
-        unclear=tuple(found.command.script.unclear),
+        unclear=found.unclear,
         general=tuple(_views(found.general)),
         rules_to_allow=verdict.remember,
+        runs=(found.to_run or "") if is_changed else "",
     )
 
 

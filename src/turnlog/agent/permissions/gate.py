@@ -15,7 +15,7 @@ from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.permissions.grants import Grants, read_grants, suggestions
 from turnlog.agent.permissions.policy import Kind, Verdict
 from turnlog.agent.tool import Grant, Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace import DirectoryIdentity, Workspace
 from turnlog.format.values import Fields
 
 RULE, REJECTED = "permission-rule", "user-rejected"
@@ -83,6 +83,15 @@ class _Judged(Struct, frozen=True):
     verdict: Verdict
     targets: dict[Path, Path]
     """Each path of the call, and where it leads."""
+    directory: DirectoryIdentity | None
+    """The working directory that it is about."""
+
+    def grant(self, basis: Basis) -> Grant:
+        """Return the grant of a call that may run on a basis."""
+        verdict = self.verdict
+        # What a person or a hook agreed to is the command as it was written.
+        command = verdict.command if basis is verdict.basis else None
+        return Grant(basis, self.targets, self.directory, command, verdict.footprint)
 
 
 class _Consented(Struct, frozen=True):
@@ -107,7 +116,7 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
         raise Refused(f"{tool.name} was not allowed: {why}", RULE, said=said)
     wanted = said.updated_input or call["input"]
     value = _read(tool, wanted) if said.updated_input else value
-    judged = _judge(parts, tool, value)
+    judged = await _judge(parts, tool, value)
     verdict = judged.verdict
     basis = verdict.basis if verdict.kind is Kind.ALLOW else Basis.HOOK
     is_lifted = said.decision == "allow" and not verdict.is_firm
@@ -120,23 +129,25 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
         basis = allowed.basis
         if allowed.input is not wanted:
             value, wanted = _read(tool, allowed.input), allowed.input
-            judged = _judge(parts, tool, value)  # rules may still deny what a hook made of it
-    return Admitted(tool, wanted, value, said, Grant(basis, judged.targets))
+            judged = await _judge(parts, tool, value)  # rules may still deny what a hook made of it
+    return Admitted(tool, wanted, value, said, judged.grant(basis))
 
 
-def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
+async def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
     """Decide about a call by the rules; raise if they deny it.
 
     Paths are resolved before the verdict, which covers both the path as named and where it leads.
     The tool opens only the latter: a symlink that is swapped in later leads nowhere.
     """
+    directory = parts.workspace.settle()
     accesses = tool.touches(value, parts.workspace)
     targets = targets_of(accesses)
     touched = with_targets(accesses, targets)
-    verdict = parts.rules.decide(tool.name, touched, parts.workspace)
+    # A verdict may take a second. In a thread it does not hold up the console or an interrupt.
+    verdict = await asyncio.to_thread(parts.rules.decide, tool.name, touched, parts.workspace)
     if verdict.kind is Kind.DENY:
         raise Refused(DENIED.format(tool=tool.name, why=verdict.reason), RULE)
-    return _Judged(verdict, targets)
+    return _Judged(verdict, targets, directory)
 
 
 def plain_input(given: Fields, parts: Conversation) -> Fields:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.access import Basis, Mode
+from turnlog.agent.access import Basis, Footprint, Mode
 from turnlog.agent.permissions.rules import Rule
 
 
@@ -33,6 +33,10 @@ class Verdict(Struct, frozen=True):
     """The reasons one by one; `reason` joins them."""
     basis: Basis = Basis.UNDERSTOOD
     """What an allowed call rests on; decides how freely it runs."""
+    command: str | None = None
+    """Of an allowed command: its text as it must run, patterns replaced by what they matched."""
+    footprint: Footprint = Footprint()
+    """Of a command: the directories that it depends on."""
 
 
 class Policy(Struct, frozen=True):

@@ -157,7 +157,7 @@ def _names_program(text: str, name: str) -> bool:
     >>> _names_program(r"a[$(c\url x)]", "curl"), _names_program("c${Z}url", "curl")
     (True, True)
     """
-    unquoted = re.sub(r"[\\'\"]|\$\{[^}]*\}|\$[@*\w]+", "", text)
+    unquoted = re.sub(r"[\\'\"]|\$\{[^}$]*\}|\$[@*\w]+", "", text)
     if len(name) > SHORT_NAME:
         return name in text.lower() or name in unquoted.lower()
     pattern = rf"(?:^|[^\w.-]|^-\w*){re.escape(name)}(?:$|[^\w-])"

@@ -1,13 +1,15 @@
 """Whether a call may run: deny before ask before allow, whichever rule is the more specific."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from turnlog.agent.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses, Writes
-from turnlog.agent.permissions.bash import COMPARISONS, NAMES
-from turnlog.agent.permissions.commands import judge_command
+from turnlog.agent.permissions.bash import TooComplex, expand_glob, fresh_budgets
+from turnlog.agent.permissions.commands import CommandFindings, analyze_command
 from turnlog.agent.permissions.files import judge_read, judge_write
 from turnlog.agent.permissions.paths import leads_through_process, names_of
 from turnlog.agent.permissions.policy import (
@@ -28,6 +30,7 @@ from turnlog.agent.permissions.rules import (
 )
 
 COMMANDS = "Bash"
+LOCK = Lock()
 FREE = frozenset({"Agent", "BashOutput", "KillShell", "StructuredOutput", "Task", "TodoWrite"})
 """Tools that change nothing by themselves."""
 
@@ -45,16 +48,32 @@ Matches = Callable[[Rule], bool]
 
 
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
-    """Decide about a call from all that it would touch, and say what an allowed one rests on."""
-    names_of.cache_clear()
-    leads_through_process.cache_clear()
-    for budget in (NAMES, COMPARISONS):
-        budget.reset()
+    """Decide about a call from all that it would touch, and say what an allowed one rests on.
+
+    Verdicts are given one at a time: threads share the budgets, and what is known of the disk.
+    """
+    with new_verdict():
+        try:
+            return _decide(tool, accesses, policy)
+        except TooComplex as error:
+            return strictest([Finding(Kind.ASK, str(error), is_firm=True)])
+
+
+@contextmanager
+def new_verdict() -> Iterator[None]:
+    """Forget what an earlier verdict found out about the disk, and start with full budgets."""
+    with LOCK, fresh_budgets():
+        for cached in (names_of, leads_through_process, expand_glob):
+            cached.cache_clear()
+        yield
+
+
+def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     verdict = _strictest(tool, accesses, policy)
     if verdict.kind is not Kind.ALLOW:
         return verdict
     if policy.mode is Mode.BYPASS:
-        return replace(verdict, basis=Basis.BYPASS)
+        return replace(verdict, basis=Basis.BYPASS, command=None)
     return _narrowed(verdict, tool, accesses, policy)
 
 
@@ -70,7 +89,7 @@ def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: P
         return verdict
     without = _strictest(tool, accesses, replace(policy, allow=others))
     if without.kind is Kind.ALLOW:
-        return replace(verdict, basis=without.basis)
+        return replace(verdict, basis=without.basis, command=without.command)
     return replace(verdict, basis=max(verdict.basis, Basis.RULE, key=WIDTH.__getitem__))
 
 
@@ -78,11 +97,16 @@ def _strictest(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict
     named = Called(tool, _server_of(accesses))
     general = _forbidden(named, policy, _is_general)
     findings = [general] if general else []
+    command = CommandFindings(())
     for access in accesses or (Uses(),):
-        findings += _judge(named, access, policy)
+        if isinstance(access, Runs):
+            command = analyze_command(access, policy)
+            findings += command.all
+        else:
+            findings.append(_judge(named, access, policy))
     if policy.mode is Mode.BYPASS:
         findings = [each for each in findings if each.is_firm]
-    return strictest(findings)
+    return replace(strictest(findings), command=command.to_run, footprint=command.footprint)
 
 
 def _server_of(accesses: Sequence[Access]) -> str | None:
@@ -94,26 +118,16 @@ def _is_general(rule: Rule) -> bool:
     return rule.about is None
 
 
-def _judge(tool: Called, access: Access, policy: Policy) -> list[Finding]:
+def _judge(tool: Called, access: Reads | Writes | Fetches | Uses, policy: Policy) -> Finding:
     match access:
-        case Runs(command):
-            return _judge_command(command, policy)
         case Reads(path):
-            return [_unless_named(judge_read(path, policy), tool, policy)]
+            return _unless_named(judge_read(path, policy), tool, policy)
         case Writes(path):
-            return [_unless_named(judge_write(path, policy), tool, policy)]
+            return _unless_named(judge_write(path, policy), tool, policy)
         case Fetches(url):
-            return [_judge_address(tool, url, policy)]
+            return _judge_address(tool, url, policy)
         case Uses(what):
-            return [_judge_use(tool, what, policy)]
-
-
-def _judge_command(command: str, policy: Policy) -> list[Finding]:
-    """Decide about a command; one that cannot be analyzed asks, in every mode."""
-    try:
-        return judge_command(command, policy)
-    except (OSError, ValueError, RecursionError) as error:
-        return [Finding(Kind.ASK, f"it cannot be analyzed: {error}", is_firm=True)]
+            return _judge_use(tool, what, policy)
 
 
 def _unless_named(finding: Finding, tool: Called, policy: Policy) -> Finding:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from turnlog.agent.permissions.bash import HOLE, Word
 
@@ -27,35 +28,50 @@ def fits(pattern: str, text: str, *, in_holes: bool = False) -> bool:
     known = text.partition(HOLE)[0] if in_holes else text
     if not (known.startswith(start) or (in_holes and start.startswith(known))):
         return False
-    places = _spread(pattern, {0})
+    machine = _machine(pattern)
+    state = machine.spread(1)
     for char in text:
-        if not places:
+        if not state:
             return False
-        if in_holes and char == HOLE:
-            places = set(range(min(places), len(pattern) + 1))
-        else:
-            places = _spread(pattern, set(_step(pattern, places, char)))
-    return len(pattern) in places
+        is_hole = in_holes and char == HOLE
+        state = machine.all_from(state) if is_hole else machine.step(state, char)
+    return bool(state >> machine.length & 1)
 
 
-def _step(pattern: str, places: set[int], char: str) -> Iterator[int]:
-    for place in places:
-        if place < len(pattern):
-            if pattern[place] == ANY:
-                yield place
-            elif pattern[place] == char:
-                yield place + 1
+class _Machine:
+    """A pattern as a state machine; each bit of a state is a place in the pattern.
+
+    All places move on at once, so the time grows with the text, not with the number of stars.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self.length = len(pattern)
+        self.any = 0
+        self._places: dict[str, int] = {}
+        for place, char in enumerate(pattern):
+            if char == ANY:
+                self.any |= 1 << place
+            else:
+                self._places[char] = self._places.get(char, 0) | 1 << place
+
+    def spread(self, state: int) -> int:
+        """Add the places behind each `ANY`, which may stand for nothing."""
+        return state | (state & self.any) << 1
+
+    def step(self, state: int, char: str) -> int:
+        """Return the places after one more character."""
+        return self.spread((state & self._places.get(char, 0)) << 1 | state & self.any)
+
+    def all_from(self, state: int) -> int:
+        """Return the places after a hole: every one from the first on."""
+        first = (state & -state).bit_length() - 1
+        return (1 << (self.length + 1)) - (1 << first)
 
 
-def _spread(pattern: str, places: set[int]) -> set[int]:
-    """Places with those behind an `ANY`, which may stand for nothing."""
-    found = set(places)
-    for place in places:
-        after = place
-        while after < len(pattern) and pattern[after] == ANY:
-            after += 1
-            found.add(after)
-    return found
+@lru_cache(maxsize=512)
+def _machine(pattern: str) -> _Machine:
+    # One star means the same as several, and `spread` then has to look at one place only.
+    return _Machine(re.sub(f"{ANY}+", ANY, pattern))
 
 
 def pattern_of(written: str) -> tuple[str, ...]:

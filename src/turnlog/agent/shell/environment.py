@@ -84,9 +84,12 @@ def shell_setup(basis: Basis, shell: tuple[str, ...]) -> str:
     """Return what the shell runs before a command.
 
     The analysis knows that `printf %n PATH` assigns; a readonly `PATH` holds even where it errs.
+    It has replaced patterns by names as well: with `set -f`, none that it missed is expanded.
     """
     is_bash = Path(shell[0]).name == "bash"
-    return f"readonly {' '.join(FIXED)}; " if basis in CONFINED and is_bash else ""
+    if basis not in CONFINED:
+        return ""
+    return f"set -f; readonly {' '.join(FIXED)}; " if is_bash else "set -f; "
 
 
 def _basic(startup: Mapping[str, str]) -> dict[str, str]:

@@ -20,6 +20,9 @@ TICK = 0.1
 """Seconds between two looks at what a command printed."""
 SHOWN = 10_000
 """Bytes of it that are shown each time."""
+MOVED = "The command was not run: its working directory was moved"
+DESCRIPTORS = "/proc/self/fd"
+"""Only Linux has it; there, a path below it leads to the open file itself."""
 LARGEST = 1 << 30
 """Bytes that a command may print."""
 
@@ -43,9 +46,22 @@ class Launch(Struct, frozen=True):
     wrapper: tuple[str, ...] = ()
     """The command line that runs the shell in a sandbox, if any."""
 
-    def argv(self, descriptor: int) -> list[str]:
-        """Return the command line; the shell notes in a file that it starts, and where it ends."""
+    @property
+    def checks_directory(self) -> bool:
+        """Whether the shell can compare its directory with an open one, and close that."""
+        return Path(self.shell[0]).name == "bash" and Path(DESCRIPTORS).is_dir()
+
+    def argv(self, descriptor: int, directory: int) -> list[str]:
+        """Return the command line; the shell notes in a file that it starts, and where it ends.
+
+        A sandbox goes to the directory by its path. So the shell compares that with the open
+        directory, and does nothing if another one has taken its place. It closes the descriptor
+        before the command starts, which could leave the sandbox through it.
+        """
         notes = f"echo >&{descriptor}; trap '{{ pwd -P >&{descriptor}; }} 2>/dev/null' EXIT; "
+        if self.checks_directory:
+            notes += f"[ . -ef {DESCRIPTORS}/{directory} ] || {{ echo '{MOVED}'; exit 1; }}; "
+            notes += f"exec {directory}<&-; "
         return [*self.wrapper, *self.shell, "-c", f"{notes}{self.setup}{self.command}"]
 
 
@@ -81,16 +97,18 @@ async def launch(wanted: Launch) -> Running:
     left_in = tempfile.TemporaryFile()  # noqa: SIM115 (is read when the command has ended)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     descriptor = os.open(wanted.printed, flags, 0o600)
+    directory = -1
     try:
+        directory = os.open(wanted.cwd, os.O_RDONLY | os.O_DIRECTORY)
         process = await asyncio.create_subprocess_exec(
-            *wanted.argv(left_in.fileno()),
+            *wanted.argv(left_in.fileno(), directory),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=descriptor,
             stderr=descriptor,
             cwd=wanted.cwd,
             env=dict(wanted.environment),
             start_new_session=True,
-            pass_fds=(left_in.fileno(),),
+            pass_fds=(left_in.fileno(), *([directory] if wanted.checks_directory else [])),
         )
     except BaseException:
         left_in.close()
@@ -98,6 +116,8 @@ async def launch(wanted: Launch) -> Running:
         raise
     finally:
         os.close(descriptor)
+        if directory >= 0:
+            os.close(directory)
     return Running(process, wanted.printed, left_in)
 
 

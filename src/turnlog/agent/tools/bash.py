@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from turnlog.agent.access import Basis, Runs
+from turnlog.agent.access import Footprint, Runs
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.sandbox.bubblewrap import FAILURE, wrapper_of
 from turnlog.agent.session.kept import EXTRACT, extract, results_folder
@@ -57,21 +57,41 @@ class BashInput(Input, frozen=True):
 
 
 def touches(given: BashInput, workspace: Workspace) -> list[Runs]:
-    return [Runs(given.command)]
+    running = workspace.activity.running
+    return [Runs(given.command, given.run_in_background, running)]
 
 
 async def run(given: BashInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
     name = new_output_name()
-    wanted = await asyncio.to_thread(_prepare, given.command, name, workspace, grant.basis)
+    wanted = await asyncio.to_thread(_prepare, given.command, name, workspace, grant)
+    if not given.run_in_background:
+        with workspace.activity.during(grant.footprint):
+            return await _run_to_end(wanted, given, workspace, output)
+    return await _leave_running(wanted, given, workspace, grant.footprint)
+
+
+async def _leave_running(
+    wanted: Launch, given: BashInput, workspace: Workspace, footprint: Footprint
+) -> Outcome:
+    """Start a command that goes on by itself."""
+    running, name = await _start(wanted), wanted.printed.stem
+    job = workspace.shells.add(
+        name, given.command, running, given.description or given.command, CALL_ID.get()
+    )
+    number = workspace.activity.begin(footprint)
+    job.watch.add_done_callback(lambda _: workspace.activity.end(number))
+    text = (
+        f"Command running in background with ID: {name}. Output is being written to: "
+        f"{running.printed}. You are told when it ends; see what is new with BashOutput."
+    )
+    return Outcome(text, _described("") | {"backgroundTaskId": name})
+
+
+async def _run_to_end(
+    wanted: Launch, given: BashInput, workspace: Workspace, output: Output
+) -> Outcome:
+    """Run a command and wait for it."""
     running = await _start(wanted)
-    if given.run_in_background:
-        title = given.description or given.command
-        workspace.shells.add(name, given.command, running, title, CALL_ID.get())
-        text = (
-            f"Command running in background with ID: {name}. Output is being written to: "
-            f"{running.printed}. You are told when it ends; see what is new with BashOutput."
-        )
-        return Outcome(text, _described("") | {"backgroundTaskId": name})
     limit = min(given.timeout or TIMEOUT, LONGEST) / 1000
     with running.left_in:
         trouble = await _wait(running, limit, output)
@@ -96,11 +116,11 @@ async def _run_bare(
     return _outcome(running, text, data, [note for note in notes if note])
 
 
-def _prepare(command: str, name: str, workspace: Workspace, basis: Basis) -> Launch:
+def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Launch:
     """Decide what a command sees and what confines it, by what it was admitted for."""
-    if not workspace.cwd.is_dir():
-        workspace.cwd = workspace.root
-    folders, cwd = workspace.folders, workspace.cwd
+    cwd = _directory(workspace, grant)
+    command = written if grant.command is None else grant.command
+    folders, basis = workspace.folders, grant.basis
     environment = environment_of(basis, workspace.environment, folders)
     shell = shell_of(basis, folders)
     try:
@@ -113,6 +133,19 @@ def _prepare(command: str, name: str, workspace: Workspace, basis: Basis) -> Lau
     printed = results_folder(workspace.folder) / f"{name}.txt"
     setup = shell_setup(basis, shell)
     return Launch(command, cwd, printed, environment, shell, setup, wrapper)
+
+
+def _directory(workspace: Workspace, grant: Grant) -> Path:
+    """Return where a command runs; raise if that is not what permission was decided for."""
+    before = workspace.cwd
+    found = workspace.settle()
+    if grant.directory not in (None, found):
+        workspace.cwd = workspace.root
+        raise ToolError(
+            f"The command was not run: the working directory {before} was moved, removed or "
+            f"replaced. Shell cwd was reset to {workspace.root}"
+        )
+    return workspace.cwd
 
 
 async def _start(wanted: Launch) -> Running:

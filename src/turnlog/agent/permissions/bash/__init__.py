@@ -1,7 +1,15 @@
 """Bash commands: a strict parser, and the arguments that words expand to."""
 
-from turnlog.agent.permissions.bash.budget import COMPARISONS, NAMES, Budget, Unknown
-from turnlog.agent.permissions.bash.expansion import expand
+from turnlog.agent.permissions.bash.budget import (
+    CLOCK,
+    COMPARISONS,
+    NAMES,
+    Budget,
+    TooComplex,
+    Unknown,
+    fresh_budgets,
+)
+from turnlog.agent.permissions.bash.expansion import Expansion, expand, expand_glob
 from turnlog.agent.permissions.bash.parser import parse_script
 from turnlog.agent.permissions.bash.syntax import (
     HOLE,
@@ -14,17 +22,22 @@ from turnlog.agent.permissions.bash.syntax import (
 )
 
 __all__ = [
+    "CLOCK",
     "COMPARISONS",
     "HOLE",
     "NAMES",
     "UNKNOWN",
     "Assignment",
     "Budget",
+    "Expansion",
     "Part",
     "Redirect",
     "Script",
+    "TooComplex",
     "Unknown",
     "Word",
     "expand",
+    "expand_glob",
+    "fresh_budgets",
     "parse_script",
 ]

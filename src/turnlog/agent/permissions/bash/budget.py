@@ -1,16 +1,54 @@
 """Bounds on the work that one verdict may cause, however many words ask for it.
 
-`decide` resets them. A command that exceeds one is not understood, and asks.
+`decide` starts them anew. A command that exceeds one is not understood, and asks.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic, thread_time
 
 MOST_NAMES = 200_000
 """Directory entries that are looked at by name."""
 MOST_COMPARISONS = 50_000
 """Files that are compared with rules, times the number of rules."""
+MOST_SECONDS = 1.0
+"""Computing time of a verdict; a busy machine does not shorten it."""
+LONGEST_WAIT = 10.0
+"""Seconds until a verdict is given up, for example on a slow network drive."""
 
 
 class Unknown(ValueError):
     """Something that is only known when the command runs, or takes too long to find out."""
+
+
+class TooComplex(Exception):
+    """A verdict takes too long.
+
+    Not an `Unknown`: some callers skip a single unknown path, and none may skip this.
+    """
+
+
+class Clock:
+    """The time that is left for the current verdict; stands still outside of one."""
+
+    def __init__(self) -> None:
+        self._start: tuple[float, float] | None = None
+
+    def start(self) -> None:
+        """Start a new verdict."""
+        self._start = thread_time(), monotonic()
+
+    def stop(self) -> None:
+        """End the verdict."""
+        self._start = None
+
+    def check(self) -> None:
+        """Raise `TooComplex` if the verdict takes too long."""
+        if self._start is None:
+            return
+        computed, started = self._start
+        if thread_time() - computed > MOST_SECONDS or monotonic() - started > LONGEST_WAIT:
+            raise TooComplex("too complex to decide about in time")
 
 
 class Budget:
@@ -26,10 +64,24 @@ class Budget:
 
     def spend(self, amount: int = 1) -> None:
         """Use up some of the budget; raise `Unknown` when there is none left."""
+        CLOCK.check()
         self.left -= amount
         if self.left < 0:
             raise Unknown("too many files")
 
 
+CLOCK = Clock()
 NAMES = Budget(MOST_NAMES)
 COMPARISONS = Budget(MOST_COMPARISONS)
+
+
+@contextmanager
+def fresh_budgets() -> Iterator[None]:
+    """Give a verdict full budgets for as long as the block runs."""
+    for each in (NAMES, COMPARISONS):
+        each.reset()
+    CLOCK.start()
+    try:
+        yield
+    finally:
+        CLOCK.stop()

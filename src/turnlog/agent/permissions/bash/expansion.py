@@ -7,7 +7,10 @@ shells and locales (`[^x]`, `[[:alpha:]]`, `['!'e]`), so a word that has one is 
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from turnlog.agent.permissions.bash.budget import NAMES, Unknown
 from turnlog.agent.permissions.bash.syntax import HOLE, Word
@@ -17,24 +20,43 @@ MOST_MATCHES = 1_000
 PATTERN_TOKEN = re.compile(r"\\(.)|([*?\[])|(.)", re.S)
 
 
-def expand(word: Word, place: Path) -> tuple[str, ...]:
-    """Return the arguments that a word stands for; raise `Unknown` if they are not certain.
+class Expansion(Struct, frozen=True):
+    """What a pattern stands for."""
 
-    A pattern without a match stands for itself, as in bash.
-    """
+    arguments: tuple[str, ...]
+    """In the order in which the program receives them."""
+    listed: tuple[Path, ...]
+    """The directories whose names were compared with the pattern."""
+
+
+def expand(word: Word, place: Path) -> tuple[str, ...]:
+    """Return the arguments that a word stands for; raise `Unknown` if they are not certain."""
     if HOLE in word.text:
+        raise Unknown(word.source)
+    if word.glob is not None:
+        return expand_glob(word, place).arguments
+    return (_home() + word.text[1:] if word.has_tilde else word.text,)
+
+
+@cache
+def expand_glob(word: Word, place: Path) -> Expansion:
+    """Return what a pattern stands for; one without a match stands for itself, as in bash.
+
+    `decide` clears the cache. Within a verdict the answer must not change: the names that are
+    judged are the names that the program receives.
+    """
+    if HOLE in word.text or word.glob is None:
         raise Unknown(word.source)
     prefix, text, glob = "", word.text, word.glob
     if word.has_tilde:
-        prefix, text = _home(), text[1:]
-        glob = glob[1:] if glob else None
-    if glob is None:
-        return (prefix + text,)
-    found = _matches(glob, Path(prefix) if prefix else place, is_below=bool(prefix))
-    # Bash hands a file named `-R` to the program, which takes it for an option.
+        prefix, text, glob = _home(), text[1:], glob[1:]
+    search = _Search(Path(prefix) if prefix else place)
+    found = search.matches(glob, prefix)
+    # A file named `-R` is an option to the program that gets its name.
     if any(name.startswith("-") for name in found):
         raise Unknown(word.source)
-    return tuple(sorted(found)) or (prefix + text,)
+    listed = tuple(dict.fromkeys(search.listed))
+    return Expansion(tuple(sorted(found)) or (prefix + text,), listed)
 
 
 def _home() -> str:
@@ -44,59 +66,77 @@ def _home() -> str:
     return home.rstrip("/")
 
 
-def _matches(glob: str, start: Path, *, is_below: bool) -> list[str]:
-    """Match a pattern one path component at a time."""
-    parts = re.split(r"(/+)", glob)
-    found = [str(start) if is_below else ""]
-    for rank in range(0, len(parts), 2):
-        part, slash = parts[rank], "".join(parts[rank + 1 : rank + 2])
-        found = [
-            f"{each}{slash}"
-            for before in found
-            for each in _step(before, part, start)
-            if not slash or (start / each).is_dir() or not each
-        ]
-        if len(found) > MOST_MATCHES:
-            raise Unknown(glob)
-    return [each for each in found if os.path.lexists(start / each)]
+class _Search:
+    """Matches a pattern one path component at a time, and notes the directories it lists."""
 
+    def __init__(self, start: Path) -> None:
+        self.start = start
+        self.listed: list[Path] = []
 
-def _step(before: str, part: str, start: Path) -> Iterable[str]:
-    """The paths that one component of a pattern matches below a path."""
-    if not any(sign for _, sign, _ in PATTERN_TOKEN.findall(part)):
-        return [before + re.sub(r"\\(.)", r"\1", part)]
-    patterns = _compiled(part)
-    names = list(_names(start / before))
-    NAMES.spend(len(names))
-    # Older versions of bash match `.` and `..` with `.*`.
-    dots = [".", ".."] if part.startswith(".") else []
-    return [before + name for name in (*dots, *names) if _fits(name, part, patterns)]
+    def matches(self, glob: str, prefix: str) -> list[str]:
+        """Return the paths that match a pattern below the start."""
+        parts = re.split(r"(/+)", glob)
+        found = [prefix]
+        for rank in range(0, len(parts), 2):
+            part, slash = parts[rank], "".join(parts[rank + 1 : rank + 2])
+            found = [
+                f"{each}{slash}"
+                for before in found
+                for each in self._step(before, part)
+                if not slash or (self.start / each).is_dir() or not each
+            ]
+            if len(found) > MOST_MATCHES:
+                raise Unknown(glob)
+        return [each for each in found if os.path.lexists(self.start / each)]
+
+    def _step(self, before: str, part: str) -> Iterable[str]:
+        """The paths that one component of a pattern matches below a path."""
+        if not any(sign for _, sign, _ in PATTERN_TOKEN.findall(part)):
+            return [before + re.sub(r"\\(.)", r"\1", part)]
+        self.listed.append(self.start / before)
+        # Older versions of bash match `.` and `..` with `.*`.
+        dots = [".", ".."] if part.startswith(".") else []
+        names = (*dots, *_names(self.start / before))
+        return [before + name for name in names if _fits(name, part)]
 
 
 def _names(folder: Path) -> Iterator[str]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
+                NAMES.spend()
                 yield entry.name
     except OSError:
         return
 
 
+@lru_cache(maxsize=64)
 def _compiled(part: str) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
-    whole = f"(?s:{PATTERN_TOKEN.sub(_translated, part)})"
+    r"""Translate a pattern into one that is matched without backtracking.
+
+    Each text between two stars is taken where it first occurs, and never looked for again. With
+    `.*` alone, `*a*a*a*a*a*a*b` takes hours for a name of 200 letters.
+
+    >>> bool(_compiled("*a*a*a*a*a*a*b")[0].fullmatch("a" * 200))
+    False
+    """
+    pieces = [""]
+    for escaped, sign, plain in PATTERN_TOKEN.findall(part):
+        if sign == "[":
+            raise Unknown("[")
+        if sign == "*":
+            pieces.append("")
+        else:
+            pieces[-1] += "." if sign else re.escape(escaped or plain)
+    first, middle, last = pieces[0], pieces[1:-1], pieces[-1]
+    stars = "".join(f"(?>.*?{piece})" for piece in middle if piece)
+    whole = f"(?s:{first}{stars}.*{last})" if len(pieces) > 1 else f"(?s:{first})"
     return re.compile(whole), re.compile(os.fsencode(whole))
 
 
-def _translated(found: re.Match[str]) -> str:
-    escaped, sign, plain = found.groups()
-    if sign == "[":
-        raise Unknown("[")
-    return {"*": ".*", "?": "."}[sign] if sign else re.escape(escaped or plain)
-
-
-def _fits(name: str, part: str, patterns: tuple[re.Pattern[str], re.Pattern[bytes]]) -> bool:
+def _fits(name: str, part: str) -> bool:
     """Compare characters and bytes: in the C locale `?` matches one byte of a letter."""
     if name.startswith(".") and not part.startswith((".", "\\.")):
         return False
-    by_text, by_byte = patterns
+    by_text, by_byte = _compiled(part)
     return bool(by_text.fullmatch(name) or by_byte.fullmatch(os.fsencode(name)))

@@ -57,18 +57,18 @@ class WordBuilder:
         self.pattern.append(HOLE)
         self.bare.append("'")
 
-    def build(self, source: str) -> Word:
+    def build(self, source: str, start: int) -> Word:
         """Return the finished word."""
         text, bare = "".join(self.text), "".join(self.bare)
         has_tilde = bool(HOME_PREFIX.match(bare))
         # `~user` and `~+` name other directories; `a=~/x` and `a:~/x` expand in some places only.
         is_odd_tilde = (bare.startswith("~") and not has_tilde) or re.search(r"[=:]~", bare)
         if has_braces(bare) or is_odd_tilde:
-            return Word(HOLE, source=source)
+            return Word(HOLE, source=source, start=start)
         # A lone `[` is the test command; with anything next to it, it may open a set.
         is_glob = bare != "[" and any(char in bare for char in GLOB_CHARACTERS)
         glob = "".join(self.pattern) if is_glob else None
-        return Word(text, glob, has_tilde, source)
+        return Word(text, glob, has_tilde, source, start)
 
 
 class Lexer(ABC):
@@ -119,7 +119,7 @@ class Lexer(ABC):
             self._read_piece(word)
         if start == self.place:
             raise SyntaxFault(UNFINISHED)
-        return word.build(self.source[start : self.place])
+        return word.build(self.source[start : self.place], start)
 
     def _is_process(self) -> bool:
         return self.peek("<(") or self.peek(">(")

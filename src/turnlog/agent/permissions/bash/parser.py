@@ -18,6 +18,7 @@ from turnlog.agent.permissions.bash.syntax import (
     Redirect,
     Script,
     Word,
+    detached,
 )
 from turnlog.agent.permissions.bash.tokens import Heredoc, TokenReader
 
@@ -94,9 +95,10 @@ class Parser(TokenReader):
 
     def read_backticks(self, inner: str) -> None:
         nested = parse_script(inner)
-        self.script.parts += nested.parts
+        self.script.parts += detached(nested.parts)
         self.script.inputs += nested.inputs
         self.script.has_loop |= nested.has_loop
+        self.script.has_background |= nested.has_background
         for reason in nested.unclear:
             self.doubt(reason)
 
@@ -126,6 +128,7 @@ class Parser(TokenReader):
                 self._read_newline()
                 return True
             if self.take(sign):
+                self.script.has_background |= sign == "&"
                 if sign in ("&&", "||", "|", "|&"):
                     self._skip_space(newlines=True)
                     if not self.char:

@@ -4,6 +4,7 @@ A word holds what the program receives; the parts only the shell can know are a 
 """
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 HOLE = "\x00"
 """Stands for text that is only known when the command runs, such as the value of `$x`."""
@@ -19,6 +20,8 @@ class Word(Struct, frozen=True):
     """Whether it starts with an unquoted tilde."""
     source: str = ""
     """The word as it was typed."""
+    start: int = -1
+    """Where `source` starts in the command; -1 for a word of a text inside of it."""
 
     @property
     def has_glob(self) -> bool:
@@ -72,3 +75,12 @@ class Script(Struct):
     """The texts of here-documents and here-strings."""
     has_loop: bool = False
     """Whether a part may run more than once."""
+    has_background: bool = False
+    """Whether a part goes on while the next ones run, behind `&`."""
+
+
+def detached(parts: list[Part]) -> list[Part]:
+    """Return the parts of a text inside of a command, whose words have no place in the command."""
+    return [
+        replace(part, words=tuple(replace(word, start=-1) for word in part.words)) for part in parts
+    ]

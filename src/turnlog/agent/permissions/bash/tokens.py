@@ -6,6 +6,7 @@ from abc import ABC
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash.lexer import UNFINISHED, Lexer, SyntaxFault, WordBuilder
+from turnlog.agent.permissions.bash.syntax import detached
 from turnlog.agent.permissions.bash.version import is_modern_bash
 
 PLAIN_WORD = re.compile(r"[^\s;&|<>()\\'\"$`]+")
@@ -114,6 +115,6 @@ class TokenReader(Lexer, ABC):
                     inner.read_expansion(WordBuilder(), is_quoted=True)
         except SyntaxFault as fault:
             self.doubt(str(fault))
-        self.script.parts += inner.script.parts
+        self.script.parts += detached(inner.script.parts)
         for reason in inner.script.unclear:
             self.doubt(reason)

@@ -1,0 +1,79 @@
+"""Commands that move or remove the directories that they, or others, run in.
+
+A shell stays in a directory that is moved: after `mv ../d ../../e`, `..` leads somewhere else than
+the verdict assumed. The same holds for every other command that runs at that time.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from turnlog.agent.access import Footprint, Runs
+from turnlog.agent.permissions.bash import Unknown
+from turnlog.agent.permissions.directories import arguments_in, path_in
+from turnlog.agent.permissions.guards import Places
+from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
+from turnlog.agent.permissions.paths import names_of
+from turnlog.agent.permissions.policy import Finding, Kind, Policy
+from turnlog.agent.permissions.programs import change_files
+
+MOVERS = frozenset("mv rename rm rmdir unlink".split())
+FILE_RULES = ("Read", "Edit")
+
+
+class Displacement:
+    """What a command moves or removes."""
+
+    def __init__(self, inner: Iterable[Inner], places: Places) -> None:
+        self.paths: list[Path] = []
+        self.is_unknown = False
+        """Whether some of it is only known when the command runs."""
+        parts = [without_wrappers(each.part.words) for each in inner if not each.part.is_test]
+        movers = [words for words in parts if words and name_of(words[0]) in MOVERS]
+        for words in movers:
+            for place in places:
+                try:
+                    arguments = arguments_in(words[1:], place)
+                    texts = _sources(name_of(words[0]), arguments)
+                    self.paths += [path_in(text, place) for text in texts]
+                except Unknown:
+                    self.is_unknown = True
+
+
+def _sources(name: str, arguments: tuple[str, ...]) -> Iterable[str]:
+    """Return what a program takes away; of a call that is not understood, every operand."""
+    effect = change_files(name, arguments)
+    return effect.removes if effect else [each for each in arguments if not each.startswith("-")]
+
+
+def footprint_of(displacement: Displacement, places: Places, policy: Policy) -> Footprint:
+    """Return the directories that a command depends on while it runs."""
+    kept = dict.fromkeys((policy.cwd, *filter(None, places)))
+    return Footprint(tuple(kept), tuple(dict.fromkeys(displacement.paths)))
+
+
+def judge_displacement(
+    displacement: Displacement, own: Footprint, runs: Runs, policy: Policy, *, is_alone: bool
+) -> Iterator[Finding]:
+    """Ask about a command that moves a directory in use, or runs in one that is being moved.
+
+    With a rule for files, this holds in every mode: the rule would not find the file.
+    """
+    is_firm = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
+    used = [*own.places, *(place for each in runs.running for place in each.places)]
+    for path in own.displaced:
+        if any(_is_at_or_above(path, place) for place in used):
+            reason = f"it moves or removes {path}, where a command runs"
+            yield Finding(Kind.ASK, reason, is_firm=is_firm)
+    if displacement.is_unknown and (runs.running or not is_alone):
+        reason = "what it moves or removes is only known when it runs"
+        yield Finding(Kind.ASK, reason, is_firm=is_firm)
+    for path in dict.fromkeys(path for each in runs.running for path in each.displaced):
+        if any(_is_at_or_above(path, place) for place in own.places):
+            reason = f"a running command moves or removes {path}"
+            yield Finding(Kind.ASK, reason, is_firm=is_firm)
+
+
+def _is_at_or_above(path: Path, place: Path) -> bool:
+    spellings = (Path(os.path.normpath(place)), Path(os.path.realpath(place)))
+    return any(each.is_relative_to(name) for each in spellings for name in names_of(path))
