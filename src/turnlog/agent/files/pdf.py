@@ -9,7 +9,7 @@ from importlib import import_module
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from turnlog.agent.files.images import Picture, encode, room_for
@@ -47,7 +47,7 @@ def count_pages(path: Path) -> int:
 
 
 @contextmanager
-def _opened(path: Path, file: BufferedReader) -> Generator[Any]:
+def _opened(path: Path, file: BinaryIO) -> Generator[Any]:
     if b"%PDF-" not in file.read(1024):
         raise ToolError(f"{path} is not a PDF file")
     pdfium: Any = import_module("pypdfium2")
