@@ -10,8 +10,8 @@ import pytest
 from agent.permissions.test_execution_state import World, call
 from turnlog.agent.access import Mode, Runs
 from turnlog.agent.permissions import Kind, Policy, Verdict, decide, parse_rule
-from turnlog.agent.permissions.bash import expand, parse_script
-from turnlog.agent.permissions.wildcards import ANY, HOLE, fits
+from turnlog.agent.permissions.bash import HOLE, expand, parse_script
+from turnlog.agent.permissions.wildcards import ANY, fits
 from turnlog.agent.turn.parts import Parts
 
 LONGEST = 2.0
