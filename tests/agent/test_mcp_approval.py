@@ -120,6 +120,27 @@ def test_the_users_file_lies_beside_the_default_directory(tmp_path: Path, projec
     assert names(find_servers(store, load(store, project), {})) == ("c", "")
 
 
+def test_a_question_shows_the_variables_and_headers_of_a_server(places: Places) -> None:
+    started = {"command": "node", "args": ["s.js"], "env": {"NODE_OPTIONS": "--require ./x.js"}}
+    reached = {
+        "type": "http",
+        "url": "https://x.example",
+        "headers": {"Api-Key": "hunter2-hunter2"},
+    }
+    write(places.root / ".mcp.json", mcpServers={"a": started, "b": reached})
+    shown: list[str] = []
+
+    async def ask(question: Question) -> Reply:
+        shown.append(question.input["description"])
+        return Reply("deny")
+
+    asyncio.run(ask_for(places.found(), places.settings(), ask))
+    assert shown[0] == "'NODE_OPTIONS=--require ./x.js' node s.js"
+    assert shown[1].startswith("https://x.example ")
+    assert "Api-Key=" in shown[1]
+    assert "hunter2" not in shown[1]
+
+
 def test_the_user_is_asked_once_and_the_answers_are_kept(places: Places) -> None:
     asked: list[str] = []
 

@@ -5,6 +5,7 @@ along can forbid its servers, but never approve them.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from turnlog.agent.permissions.policy import Kind, Verdict
 from turnlog.agent.permissions.saving import change_settings, with_name
 from turnlog.agent.project import LOCAL_SETTINGS, SERVERS
 from turnlog.agent.servers.config import ServerConfig, Servers, read_own_servers, read_servers
+from turnlog.secrets import mask_named
 from turnlog.store.paths import Store
 
 ENABLED, DISABLED = "enabledMcpjsonServers", "disabledMcpjsonServers"
@@ -136,9 +138,21 @@ def _note(waiting: Mapping[str, ServerConfig]) -> list[str]:
 
 
 def _question(name: str, config: ServerConfig) -> Question:
-    starts = " ".join([config.command, *config.args]) if config.command else config.url or ""
     verdict = Verdict(Kind.ASK, "the project's .mcp.json names it")
-    return Question(name, f"MCP server {name}", {"description": starts}, verdict)
+    return Question(name, f"MCP server {name}", {"description": _described(config)}, verdict)
+
+
+def _described(config: ServerConfig) -> str:
+    """Show all that a server is started with, as a command line.
+
+    Variables are part of it: `NODE_OPTIONS=--require=./x.js node server.js` runs x.js. They and
+    headers may hold keys of the user's environment, so secrets are masked.
+    """
+    named = config.env if config.command else config.headers
+    values = (f"{name}={mask_named(name, value)}" for name, value in named.items())
+    if config.command:
+        return shlex.join([*values, config.command, *config.args])
+    return shlex.join([config.url or "", *values])
 
 
 def _granted(
