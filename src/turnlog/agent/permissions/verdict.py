@@ -1,6 +1,6 @@
 """Whether a call may run: deny before ask before allow, whichever rule is the more specific."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import NamedTuple
@@ -60,7 +60,7 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
 
 
 @contextmanager
-def new_verdict() -> Iterator[None]:
+def new_verdict() -> Generator[None]:
     """Forget what an earlier verdict found out about the disk, and start with full budgets."""
     with LOCK, fresh_budgets():
         for cached in (names_of, leads_through_process, expand_glob):

@@ -4,7 +4,7 @@ A command was judged by the directories it runs in. As long as it runs, no other
 one of them unasked: `..` would lead somewhere else.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from turnlog.agent.access import Footprint
@@ -33,7 +33,7 @@ class Activity:
         self._running.pop(number, None)
 
     @contextmanager
-    def during(self, footprint: Footprint) -> Iterator[None]:
+    def during(self, footprint: Footprint) -> Generator[None]:
         """Note a command for as long as the block runs."""
         number = self.begin(footprint)
         try:

@@ -3,7 +3,7 @@
 `decide` starts them anew. A command that exceeds one is not understood, and asks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from time import monotonic, thread_time
 
@@ -76,7 +76,7 @@ COMPARISONS = Budget(MOST_COMPARISONS)
 
 
 @contextmanager
-def fresh_budgets() -> Iterator[None]:
+def fresh_budgets() -> Generator[None]:
     """Give a verdict full budgets for as long as the block runs."""
     for each in (NAMES, COMPARISONS):
         each.reset()
