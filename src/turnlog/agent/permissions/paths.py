@@ -199,9 +199,10 @@ def _spec(pattern: str) -> "GitIgnoreSpec":
 
     found = GitIgnoreSpec.from_lines([f"\\{pattern}" if pattern.startswith("#") else pattern])
     for each in found.patterns:
-        regex = getattr(each, "regex", None)
-        if isinstance(regex, re.Pattern):
-            each.regex = re.compile(_without_backtracking(str(regex.pattern)))  # pyright: ignore[reportAttributeAccessIssue]
+        regex: re.Pattern[str] | None = getattr(each, "regex", None)
+        if regex:
+            quick = re.compile(_without_backtracking(regex.pattern))
+            each.regex = quick  # pyright: ignore[reportAttributeAccessIssue]
     return found
 
 
