@@ -40,6 +40,10 @@ def timed(command: str, root: Path, allow: tuple[str, ...], deny: tuple[str, ...
         ("foo " + "$x " * 400, (), STARS),
         ("foo " + "a " * 400, STARS, ()),
         ("foo -" + "a" * 9_000, (), DENY),
+        ("cat " + "a" * 200, (), (f"Read({'*a' * 30}*b)",)),
+        ("cat " + "a" * 200, (), (f"Read({'*[a]?' * 30}*b)",)),
+        ("cat " + "a" * 200, (f"Read({'*a' * 30}*b)",), ()),
+        ("cat " + "a/" * 200, (), (f"Read({'**/a/' * 12}**/b)",)),
         ("foo " + " ".join(f"a=@b:c=@d{n}" for n in range(480)), (), DENY),
         ("foo '" + "${" * 4_900 + "'", ("Bash",), DENY),
         ("foo '" + "$" * 9_900 + "'", ("Bash",), DENY),
@@ -82,6 +86,24 @@ def test_the_console_stays_alive_while_a_verdict_is_made(tmp_path: Path) -> None
 
     assert world.session(step) == ["asked"]
     assert len(gaps) > 10
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "is_denied"),
+    [
+        ("*a*a*b", "xaxab", True),
+        ("*a*a*b", "xab", False),
+        ("*[ab]*c*d", "bcd", True),
+        ("*[!x]*c*d", "xcd", False),
+        ("s*/*a*b*.py", "src/xaxbx.py", True),
+        ("**/a/**/b/**/c/**/d/**/e/**/f", "a/b/c/d/e/f", True),
+    ],
+)
+def test_file_rules_with_many_stars_mean_the_same(
+    pattern: str, name: str, is_denied: bool, tmp_path: Path
+) -> None:
+    verdict = timed(f"cat {name}", tmp_path, (), (f"Read({pattern})",))
+    assert (verdict.kind is Kind.DENY) is is_denied
 
 
 @pytest.mark.parametrize(
