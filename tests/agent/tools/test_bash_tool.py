@@ -14,6 +14,7 @@ import pytest
 from tool_calls import Calls
 from turnlog.agent.sandbox.confinement import Confinement
 from turnlog.agent.shell import processes
+from turnlog.agent.tool import Outcome, ToolError
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -229,6 +230,23 @@ def test_only_lines_that_match_are_told(calls: Calls) -> None:
         assert outcome.data["stdout"] == "error 1"
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"), [("(a+)+$", "aaa"), ("(", "regex parse error"), ("nothing", "")]
+)
+def test_no_filter_stops_the_chat(calls: Calls, pattern: str, told: str) -> None:
+    async def run() -> Outcome:
+        given = {"command": f"echo {'a' * 60}b; echo aaa", "run_in_background": True}
+        name = (await calls.start("Bash", **given)).data["backgroundTaskId"]
+        await calls.workspace.shells.jobs[name].watch
+        return await calls.start("BashOutput", bash_id=name, filter=pattern)
+
+    if pattern == "(":
+        with pytest.raises(ToolError, match=told):
+            asyncio.run(run())
+    else:
+        assert asyncio.run(run()).data["stdout"] == told
 
 
 def test_a_command_in_the_background_is_killed_with_its_children(calls: Calls) -> None:

@@ -99,6 +99,29 @@ async def pieces(
         await process.wait()
 
 
+async def matching_lines(text: str, pattern: str) -> str:
+    """Return the lines of a text that match a regular expression.
+
+    The model chooses the expression. Python's matcher may take for ever, as with `(a+)+$`, and
+    cannot be interrupted; ripgrep takes linear time and can be stopped.
+    """
+    process = await asyncio.create_subprocess_exec(
+        program(),
+        *("--no-config", "--color=never", "--no-line-number", "--text", f"--regexp={pattern}", "-"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        found, complaint = await process.communicate(text.encode("utf-8", "replace"))
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+    if process.returncode and process.returncode > 1:
+        raise ToolError(complaint.decode("utf-8", "replace").strip())
+    return found.decode("utf-8", "replace")
+
+
 def search(arguments: Sequence[str], scope: Scope, separator: bytes = b"\n") -> AsyncGenerator[str]:
     """Run ripgrep on a scope; yield what it prints, split."""
     return pieces([*arguments, "--", scope.argument], scope.cwd, separator, scope.passed)

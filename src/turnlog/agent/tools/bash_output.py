@@ -1,12 +1,12 @@
 """BashOutput: what a command in the background has printed since it was last looked at."""
 
-import re
 from datetime import UTC, datetime
 from typing import Annotated
 
 from msgspec import Meta
 
 from turnlog.agent.access import Uses
+from turnlog.agent.files.ripgrep import matching_lines
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.shell.shells import Job
 from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
@@ -41,7 +41,8 @@ async def run(
     before = job.tail.offset
     text = job.tail.more(MOST)
     skipped = job.tail.offset - before - MOST
-    text = _matching(text, given.filter).rstrip("\n")
+    text = await matching_lines(text, given.filter) if given.filter else text
+    text = text.rstrip("\n")
     parts = [f"<status>{status}</status>"]
     if code is not None:
         parts.append(f"<exit_code>{code}</exit_code>")
@@ -58,16 +59,6 @@ def job_of(name: str, workspace: Workspace) -> Job:
         there = ", ".join(workspace.shells.jobs) or "none"
         raise ToolError(f"No command in the background has the ID {name}; there are: {there}")
     return workspace.shells.jobs[name]
-
-
-def _matching(text: str, pattern: str | None) -> str:
-    if not pattern:
-        return text
-    try:
-        wanted = re.compile(pattern)
-    except re.error as error:
-        raise ToolError(f"filter is no regular expression: {error}") from error
-    return "\n".join(line for line in text.split("\n") if wanted.search(line))
 
 
 def _described(job: Job, status: str, text: str) -> dict[str, object]:

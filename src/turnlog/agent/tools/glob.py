@@ -1,6 +1,8 @@
 """Glob: files by the pattern of their names, those changed last first."""
 
+import asyncio
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from heapq import heappush, heappushpop
 from pathlib import Path
@@ -11,12 +13,14 @@ from msgspec import Meta
 from turnlog.agent.access import Reads
 from turnlog.agent.files.named import refusals
 from turnlog.agent.files.pinned import Pinned, pin
-from turnlog.agent.files.ripgrep import scope_of, search
+from turnlog.agent.files.ripgrep import Scope, scope_of, search
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 
 MOST = 100
+BATCH = 100
+"""Files that are compared with rules at once."""
 
 DESCRIPTION = f"""\
 Find files by a pattern such as "**/*.py" or "src/**/*.{{ts,tsx}}", in any directory below path. \
@@ -63,15 +67,35 @@ async def newest(
     held: list[tuple[int, str]] = []
     count = 0
     with refusals("search", pinned.path), scope_of(pinned) as scope:
-        async with aclosing(search(arguments, scope, b"\0")) as found:
-            async for name in found:
-                path = scope.path_of(name)
-                if not workspace.may_read(path, pinned.path):
-                    continue
-                count += 1
-                item = (_changed(path), str(path))
-                heappush(held, item) if len(held) < most else heappushpop(held, item)
+        async for path in _readable(search(arguments, scope, b"\0"), scope, workspace):
+            count += 1
+            item = (_changed(path), str(path))
+            heappush(held, item) if len(held) < most else heappushpop(held, item)
     return [name for _, name in sorted(held, key=lambda item: (-item[0], item[1]))], count
+
+
+async def _readable(
+    found: AsyncGenerator[str], scope: Scope, workspace: Workspace
+) -> AsyncGenerator[Path]:
+    """Yield the files that rules let a search show.
+
+    A project may bring thousands of rules: comparing them with names must not block the chat, and
+    a thread for each file would take longer than the comparison.
+    """
+
+    def chosen(paths: list[Path]) -> list[Path]:
+        return [path for path in paths if workspace.may_read(path, scope.path)]
+
+    waiting: list[Path] = []
+    async with aclosing(found) as names:
+        async for name in names:
+            waiting.append(scope.path_of(name))
+            if len(waiting) == BATCH:
+                for path in await asyncio.to_thread(chosen, waiting):
+                    yield path
+                waiting = []
+    for path in await asyncio.to_thread(chosen, waiting):
+        yield path
 
 
 def _changed(path: Path) -> int:

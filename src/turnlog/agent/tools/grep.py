@@ -1,5 +1,6 @@
 """Grep: files by what they hold, with ripgrep."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -114,11 +115,15 @@ async def _matches(
 ) -> list[str]:
     """Search; return the lines to show, and one more if there are more than the limit."""
     lines: list[str] = []
+    readable: dict[Path, bool] = {}
     async with aclosing(search(arguments, scope)) as found:
         async for line in found:
             name, mark, told = line.partition("\0")
             path = scope.path_of(name)
-            if mark and not workspace.may_read(path, scope.path):
+            if mark and path not in readable:
+                # A project may bring thousands of rules; comparing them must not block the chat.
+                readable[path] = await asyncio.to_thread(workspace.may_read, path, scope.path)
+            if mark and not readable[path]:
                 continue
             lines.append(_shown(path, workspace.cwd, told) if mark else line)
             if len(lines) > limit:
