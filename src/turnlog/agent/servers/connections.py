@@ -7,12 +7,12 @@ import asyncio
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import turnlog
 from turnlog.agent.access import Uses
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import Tool as ServerTool
 
+Streams = TypeVar("Streams")
+
 SECONDS = 30.0
 """How long a server has to start and to tell its tools."""
+OPENING = 5.0
+"""How long a server that is given up has to open its transport, and to end."""
 LONGEST_SILENCE = 86_400.0
 """Seconds that a server over SSE may say nothing."""
 PAGES = 100
@@ -48,6 +52,10 @@ class Connections:
     """The servers that did not start."""
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+    _opening: list[tuple[asyncio.Task[None], asyncio.Event]] = field(
+        default_factory=list[tuple[asyncio.Task[None], asyncio.Event]]
+    )
+    """Each task, and the event that its transport is open."""
 
     async def start(
         self,
@@ -61,11 +69,28 @@ class Connections:
         Of servers that would have tools of the same name, the first one keeps them.
         """
         place = _Place(root, variables)
-        listed = await asyncio.gather(
-            *(self._start(name, config, place, seconds) for name, config in configs.items())
-        )
+        starts = (self._start(name, config, place, seconds) for name, config in configs.items())
+        try:
+            listed = await asyncio.gather(*starts)
+        except asyncio.CancelledError:
+            await self._abandon()
+            raise
         for name, tools in zip(configs, listed, strict=True):
             self._add(name, tools)
+
+    async def _abandon(self) -> None:
+        """End servers that are still starting.
+
+        Cancelled at the moment it starts a process, the SDK's transport waits for ever for the
+        process to end; once it is open, it can be cancelled.
+        """
+        for task, is_open in self._opening:
+            opened = asyncio.create_task(is_open.wait())
+            await asyncio.wait((opened, task), timeout=OPENING, return_when=asyncio.FIRST_COMPLETED)
+            opened.cancel()
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=OPENING)
 
     async def close(self) -> None:
         """Let all servers end."""
@@ -85,10 +110,10 @@ class Connections:
     ) -> list[Tool]:
         ready: asyncio.Future[list[Tool]] = asyncio.get_running_loop().create_future()
         with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
-            task = asyncio.create_task(
-                _serve(_Server(name, config, place, complaints), ready, self._stop)
-            )
+            server = _Server(name, config, place, complaints)
+            task = asyncio.create_task(_serve(server, ready, self._stop))
             self._tasks.append(task)
+            self._opening.append((task, server.is_open))
             try:
                 async with asyncio.timeout(seconds):
                     return await ready
@@ -123,6 +148,8 @@ class _Server:
     place: _Place
     complaints: TextIO
     """Takes what it prints besides its answers."""
+    is_open: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its process runs, or its address was reached."""
 
 
 async def _serve(server: _Server, ready: asyncio.Future[list[Tool]], stop: asyncio.Event) -> None:
@@ -161,7 +188,18 @@ async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
         http = await stack.enter_async_context(AsyncClient(headers=config.headers, timeout=timeout))
         transport = streamable_http_client(config.url or "", http_client=http)
     about = Implementation(name="turnlog", version=turnlog.__version__)
-    return await stack.enter_async_context(Client(transport, client_info=about))
+    marked = _marking(transport, server.is_open)
+    return await stack.enter_async_context(Client(marked, client_info=about))
+
+
+@asynccontextmanager
+async def _marking(
+    transport: AbstractAsyncContextManager[Streams], is_open: asyncio.Event
+) -> AsyncGenerator[Streams]:
+    """Open a transport, and tell that it is open."""
+    async with transport as streams:
+        is_open.set()
+        yield streams
 
 
 def _environment(server: _Server) -> dict[str, str]:
