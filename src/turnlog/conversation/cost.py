@@ -5,7 +5,7 @@ Anthropic's, whoever served it. A model that the table does not name has no pric
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -221,8 +221,10 @@ def _prices_on(day: str, model: str | None) -> list[Price]:
     return [row for row in reached if (row.since or "") == newest]
 
 
-def _price_at(rows: Iterable[Price], prompt: int) -> Price | None:
+def _price_at(rows: Sequence[Price], prompt: int) -> Price | None:
     """The price that holds: that of the longest prompt reached."""
+    if len(rows) == 1 and not rows[0].above:  # nearly all models
+        return rows[0]
     fitting = [row for row in rows if row.above < max(prompt, 1)]
     return max(fitting, key=lambda row: row.above, default=None)
 
