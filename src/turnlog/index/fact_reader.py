@@ -7,7 +7,7 @@ that has grown gives what it would give if it were read anew.
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -398,7 +398,7 @@ def _call_glance(block: Block | str) -> str | GlanceBlock:
     return GlanceBlock(type="tool_use", id=given(block.id), name=name, input=held)
 
 
-class Result(NamedTuple):
+class Result(Struct):
     """What came back for a call, and the start of its text if it failed."""
 
     call_id: str
