@@ -21,13 +21,13 @@ def decode(paths: Sequence[Path]) -> int:
 
 def tokens(paths: Sequence[Path]) -> int:
     """Add up the output tokens of all messages, decoding only lines that tell of usage."""
-    from turnlog.index.glances import AnswerGlance, glance
+    from turnlog.index.glances import glance
 
     largest: dict[str, int] = {}
     for path in paths:
         for line in read_lines(path):
             seen = glance(line.raw) if b'"usage"' in line.raw else None
-            if isinstance(seen, AnswerGlance) and seen.message and seen.message.usage:
+            if seen and seen.message and seen.message.usage:
                 key, count = str(seen.message.id), seen.message.usage.output_tokens or 0
                 largest[key] = max(largest.get(key, 0), count)
     return sum(largest.values())

@@ -13,6 +13,7 @@ import pytest
 from build import assistant, call, result, session, text, user
 from index_dump import dump
 from turnlog.errors import Unavailable
+from turnlog.index.changes import is_current, scan_store
 from turnlog.index.database import open_index, writing
 from turnlog.index.intake import Limits
 from turnlog.index.sync import sync
@@ -79,6 +80,28 @@ def test_killed_at_any_moment_a_sync_is_made_good_by_the_next(
             sync(index, filled)
             assert dump(index.db) == expected
     assert len(reached) > 3
+
+
+def test_a_first_build_killed_before_its_end_is_not_taken_for_current(
+    filled: Store, tmp_path: Path
+) -> None:
+    states = scan_store(filled)
+    with open_index(tmp_path / "index.db") as index:
+        sync(index, filled)
+        expected = dump(index.db)
+        assert is_current(index.db, states)
+    with open_index(tmp_path / "killed.db") as index:
+        with pytest.raises(Stopped):
+            sync(index, filled, stop_at_end)
+        assert index.db.execute("SELECT count(*) FROM files").fetchone() == (40,)
+        assert not is_current(index.db, states, words=False)
+        sync(index, filled)
+        assert dump(index.db) == expected
+
+
+def stop_at_end(done: int, total: int) -> None:
+    if done == total:
+        raise Stopped
 
 
 @pytest.mark.parametrize("worth_sharing", [0, 1 << 40])

@@ -5,7 +5,7 @@ Anthropic's, whoever served it. A model that the table does not name has no pric
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -71,11 +71,11 @@ def cost_on(model: str | None, usage: Usage, day: str | None) -> float | None:
     if model == SYNTHETIC:
         return 0.0
     day = day or NEWEST
-    if not given(usage.iterations) and given(usage.speed) != "fast":  # nearly all
-        dollars = _tokens_cost(model, usage, _prompt(usage), day)
+    dollars = _tokens_cost(model, usage, day)
+    advice = list(_advice(usage)) if usage.iterations else []
+    if not advice and usage.speed != "fast":  # nearly all
         return None if dollars is None else _extras(dollars, usage)
-    costs = [_tokens_cost(model, usage, _longest_prompt(usage), day)]
-    costs += [_tokens_cost(given(one.model), one, _prompt(one), day) for one in _advice(usage)]
+    costs = [dollars, *(_tokens_cost(given(one.model), one, day) for one in advice)]
     known = [cost for cost in costs if cost is not None]
     if len(known) < len(costs):
         return None
@@ -85,7 +85,7 @@ def cost_on(model: str | None, usage: Usage, day: str | None) -> float | None:
 
 def _extras(dollars: float, usage: Usage) -> float:
     """Add what does not depend on tokens: the place of inference, and web searches."""
-    place = US_ONLY if given(usage.inference_geo) == "us" else 1
+    place = US_ONLY if usage.inference_geo == "us" else 1
     return dollars * place + searches(usage) * WEB_SEARCH
 
 
@@ -101,13 +101,13 @@ def costs_by_kind(
     """
     moment = parse_timestamp(when)
     day = moment.date().isoformat() if moment else NEWEST
-    price = _price_at(_prices_on(day, model), _longest_prompt(usage))
+    price = _price_of(model, usage, day)
     if cost_on(model, usage, day) is None or price is None:
         return None
     place = US_ONLY if given(usage.inference_geo) == "us" else 1
     factor = place * (FAST.get(model_name(model), 1) if given(usage.speed) == "fast" else 1)
     found = {kind: cost * factor for kind, cost in _kinds_cost(price, usage).items()}
-    advice = (_tokens_cost(given(one.model), one, _prompt(one), day) for one in _advice(usage))
+    advice = (_tokens_cost(given(one.model), one, day) for one in _advice(usage))
     found["advisor"] = sum(cost or 0 for cost in advice) * place
     found["web_search"] = searches(usage) * WEB_SEARCH
     return {kind: cost for kind, cost in found.items() if cost}
@@ -152,15 +152,15 @@ def understates_output(version: str | None) -> bool:
     return numbers is not None and tuple(map(int, numbers.groups())) <= (2, 1, 56)
 
 
-def _tokens_cost(model: str | None, counts: TokenCounts, prompt: int, day: str) -> float | None:
-    price = _price_at(_prices_on(day, model), prompt)
+def _tokens_cost(model: str | None, counts: TokenCounts, day: str) -> float | None:
+    price = _price_of(model, counts, day)
     if price is None:
         return None
     short, long = cache_writes(counts)
     dollars = (
-        (given(counts.input_tokens) or 0) * price.input
-        + (given(counts.output_tokens) or 0) * price.output
-        + (given(counts.cache_read_input_tokens) or 0) * price.cache_read
+        (counts.input_tokens or 0) * price.input
+        + (counts.output_tokens or 0) * price.output
+        + (counts.cache_read_input_tokens or 0) * price.cache_read
         + short * price.cache_write_5m
         + long * price.cache_write_1h
     )
@@ -181,10 +181,11 @@ def _kinds_cost(price: Price, counts: TokenCounts) -> dict[str, float]:
 
 def cache_writes(counts: TokenCounts) -> tuple[int, int]:
     """Tokens written for five minutes and for an hour; what is not split is for five minutes."""
-    total = given(counts.cache_creation_input_tokens) or 0
-    split = given(counts.cache_creation)
-    short = (given(split.ephemeral_5m_input_tokens) or 0) if split else 0
-    long = (given(split.ephemeral_1h_input_tokens) or 0) if split else 0
+    total = counts.cache_creation_input_tokens or 0
+    split = counts.cache_creation
+    if not split:
+        return total, 0
+    short, long = split.ephemeral_5m_input_tokens or 0, split.ephemeral_1h_input_tokens or 0
     return max(short, total - long), long
 
 
@@ -209,8 +210,8 @@ def _is_advice(iteration: Iteration) -> bool:
 
 def searches(usage: Usage) -> int:
     """How many web searches a message made."""
-    counts = given(usage.server_tool_use)
-    return (given(counts.web_search_requests) or 0) if counts else 0
+    counts = usage.server_tool_use
+    return (counts.web_search_requests or 0) if counts else 0
 
 
 @lru_cache(4096)
@@ -221,8 +222,12 @@ def _prices_on(day: str, model: str | None) -> list[Price]:
     return [row for row in reached if (row.since or "") == newest]
 
 
-def _price_at(rows: Iterable[Price], prompt: int) -> Price | None:
-    """The price that holds: that of the longest prompt reached."""
+def _price_of(model: str | None, counts: TokenCounts, day: str) -> Price | None:
+    """The price that holds on a day: that of the longest prompt reached."""
+    rows = _prices_on(day, model)
+    if len(rows) == 1 and not rows[0].above:  # nearly all models: prompts of any length
+        return rows[0]
+    prompt = _longest_prompt(counts) if isinstance(counts, Usage) else _prompt(counts)
     fitting = [row for row in rows if row.above < max(prompt, 1)]
     return max(fitting, key=lambda row: row.above, default=None)
 

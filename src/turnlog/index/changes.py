@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.format.regular_files import entries_of, is_folder, skipping, stat_regular
-from turnlog.index.database import unless_busy
+from turnlog.index.database import is_built, unless_busy
 from turnlog.store.paths import SUBAGENTS, Store
 
 UNSETTLED = 2_000_000_000
@@ -43,9 +43,9 @@ def is_current(
 
 
 def holds_all(db: sqlite3.Connection, states: States) -> bool:
-    """Return whether the index has read exactly these files, each to its end."""
+    """Return whether the index has read exactly these files, each to its end, and settled them."""
     total, gone = db.execute("SELECT count(*), total(is_gone) FROM files").fetchone()
-    if len(states) != total - gone:
+    if len(states) != total - gone or (total and not is_built(db)):
         return False
     read = db.execute("SELECT path, inode, size, mtime_ns FROM files WHERE reached >= size")
     known = {path: (inode, size, mtime_ns) for path, inode, size, mtime_ns in read}

@@ -173,6 +173,19 @@ def _set_merging(db: sqlite3.Connection, usual: int, urgent: int) -> None:
         db.execute("INSERT INTO words (words, rank) VALUES (?, ?)", (name, pieces))
 
 
+def is_built(db: sqlite3.Connection) -> bool:
+    """Return whether the first build has ended, so that every later write settles what it adds."""
+    asked = "SELECT 1 FROM sqlite_master WHERE name = 'messages_at_work'"
+    return db.execute(asked).fetchone() is not None
+
+
+def add_indexes(db: sqlite3.Connection) -> None:
+    """Add what the first build does without; part of the caller's transaction."""
+    # Not executescript, which would commit.
+    for statement in _sql("indexes.sql").split(";")[:-1]:
+        db.execute(statement)
+
+
 def _version(db: sqlite3.Connection) -> str | None:
     known = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone()
     row = db.execute("SELECT value FROM about WHERE name = 'version'").fetchone() if known else None
@@ -195,7 +208,7 @@ def _created(path: Path) -> sqlite3.Connection:
     """A new, empty index; others that have the old one open go on with it until they end."""
     _remove(path)
     db = connect(path)
-    db.executescript(_schema())
+    db.executescript(_sql("schema.sql"))
     db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (FTS_MEMORY,))
     db.execute(
         "INSERT INTO about VALUES ('next_doc', 1), ('generation', 1), ('version', ?)",
@@ -207,11 +220,12 @@ def _created(path: Path) -> sqlite3.Connection:
 def current_version() -> str:
     """Changes with all that decides what is in the index: tables, prices, reading."""
     prices = Path(__file__).parent.parent.joinpath("conversation", "prices.json").read_bytes()
-    return f"{READING}-{zlib.crc32(_schema().encode() + prices):08x}"
+    tables = _sql("schema.sql") + _sql("indexes.sql")
+    return f"{READING}-{zlib.crc32(tables.encode() + prices):08x}"
 
 
-def _schema() -> str:
-    return Path(__file__).with_name("schema.sql").read_text("utf-8")
+def _sql(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ that has grown gives what it would give if it were read anew.
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -17,13 +17,14 @@ from turnlog.conversation.cost import split_advice
 from turnlog.conversation.messages import larger_usage
 from turnlog.conversation.nodes import LONGEST, SYNTHETIC
 from turnlog.conversation.prompts import ASKING, LOCAL, WORK, PromptKind, prompt_kind, prompt_label
-from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock, Usage
+from turnlog.format.blocks import Block, Message, ToolResultBlock, ToolUseBlock, Usage
 from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import (
     AgentProgress,
     Assistant,
     ChainEntry,
     Entry,
+    ForkedFrom,
     Progress,
     User,
 )
@@ -37,15 +38,7 @@ from turnlog.format.tools import CHANGING
 from turnlog.format.values import is_array, is_object
 from turnlog.index.facts import Answer, Carry, Commit, Compaction, Facts, Prompt, Pull, Said, Use
 from turnlog.index.figures import LARGEST, figures_of
-from turnlog.index.glances import (
-    AnswerBody,
-    AnswerGlance,
-    CallBlock,
-    Glance,
-    ResultGlance,
-    glance,
-    is_chained,
-)
+from turnlog.index.glances import CHAINED, Glance, GlanceBlock, GlanceBody, glance
 from turnlog.secrets import cut_whole
 
 NO_USAGE = Usage()
@@ -102,42 +95,40 @@ class _Reader:
     def read(self, line: Line) -> None:
         carry = self.facts.carry
         carry.lines += 1
-        if line.is_blank:
-            return
         seen = self.look(line.raw)
-        if seen is None:
+        if seen is not None:
+            self._read_glance(seen)
+        elif not line.is_blank:
             decoded = decode_sound(line) or decode_line(storable(line))
             for entry in decoded.entries:
                 self._read_entry(_Place(carry.lines), entry)
-        else:
-            self._read_glance(seen)
 
     def _read_glance(self, seen: Glance) -> None:
         """Read a line by its glance; this runs for nearly every line, so it calls little."""
-        facts = self.facts
+        facts, kind = self.facts, seen.type
         if facts.session is None:
             facts.session = seen.session_id or None
-        facts.slug = seen.slug or facts.slug
-        if facts.cwd is None and is_chained(seen):
-            facts.cwd = given(seen.cwd)
+        if seen.slug:
+            facts.slug = seen.slug
+        if facts.cwd is None and CHAINED.get(kind or "", True):
+            facts.cwd = seen.cwd
         place = _Place(facts.carry.lines, seconds_of(seen.when))
-        if isinstance(seen, AnswerGlance):
-            self._read_answer_glance(place, seen)
+        if kind == "assistant" and seen.message:
+            self._read_answer(place, seen)
+            self._read_calls(place, seen, seen.message.content or ())
         else:
             facts.carry.loose = None
-            if isinstance(seen, ResultGlance):
+            if kind == "user":
                 place.is_work = True
-                for call_id in seen.calls:
-                    self._read_result(place, seen, Result(call_id))
+                self._read_results(place, seen)
         self._note_time(place)
 
-    def _read_answer_glance(self, place: "_Place", seen: AnswerGlance) -> None:
-        body = seen.message
-        assert body
-        self._read_answer(place, seen, body)
-        for block in body.content or ():
-            if not isinstance(block, str) and block.type == "tool_use":
-                self._add_use(place, seen, block)
+    def _read_results(self, place: "_Place", seen: Glance) -> None:
+        content = seen.message.content if seen.message else None
+        for block in content or ():
+            if not isinstance(block, str):
+                result = Result(block.tool_use_id or "")
+                self._read_result(place, result, seen.git_branch, seen.raw_tool_use_result)
 
     def _read_entry(self, place: "_Place", entry: Entry) -> None:
         facts = self.facts
@@ -152,7 +143,9 @@ class _Reader:
             case User():
                 self._read_user(place, entry)
             case Assistant():
-                self._read_assistant(place, entry)
+                seen = _answer_glance(entry)
+                self._read_answer(place, seen)
+                self._read_calls(place, seen, map(_call_glance, entry.content))
             case Progress():
                 self._read_progress(place, entry)
             case PrLink():
@@ -199,7 +192,8 @@ class _Reader:
         if kind is PromptKind.TOOL_RESULT:
             for block in entry.content:
                 if isinstance(block, ToolResultBlock):
-                    self._read_result(place, entry, _result(block))
+                    raw = given(entry.raw_tool_use_result)
+                    self._read_result(place, _result(block), given(entry.git_branch), raw)
         elif begins_turn(entry, kind):
             self._add_prompt(place, entry, kind)
 
@@ -214,7 +208,7 @@ class _Reader:
                 ended=place.at,
                 branch=given(entry.git_branch),
                 text=cut_whole(text, HEAD),
-                is_copy=self._is_copy(entry),
+                is_copy=self._is_copy(given(entry.session_id), given(entry.forked_from)),
                 permission_mode=given(entry.permission_mode),
             )
         )
@@ -226,15 +220,17 @@ class _Reader:
         told = f"{given(entry.cwd)} {text}".encode(errors="replace")
         return f"{place.at:.3f} {zlib.crc32(told):08x}"
 
-    def _read_result(self, place: "_Place", entry: User | ResultGlance, result: "Result") -> None:
-        """Take note of what came back for a call."""
+    def _read_result(
+        self, place: "_Place", result: "Result", branch: str | None, raw: Raw | None
+    ) -> None:
+        """Take note of what came back for a call; `raw` is what the client keeps of it."""
         facts, is_error = self.facts, result.is_error
         tool = facts.carry.pending.pop(result.call_id, None)
         if tool is None:
             return
         if tool == "Bash":
-            facts.commits.extend(_commits(place, entry))
-        changed = (0, 0) if is_error else _patched(entry) if tool in CHANGING else None
+            facts.commits.extend(_commits(place, branch, raw))
+        changed = (0, 0) if is_error else _patched(raw) if tool in CHANGING else None
         where = result.call_id, place.line, place.at
         self._add_answer(Answer(*where, is_error, result.error, *(changed or (None, None))))
 
@@ -248,21 +244,21 @@ class _Reader:
         use.added = use.added if answer.added is None else answer.added
         use.removed = use.removed if answer.removed is None else answer.removed
 
-    def _read_assistant(self, place: "_Place", entry: Assistant) -> None:
-        self._read_answer(place, entry, entry.body)
-        for block in entry.content:
-            if isinstance(block, ToolUseBlock):
-                self._add_use(place, entry, block)
-
-    def _read_answer(
-        self, place: "_Place", entry: Assistant | AnswerGlance, body: "Message | AnswerBody | None"
-    ) -> None:
-        is_error = bool(given(entry.is_api_error_message))
-        is_said = body is not None and not is_error and given(body.model) != SYNTHETIC
+    def _read_answer(self, place: "_Place", seen: Glance) -> None:
+        body = seen.message
+        is_error = bool(seen.is_api_error_message)
+        is_said = body is not None and not is_error and body.model != SYNTHETIC
         place.is_work = is_said or is_error
         if body and is_said:
-            self._add_said(place, entry, body)
-            self._note_model(given(body.model))
+            self._add_said(place, seen, body)
+            self._note_model(body.model)
+
+    def _read_calls(
+        self, place: "_Place", seen: Glance, content: "Iterable[str | GlanceBlock]"
+    ) -> None:
+        for block in content:
+            if not isinstance(block, str) and block.type == "tool_use":
+                self._add_use(place, seen, block)
 
     def _note_model(self, model: str | None) -> None:
         facts = self.facts
@@ -271,15 +267,13 @@ class _Reader:
         else:
             facts.model_before = facts.model_before or model
 
-    def _add_said(
-        self, place: "_Place", entry: Assistant | AnswerGlance, body: "Message | AnswerBody"
-    ) -> None:
-        facts, name, told = self.facts, given(body.id), given(body.usage)
-        key = name or facts.carry.loose or given(entry.uuid) or f"{self.name}:{place.line}"
+    def _add_said(self, place: "_Place", seen: Glance, body: GlanceBody) -> None:
+        facts, name, told = self.facts, body.id, body.usage
+        key = name or facts.carry.loose or seen.uuid or f"{self.name}:{place.line}"
         facts.carry.loose = None if name else key
         if known := facts.said.get(key):
-            known.request = known.request or given(entry.request_id)
-            known.stop_reason = given(body.stop_reason) or known.stop_reason
+            known.request = known.request or seen.request_id
+            known.stop_reason = body.stop_reason or known.stop_reason
             if told != known.usage:
                 known.usage = larger_usage(known.usage, told or NO_USAGE)
             return
@@ -287,15 +281,15 @@ class _Reader:
             line=place.line,
             prompt=self._prompt,
             key=key,
-            request=given(entry.request_id),
-            model=given(body.model),
+            request=seen.request_id,
+            model=body.model,
             at=place.at,
-            branch=given(entry.git_branch),
-            version=given(entry.version),
-            is_copy=self._is_copy(entry),
-            is_subagent=bool(given(entry.is_sidechain)),
+            branch=seen.git_branch,
+            version=seen.version,
+            is_copy=self._is_copy(seen.session_id, seen.forked_from),
+            is_subagent=bool(seen.is_sidechain),
             usage=told or NO_USAGE,
-            stop_reason=given(body.stop_reason),
+            stop_reason=body.stop_reason,
         )
 
     def _read_progress(self, place: "_Place", entry: Progress) -> None:
@@ -306,23 +300,26 @@ class _Reader:
         """
         held = given(entry.data)
         told = given(held.message) if isinstance(held, AgentProgress) else None
-        inner = fit(Assistant, told, []) if told and told.get("type") == "assistant" else None
-        body = inner.body if inner else None
-        if inner is None or body is None or not given(body.id):
+        if not told or told.get("type") != "assistant":
             return
-        is_error = given(inner.is_api_error_message) or given(body.model) == SYNTHETIC
-        if is_error or given(body.id) in self.facts.said:
+        inner = fit(Assistant, told, [])
+        seen = _answer_glance(inner)
+        body = seen.message
+        if body is None or not body.id:
+            return
+        is_error = seen.is_api_error_message or body.model == SYNTHETIC
+        if is_error or body.id in self.facts.said:
             self._enlarge(body)
             return
-        inner.git_branch, inner.version = entry.git_branch, entry.version
-        self._add_said(_Place(place.line, seconds_of(inner.when) or place.at), inner, body)
-        added = self.facts.said[given(body.id) or ""]
+        seen.git_branch, seen.version = given(entry.git_branch), given(entry.version)
+        self._add_said(_Place(place.line, seconds_of(inner.when) or place.at), seen, body)
+        added = self.facts.said[body.id]
         added.is_copy, added.is_subagent = True, True
 
-    def _enlarge(self, body: Message) -> None:
-        known = self.facts.said.get(given(body.id) or "")
+    def _enlarge(self, body: GlanceBody) -> None:
+        known = self.facts.said.get(body.id or "")
         if known:
-            known.usage = larger_usage(known.usage, given(body.usage) or NO_USAGE)
+            known.usage = larger_usage(known.usage, body.usage or NO_USAGE)
 
     def set_advice_apart(self) -> None:
         """Make messages of their own of what advisors took: theirs is another model."""
@@ -335,51 +332,73 @@ class _Reader:
                 key = f"{each.key}/{rank}"
                 said[key] = replace(each, key=key, model=model, usage=usage)
 
-    def _add_use(
-        self,
-        place: "_Place",
-        entry: Assistant | AnswerGlance,
-        block: ToolUseBlock | CallBlock,
-    ) -> None:
-        key, tool = given(block.id) or f"{self.name}:{place.line}", given(block.name) or ""
-        held = given(block.input)
-        fields: dict[str, Any] = held if is_object(held) else {}
+    def _add_use(self, place: "_Place", seen: Glance, block: GlanceBlock) -> None:
+        key, tool = block.id or f"{self.name}:{place.line}", block.name or ""
+        fields: dict[str, Any] = block.input if is_object(block.input) else {}
         self.facts.carry.pending[key] = tool
         if key in self.facts.uses:
             return
         added, removed = _asked(fields) if tool in CHANGING else (0, 0)
         path = fields.get("file_path") or fields.get("notebook_path")
         command = fields.get("command")
-        body = entry.body if isinstance(entry, Assistant) else given(entry.message)
         self.facts.uses[key] = Use(
             line=place.line,
             prompt=self._prompt,
             key=key,
             tool=tool,
             at=place.at,
-            branch=given(entry.git_branch),
+            branch=seen.git_branch,
             path=path if isinstance(path, str) else None,
             command=cut_whole(command, HEAD) if isinstance(command, str) else None,
             added=added,
             removed=removed,
-            model=given(body.model) if body else None,
-            is_copy=self._is_copy(entry),
-            is_subagent=bool(given(entry.is_sidechain)),
+            model=seen.message.model if seen.message else None,
+            is_copy=self._is_copy(seen.session_id, seen.forked_from),
+            is_subagent=bool(seen.is_sidechain),
         )
 
     @property
     def _prompt(self) -> int | None:
         return len(self.facts.prompts) - 1 if self.facts.prompts else None
 
-    def _is_copy(self, entry: ChainEntry | AnswerGlance) -> bool:
+    def _is_copy(self, session: str | None, forked_from: ForkedFrom | None) -> bool:
         """Whether an entry was first written in another session."""
-        told = given(entry.session_id)
-        return given(entry.forked_from) is not None or bool(
-            self.owner and told and told != self.owner
-        )
+        return forked_from is not None or bool(self.owner and session and session != self.owner)
 
 
-class Result(NamedTuple):
+def _answer_glance(entry: Assistant) -> Glance:
+    """Return what a glance would tell of an entry, except for its content."""
+    return Glance(
+        type="assistant",
+        uuid=given(entry.uuid),
+        session_id=given(entry.session_id),
+        version=given(entry.version),
+        git_branch=given(entry.git_branch),
+        request_id=given(entry.request_id),
+        is_sidechain=given(entry.is_sidechain),
+        is_api_error_message=given(entry.is_api_error_message),
+        forked_from=given(entry.forked_from),
+        message=_body_glance(entry.body) if entry.body else None,
+    )
+
+
+def _body_glance(body: Message) -> GlanceBody:
+    return GlanceBody(
+        id=given(body.id),
+        model=given(body.model),
+        stop_reason=given(body.stop_reason),
+        usage=given(body.usage),
+    )
+
+
+def _call_glance(block: Block | str) -> str | GlanceBlock:
+    if not isinstance(block, ToolUseBlock):
+        return ""
+    name, held = given(block.name), given(block.input)
+    return GlanceBlock(type="tool_use", id=given(block.id), name=name, input=held)
+
+
+class Result(Struct):
     """What came back for a call, and the start of its text if it failed."""
 
     call_id: str
@@ -425,15 +444,14 @@ def _compaction(place: _Place, entry: CompactBoundary) -> Compaction:
     return Compaction(place.line, place.at, trigger, tokens if is_sound else None)
 
 
-def _commits(place: _Place, entry: User | ResultGlance) -> Iterator[Commit]:
+def _commits(place: _Place, branch: str | None, raw: Raw | None) -> Iterator[Commit]:
     """The commit that a command made, where its result tells; most are not even decoded."""
-    raw = given(entry.raw_tool_use_result)
     held = decode_raw(raw) if raw and b'"gitOperation"' in bytes(raw) else None
     done = held.get("gitOperation") if is_object(held) else None
     made = done.get("commit") if is_object(done) else None
     name = made.get("sha") if is_object(made) else None
     if isinstance(name, str) and name.isascii():
-        yield Commit(place.line, place.at, given(entry.git_branch), name)
+        yield Commit(place.line, place.at, branch, name)
 
 
 class _Patched(CamelView):
@@ -451,9 +469,8 @@ def _patch_in(raw: Raw) -> Any:
         return decode_raw(raw)
 
 
-def _patched(entry: User | ResultGlance) -> tuple[int, int] | None:
+def _patched(raw: Raw | None) -> tuple[int, int] | None:
     """The lines that a result says were added and removed."""
-    raw = given(entry.raw_tool_use_result)
     held = _patch_in(raw) if raw else None
     patch = held.get("structuredPatch") if is_object(held) else None
     if not is_array(patch) or not patch:

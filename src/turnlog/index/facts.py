@@ -78,7 +78,7 @@ class Use(Struct):
     error: str | None = None
 
 
-class Answer(NamedTuple):
+class Answer(Struct):
     """What came back for a call."""
 
     key: str

@@ -20,6 +20,8 @@ WORTH_SHARING = 32 << 20
 """Starting other processes takes longer than reading this many bytes."""
 PROCESSES = 3
 """One writes while two read."""
+SHARES = 4
+"""Batches for each process, at least: none is left alone for long with the last one."""
 PER_FILE = 4 << 10
 """What a file costs beside its bytes, expressed in bytes."""
 
@@ -98,7 +100,8 @@ def _shared(index: Index, phase: Phase, jobs: list[Sized], limits: Limits) -> It
 
     from turnlog.store.parallel import CONTEXT, open_pool
 
-    batches = in_batches(jobs, _weight, limits.transaction)
+    share = sum(map(_weight, jobs)) // (SHARES * PROCESSES)
+    batches = in_batches(jobs, _weight, min(limits.transaction, share))
     with (
         index.let_go(),
         open_pool(PROCESSES, _Worker.start, index.path, CONTEXT.Lock(), phase, limits) as pool,

@@ -54,7 +54,6 @@ CREATE TABLE prompts (
     quarter INTEGER AS (CAST(at / 900 AS INTEGER))
 );
 CREATE INDEX prompts_by_file ON prompts (file);
-CREATE INDEX prompts_by_key ON prompts (key);
 
 -- What the model said, each message once for each file that has it.
 CREATE TABLE messages (
@@ -85,12 +84,6 @@ CREATE TABLE messages (
     quarter INTEGER AS (CAST(at / 900 AS INTEGER))
 );
 CREATE UNIQUE INDEX messages_by_file ON messages (file, key);
-CREATE INDEX messages_by_key ON messages (key);
-CREATE INDEX messages_by_time ON messages (counts, quarter, at, cost);
-CREATE INDEX messages_at_work ON messages (
-    counts, file, quarter, model, branch, is_subagent, input, output, cache_write_5m, cache_write_1h,
-    cache_read, cost, is_understated
-);
 
 -- Tool calls, with what came back.
 CREATE TABLE calls (
@@ -117,10 +110,6 @@ CREATE TABLE calls (
     quarter INTEGER AS (CAST(at / 900 AS INTEGER))
 );
 CREATE UNIQUE INDEX calls_by_file ON calls (file, key);
-CREATE INDEX calls_by_key ON calls (key);
-CREATE INDEX calls_at_work ON calls (
-    counts, file, quarter, model, branch, is_subagent, is_error, added, removed
-);
 
 -- Pull requests that a session made or worked on.
 CREATE TABLE pulls (

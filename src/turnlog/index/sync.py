@@ -20,7 +20,13 @@ from turnlog.index.changes import (
     scan_session,
     scan_store,
 )
-from turnlog.index.database import Index, make_up_for_merging, put_merging_off, writing
+from turnlog.index.database import (
+    Index,
+    is_built,
+    make_up_for_merging,
+    put_merging_off,
+    writing,
+)
 from turnlog.index.facts import Carry
 from turnlog.index.intake import USUAL, Limits, Progress, is_worth_sharing, take_in
 from turnlog.index.phases import FIGURES, WORDS, Job, WordJob
@@ -129,8 +135,15 @@ def sync_session(
 
 def _take_in(index: Index, jobs: list[Job], progress: Progress, limits: Limits = USUAL) -> int:
     """Read figures; then what was left to another process, if that has ended before it was done."""
-    if not jobs:
-        return 0
+    total = _take_in_jobs(index, jobs, progress, limits) if jobs else 0
+    # A process that was killed may have read all files, but not have ended the first build.
+    if not is_built(index.db):
+        with writing(index.db):
+            Writer(index.db).end_first_build()
+    return total
+
+
+def _take_in_jobs(index: Index, jobs: list[Job], progress: Progress, limits: Limits) -> int:
     total = take_in(index, FIGURES, jobs, progress, limits)
     sources = {job.source.name: job.source for job in jobs}
     known = known_files(index.db, list(sources) if len(sources) <= FEW else None)

@@ -15,6 +15,7 @@ from turnlog.conversation.cost import understates_output
 from turnlog.conversation.messages import larger_usage
 from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import FileState
+from turnlog.index.database import add_indexes, is_built
 from turnlog.index.facts import Facts, Said
 from turnlog.index.figures import FIGURES, figures_of
 from turnlog.store.archive import ArchivedCopy
@@ -129,10 +130,22 @@ class Writer:
         )
 
     def settle(self) -> None:
-        """Deduplicate across files: one copy counts, of messages with the largest counts."""
-        for name in KEYED:
-            self._settle(name)
+        """Deduplicate across files: one copy counts, of messages with the largest counts.
+
+        The first build leaves that to its end: see `end_first_build`.
+        """
+        if is_built(self.db):
+            for name in KEYED:
+                self._settle(name)
         self.db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
+
+    def end_first_build(self) -> None:
+        """Add the indexes that the first build did without, and settle everything at once."""
+        add_indexes(self.db)
+        for name in KEYED:
+            copied = f"SELECT key FROM {name} GROUP BY key HAVING count(*) > 1"
+            self._touch(name, (key for (key,) in self.db.execute(copied)))
+        self.settle()
 
     def _file(self, source: Source, facts: Facts, title: str | None) -> tuple[int, int | None]:
         """The row of a file, brought up to date, and the prompt that its last line was of."""

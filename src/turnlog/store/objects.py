@@ -5,7 +5,6 @@ not at all, and is never changed. Whoever made the archive may be hostile: an ob
 following links, up to a fixed size, and decompressed only to the size that its manifest declares.
 """
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -85,6 +84,9 @@ class Objects:
 
 
 def hash_of(raw: bytes) -> str:
+    # Loads OpenSSL, which takes 10 ms; most commands only import this module.
+    import hashlib
+
     return hashlib.sha256(raw).hexdigest()
 
 
