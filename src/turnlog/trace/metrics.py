@@ -5,7 +5,6 @@ message counts twice, whichever hooks announced it. The totals are remembered fo
 Loads OpenTelemetry's messages: import this module late.
 """
 
-import fcntl
 import json
 import os
 import time
@@ -32,6 +31,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from turnlog import __version__
 from turnlog.conversation.cost import cache_writes
 from turnlog.format.fields import given
+from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder
 from turnlog.store.whole import read_object
 from turnlog.trace.otlp import Exporter, Outcome
@@ -279,11 +279,17 @@ def _attributes(held: dict[str, Any]) -> list[KeyValue]:
 
 @contextmanager
 def _locked(path: Path, wait: bool = True) -> Generator[bool]:
+    """Hold a lock file; yield False if another process has it and `wait` is not set."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield True
-    except BlockingIOError:
-        yield False
+        yield _is_locked(descriptor, wait)
     finally:
         os.close(descriptor)
+
+
+def _is_locked(descriptor: int, wait: bool) -> bool:
+    try:
+        lock(descriptor, wait=wait)
+    except BlockingIOError:
+        return False
+    return True
