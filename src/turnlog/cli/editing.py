@@ -11,7 +11,7 @@ import click
 
 from turnlog.agent.model.summary import DEFAULT_MODEL, summarise
 from turnlog.cli.output import plain, size, width
-from turnlog.cli.tables import Column, Table, with_rows
+from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.session import Session
 from turnlog.edit.build import COMPRESS, REPAIR, Prepared, Wanted, build_plan, changes_anything
@@ -119,8 +119,8 @@ def print_repair(ready: Prepared) -> None:
     for finding in ready.mended:
         echo(f"  {'repair':8}{plain(finding.message)}")
     for finding in ready.left:
-        fix = f"  ({finding.fix})" if finding.fix else ""
-        echo(f"  {'left':8}{plain(finding.message)}{dim(plain(fix))}")
+        fix = f"{GAP}{dim(f'({plain(finding.fix)})')}" if finding.fix else ""
+        echo(f"  {'left':8}{plain(finding.message)}{fix}")
 
 
 def require_compression(session: Session, name: str, wanted: Wanted, ready: Prepared) -> None:
