@@ -9,7 +9,7 @@ import click
 
 from turnlog.cli.arguments import Since, client_version_option, complete_session, json_option
 from turnlog.cli.ls import chosen_sessions
-from turnlog.cli.output import cells_of, echo_json, fit, plain, progress_bar, width, wrap
+from turnlog.cli.output import cells_of, echo_json, fit, plain, progress_bar, width, wrap_hint
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
@@ -115,13 +115,11 @@ def _lines(finding: Finding, room: int) -> Iterator[str]:
     """Draw a finding; what does not fit beside its severity and line continues below."""
     severity = style(f"{finding.severity:5}", COLOURS[finding.severity])
     place = dim(f"{f'line {finding.line}' if finding.line else '':>10}")
-    *lines, last = wrap(plain(finding.message), room - LEAD)
     fix = f"({plain(finding.fix)})" if finding.fix else ""
-    if fix and LEAD + cells_of(last) + len(GAP) + cells_of(fix) <= room:
-        last, fix = f"{last}{GAP}{dim(fix)}", ""
     lead = f"  {severity} {place}  "
-    for line in (*lines, last, *([dim(fix)] if fix else [])):
-        yield f"{lead}{line}"
+    for line in wrap_hint(plain(finding.message), fix, room - LEAD):
+        text = line.removesuffix(fix)
+        yield f"{lead}{text}{dim(fix) if text != line else ''}"
         lead = " " * LEAD
 
 
