@@ -141,7 +141,7 @@ def test_images_tell_their_size(head: bytes, size: tuple[int, int] | None) -> No
 def test_the_command_prints_findings_and_fails_if_any_is_serious(
     store: Store, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "90")
+    monkeypatch.setenv("COLUMNS", "200")
     folder = store.project_of("/home/ada/shop")
     folder.mkdir()
     good, bad = folder / f"{SESSION}.jsonl", folder / f"{nth(7)}.jsonl"

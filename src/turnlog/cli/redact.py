@@ -12,7 +12,15 @@ import click
 
 from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.editing import open_journal
-from turnlog.cli.output import counted, echo_json, plain, plain_masked, progress_bar, width
+from turnlog.cli.output import (
+    counted,
+    echo_json,
+    fit_path,
+    plain,
+    plain_masked,
+    progress_bar,
+    width,
+)
 from turnlog.cli.sessions import own_file
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
@@ -250,9 +258,8 @@ def _print_finds(store: Store, outcome: Outcome) -> None:
     for path, matches in groupby(outcome.matches, key=lambda match: match.path):
         echo(style(_short(store, path), "bold"))
         room = width() - len(INDENT)
-        for line in Table(
-            with_rows(MATCHES, [_match_cells(m, room) for m in matches]), room
-        ).lines():
+        rows = [_match_cells(match, room) for match in matches]
+        for line in Table(with_rows(MATCHES, rows), room).lines():
             echo(f"{INDENT}{line}")
     for find in dict.fromkeys(outcome.found.stuck):
         echo(_left(store, find))
@@ -261,11 +268,9 @@ def _print_finds(store: Store, outcome: Outcome) -> None:
 
 def _match_cells(match: Match, room: int) -> list[str]:
     key, before, after = match.context
-    # Half of what a narrow terminal leaves goes to the words before the value.
-    reach = max(8, room // 5)
-    lead = _words(before)
-    lead = lead if len(lead) <= reach else f"…{lead[1 - reach :]}"
-    words = f"{lead}▒{_words(after)}"
+    # The table cuts the end of a text: were the words before the value not cut here, a narrow
+    # terminal would not show where it stands.
+    words = f"{fit_path(_words(before), max(8, room // 5))}▒{_words(after)}"
     times = f"{match.times}×" if match.times > 1 else ""
     return [str(match.line), match.placeholder, f"{match.length:,}", plain(key), words, times]
 

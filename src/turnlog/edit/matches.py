@@ -12,7 +12,7 @@ from typing import NamedTuple
 from turnlog.edit.finder import Finder
 from turnlog.edit.redacted import JSON, LINES, Find, Noted, Part, redacted
 from turnlog.edit.strings import decode_string, spelled_strings
-from turnlog.secrets import placeholder_for
+from turnlog.secrets import MASKED, placeholder_for
 
 REACH = 60
 """Characters of context on either side."""
@@ -91,7 +91,7 @@ def _contexts(text: str, is_json: bool) -> Iterator[tuple[str, Context]]:
 
 
 def _contexts_in(text: str, key: str) -> Iterator[tuple[str, Context]]:
-    for mark in re.finditer(r"\[[\w.-]+:[0-9a-f]{6}\]", text):
+    for mark in re.finditer(MASKED, text):
         before = text[max(0, mark.start() - REACH) : mark.start()]
         yield mark[0], Context(key, before, text[mark.end() : mark.end() + REACH])
 
