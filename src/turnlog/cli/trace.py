@@ -64,8 +64,8 @@ class TraceCommand(click.Command):
 
 @click.command("trace", cls=TraceCommand)
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
-@click.option("--all", "every", is_flag=True, help="Every session there is.")
-@click.option("--since", type=Since(), help="Every session active since a date or an age (3d).")
+@click.option("--all", "every", is_flag=True, help="All sessions.")
+@click.option("--since", type=Since(), help="Sessions active since a date or an age (3d).")
 @click.option(
     "--to",
     metavar="TARGET",
@@ -73,7 +73,7 @@ class TraceCommand(click.Command):
     help="langfuse, phoenix, mlflow, ..., URL, FILE.json, or perfetto FILE; repeatable.",
 )
 @span_options
-@click.option("--again", is_flag=True, help="Send also what was sent before.")
+@click.option("--again", is_flag=True, help="Resend what was already sent.")
 @click.option("--dry-run", is_flag=True, help="Only print the traces, with their times.")
 @json_option
 @click.pass_context
