@@ -27,7 +27,7 @@ from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.apply import require_idle
 from turnlog.edit.finder import Finder
 from turnlog.edit.journal import Journal, Record
-from turnlog.edit.matches import Match, matches_of
+from turnlog.edit.matches import RedactionMatch, matches_of
 from turnlog.edit.redact import (
     Group,
     earlier_changes,
@@ -93,7 +93,7 @@ class Outcome:
     left: list[Find] = field(default_factory=list[Find])
     """What is still in files that were not skipped."""
     fixed: Counter[str] = field(default_factory=Counter[str])
-    matches: list[Match] = field(default_factory=list[Match])
+    matches: list[RedactionMatch] = field(default_factory=list[RedactionMatch])
     """With --dry-run: what would be replaced, with its context."""
 
     @property
@@ -266,7 +266,7 @@ def _print_finds(store: Store, outcome: Outcome) -> None:
     echo(f"{_summary(outcome.found.finds)} would be replaced")
 
 
-def _match_cells(match: Match, room: int) -> list[str]:
+def _match_cells(match: RedactionMatch, room: int) -> list[str]:
     key, before, after = match.context
     # The table cuts the end of a text: were the words before the value not cut here, a narrow
     # terminal would not show where it stands.
@@ -368,7 +368,7 @@ def _find_as_json(find: Find) -> dict[str, Any]:
     return {"path": find.path, "line": find.line, "kind": find.kind, "placeholder": placeholder}
 
 
-def _match_as_json(match: Match) -> dict[str, Any]:
+def _match_as_json(match: RedactionMatch) -> dict[str, Any]:
     key, before, after = match.context
     told = {"path": match.path, "line": match.line, "kind": match.kind}
     told |= {"placeholder": match.placeholder, "length": match.length, "times": match.times}

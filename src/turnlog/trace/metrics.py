@@ -49,7 +49,7 @@ Totals = dict[str, dict[str, float]]
 """By metric, and by its attributes as JSON."""
 
 
-class Point(NamedTuple):
+class MetricPoint(NamedTuple):
     """What one span adds to a metric."""
 
     metric: str
@@ -73,25 +73,25 @@ class MeterState(Struct):
     """Spans that were counted, and perhaps not yet remembered as sent."""
 
 
-def points_of(span: Span) -> Iterator[Point]:
+def points_of(span: Span) -> Iterator[MetricPoint]:
     """Yield what a span adds to the metrics."""
     named = {Kind.GENERATION: ("gen_ai.request.model", span.model)}
     name, value = named.get(span.kind, ("gen_ai.tool.name", span.tool))
     operation = {"gen_ai.operation.name": OPERATIONS.get(span.kind, "invoke_agent")}
     about = operation | ({name: value} if value else {})
     if span.kind in OPERATIONS:
-        yield Point(CALLS, about, 1)
+        yield MetricPoint(CALLS, about, 1)
     if span.error is not None and (span.kind in OPERATIONS or span.parent_id is None):
-        yield Point(ERRORS, about, 1)
+        yield MetricPoint(ERRORS, about, 1)
     if span.kind is Kind.GENERATION:
         model = {"gen_ai.request.model": span.model or "unknown"}
         for kind, count in _tokens(span).items():
-            yield Point(TOKENS, model | {"gen_ai.token.type": kind}, count)
+            yield MetricPoint(TOKENS, model | {"gen_ai.token.type": kind}, count)
         if span.cost_usd:
-            yield Point(COST, model, span.cost_usd)
+            yield MetricPoint(COST, model, span.cost_usd)
     if span.parent_id is None and not span.trace.is_helper:
         lasted = span.ends - span.begins if span.active is None else span.active
-        yield Point(ACTIVE, {}, lasted / 1e9)
+        yield MetricPoint(ACTIVE, {}, lasted / 1e9)
 
 
 def _tokens(span: Span) -> dict[str, int]:
@@ -241,7 +241,7 @@ def _load(path: Path) -> MeterState:
     return state
 
 
-def _add(totals: Totals, points: Iterable[Point]) -> None:
+def _add(totals: Totals, points: Iterable[MetricPoint]) -> None:
     for point in points:
         key = json.dumps(point.attributes, sort_keys=True)
         held = totals.setdefault(point.metric, {})
