@@ -136,12 +136,14 @@ def _summary(all_findings: list[list[Finding]]) -> str:
 
 
 def _hint(all_findings: list[list[Finding]]) -> str:
-    """The command that mends what can be mended, if anything can."""
-    fixes = {finding.fix for findings in all_findings for finding in findings if finding.fix}
-    repairs = [fix for fix in fixes if fix.endswith("--repair")]
-    if not repairs:
-        return ""
-    return f"  ({repairs[0] if len(repairs) == 1 else 'turnlog edit SESSION --repair'})"
+    """Return the command that fixes the worst that can be fixed; "" if several would be needed."""
+    # Findings are sorted by severity: a loss that a repair mends must not hide a fatal finding.
+    worst = (next((each.fix for each in findings if each.fix), None) for findings in all_findings)
+    fixes = set(filter(None, worst))
+    if len(fixes) == 1:
+        return f"  ({plain(fixes.pop())})"
+    is_repair = any(fix.endswith("--repair") for fix in fixes)
+    return "  (turnlog edit SESSION --repair)" if is_repair else ""
 
 
 def _as_json(path: Path, findings: list[Finding]) -> dict[str, Any]:
