@@ -74,6 +74,15 @@ def test_the_overview_names_a_session_that_would_not_resume_whole(
     assert "would not resume" not in turnlog().out
 
 
+@pytest.mark.parametrize("columns", ["60", "64", "68", "72", "80"])
+def test_the_hint_of_the_overview_is_never_broken(
+    project: Path, turnlog: Run, now: datetime, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    write_turn(project, SESSION, now, assistant(call("Bash", {}, "A")), user("and then?"))
+    assert f"(turnlog check {SESSION[:8]})\n" in turnlog().out
+
+
 def test_the_overview_tells_what_the_client_will_delete_unless_it_is_archived(
     project: Path, turnlog: Run, now: datetime
 ) -> None:

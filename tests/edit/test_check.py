@@ -141,7 +141,7 @@ def test_images_tell_their_size(head: bytes, size: tuple[int, int] | None) -> No
 def test_the_command_prints_findings_and_fails_if_any_is_serious(
     store: Store, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "90")
+    monkeypatch.setenv("COLUMNS", "200")
     folder = store.project_of("/home/ada/shop")
     folder.mkdir()
     good, bad = folder / f"{SESSION}.jsonl", folder / f"{nth(7)}.jsonl"
@@ -161,6 +161,17 @@ def test_the_command_prints_findings_and_fails_if_any_is_serious(
     assert run(["check", str(bad), "--json"]) == 1
     (told,) = json.loads(capfd.readouterr().out)
     assert (told["id"], told["findings"][0]["severity"]) == (nth(7), "fatal")
+
+
+def test_the_summary_names_what_fixes_the_worst(
+    store: Store, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = store.project_of("/elsewhere")
+    folder.mkdir()
+    (folder / f"{SESSION}.jsonl").write_bytes(session(*sound())[:-1])
+    assert run(["check", SESSION, "--for", "2.1.45"]) == 1
+    summary = capfd.readouterr().out.splitlines()[-1]
+    assert summary == f"1 session: 1 fatal  (turnlog mv {SESSION[:8]} /home/ada/shop)"
 
 
 def test_every_severity_looks_different() -> None:

@@ -292,6 +292,17 @@ def test_the_command_tells_what_it_mends_and_what_is_left(
     assert stored.read_bytes() == before
 
 
+def test_the_command_tells_what_mends_what_is_left(
+    stored: Path, store: Store, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = store.project_of("/elsewhere")
+    other.mkdir()
+    stored.rename(other / stored.name)
+    assert run(["edit", SESSION, "--repair", "--dry-run"]) == 0
+    (left,) = [line for line in capfd.readouterr().out.splitlines() if "ran in" in line]
+    assert left.endswith(f"do not find it  (turnlog mv {SESSION[:8]} /home/ada/shop)")
+
+
 def test_the_command_tells_it_as_json(stored: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["edit", SESSION, "--repair", "--json"]) == 0
     told = json.loads(capfd.readouterr().out)

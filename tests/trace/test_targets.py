@@ -8,7 +8,7 @@ import pytest
 
 from turnlog.errors import UsageError
 from turnlog.trace.content import Mode
-from turnlog.trace.settings import Settings, config_file, load_settings, state_folder
+from turnlog.trace.settings import Settings, config_file, load_targets, state_folder
 from turnlog.trace.span import Layout
 from turnlog.trace.targets import FileTarget, Target, target_of
 
@@ -52,6 +52,12 @@ def test_mlflow_is_told_the_experiment_by_a_header() -> None:
     found = target(to="mlflow", project="7")
     assert found.url == "http://localhost:5000/v1/traces"
     assert found.headers == {"x-mlflow-experiment-id": "7"}
+
+
+def load_settings(typed: dict[str, Any], environment: dict[str, str]) -> Settings:
+    """Load the settings of the only target."""
+    (found,) = load_targets(typed, environment)
+    return found
 
 
 def test_an_address_is_taken_as_it_is_or_gets_the_path_of_otlp() -> None:

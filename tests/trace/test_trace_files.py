@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google.protobuf.json_format import MessageToDict, Parse
 from msgspec.structs import replace
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -107,6 +108,13 @@ def test_spans_are_written_as_they_come(opened: Opened, tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < (tmp_path / "t.json").stat().st_size / 10
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "spans.json"
+    with pytest.raises(FileNotFoundError) as error:
+        write_otlp(path, [])
+    assert error.value.filename == str(path)
 
 
 def test_processes_write_the_file_that_one_would_write(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from turnlog.agent.repository import repository_of
 from turnlog.format.regular_files import read_regular
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, real_path
 
 CONFIG = ".claude"
 SERVERS = ".mcp.json"
@@ -121,11 +121,6 @@ def is_within(path: Path, roots: Collection[Path]) -> bool:
     """Whether a path is in one of several directories, wherever links lead."""
     real = real_path(path)
     return any(real.is_relative_to(real_path(root)) for root in roots)
-
-
-def real_path(path: Path) -> Path:
-    """Return where a path leads. Unlike `Path.resolve`, this takes `.claude -> .claude`."""
-    return Path(os.path.realpath(path))
 
 
 def _is_brought(path: Path, store: Store) -> bool:

@@ -9,7 +9,7 @@ import click
 
 from turnlog.cli.arguments import Since, client_version_option, complete_session, json_option
 from turnlog.cli.ls import chosen_sessions
-from turnlog.cli.output import cells_of, echo_json, fit, plain, progress_bar, width, wrap
+from turnlog.cli.output import cells_of, echo_json, fit, plain, progress_bar, width, wrap_hint
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
@@ -115,13 +115,11 @@ def _lines(finding: Finding, room: int) -> Iterator[str]:
     """Draw a finding; what does not fit beside its severity and line continues below."""
     severity = style(f"{finding.severity:5}", COLOURS[finding.severity])
     place = dim(f"{f'line {finding.line}' if finding.line else '':>10}")
-    *lines, last = wrap(plain(finding.message), room - LEAD)
     fix = f"({plain(finding.fix)})" if finding.fix else ""
-    if fix and LEAD + cells_of(last) + len(GAP) + cells_of(fix) <= room:
-        last, fix = f"{last}{GAP}{dim(fix)}", ""
     lead = f"  {severity} {place}  "
-    for line in (*lines, last, *([dim(fix)] if fix else [])):
-        yield f"{lead}{line}"
+    for line in wrap_hint(plain(finding.message), fix, room - LEAD):
+        text = line.removesuffix(fix)
+        yield f"{lead}{text}{dim(fix) if text != line else ''}"
         lead = " " * LEAD
 
 
@@ -138,12 +136,14 @@ def _summary(all_findings: list[list[Finding]]) -> str:
 
 
 def _hint(all_findings: list[list[Finding]]) -> str:
-    """The command that mends what can be mended, if anything can."""
-    fixes = {finding.fix for findings in all_findings for finding in findings if finding.fix}
-    repairs = [fix for fix in fixes if fix.endswith("--repair")]
-    if not repairs:
-        return ""
-    return f"  ({repairs[0] if len(repairs) == 1 else 'turnlog edit SESSION --repair'})"
+    """Return the command that fixes the worst that can be fixed; "" if several would be needed."""
+    # Findings are sorted by severity: a loss that a repair mends must not hide a fatal finding.
+    worst = (next((each.fix for each in findings if each.fix), None) for findings in all_findings)
+    fixes = set(filter(None, worst))
+    if len(fixes) == 1:
+        return f"  ({plain(fixes.pop())})"
+    is_repair = any(fix.endswith("--repair") for fix in fixes)
+    return "  (turnlog edit SESSION --repair)" if is_repair else ""
 
 
 def _as_json(path: Path, findings: list[Finding]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import click
 
 from turnlog.agent.model.summary import DEFAULT_MODEL, summarise
 from turnlog.cli.output import plain, size, width
-from turnlog.cli.tables import Column, Table, with_rows
+from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.session import Session
 from turnlog.edit.build import COMPRESS, REPAIR, Prepared, Wanted, build_plan, changes_anything
@@ -28,18 +28,18 @@ COLUMNS = (
     Column("size", is_number=True),
 )
 OPTIONS = (
-    click.option("--repair", is_flag=True, help="Mend what `turnlog check` finds, first of all."),
-    click.option("--strip-tools", is_flag=True, help="Take away calls and their results."),
+    click.option("--repair", is_flag=True, help="First repair what `turnlog check` finds."),
+    click.option("--strip-tools", is_flag=True, help="Remove calls and their results."),
     click.option("--stub-results", is_flag=True, help="Shorten results; calls stay."),
-    click.option("--strip-thinking", is_flag=True, help="Take away what the model thought."),
-    click.option("--strip-images", is_flag=True, help="Put a word in the place of images."),
+    click.option("--strip-thinking", is_flag=True, help="Remove thinking."),
+    click.option("--strip-images", is_flag=True, help="Replace images by a placeholder."),
     click.option("--strip-progress", is_flag=True, help="Drop lines that a resume never reads."),
     click.option(
         "--straighten/--no-straighten",
         default=None,
-        help="One chain that every client reads whole.",
+        help="Make one chain that every client reads in full.",
     ),
-    click.option("--compress", is_flag=True, help="Replace older turns; prompts stay."),
+    click.option("--compress", is_flag=True, help="Summarise older turns; prompts stay verbatim."),
     click.option(
         "--with-model",
         is_flag=False,
@@ -119,8 +119,8 @@ def print_repair(ready: Prepared) -> None:
     for finding in ready.mended:
         echo(f"  {'repair':8}{plain(finding.message)}")
     for finding in ready.left:
-        fix = f"  ({finding.fix})" if finding.fix else ""
-        echo(f"  {'left':8}{plain(finding.message)}{dim(plain(fix))}")
+        fix = f"{GAP}{dim(f'({plain(finding.fix)})')}" if finding.fix else ""
+        echo(f"  {'left':8}{plain(finding.message)}{fix}")
 
 
 def require_compression(session: Session, name: str, wanted: Wanted, ready: Prepared) -> None:

@@ -35,7 +35,7 @@ MANY = 12
 @json_option
 @click.pass_obj
 def command(store: Store, session: str | None, everything: bool, full: bool, as_json: bool) -> None:
-    """Tell what occurs, and what turnlog does not know.
+    """Report versions, kinds, fields and tools, flagging unknown ones.
 
     Counts client versions, entry kinds, fields, content blocks and tools, of SESSION or of all.
     What turnlog does not know is marked: it is kept and shown all the same, but a new kind or

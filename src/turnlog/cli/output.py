@@ -84,6 +84,17 @@ def wrap(text: str, room: int, indent: str = "") -> Iterator[str]:
     yield line
 
 
+def wrap_hint(text: str, hint: str, room: int) -> list[str]:
+    """Break prose into lines; its hint is never broken, so that it can be copied.
+
+    >>> wrap_hint("no such session", "(turnlog ls)", 22)
+    ['no such session', '(turnlog ls)']
+    """
+    *lines, last = wrap(text, room)
+    beside = f"{last}  {hint}" if hint else last
+    return [*lines, beside] if cells_of(beside) <= room else [*lines, last, hint]
+
+
 def fit(text: str, cells: int) -> str:
     """Cut or pad a text to a number of terminal cells; wide characters take two.
 

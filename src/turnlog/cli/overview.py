@@ -12,7 +12,7 @@ import click
 from turnlog.cli.health import unresumable
 from turnlog.cli.indexing import synced_index
 from turnlog.cli.ls import print_sessions
-from turnlog.cli.output import counted, fit, plain, width, wrap
+from turnlog.cli.output import counted, fit, plain, width, wrap_hint
 from turnlog.cli.tables import dollars, short_count
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
@@ -98,7 +98,7 @@ def _broken(index: Index, sessions: list[SessionFile], room: int) -> Iterator[st
         verdict = f"{session.id[:8]} would not resume whole"
         title = fit(plain(describe(session).title), room - len(verdict) - 2).rstrip()
         yield style(verdict, "red") + dim(f"  {title}")
-        for line in wrap(f"{message}  (turnlog check {session.id[:8]})", room - 2):
+        for line in wrap_hint(message, f"(turnlog check {session.id[:8]})", room - 2):
             yield dim(f"  {line}")
 
 

@@ -12,14 +12,22 @@ import click
 
 from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.editing import open_journal
-from turnlog.cli.output import counted, echo_json, plain, plain_masked, progress_bar, width
+from turnlog.cli.output import (
+    counted,
+    echo_json,
+    fit_path,
+    plain,
+    plain_masked,
+    progress_bar,
+    width,
+)
 from turnlog.cli.sessions import own_file
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.apply import require_idle
 from turnlog.edit.finder import Finder
 from turnlog.edit.journal import Journal, Record
-from turnlog.edit.matches import Match, matches_of
+from turnlog.edit.matches import RedactionMatch, matches_of
 from turnlog.edit.redact import (
     Group,
     earlier_changes,
@@ -85,7 +93,7 @@ class Outcome:
     left: list[Find] = field(default_factory=list[Find])
     """What is still in files that were not skipped."""
     fixed: Counter[str] = field(default_factory=Counter[str])
-    matches: list[Match] = field(default_factory=list[Match])
+    matches: list[RedactionMatch] = field(default_factory=list[RedactionMatch])
     """With --dry-run: what would be replaced, with its context."""
 
     @property
@@ -250,22 +258,19 @@ def _print_finds(store: Store, outcome: Outcome) -> None:
     for path, matches in groupby(outcome.matches, key=lambda match: match.path):
         echo(style(_short(store, path), "bold"))
         room = width() - len(INDENT)
-        for line in Table(
-            with_rows(MATCHES, [_match_cells(m, room) for m in matches]), room
-        ).lines():
+        rows = [_match_cells(match, room) for match in matches]
+        for line in Table(with_rows(MATCHES, rows), room).lines():
             echo(f"{INDENT}{line}")
     for find in dict.fromkeys(outcome.found.stuck):
         echo(_left(store, find))
     echo(f"{_summary(outcome.found.finds)} would be replaced")
 
 
-def _match_cells(match: Match, room: int) -> list[str]:
+def _match_cells(match: RedactionMatch, room: int) -> list[str]:
     key, before, after = match.context
-    # Half of what a narrow terminal leaves goes to the words before the value.
-    reach = max(8, room // 5)
-    lead = _words(before)
-    lead = lead if len(lead) <= reach else f"…{lead[1 - reach :]}"
-    words = f"{lead}▒{_words(after)}"
+    # The table cuts the end of a text: were the words before the value not cut here, a narrow
+    # terminal would not show where it stands.
+    words = f"{fit_path(_words(before), max(8, room // 5))}▒{_words(after)}"
     times = f"{match.times}×" if match.times > 1 else ""
     return [str(match.line), match.placeholder, f"{match.length:,}", plain(key), words, times]
 
@@ -363,7 +368,7 @@ def _find_as_json(find: Find) -> dict[str, Any]:
     return {"path": find.path, "line": find.line, "kind": find.kind, "placeholder": placeholder}
 
 
-def _match_as_json(match: Match) -> dict[str, Any]:
+def _match_as_json(match: RedactionMatch) -> dict[str, Any]:
     key, before, after = match.context
     told = {"path": match.path, "line": match.line, "kind": match.kind}
     told |= {"placeholder": match.placeholder, "length": match.length, "times": match.times}

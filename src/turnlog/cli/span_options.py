@@ -1,4 +1,4 @@
-"""Options of `trace` and `hook` that say what traces contain and what they are marked with."""
+"""Options of `trace` and `hook` for the content and the labels of traces."""
 
 from typing import Any
 
@@ -12,20 +12,20 @@ OPTIONS = (
     click.option(
         "--layout",
         type=click.Choice([each.value for each in Layout]),
-        help="Where tools are in a trace.",
+        help="Where tool spans go in a trace.",
     ),
     click.option(
         "--content",
         type=click.Choice([each.value for each in Mode]),
-        help="What of the content is sent.",
+        help="How much content to send.",
     ),
-    click.option("--max-chars", type=click.IntRange(0), help="Cut longer texts; 0 cuts none."),
-    click.option("--user", metavar="NAME", help="The user to put on the traces."),
+    click.option("--max-chars", type=click.IntRange(0), help="Truncate longer texts; 0 keeps all."),
+    click.option("--user", metavar="NAME", help="User name for the traces."),
     click.option(
-        "--tag", "tags", metavar="TAG", multiple=True, help="A tag for the traces; repeatable."
+        "--tag", "tags", metavar="TAG", multiple=True, help="Tag for the traces; repeatable."
     ),
-    click.option("--environment", metavar="NAME", help="The environment, such as production."),
-    click.option("--release", metavar="NAME", help="The release to put on the traces."),
+    click.option("--environment", metavar="NAME", help="Environment, such as production."),
+    click.option("--release", metavar="NAME", help="Release for the traces."),
     click.option(
         "--metrics",
         type=click.Choice([each.value for each in Temporality]),

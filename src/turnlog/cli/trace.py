@@ -15,7 +15,7 @@ from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
 from turnlog.conversation.session import Session, open_session
-from turnlog.render.text import times_apart, times_text
+from turnlog.render.text import times_apart
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.find import find_session
 from turnlog.store.paths import Store
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 LANGFUSE = "langfuse"
 COLOURS: dict[Kind, Look] = {Kind.GENERATION: "cyan", Kind.TOOL: "yellow"}
 COLUMNS = (
-    Column("span", width=32, is_filling=True),
+    Column("span", width=26, is_filling=True),
     Column("start", is_number=True, width=19, expendable=2, look="dim"),
     Column("time", is_number=True, width=9),
+    Column("working", is_number=True, width=7, expendable=3, look="dim"),
     Column("state", width=11, expendable=1),
 )
 WIDEST = 110
@@ -63,8 +64,8 @@ class TraceCommand(click.Command):
 
 @click.command("trace", cls=TraceCommand)
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
-@click.option("--all", "every", is_flag=True, help="Every session there is.")
-@click.option("--since", type=Since(), help="Every session active since a date or an age (3d).")
+@click.option("--all", "every", is_flag=True, help="All sessions.")
+@click.option("--since", type=Since(), help="Sessions active since a date or an age (3d).")
 @click.option(
     "--to",
     metavar="TARGET",
@@ -72,7 +73,7 @@ class TraceCommand(click.Command):
     help="langfuse, phoenix, mlflow, ..., URL, FILE.json, or perfetto FILE; repeatable.",
 )
 @span_options
-@click.option("--again", is_flag=True, help="Send also what was sent before.")
+@click.option("--again", is_flag=True, help="Resend what was already sent.")
 @click.option("--dry-run", is_flag=True, help="Only print the traces, with their times.")
 @json_option
 @click.pass_context
@@ -238,7 +239,7 @@ def _print_spans(spans: Iterator[Span], as_json: bool) -> None:
 
 
 def _cells(span: Span, depth: int, start: int) -> list[str]:
-    """Describe a span: its name, when it began, how long it took."""
+    """Describe a span: its name, when it began, how long it took; of a turn, the working time."""
     name = f"  {'  ' * depth}{plain(span.name)}"
     lasted = "?" if None in (span.start, span.end) else f"{(span.ends - span.begins) / 1e9:.3f}s"
     moment = datetime.fromtimestamp(span.begins / 1e9, UTC) if span.begins else None
@@ -246,6 +247,5 @@ def _cells(span: Span, depth: int, start: int) -> list[str]:
     marks = {"failed": span.error is not None, "interrupted": span.is_interrupted}
     marks["open"] = not span.is_final
     told = " ".join(mark for mark, is_so in marks.items() if is_so)
-    if span.working_ms is not None and times_apart(span.working_ms, span.elapsed_ms)[1]:
-        told = f"{times_text(span.working_ms, span.elapsed_ms)} {told}".rstrip()
-    return [name, when, lasted, told]
+    working, elapsed = times_apart(span.working_ms, span.elapsed_ms)
+    return [name, when, lasted, working if elapsed else "", told]

@@ -35,11 +35,10 @@ MINUTE = timedelta(minutes=1)
 @branch_option
 @click.option(
     "--resumed-after",
-    type=click.FloatRange(0, 1e6),
+    type=click.FloatRange(0, 1_000_000),
     default=RESUMED_AFTER / MINUTE,
-    show_default="5",
     metavar="MINUTES",
-    help="Silence that makes a turn a resume, in the `round` of --json.",
+    help="Silence after which --json calls a turn's `round` a resume; by default 5.",
 )
 @reveal_switch
 @json_option

@@ -4,7 +4,6 @@ They have files of their own, beneath the session's folder (2.1.29 on) or beside
 sidechains of the session's own file (before 2.0).
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from turnlog.format.entries import User
 from turnlog.format.fields import given
 from turnlog.format.regular_files import is_readable, note_skipped, read_regular, skipping
 from turnlog.format.values import is_object
-from turnlog.store.paths import adjacent_subagents, nested_subagents, subagent_meta
+from turnlog.store.paths import adjacent_subagents, nested_subagents, real_path, subagent_meta
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +90,8 @@ def _leaves(path: Path, project: Path) -> bool:
     `subagents/agent-1.jsonl -> ~/diary.jsonl` would be shown, exported and traced as a part of the
     session.
     """
-    real = Path(os.path.realpath(path))  # unlike resolve, it takes a link to itself
-    if real.is_relative_to(os.path.realpath(project)):
+    real = real_path(path)
+    if real.is_relative_to(real_path(project)):
         return False
     note_skipped(path, f"a link to {real}, outside of the project's folder")
     return True

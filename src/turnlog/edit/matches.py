@@ -12,7 +12,7 @@ from typing import NamedTuple
 from turnlog.edit.finder import Finder
 from turnlog.edit.redacted import JSON, LINES, Find, Noted, Part, redacted
 from turnlog.edit.strings import decode_string, spelled_strings
-from turnlog.secrets import placeholder_for
+from turnlog.secrets import MASKED, placeholder_for
 
 REACH = 60
 """Characters of context on either side."""
@@ -27,7 +27,7 @@ class Context(NamedTuple):
     after: str = ""
 
 
-class Match(NamedTuple):
+class RedactionMatch(NamedTuple):
     """A value that would be replaced, and its surroundings."""
 
     path: Path
@@ -41,7 +41,9 @@ class Match(NamedTuple):
     """How often it occurs on the line in the same surroundings."""
 
 
-def matches_of(parts: Sequence[Part], finder: Finder, finds: Iterable[Find]) -> Iterator[Match]:
+def matches_of(
+    parts: Sequence[Part], finder: Finder, finds: Iterable[Find]
+) -> Iterator[RedactionMatch]:
     """Yield what would be replaced, file by file, each with its context."""
     by_path: dict[Path, list[Find]] = {}
     for find in finds:
@@ -53,7 +55,7 @@ def matches_of(parts: Sequence[Part], finder: Finder, finds: Iterable[Find]) -> 
             yield from _matches_in(part, finder, found)
 
 
-def _matches_in(part: Part, finder: Finder, finds: list[Find]) -> Iterator[Match]:
+def _matches_in(part: Part, finder: Finder, finds: list[Find]) -> Iterator[RedactionMatch]:
     by_line: dict[int, list[Find]] = {}
     for find in finds:
         by_line.setdefault(find.line, []).append(find)
@@ -67,7 +69,7 @@ def _matches_in(part: Part, finder: Finder, finds: list[Find]) -> Iterator[Match
             yield from _located(_text(raw), by_line[number], is_json=True)
 
 
-def _located(text: str, finds: list[Find], is_json: bool) -> Iterator[Match]:
+def _located(text: str, finds: list[Find], is_json: bool) -> Iterator[RedactionMatch]:
     contexts = list(_contexts(text, is_json))
     rows: Counter[tuple[Find, Context]] = Counter()
     for find in finds:
@@ -77,7 +79,7 @@ def _located(text: str, finds: list[Find], is_json: bool) -> Iterator[Match]:
     for (find, context), count in rows.items():
         placeholder = placeholder_for(find.kind, find.value)
         length = len(find.value)
-        yield Match(find.path, find.line, find.kind, placeholder, length, context, count)
+        yield RedactionMatch(find.path, find.line, find.kind, placeholder, length, context, count)
 
 
 def _contexts(text: str, is_json: bool) -> Iterator[tuple[str, Context]]:
@@ -91,7 +93,7 @@ def _contexts(text: str, is_json: bool) -> Iterator[tuple[str, Context]]:
 
 
 def _contexts_in(text: str, key: str) -> Iterator[tuple[str, Context]]:
-    for mark in re.finditer(r"\[[\w.-]+:[0-9a-f]{6}\]", text):
+    for mark in re.finditer(MASKED, text):
         before = text[max(0, mark.start() - REACH) : mark.start()]
         yield mark[0], Context(key, before, text[mark.end() : mark.end() + REACH])
 

@@ -11,7 +11,7 @@ Style = Callable[[str, str], str]
 INLINE = re.compile(r"(`|\*\*)(?=\S)(.+?)(?<=\S)\1")
 BULLET = re.compile(r"^(\s*)[-*] ")
 APART = 1000
-"""Milliseconds by which working and elapsed time differ before both are shown."""
+"""Milliseconds by which elapsed time must exceed working time for both to be shown."""
 FOLDED = 8
 """How many lines of a failed call's output are shown without --full."""
 DIFF_FOLDED = 24
@@ -135,7 +135,7 @@ def _seconds(milliseconds: int | None) -> str:
 
 
 def times_text(working_ms: int | None, elapsed_ms: int | None) -> str:
-    """Return how long a turn took: the working time, and the elapsed time where it differs.
+    """Return how long a turn took: the working time, and the elapsed time if it is longer.
 
     >>> times_text(5200, 5900), times_text(5200, 95_000)
     ('5s', '5s working, 1m 35s elapsed')
@@ -145,8 +145,14 @@ def times_text(working_ms: int | None, elapsed_ms: int | None) -> str:
 
 
 def times_apart(working_ms: int | None, elapsed_ms: int | None) -> tuple[str, str]:
-    """Return working and elapsed time; the latter is empty unless they are a second apart."""
-    if working_ms is None or elapsed_ms is None or abs(working_ms - elapsed_ms) <= APART:
+    """Return working and elapsed time; the latter is empty unless it is a second longer.
+
+    The client measures hooks that run after the last answer: working time may exceed elapsed time.
+
+    >>> times_apart(5200, 95_000), times_apart(95_000, 90_000)
+    (('5s', '1m 35s'), ('1m 35s', ''))
+    """
+    if working_ms is None or elapsed_ms is None or elapsed_ms - working_ms <= APART:
         return minutes_text(elapsed_ms if working_ms is None else working_ms), ""
     return minutes_text(working_ms), minutes_text(elapsed_ms)
 

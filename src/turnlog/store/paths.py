@@ -115,6 +115,11 @@ def _own_folder(environment: Mapping[str, str]) -> Path:
     return Path(data) / "turnlog"
 
 
+def real_path(path: Path) -> Path:
+    """Return where a path leads. Unlike `Path.resolve`, this accepts a link to itself."""
+    return Path(os.path.realpath(path))
+
+
 def is_windows_path(path: str) -> bool:
     r"""Whether a path was written on Windows: it starts with a drive, or is a UNC path.
 

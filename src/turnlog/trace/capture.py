@@ -211,7 +211,7 @@ def check_addresses(
         if environment.get(f"{PREFIX}{name.upper()}"):
             owner = f"{PREFIX}{targets[0].upper()}_{name.upper()}"
             hint = owner if targets[0] in ALIASES else "turnlog's configuration"
-            raise ValueError(f"{PREFIX}{name.upper()} names no target of several; use {hint}")
+            raise ValueError(f"{PREFIX}{name.upper()} would reach every target: use {hint}")
         if table.get(name) is not None:
             raise ValueError(f"with several targets, {name} belongs in [trace.{targets[0]}]")
 

@@ -160,9 +160,13 @@ def _write_all(file: BinaryIO, values: Iterable[dict[str, Any]]) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Generator[BinaryIO]:
-    """A private file that takes its place when all of it is written."""
+    """Open a private file that takes its place when all of it is written."""
     beside = path.with_name(f".{path.name}.new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o600)
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o600)
+    except OSError as error:
+        error.filename = str(path)  # the name that the user knows
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file

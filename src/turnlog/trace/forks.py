@@ -18,7 +18,7 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
-from turnlog.format.regular_files import is_readable
+from turnlog.format.regular_files import is_readable, open_regular, skipping
 from turnlog.store.paths import is_session_name
 from turnlog.trace.work import Work
 
@@ -177,12 +177,8 @@ def _first_uuids(folder: Path, _changed: int) -> dict[Path, bytes | None]:
 
 
 def _first_uuid(path: Path) -> bytes | None:
-    try:
-        if not is_readable(path):
-            return None
-        with path.open("rb") as file:
-            head = file.read(NEAR)
-            found = FIRST_UUID.search(head) or FIRST_UUID.search(head + file.read(HEAD))
-    except OSError:
-        return None
-    return found[1] if found else None
+    with skipping(path), open_regular(path) as file:
+        head = file.read(NEAR)
+        found = FIRST_UUID.search(head) or FIRST_UUID.search(head + file.read(HEAD))
+        return found[1] if found else None
+    return None

@@ -5,7 +5,6 @@ message counts twice, whichever hooks announced it. The totals are remembered fo
 Loads OpenTelemetry's messages: import this module late.
 """
 
-import fcntl
 import json
 import os
 import time
@@ -32,6 +31,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from turnlog import __version__
 from turnlog.conversation.cost import cache_writes
 from turnlog.format.fields import given
+from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder
 from turnlog.store.whole import read_object
 from turnlog.trace.otlp import Exporter, Outcome
@@ -49,7 +49,7 @@ Totals = dict[str, dict[str, float]]
 """By metric, and by its attributes as JSON."""
 
 
-class Point(NamedTuple):
+class MetricPoint(NamedTuple):
     """What one span adds to a metric."""
 
     metric: str
@@ -73,25 +73,25 @@ class MeterState(Struct):
     """Spans that were counted, and perhaps not yet remembered as sent."""
 
 
-def points_of(span: Span) -> Iterator[Point]:
+def points_of(span: Span) -> Iterator[MetricPoint]:
     """Yield what a span adds to the metrics."""
     named = {Kind.GENERATION: ("gen_ai.request.model", span.model)}
     name, value = named.get(span.kind, ("gen_ai.tool.name", span.tool))
     operation = {"gen_ai.operation.name": OPERATIONS.get(span.kind, "invoke_agent")}
     about = operation | ({name: value} if value else {})
     if span.kind in OPERATIONS:
-        yield Point(CALLS, about, 1)
+        yield MetricPoint(CALLS, about, 1)
     if span.error is not None and (span.kind in OPERATIONS or span.parent_id is None):
-        yield Point(ERRORS, about, 1)
+        yield MetricPoint(ERRORS, about, 1)
     if span.kind is Kind.GENERATION:
         model = {"gen_ai.request.model": span.model or "unknown"}
         for kind, count in _tokens(span).items():
-            yield Point(TOKENS, model | {"gen_ai.token.type": kind}, count)
+            yield MetricPoint(TOKENS, model | {"gen_ai.token.type": kind}, count)
         if span.cost_usd:
-            yield Point(COST, model, span.cost_usd)
+            yield MetricPoint(COST, model, span.cost_usd)
     if span.parent_id is None and not span.trace.is_helper:
         lasted = span.ends - span.begins if span.active is None else span.active
-        yield Point(ACTIVE, {}, lasted / 1e9)
+        yield MetricPoint(ACTIVE, {}, lasted / 1e9)
 
 
 def _tokens(span: Span) -> dict[str, int]:
@@ -241,7 +241,7 @@ def _load(path: Path) -> MeterState:
     return state
 
 
-def _add(totals: Totals, points: Iterable[Point]) -> None:
+def _add(totals: Totals, points: Iterable[MetricPoint]) -> None:
     for point in points:
         key = json.dumps(point.attributes, sort_keys=True)
         held = totals.setdefault(point.metric, {})
@@ -279,11 +279,17 @@ def _attributes(held: dict[str, Any]) -> list[KeyValue]:
 
 @contextmanager
 def _locked(path: Path, wait: bool = True) -> Generator[bool]:
+    """Hold a lock file; yield False if another process has it and `wait` is not set."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield True
-    except BlockingIOError:
-        yield False
+        yield _is_locked(descriptor, wait)
     finally:
         os.close(descriptor)
+
+
+def _is_locked(descriptor: int, wait: bool) -> bool:
+    try:
+        lock(descriptor, wait=wait)
+    except BlockingIOError:
+        return False
+    return True

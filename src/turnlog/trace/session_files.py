@@ -29,7 +29,7 @@ Progress = Callable[[int], None]
 """Called with the bytes of sessions that were written since the last call."""
 
 
-class Tally(Struct):
+class SpanTally(Struct):
     """What was written."""
 
     turns: set[str] = field(default_factory=set[str])
@@ -42,11 +42,11 @@ class Tally(Struct):
         self.spans += 1
 
 
-class Part(NamedTuple):
+class WrittenPart(NamedTuple):
     """A part that another process has written."""
 
     path: Path
-    tally: Tally
+    tally: SpanTally
     skipped: Skipped
 
 
@@ -56,13 +56,13 @@ def write_sessions(
     spans_of: SpansOf,
     progress: Progress,
     resource: Mapping[str, str] | None,
-) -> Tally:
+) -> SpanTally:
     """Write the spans of sessions to a file, as OTLP's JSON or as Perfetto's events.
 
     Perfetto's events have no resource; OTLP's have one, even if it has no attributes.
     """
     sizes = {session: _size(session) for session in sessions}
-    tally = Tally()
+    tally = SpanTally()
     if resource is None or sum(sizes.values()) < WORTH_SHARING:
         spans = _counted(sessions, spans_of, tally, lambda done: progress(sizes[done]))
         if resource is None:
@@ -89,7 +89,7 @@ def _size(path: Path) -> int:
 
 
 def _counted(
-    sessions: Iterable[Path], spans_of: SpansOf, tally: Tally, done: Callable[[Path], None]
+    sessions: Iterable[Path], spans_of: SpansOf, tally: SpanTally, done: Callable[[Path], None]
 ) -> Iterator[Span]:
     for session in sessions:
         for span in spans_of(session):
@@ -98,7 +98,9 @@ def _counted(
         done(session)
 
 
-def _parts(batches: Iterable[Sequence[Path]], spans_of: SpansOf, folder: Path) -> Iterator[Part]:
+def _parts(
+    batches: Iterable[Sequence[Path]], spans_of: SpansOf, folder: Path
+) -> Iterator[WrittenPart]:
     """Have other processes write parts; yield them in order."""
     with open_pool(PROCESSES, _PartWriter.start, spans_of) as pool:
         ranked = enumerate(batches)
@@ -107,7 +109,7 @@ def _parts(batches: Iterable[Sequence[Path]], spans_of: SpansOf, folder: Path) -
             yield task.result()
 
 
-def _join(file: BinaryIO, part: Part, tally: Tally) -> None:
+def _join(file: BinaryIO, part: WrittenPart, tally: SpanTally) -> None:
     with part.path.open("rb") as written:
         if not tally.spans:
             written.read(1)  # the comma that separates a span from the one before
@@ -129,9 +131,9 @@ class _PartWriter:
         cls.spans_of = spans_of
 
     @classmethod
-    def write(cls, sessions: Sequence[Path], path: Path) -> Part:
-        tally = Tally()
+    def write(cls, sessions: Sequence[Path], path: Path) -> WrittenPart:
+        tally = SpanTally()
         with collect_skipped() as skipped, path.open("wb") as file:
             for span in _counted(sessions, cls.spans_of, tally, lambda _: None):
                 file.write(b"," + encode_span(span))
-        return Part(path, tally, skipped)
+        return WrittenPart(path, tally, skipped)

@@ -90,21 +90,14 @@ class Settings(Struct, frozen=True):
         return {name: getattr(self, name) for name in names}
 
 
-def load_settings(
-    typed: Mapping[str, Any], environment: Mapping[str, str] = os.environ
-) -> Settings:
-    """Resolve settings from options, environment and configuration; of several targets, the first.
-
-    >>> load_settings({"to": "phoenix", "tags": ["a"]}, {"TURNLOG_HOME": "/nowhere"}).tags
-    ('a',)
-    """
-    return load_targets(typed, environment)[0]
-
-
 def load_targets(
     typed: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> list[Settings]:
-    """Resolve the settings of each target that options, environment or configuration name."""
+    """Resolve the settings of each target that options, environment or configuration name.
+
+    >>> [each.to for each in load_targets({"to": ["phoenix", "x.json"]}, {"TURNLOG_HOME": "/no"})]
+    ['phoenix', 'x.json']
+    """
     chosen = {name: value for name, value in typed.items() if value not in (None, ())}
     configured = read_table(config_file(environment))
     named = chosen.get("to")

@@ -19,6 +19,7 @@ from turnlog.errors import Conflict, TurnlogError
 from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder, touch_private
 from turnlog.format.values import is_array, is_object
+from turnlog.store.paths import real_path
 from turnlog.trace.note import (
     FAMILY,
     SUFFIX,
@@ -259,8 +260,7 @@ def find_intrusion(transcript: Path, store: Path) -> str | None:
     `projects/x/s.jsonl -> ../../../diary.jsonl`. Its content must not reach a backend. A path
     without a file is fine: a session that just started has none yet.
     """
-    projects = Path(os.path.realpath(store / "projects"))
-    real = Path(os.path.realpath(transcript))
+    projects, real = real_path(store / "projects"), real_path(transcript)
     if real.parent.parent != projects:
         return f"it is not a session in {projects}"
     if os.path.lexists(real) and not real.is_file():

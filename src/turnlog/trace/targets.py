@@ -72,8 +72,9 @@ def target_of(settings: Settings) -> Target | FileTarget:
     elif told.endswith(".json"):
         return FileTarget(Path(told))
     else:
-        what = f"turnlog knows no target {told!r}" if told else "say where to send the traces"
-        raise UsageError(what, f"--to {'|'.join(PRESETS)}|URL|FILE.json")
+        what = f"unknown target {told!r}" if told else "no target for the traces"
+        known = f"{', '.join(PRESETS)}, a URL or FILE.json"
+        raise UsageError(f"{what}: expected {known}", "turnlog trace --help")
     return replace(
         target,
         headers=_checked(target.headers | settings.headers),

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from turnlog.format.blocks import Usage
 from turnlog.format.fields import given
+from turnlog.format.timestamps import stamp_of
 from turnlog.trace.span import Kind, Span
+from turnlog.trace.times import EPOCH
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Get = Callable[[Span], Any]
 """The value of an attribute; None where the span has none."""
 
@@ -221,8 +222,7 @@ def completion_start(span: Span) -> str | None:
     """
     if span.first_line is None:
         return None
-    moment = EPOCH + timedelta(microseconds=span.first_line // 1000)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return stamp_of(EPOCH + timedelta(microseconds=span.first_line // 1000))
 
 
 def tags(span: Span) -> list[str] | None:

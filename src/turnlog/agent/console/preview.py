@@ -18,13 +18,13 @@ from turnlog.agent.files.notebooks import cells_of, name_of, parse
 from turnlog.agent.files.patch import NO_END, patch_of
 from turnlog.agent.files.textfile import SAMPLE, TextFile, decode, is_binary
 from turnlog.agent.inputs import reader_of
-from turnlog.agent.project import real_path
 from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.edit import EditInput, edited_text
 from turnlog.agent.workspace import path_in
 from turnlog.conversation.titles import call_title
 from turnlog.format.regular_files import read_regular
 from turnlog.format.values import Fields, is_array
+from turnlog.store.paths import real_path
 from turnlog.text import escaped, visible
 
 EDITS = ("Edit", "Write", "NotebookEdit")

@@ -21,9 +21,9 @@ from turnlog.agent.project import (
     is_within,
     memory_directories,
     project_root,
-    real_path,
 )
 from turnlog.format.regular_files import why_unreadable
+from turnlog.store.paths import real_path
 
 MANAGED = Path("/etc/claude-code")
 MOST_HOPS = 4

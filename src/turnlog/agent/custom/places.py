@@ -16,10 +16,9 @@ from turnlog.agent.project import (
     definition_directories,
     is_within,
     project_root,
-    real_path,
 )
 from turnlog.format.regular_files import read_regular, why_unreadable
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, real_path
 
 MOST_ENTRIES = 10_000
 """Files and folders that are looked at in one search."""

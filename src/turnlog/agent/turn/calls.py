@@ -185,7 +185,7 @@ async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
         text = f"<tool_use_error>{error}</tool_use_error>"
         return Done(Outcome(text, str(error), is_error=True))
     except Exception as error:  # a call that cannot be judged does not run, and the chat goes on
-        return Done(_failed(f"It cannot be judged: {type(error).__name__}: {error}"))
+        return Done(_failed(f"Permission could not be decided: {type(error).__name__}: {error}"))
     emit(Called(call["id"], call["name"], admitted.input))
     started = monotonic()
     news = _News(parts, call, emit)
