@@ -231,7 +231,7 @@ def test_interrupting_the_conversation_interrupts_it(parts: Parts, api: Scripted
         assert session.context()[-2]["content"][-1]["text"] == STOPPED_AT_CALL
 
 
-def test_its_mode_is_that_of_its_definition_unless_the_conversation_allows_more(
+def test_its_mode_is_that_of_its_definition_unless_the_conversation_allows_more_or_plans(
     parts: Parts,
 ) -> None:
     def mode_in(conversation: Mode, named: str | None) -> Mode:
@@ -241,7 +241,8 @@ def test_its_mode_is_that_of_its_definition_unless_the_conversation_allows_more(
 
     assert mode_in(Mode.DEFAULT, "acceptEdits") is Mode.ACCEPT_EDITS
     assert mode_in(Mode.DEFAULT, "plan") is Mode.PLAN
-    assert mode_in(Mode.PLAN, "manual") is Mode.DEFAULT
+    assert mode_in(Mode.PLAN, "manual") is Mode.PLAN
+    assert mode_in(Mode.PLAN, "bypassPermissions") is Mode.PLAN
     assert mode_in(Mode.PLAN, None) is Mode.PLAN
     assert mode_in(Mode.DEFAULT, "auto") is Mode.DEFAULT
     assert mode_in(Mode.BYPASS, "plan") is Mode.BYPASS

@@ -498,7 +498,7 @@ def test_errors_are_told_by_tool_and_program(folder: Path, told: Telling) -> Non
         ("git -C /tmp -c user.name=x log", "git log"),
         ("A=1 B='x y' ./run.sh", "run.sh"),
         ("(cd x && ls)", "cd"),
-        ("'my tool' now", "'my tool'"),
+        ("'my tool' now", "my tool"),
         ("docker $(x)", "docker"),
         ("", ""),
         ("&& |", ""),

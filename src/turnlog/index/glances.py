@@ -16,11 +16,14 @@ from turnlog.format.entries import Assistant, ChainEntry, Entry, ForkedFrom, Use
 from turnlog.format.fields import CamelView, SnakeView
 from turnlog.format.kinds import KINDS
 from turnlog.format.state import PrLink
+from turnlog.format.system import CompactBoundary, TurnDuration
 
 AGENT_PROGRESS = b'"agent_progress"'
 NO_RESULT = Raw()
-TELLING = (b'"turn_duration"', b'"compact_boundary"')
+FIGURES = (CompactBoundary, TurnDuration)
 """Notes of the client that hold figures."""
+TELLING = ("turn_duration", "compact_boundary")
+"""Their subtypes."""
 
 
 class GlanceBlock(SnakeView, gc=False):
@@ -58,6 +61,7 @@ class Glance(CamelView, gc=False):
     timestamp: str | None = None
     cwd: str | None = None
     slug: str | None = None
+    subtype: str | None = None
     version: str | None = None
     git_branch: str | None = None
     request_id: str | None = None
@@ -103,7 +107,7 @@ def _is_progress(seen: Glance, raw: bytes) -> bool:
 
 
 def _is_note(seen: Glance, raw: bytes) -> bool:
-    return not any(mark in raw for mark in TELLING)
+    return seen.subtype not in TELLING
 
 
 def _is_plain(seen: Glance, raw: bytes) -> bool:
@@ -114,7 +118,7 @@ _decode = msgspec.json.Decoder(Glance).decode
 CHAINED = {
     name: issubclass(kind, ChainEntry)
     for name, kind in KINDS.items()
-    if kind not in (User, Assistant, PrLink) and kind.when is Entry.when
+    if kind not in (User, Assistant, PrLink, *FIGURES) and kind.when is Entry.when
 }
 """Types whose lines tell no more than a time, a session and a directory.
 
