@@ -171,15 +171,21 @@ def test_turns_lists_them(project: Path, turnlog: Run) -> None:
     ]
 
 
-def test_turns_has_both_times_where_there_is_room_and_they_differ(
+def test_turns_has_both_times_where_there_is_room_and_waiting_took_longer(
     project: Path, turnlog: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured = system("turn_duration", duration_ms=88_947)
-    write(project, user("q1"), assistant(text("a1")), measured, user("q2"), assistant(text("a2")))
+    with_hooks, without_waiting = (
+        system("turn_duration", duration_ms=measured) for measured in (88_947, 5_000)
+    )
+    first = [user("q1"), assistant(text("a1")), with_hooks]
+    late = assistant(text("a2"), timestamp="2026-11-15T06:05:04.000Z")
+    write(project, *first, user("q2", timestamp="2026-11-15T06:04:00.000Z"), late, without_waiting)
     monkeypatch.setenv("COLUMNS", "120")
-    first, second = (" ".join(row.split()) for row in turnlog("turns", ID).out.splitlines())
-    assert "q1 1m 28s (1s) 0 calls" in first
-    assert "q2 1s 0 calls" in second
+    _, *rows = (row.split() for row in turnlog("turns", ID).out.splitlines())
+    assert [row[3:8] for row in rows] == [
+        ["q1", "1m", "28s", "0", "30"],
+        ["q2", "5s", "1m", "4s", "0"],
+    ]
 
 
 def test_turns_as_json_has_the_fields_of_a_turn(project: Path, turnlog: Run) -> None:

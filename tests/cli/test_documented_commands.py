@@ -64,7 +64,7 @@ def test_entries_tells_kinds_times_and_texts(turnlog: Run) -> None:
     ]
     assert rows[1]["timestamp"] == NOTED["timestamp"]
     assert (rows[8]["type"], rows[8]["subtype"]) == ("system", "compact_boundary")
-    printed = turnlog("entries", ID).out.splitlines()
+    _, *printed = turnlog("entries", ID).out.splitlines()
     assert "dequeue" in printed[0]
     assert "Conversation compacted" in printed[8]
 
@@ -122,7 +122,7 @@ def test_the_last_of_several_summaries_is_the_title(project: Path, turnlog: Run)
 
 def test_ls_lists_a_directory_of_another_system(project: Path, turnlog: Run) -> None:
     (project / f"{SESSION}.jsonl").write_bytes(session(*lines(cwd=CWD)))
-    assert turnlog("ls").out.splitlines()[0] == CWD
+    assert turnlog("ls").out.splitlines()[1] == CWD
 
 
 def test_branches_are_told_apart_and_an_empty_one_is_none(project: Path, turnlog: Run) -> None:

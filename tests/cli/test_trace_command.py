@@ -64,7 +64,8 @@ def langfuse(
 
 def test_what_cc_langfuse_sent_is_not_sent_again(turnlog: Run, langfuse: Receiver) -> None:
     first = turnlog("trace", "last", "--to", "langfuse")
-    assert (first.code, first.out) == (0, f"{SESSION}  1 turn, 2 spans sent, 4 skipped\n")
+    assert first.code == 0
+    assert first.out.startswith(f"{SESSION}  1 turn, 2 spans sent, 4 skipped\n")
     names = {attributes(span)["langfuse.trace.name"] for span in langfuse.spans.values()}
     assert names == {"Turn 2"}
     again = turnlog("trace", "last", "--to", "langfuse")
@@ -196,12 +197,12 @@ def test_the_target_may_be_in_the_configuration(
 
 def test_a_dry_run_draws_the_spans_with_their_times(turnlog: Run) -> None:
     assert turnlog("trace", "last", "--dry-run").out == snapshot("""\
-span                                               start       time  state
+span                                      start       time  working  state
 5e551011-0000-4000-8000-000000000000
-  Turn 1                             2026-11-15 06:00:01     3.000s
-    claude-opus-5-5                              +0.000s     1.000s
-    Bash                                         +1.000s     1.000s  failed
-    claude-opus-5-5                              +2.000s     1.000s
+  Turn 1                    2026-11-15 06:00:01     3.000s
+    claude-opus-5-5                     +0.000s     1.000s
+    Bash                                +1.000s     1.000s           failed
+    claude-opus-5-5                     +2.000s     1.000s
 """)
 
 
