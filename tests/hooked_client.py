@@ -22,6 +22,7 @@ from build import (
 )
 from turnlog.trace.capture import capture
 from turnlog.trace.note import leave_notes
+from turnlog.trace.origin import HookPlaces
 
 PROJECT = "/home/ada/shop"
 """Where the lines of a session say that they were written."""
@@ -99,7 +100,7 @@ class Client:
         }
         environment = {**os.environ, **places, **self.variables}
         options = ["--to", self.to] if self.to else []
-        routes = capture(options, environment, str(self.spool))
+        routes = capture(HookPlaces([*options, "--spool", str(self.spool)], environment))
         leave_notes(str(self.spool), routes, json.dumps(told).encode())
         self.clock.last = max(self.clock.last, datetime.now(UTC) + timedelta(milliseconds=1))
 

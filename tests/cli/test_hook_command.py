@@ -87,7 +87,7 @@ def test_the_hooks_are_installed_and_removed(turnlog: Run, tmp_path: Path) -> No
     hooks = json.loads(settings.read_bytes())["hooks"]
     assert list(hooks) == EVENTS
     command = hooks["Stop"][0]["hooks"][0]["command"]
-    assert command.endswith("turnlog hook run --to http://127.0.0.1:9 --max-chars 100")
+    assert "turnlog hook run --to http://127.0.0.1:9 --max-chars 100 --config /" in command
     assert "hook installed: turnlog hook run" in turnlog("history").out
     assert turnlog("hook", "uninstall").out == f"Removed from {settings}\n"
     assert settings.read_text("utf-8") == '{\n  "model": "opus"\n}\n'

@@ -18,6 +18,7 @@ from turnlog.trace.capture import capture
 from turnlog.trace.hook import Sender
 from turnlog.trace.ledger import Ledger
 from turnlog.trace.note import leave_note
+from turnlog.trace.origin import HookPlaces
 from turnlog.trace.progress import load_progress, save_progress
 from turnlog.trace.settle import PATIENCE, Patience
 from turnlog.trace.spool import Spool
@@ -347,7 +348,7 @@ def test_a_session_that_has_no_file_yet_is_none(client: Client, spool: Spool) ->
     ],
 )
 def test_what_makes_no_sense_is_a_failure(spool: Spool, told: bytes, reason: str) -> None:
-    (fields,) = capture(["--to", "http://127.0.0.1:9"], os.environ, str(spool.folder))
+    (fields,) = capture(HookPlaces(["--to", "http://127.0.0.1:9"], os.environ))
     leave_note(str(spool.folder), fields, told)
     assert send(spool) == []
     (failure,) = spool.failures

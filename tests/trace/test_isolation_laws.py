@@ -19,6 +19,7 @@ from otlp_receiver import receiving
 from turnlog.trace.capture import capture
 from turnlog.trace.hook import Sender
 from turnlog.trace.note import leave_note
+from turnlog.trace.origin import HookPlaces
 from turnlog.trace.settle import Patience
 from turnlog.trace.spool import Spool
 from turnlog.trace.switch import read_switches
@@ -123,7 +124,7 @@ class Machine(RuleBasedStateMachine):
     def hook(self, session: ProjectSession, event: str, **more: str) -> None:
         """Do what the hook does, in the environment that the client gives it."""
         environment = session.project.environment
-        (fields,) = capture([], environment, str(self.spool.folder))
+        (fields,) = capture(HookPlaces([], environment))
         if read_switches(fields["config"]).is_on(fields["project"]):
             leave_note(str(self.spool.folder), fields, session.payload(event, **more))
 

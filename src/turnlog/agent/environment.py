@@ -23,11 +23,12 @@ ROUTING = re.compile(
     r"|CLAUDE_CONFIG_DIR|TURNLOG_.*|AWS_ENDPOINT_URL.*|AWS_CA_BUNDLE|AWS_BEARER_TOKEN_BEDROCK"
     r"|GOOGLE_CLOUD_UNIVERSE_DOMAIN|CLOUDSDK_.*|.*_PROXY|NODE_EXTRA_CA_CERTS"
     r"|NODE_TLS_REJECT_UNAUTHORIZED|SSL_CERT_(FILE|DIR)|SSLKEYLOGFILE|OPENSSL_CONF"
-    r"|(REQUESTS|CURL)_CA_BUNDLE",
+    r"|(REQUESTS|CURL)_CA_BUNDLE|HOME|USERPROFILE|XDG_.*",
     re.IGNORECASE,
 )
-"""Names that decide where a key goes, or who can read it on the way: a project sets none of them,
-not for commands either, as a command may be another client of the API."""
+"""Names that decide where a key goes, who can read it on the way, or where the user's configuration
+is: a project sets none of them, not for commands either, as a command may be another client of the
+API. With XDG_CONFIG_HOME from a project, a hook would not find the switch that turns it off."""
 CREDENTIALS = re.compile(
     r"(ANTHROPIC|CLAUDE)_(.*_)?(KEY|TOKEN|SECRET|HEADERS|PASSPHRASE)(_.*)?|AWS_BEARER_TOKEN_BEDROCK"
 )

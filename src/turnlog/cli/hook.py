@@ -7,7 +7,7 @@ import click
 
 from turnlog.cli.arguments import json_option
 from turnlog.cli.hook_doctor import examine, print_examination
-from turnlog.cli.hook_status import HOOK, print_status, status_of
+from turnlog.cli.hook_status import HOOK, installed_places, print_status, status_of
 from turnlog.cli.output import counted, echo_json, plain
 from turnlog.cli.span_options import span_options
 from turnlog.cli.terminal import echo, style
@@ -57,8 +57,13 @@ def install(store: Store, **options: Any) -> None:
     configuration, at the time the hook runs.
     """
     targets = [require_backend(target_of(settings)) for settings in load_targets(options)]
-    is_new = HOOK.install(store, _words(options))
-    Spool().begin()
+    spool = Spool()
+    # A project's settings may set XDG_CONFIG_HOME or HOME for its hooks. With fixed paths, they
+    # still find the user's configuration, and the switch that turns the project off.
+    places = {"config": config_file(), "spool": spool.folder, "store": store.root}
+    fixed = [word for name, path in places.items() for word in (f"--{name}", str(path.absolute()))]
+    is_new = HOOK.install(store, [*_words(options), *fixed])
+    spool.begin()
     verb = "Installed" if is_new else "Installed already"
     addresses = " and ".join(target.address for target in targets)
     echo(f"{verb} in {store.settings}; traces go to {addresses}")
@@ -95,40 +100,35 @@ def run(options: tuple[str, ...]) -> None:
 
 
 @command.command("on")
-@click.option(
-    "--project",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Default: the current directory.",
-)
-def switch_on(project: Path | None) -> None:
+@project_option
+@click.pass_obj
+def switch_on(store: Store, project: Path | None) -> None:
     """Send traces of a project again, and of everything below it."""
-    _switch(project, is_on=True)
+    _switch(store, project, is_on=True)
 
 
 @command.command("off")
-@click.option(
-    "--project",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Default: the current directory.",
-)
-def switch_off(project: Path | None) -> None:
+@project_option
+@click.pass_obj
+def switch_off(store: Store, project: Path | None) -> None:
     """Stop sending traces of a project, and of everything below it.
 
     Notes that wait are held until the project is switched on again. Turns made while it is off are
     never sent by the hooks.
     """
-    _switch(project, is_on=False)
+    _switch(store, project, is_on=False)
 
 
-def _switch(project: Path | None, is_on: bool) -> None:
+def _switch(store: Store, project: Path | None, is_on: bool) -> None:
     folder = (project or Path.cwd()).resolve()
-    switches = read_switches(str(config_file().absolute()))
+    places = installed_places(store)
+    switches = read_switches(str(places["config"]))
     if not switches.is_readable:
         raise TurnlogError(f"{switches.path} cannot be read", f"chmod 600 {switches.path}")
     switches.turn(str(folder), is_on)
-    inside = [n for n in Spool().notes() if str(folder) in ancestors(n.route.project)]
+    inside = [
+        n for n in Spool(places["spool"]).notes() if str(folder) in ancestors(n.route.project)
+    ]
     verb = "waiting (send now: turnlog hook send)" if is_on else "held"
     told = f"; {counted(len(inside), 'note')} {verb}" if inside else ""
     echo(f"{'on' if is_on else 'off'}  {folder}{told}")
@@ -143,8 +143,9 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
 
     Exits with 1 if something could not be sent.
     """
-    spool = Spool()
-    sender = Sender(spool)
+    store: Store = ctx.obj
+    spool = Spool(installed_places(store)["spool"])
+    sender = Sender(spool, spool.folder.parent)
     if not sender.run(again, Urgency(WAIT, is_forced=True)):
         raise Conflict("another turnlog is sending", "turnlog hook status")
     if as_json:
@@ -176,7 +177,7 @@ def _tell(reports: list[Report]) -> None:
 @click.pass_obj
 def status(store: Store, as_json: bool) -> None:
     """Show each project's target, content level and switch; what was sent, waits or failed."""
-    held = status_of(store, Spool())
+    held = status_of(store, Spool(installed_places(store)["spool"]))
     if as_json:
         echo_json(held)
     else:

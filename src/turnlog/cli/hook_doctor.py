@@ -4,7 +4,7 @@ import shlex
 import shutil
 from typing import Any
 
-from turnlog.cli.hook_status import HOOK, disabled_in, settings_of
+from turnlog.cli.hook_status import HOOK, disabled_in, installed_places, settings_of
 from turnlog.cli.output import counted, plain
 from turnlog.cli.terminal import echo, style
 from turnlog.store.paths import Store
@@ -34,7 +34,7 @@ def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
         "missing_events": missing,
         "missing_programs": lost,
         "disabled_in": disabled,
-        "waiting": len(Spool().notes()),
+        "waiting": len(Spool(installed_places(store)["spool"]).notes()),
     }
 
 

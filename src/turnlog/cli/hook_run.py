@@ -8,7 +8,8 @@ import os
 import sys
 
 from turnlog.trace.capture import capture
-from turnlog.trace.note import leave_notes, spool_folder
+from turnlog.trace.note import leave_notes
+from turnlog.trace.origin import HookPlaces
 from turnlog.trace.switch import read_switches
 
 KEPT = ("HOME", "LANG", "LC_ALL", "TZ")
@@ -23,18 +24,18 @@ def run(arguments: list[str]) -> None:
     """Leave a note of the hook call, and start a sender; ends the process."""
     try:
         payload = sys.stdin.buffer.read(LIMIT + 1)
-        spool = os.path.abspath(spool_folder())
-        routes = capture(arguments, os.environ, spool)
+        places = HookPlaces(arguments, os.environ)
+        routes = capture(places)
         if len(payload) > LIMIT:
             payload = b""
             for fields in routes:
                 fields["refused"] = f"the hook's payload is larger than {LIMIT >> 20} MiB"
-        is_on = read_switches(routes[0]["config"]).is_on(routes[0]["project"])
+        is_on = read_switches(places.config).is_on(places.project) and places.has_spool
         if is_on:
-            leave_notes(spool, routes, payload)
+            leave_notes(places.spool, routes, payload)
         if is_on and os.fork() == 0:
             _detach()
-            _send(spool)
+            _send(places)
     except BaseException:  # whatever it is, the client goes on; backfill finds what was missed
         pass
     os._exit(0)
@@ -51,17 +52,18 @@ def _detach() -> None:
     os.nice(5)
 
 
-def _send(folder: str) -> None:
+def _send(places: HookPlaces) -> None:
     # This sender also delivers the notes of other projects. Libraries that look for proxies, keys
     # or headers in the environment must not find those of the project that started it.
-    for name in [name for name in os.environ if name not in KEPT]:
-        del os.environ[name]
+    for name in list(os.environ):
+        if name not in KEPT or places.variables.sets(name):
+            del os.environ[name]
     from pathlib import Path
 
     from turnlog.trace.hook import Sender
     from turnlog.trace.spool import Spool
 
-    spool = Spool(Path(folder))
+    spool = Spool(Path(places.spool))
     try:
         Sender(spool, spool.folder.parent).linger()
     except Exception as error:

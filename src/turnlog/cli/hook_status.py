@@ -17,10 +17,11 @@ from turnlog.store.paths import Store
 from turnlog.store.whole import read_object
 from turnlog.trace.capture import parse_options, split_targets
 from turnlog.trace.ledger import Ledger, RouteRecord
+from turnlog.trace.origin import PLACES, split_places
 from turnlog.trace.progress import Progress, all_progress
 from turnlog.trace.queue import QueueState, all_queues
 from turnlog.trace.route import require_backend
-from turnlog.trace.settings import Settings, config_file, load_targets, state_folder
+from turnlog.trace.settings import Settings, config_file, load_targets
 from turnlog.trace.spool import Note, Spool
 from turnlog.trace.switch import Switches, read_switches
 from turnlog.trace.targets import target_of
@@ -54,8 +55,8 @@ def status_of(store: Store, spool: Spool) -> dict[str, Any]:
         "events": list(installed),
         "commands": commands,
         "target": _target(commands),
-        "sessions": [_sent(each) for _, each in all_progress(state_folder())],
-        "projects": _projects(notes),
+        "sessions": [_sent(each) for _, each in all_progress(spool.folder.parent)],
+        "projects": _projects(notes, spool.folder.parent, installed_places(store)["config"]),
         "queues": _queues(notes, all_queues(spool.folder)),
         "waiting": [_waiting(note) for note in notes],
         "failures": spool.failures,
@@ -144,10 +145,10 @@ def _waiting(note: Note) -> dict[str, Any]:
     return told | {"transcript": note.transcript}
 
 
-def _projects(notes: list[Note]) -> list[dict[str, Any]]:
+def _projects(notes: list[Note], state: Path, config: Path) -> list[dict[str, Any]]:
     """Return every project that used a route or has a switch, with how things stand."""
-    switches = read_switches(str(config_file().absolute()))
-    ledger = Ledger(state_folder())
+    switches = read_switches(str(config))
+    ledger = Ledger(state)
     for note in notes:
         if note.route.key not in ledger.records:
             ledger.open(note.route, None)
@@ -165,7 +166,7 @@ def _projects(notes: list[Note]) -> list[dict[str, Any]]:
 
 
 def _project(record: RouteRecord, switches: Switches) -> dict[str, Any]:
-    names = ("project", "target", "content", "sent", "failed", "reason")
+    names = ("project", "target", "content", "sent", "failed", "reason", "withheld")
     held = {name: getattr(record, name) for name in names}
     return held | {"is_on": switches.is_on(record.project)}
 
@@ -201,13 +202,24 @@ def _print_project(held: dict[str, Any]) -> None:
         echo(f"         {target}  content {held['content']}  {waits}")
     if held.get("sent"):
         echo(f"         last sent {_ago(held['sent'])}")
+    if held.get("withheld"):
+        echo(f"         withheld: {plain(held['withheld'])}")
     if held.get("reason"):
         echo(f"         last error {_ago(held['failed'])}: {plain(held['reason'])}")
 
 
+def installed_places(store: Store) -> dict[str, Path]:
+    """Return the paths of the configuration and the spool that the installed hooks use."""
+    command = next(iter(HOOK.installed(store).values()), None)
+    fixed, _ = split_places(HOOK.arguments(command) if command else ())
+    usual = {"config": config_file().absolute(), "spool": Spool().folder.absolute()}
+    return usual | {name: Path(fixed[name]) for name in PLACES if name in fixed}
+
+
 def _options(command: str | None) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = parse_options(HOOK.arguments(command)) if command else {}
+        words = split_places(HOOK.arguments(command))[1] if command else []
+        found: dict[str, Any] = parse_options(words)
         return found | ({"to": split_targets(found["to"])} if "to" in found else {})
     except ValueError as error:
         raise UsageError(str(error), "turnlog hook install --help") from error

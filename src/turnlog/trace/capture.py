@@ -7,6 +7,7 @@ it, then turnlog's configuration. Imports only what Python has loaded anyway: th
 import os
 
 from turnlog.trace.note import END, write_private
+from turnlog.trace.origin import HookPlaces, read_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,88 +89,150 @@ ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """The variables under which each backend's own tools know a setting."""
+PUBLIC = frozenset({"langfuse", "langsmith", "weave", "logfire", "honeycomb", "datadog"})
+"""Presets whose default address is the backend's own service, over TLS."""
+REACH = ("host", "headers", "proxy", "no_proxy", "ca_file")
+"""Settings that decide who receives a credential, beside the target itself."""
+TENANT = ("project", "public_key")
+"""Settings that decide whose account or dataset at the same address is used."""
 CACHE = "config.cache"
-SETTINGS_LIMIT = 1 << 20
-"""Bytes of a client's settings file that are searched for a credential."""
 
 
-def capture(
-    arguments: "Sequence[str]", environment: "Mapping[str, str]", spool: str
-) -> "list[Fields]":
+def capture(places: HookPlaces) -> "list[Fields]":
     """Return the fields of a note for each target: the complete route of what it announces."""
-    config = os.path.abspath(config_path(environment))
-    store = environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
-    fields = {
-        "project": os.path.realpath(environment.get("CLAUDE_PROJECT_DIR") or os.getcwd()),
-        "config": config,
-        "store": os.path.abspath(store),
-    }
+    environment = places.environment
+    fields = {"project": places.project, "config": places.config, "store": places.store}
     if parent := find_traceparent(environment):
         fields["traceparent"] = parent
     try:
-        options = parse_options(arguments)
-        table = read_config(config, os.path.join(spool, CACHE))
+        if places.problem:
+            raise ValueError(places.problem)
+        options = parse_options(places.options)
+        table = read_config(places.config, os.path.join(places.spool, CACHE))
         named = options.get("to") or environment.get(f"{PREFIX}TO") or table.get("to", "")
         targets = split_targets(named)
         check_addresses(targets, environment, table)
     except ValueError as error:
         return [fields | {"problem": str(error)}]
     is_only = len(targets) == 1
-    return [_resolve(to, is_only, fields, options, environment, table) for to in targets]
+    return [_Resolution(to, is_only, places, options, table).fields(fields) for to in targets]
 
 
-def _resolve(
-    to: str,
-    is_only: bool,
-    fields: Fields,
-    options: Fields,
-    environment: "Mapping[str, str]",
-    table: Fields,
-) -> Fields:
-    """Return the fields of a note for one target."""
-    config = fields["config"]
-    configured = {
-        name: table.get(f"{to}.{name}", table.get(name) if is_only or name not in ADDRESS else None)
-        for name in (*PLAIN, *SECRET)
-    }
-    host = options.get("host") or configured["host"] or ""
-    variables = find_variables(environment, to, host, is_only)
-    chosen: Fields = {"to": to} if to else {}
-    for name in PLAIN[1:]:
-        value = options.get(name) or environment.get(variables.get(name, "")) or configured[name]
-        if value:
-            chosen[name] = value
-    fields = fields | {f"set.{name}": value for name, value in chosen.items()}
-    fields["options"] = ",".join(options)
-    for name in SECRET:
-        if name in options:
-            fields[f"secret.{name}.value"] = options[name]
-        elif name in variables:
-            fields |= _credential(name, variables[name], environment, fields)
-        elif configured[name] is not None:
-            is_safe = is_same_address(chosen, configured, options)
-            fields[f"secret.{name}.{'config' if is_safe else 'withheld'}"] = config
-    return fields
+class _Resolution:
+    """The route to one target, from options, environment and configuration."""
+
+    def __init__(
+        self, to: str, is_only: bool, places: HookPlaces, options: Fields, table: Fields
+    ) -> None:
+        self.to, self.places, self.options, self.table = to, places, options, table
+        self.environment = places.environment
+        self.configured = {
+            name: table.get(
+                f"{to}.{name}", table.get(name) if is_only or name not in ADDRESS else None
+            )
+            for name in (*PLAIN, *SECRET)
+        }
+        host = options.get("host") or self.configured["host"] or ""
+        self.candidates = list_candidates(self.environment, to, host, is_only)
+        self.variables = pick_variables(self.environment, self.candidates)
+        self.chosen: Fields = {"to": to} if to else {}
+        for name in PLAIN[1:]:
+            variable = self.variables.get(name, "")
+            value = options.get(name) or self.environment.get(variable) or self.configured[name]
+            if value:
+                self.chosen[name] = value
+
+    def fields(self, known: Fields) -> Fields:
+        """Return the fields of a note."""
+        fields = known | {f"set.{name}": value for name, value in self.chosen.items()}
+        fields["options"] = ",".join(self.options)
+        for name in SECRET:
+            if name in self.options:
+                fields[f"secret.{name}.value"] = self.options[name]
+            elif name in self.variables:
+                fields |= self._from_variable(name, self.variables[name])
+            elif self.configured[name] is not None:
+                fields |= self._from_config(name)
+        return fields
+
+    def _from_variable(self, name: str, variable: str) -> Fields:
+        if name != "proxy" and (why := self._foreign_to_variable(name, variable)):
+            return {f"secret.{name}.withheld": f"{variable} is not sent: {why}"}
+        return _credential(name, variable, self.places)
+
+    def _from_config(self, name: str) -> Fields:
+        config = self.places.config
+        is_own = f"{self.to}.{name}" in self.table
+        configured = self.configured | {"to": self.table.get("to")}
+        if not is_same_address(self.chosen, configured, self.options, name, is_own):
+            why = f"{name} in {config} is only sent to the target that is named there"
+            return {f"secret.{name}.withheld": why}
+        blame = self._blame(*REACH, *TENANT)
+        if not (is_own or self._is_named_by_user()):
+            blame = self.places.variables.blame(f"{PREFIX}TO")
+        if blame and name != "proxy":
+            return {f"secret.{name}.withheld": f"{name} in {config} is not sent: {blame}"}
+        return {f"secret.{name}.config": config}
+
+    def _foreign_to_variable(self, name: str, variable: str) -> str:
+        """Return why a credential of the environment must not follow this route.
+
+        The key that the user's shell exports as LANGFUSE_SECRET_KEY must not follow LANGFUSE_HOST
+        of a project. A project's own key goes wherever the project says.
+        """
+        project = self.places.variables
+        if project.holds(variable, self.environment[variable]):
+            return ""
+        if blame := self._blame(*REACH):
+            return blame
+        # LANGFUSE_SECRET_KEY belongs to Langfuse, whoever chose it as the target. Phoenix's default
+        # address does not tell: anything may listen at localhost:6006.
+        is_of_backend = self.to in ALIASES and variable != f"{PREFIX}{name.upper()}"
+        if is_of_backend and (self.to in PUBLIC or "host" in self.chosen):
+            return ""
+        return "" if self._is_named_by_user() else project.blame(f"{PREFIX}TO")
+
+    def _is_named_by_user(self) -> bool:
+        if "to" in self.options or self.to in split_targets(self.table.get("to")):
+            return True
+        return not self.places.variables.sets(f"{PREFIX}TO")
+
+    def _blame(self, *names: str) -> str:
+        """Return how the project's settings change one of some settings; empty if they do not."""
+        project = self.places.variables
+        for name in names:
+            for variable in () if name in self.options else self.candidates[name]:
+                # Also an empty one: LANGFUSE_HOST="" sends a key of the user's own host to another.
+                if project.sets(variable):
+                    return project.blame(variable)
+                if self.environment.get(variable):
+                    break
+        return ""
 
 
 def is_same_address(
     chosen: "Mapping[str, str | None]",
-    configured: "Mapping[str, str | None]",
+    configured: "Mapping[str, Any]",
     options: "Mapping[str, str] | Sequence[str]",
+    name: str,
+    is_own: bool,
 ) -> bool:
-    """Return whether the configuration's credentials are meant for the chosen address.
+    """Return whether a credential of the configuration is meant for the chosen address.
 
-    A project's settings may set TURNLOG_TRACE_TO or LANGFUSE_HOST. The key in the user's
-    configuration must not follow to an address that only the environment names.
+    With to = "honeycomb" in the configuration, its key must reach neither an address nor another
+    preset that only the environment names. `is_own` says that the credential is in the target's
+    own table, [trace.TARGET], which names the target by itself.
     """
     to = chosen.get("to") or ""
-    if "://" in to and "to" not in options and to not in split_targets(configured.get("to")):
+    named = split_targets(configured.get("to"))
+    is_named = to in named and (len(named) == 1 or name not in ADDRESS)
+    is_open = named == [""] and "://" not in to
+    if not ("to" in options or is_own or is_named or is_open):
         return False
-    names = ["host", "public_key"]
     return all(
-        name in options or chosen.get(name) == (configured.get(name) or None)
-        for name in names
-        if name != "public_key" or configured.get(name)
+        each in options or chosen.get(each) == (configured.get(each) or None)
+        for each in ("host", "public_key")
+        if each == "host" or configured.get(each)
     )
 
 
@@ -225,12 +288,30 @@ def find_traceparent(environment: "Mapping[str, str]") -> str:
 def find_variables(
     environment: "Mapping[str, str]", to: str, host: str = "", is_only: bool = True
 ) -> Fields:
-    """Return the name of the variable that holds each setting, for those the environment has.
+    """Return the name of the variable that holds each setting, for those the environment has."""
+    return pick_variables(environment, list_candidates(environment, to, host, is_only))
+
+
+def pick_variables(
+    environment: "Mapping[str, str]", candidates: "Mapping[str, Sequence[str]]"
+) -> Fields:
+    """Return the first variable of each setting that is not empty."""
+    found = {
+        name: next((each for each in variables if environment.get(each)), "")
+        for name, variables in candidates.items()
+    }
+    return {name: variable for name, variable in found.items() if variable}
+
+
+def list_candidates(
+    environment: "Mapping[str, str]", to: str, host: str, is_only: bool
+) -> "dict[str, tuple[str, ...]]":
+    """Return the variables that may hold each setting, the one that counts first in front.
 
     `to` and `host` are what else is known of the target: they decide which proxy applies. Of
     several targets, each has only variables that name it.
     """
-    found: Fields = {}
+    found: dict[str, tuple[str, ...]] = {}
     aliases = ALIASES.get(to, {})
     for name in (*PLAIN, *SECRET):
         candidates = (*aliases.get(name, ()), *GENERAL.get(name, ()))
@@ -238,30 +319,15 @@ def find_variables(
             candidates = (f"{PREFIX}{name.upper()}", *candidates)
         if to in ALIASES:
             candidates = (f"{PREFIX}{to.upper()}_{name.upper()}", *candidates)
-        held = next((each for each in candidates if environment.get(each)), None)
-        if held:
-            found[name] = held
-    address = environment.get(found.get("host", "")) or host or to
+        found[name] = candidates
+    held = pick_variables(environment, {"host": found["host"]}).get("host", "")
+    address = environment.get(held) or host or to
     is_plain = address.startswith("http://") or address in ("phoenix", "mlflow")
     scheme = "http" if is_plain else "https"
-    network = {
-        "proxy": (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"),
-        "no_proxy": ("no_proxy", "NO_PROXY"),
-        "ca_file": ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-    }
-    for name, candidates in network.items():
-        held = next((each for each in candidates if environment.get(each)), None)
-        if held:
-            found.setdefault(name, held)
+    found["proxy"] += (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
+    found["no_proxy"] += ("no_proxy", "NO_PROXY")
+    found["ca_file"] += ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
     return found
-
-
-def config_path(environment: "Mapping[str, str]") -> str:
-    """Return the path of turnlog's configuration."""
-    if home := environment.get("TURNLOG_HOME"):
-        return os.path.join(home, "config.toml")
-    folder = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(folder, "turnlog", "config.toml")
 
 
 def read_config(path: str, cache: str) -> Fields:
@@ -323,23 +389,21 @@ def _shown(name: str, value: "Any") -> str:
     return str(value).replace("\0", "")
 
 
-def _credential(
-    name: str, variable: str, environment: "Mapping[str, str]", fields: "Mapping[str, str]"
-) -> Fields:
+def _credential(name: str, variable: str, places: HookPlaces) -> Fields:
     """Return where the value of a variable can be read again; the value itself if nowhere.
 
     The client merges `env` of its settings files into the environment of hooks, so the value is
     usually in one of them. A value that exists only in the environment (export in a shell) would
     be lost when the hook ends; it is stored in the note, which only the user can read.
     """
-    value = environment[variable]
-    folder = os.path.join(fields["project"], ".claude")
-    places = (
+    value = places.environment[variable]
+    folder = os.path.join(places.project, ".claude")
+    files = (
         os.path.join(folder, "settings.local.json"),
         os.path.join(folder, "settings.json"),
-        os.path.join(fields["store"], "settings.json"),
+        os.path.join(places.store, "settings.json"),
     )
-    for path in places:
+    for path in files:
         if _contains(path, variable, value):
             return {
                 f"secret.{name}.file": path,
@@ -352,16 +416,9 @@ def _credential(
 def _contains(path: str, variable: str, value: str) -> bool:
     """Return whether a JSON file contains a name with exactly this value."""
     try:
-        # Without O_NONBLOCK, a FIFO in place of a project's settings would block the client.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except OSError:
+        content = read_settings(path)
+    except (OSError, ValueError):
         return False
-    try:
-        content = os.read(descriptor, SETTINGS_LIMIT)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
     key = f'"{variable}"'.encode("utf-8", "surrogateescape")
     wanted = f'"{value}"'.encode("utf-8", "surrogateescape")
     for after in content.split(key)[1:]:

@@ -19,7 +19,7 @@ from turnlog.trace.ledger import Ledger
 from turnlog.trace.ownership import Ownership, record_announcements
 from turnlog.trace.progress import load_progress, save_progress
 from turnlog.trace.queue import load_queue, save_queue
-from turnlog.trace.route import Route, open_target
+from turnlog.trace.route import Route, explain_withheld, open_target
 from turnlog.trace.send import Report
 from turnlog.trace.settings import state_folder
 from turnlog.trace.settle import PATIENCE, Patience
@@ -201,7 +201,8 @@ class _Worker:
             self.problems[route.key] = queue.reason or "the target failed a moment ago"
             return
         settings, target = open_target(route, newest.credentials)
-        self._record(route, target=target.address, announced=newest.time)
+        withheld = explain_withheld(newest.credentials)
+        self._record(route, target=target.address, announced=newest.time, withheld=withheld)
         kind = settings.metrics
         meters = Meters(self.folder, kind, route.project) if kind else None
         line = Line(target, queue.timeout(settings.timeout), meters)

@@ -35,6 +35,8 @@ class RouteRecord(Struct):
     failed: str | None = None
     reason: str | None = None
     """Why the last failed attempt failed."""
+    withheld: str = ""
+    """Why credentials are not sent along this route."""
 
 
 class Ledger:

@@ -36,7 +36,7 @@ class Credential(Struct, frozen=True):
     variable: str = ""
     fingerprint: str = ""
     withheld: str | None = None
-    """A configuration whose value is for another address."""
+    """Why the value must not be sent along this route."""
 
 
 class Route(Struct, frozen=True, dict=True):
@@ -94,11 +94,14 @@ def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[Settin
     try:
         return settings, require_backend(target_of(settings))
     except UsageError as error:
-        withheld = [each for each in credentials if each.withheld is not None]
-        if not withheld:
-            raise
-        hint = f"{withheld[0].name} in {withheld[0].withheld} is only sent to the host named there"
-        raise UsageError(f"{error.message} ({hint})", error.hint) from error
+        if reasons := explain_withheld(credentials):
+            raise UsageError(f"{error.message} ({reasons})", error.hint) from error
+        raise
+
+
+def explain_withheld(credentials: Sequence[Credential]) -> str:
+    """Return why credentials are missing from a route; empty if none is."""
+    return "; ".join(each.withheld for each in credentials if each.withheld is not None)
 
 
 def require_backend(target: Target | FileTarget) -> Target:
@@ -128,11 +131,14 @@ def _from_config(route: Route, name: str, path: Path) -> Any:
     """Return the configuration's current value, if it is still for the address of the route."""
     settings = route.settings
     try:
-        table = table_of(read_table(path), settings.to or "")
+        configured = read_table(path)
     except UsageError as error:  # once it is corrected, the note can be sent
         raise TurnlogError(error.message, error.hint) from error
+    table = table_of(configured, settings.to or "") | {"to": configured.get("to")}
+    own = configured.get(settings.to or "")
+    is_own = is_object(own) and name in own
     chosen = {each: getattr(settings, each) for each in ("to", "host", "public_key")}
-    if name not in table or not is_same_address(chosen, table, list(route.options)):
+    if name not in table or not is_same_address(chosen, table, list(route.options), name, is_own):
         raise TurnlogError(
             f"{path} no longer has a {name} for the target of this note", "turnlog hook status"
         )

@@ -20,13 +20,13 @@ from turnlog.format.values import is_object
 from turnlog.trace.capture import (
     PREFIX,
     check_addresses,
-    config_path,
     find_traceparent,
     find_variables,
     split_targets,
 )
 from turnlog.trace.content import MAX_CHARS, Mode
 from turnlog.trace.note import spool_folder
+from turnlog.trace.origin import config_path
 from turnlog.trace.span import Layout
 
 

@@ -1,0 +1,167 @@
+"""Tell the user's environment variables from those that a project's settings set.
+
+The client merges `env` of `.claude/settings*.json` into the environment of its hooks, so a
+repository chooses some of it. Imports only what Python has loaded anyway: the client waits.
+"""
+
+import os
+import stat
+
+from turnlog.trace.note import spool_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+CONFIG_VARIABLES = ("TURNLOG_HOME", "XDG_CONFIG_HOME", "HOME", "USERPROFILE")
+SPOOL_VARIABLES = ("TURNLOG_HOME", "XDG_DATA_HOME", "HOME", "USERPROFILE")
+STORE_VARIABLES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE")
+PLACES = {"config": CONFIG_VARIABLES, "spool": SPOOL_VARIABLES, "store": STORE_VARIABLES}
+"""Paths that `hook install` fixes as options, and the variables they depend on without it."""
+LOCATIONS = frozenset({*CONFIG_VARIABLES, *SPOOL_VARIABLES, *STORE_VARIABLES})
+SETTINGS = ("settings.local.json", "settings.json")
+SETTINGS_LIMIT = 1 << 20
+"""Bytes of a client's settings file that are read."""
+
+
+class ProjectVariables:
+    """The variables that a project's settings files set."""
+
+    def __init__(self, environment: "Mapping[str, str]", folders: "Iterable[str]") -> None:
+        self.environment = environment
+        self.pairs: list[tuple[str, Any]] = []
+        self.is_complete = True
+        """Whether every settings file could be read."""
+        for folder in folders:
+            for name in SETTINGS:
+                self._read(os.path.join(folder, ".claude", name))
+        self.names = {name for name, _ in self.pairs}
+
+    def sets(self, name: str) -> bool:
+        """Return whether the project decides a variable, be it by making it empty."""
+        # The name decides, not the value: what the user's shell said is lost once it is replaced.
+        # Fail closed: settings that only the client understands may set anything.
+        return name in self.environment and (not self.is_complete or name in self.names)
+
+    def holds(self, name: str, value: str) -> bool:
+        """Return whether the project's settings contain a variable with exactly this value."""
+        return (name, value) in self.pairs
+
+    def blame(self, name: str) -> str:
+        """Return the clause that says how the project decides a variable."""
+        if name in self.names:
+            return f"the project's settings set {name}"
+        return "the project's settings cannot be read"
+
+    def _read(self, path: str) -> None:
+        try:
+            content = read_settings(path)
+            # Most settings have no env; parsing costs more than Python's modules loaded so far.
+            # An escape or another encoding could spell the word differently.
+            if any(each in content for each in (b'"env"', b"\\", b"\0")):
+                import json
+
+                json.loads(content.decode("utf-8-sig"), object_pairs_hook=self._collect)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except (OSError, ValueError, RecursionError):
+            self.is_complete = False
+
+    def _collect(self, pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+        # Every object counts, so that a second "env" in the same file does not hide the first.
+        self.pairs += pairs
+        return dict(pairs)
+
+
+class HookPlaces:
+    """Where a hook call finds turnlog's files, and which of its variables are the user's."""
+
+    def __init__(self, arguments: "Sequence[str]", environment: "Mapping[str, str]") -> None:
+        fixed, self.options = split_places(arguments)
+        here = _working_folder()
+        self.project = os.path.realpath(environment.get("CLAUDE_PROJECT_DIR") or here)
+        folders = dict.fromkeys((self.project, here))
+        # In the home directory, .claude holds the user's own settings. Only the installed path
+        # says so: HOME=. from a project would otherwise exempt the project's settings.
+        own = os.path.realpath(fixed["store"]) if "store" in fixed else ""
+        theirs = [each for each in folders if os.path.join(each, ".claude") != own]
+        self.variables = ProjectVariables(environment, theirs)
+        if "CLAUDE_PROJECT_DIR" in self.variables.names:
+            self.project = here
+        self.environment = {
+            name: value
+            for name, value in environment.items()
+            if name not in LOCATIONS or not self.variables.sets(name)
+        }
+        config = fixed.get("config") or config_path(self.environment)
+        self.config = os.path.abspath(config)
+        self.spool = os.path.abspath(fixed.get("spool") or spool_folder(self.environment))
+        # One settings file may serve several stores; the user's variable says which one runs.
+        usual = fixed.get("store") or os.path.expanduser("~/.claude")
+        self.store = os.path.abspath(self.environment.get("CLAUDE_CONFIG_DIR") or usual)
+        self.problem = self._problem([name for name in PLACES if name not in fixed])
+        self.has_spool = "spool" in fixed or not any(map(self.variables.sets, SPOOL_VARIABLES))
+        """Whether it is certain where notes belong."""
+
+    def _problem(self, open_places: "Iterable[str]") -> str:
+        """Return why the paths are uncertain.
+
+        With XDG_CONFIG_HOME from a project, the switches of the user would not be found, and a
+        project that is off would be on.
+        """
+        for place in open_places:
+            for name in PLACES[place]:
+                if self.variables.sets(name):
+                    return (
+                        f"{self.variables.blame(name)}, so it is not certain where turnlog's files"
+                        " are; to fix their paths, run turnlog hook install again"
+                    )
+        return ""
+
+
+def read_settings(path: str) -> bytes:
+    """Return a settings file; raise OSError or ValueError if it is none, or too large."""
+    # Without O_NONBLOCK, a FIFO in place of a project's settings would block the client.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError(f"{path} is not a file")
+        content = os.read(descriptor, SETTINGS_LIMIT + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > SETTINGS_LIMIT:
+        raise ValueError(f"{path} is too large")
+    return content
+
+
+def config_path(environment: "Mapping[str, str]") -> str:
+    """Return the path of turnlog's configuration."""
+    if home := environment.get("TURNLOG_HOME"):
+        return os.path.join(home, "config.toml")
+    folder = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(folder, "turnlog", "config.toml")
+
+
+def _working_folder() -> str:
+    try:
+        return os.path.realpath(os.getcwd())
+    except OSError:  # it was removed
+        return os.path.sep
+
+
+def split_places(arguments: "Sequence[str]") -> "tuple[dict[str, str], list[str]]":
+    """Return the paths that a hook's command fixes, and its other arguments.
+
+    >>> split_places(["--config", "/c.toml", "--to", "phoenix"])
+    ({'config': '/c.toml'}, ['--to', 'phoenix'])
+    """
+    fixed: dict[str, str] = {}
+    others: list[str] = []
+    for start in range(0, len(arguments), 2):
+        pair = arguments[start : start + 2]
+        if len(pair) == 2 and pair[0].startswith("--") and pair[0][2:] in PLACES:
+            fixed[pair[0][2:]] = pair[1]
+        else:
+            others += pair
+    return fixed, others
