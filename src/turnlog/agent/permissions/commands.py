@@ -25,15 +25,16 @@ from turnlog.agent.permissions.files import (
     judge_write,
     restricted_names,
 )
+from turnlog.agent.permissions.git_guards import guard_repositories
 from turnlog.agent.permissions.git_repository import find_problem, find_repository
-from turnlog.agent.permissions.guards import Places, guard, written_paths
+from turnlog.agent.permissions.guards import guard, written_paths
 from turnlog.agent.permissions.launchers import (
     Inner,
     commands_in,
     needs_whole_rule,
     without_wrappers,
 )
-from turnlog.agent.permissions.offers import offers_for
+from turnlog.agent.permissions.offers import is_program_input, offers_for
 from turnlog.agent.permissions.paths import (
     has_protected_name,
     has_protected_part,
@@ -50,6 +51,7 @@ from turnlog.agent.permissions.programs import (
     is_plain_condition,
     read_files,
 )
+from turnlog.agent.permissions.removals import Places
 from turnlog.agent.permissions.restrictions import is_safe_assignment, reach
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
 from turnlog.agent.permissions.wildcards import command_text
@@ -137,6 +139,8 @@ def analyze_command(text: str, policy: Policy) -> CommandFindings:
     places = _places(script, inner, policy.cwd)
     command = Command(text.strip(), script, inner, places, policy)
     general = [*_restrictions(command), *_guards(command)]
+    if any(rule.tool == COMMANDS for rule in policy.allow):
+        general += guard_repositories(script, inner, policy.cwd)
     if script.unclear:
         general.append(Finding(Kind.ASK, f"the command is unclear: {'; '.join(script.unclear)}"))
     is_named = _is_named_whole(command)
@@ -179,7 +183,7 @@ def _restrictions(command: Command) -> Iterator[Finding]:
 
 def _guards(command: Command) -> Iterator[Finding]:
     for inner in command.inner:
-        yield from guard(inner.part, command.places, command.policy)
+        yield from guard(inner.part, command.text, command.places, command.policy)
 
 
 def _is_named_whole(command: Command) -> bool:
@@ -216,6 +220,8 @@ def _allowing(part: Part, is_unsafe: bool, policy: Policy) -> Rule | None:
         if rule.tool != COMMANDS or rule.about is None:
             continue
         if (needs_whole_rule(words) or is_unsafe) and not _names(rule, set_first):
+            continue
+        if rule.is_exact and is_program_input(part):
             continue
         texts = (whole,) if is_unsafe else (whole, command_text(part.words), command_text(words))
         if any(matches_command(rule, text) is Match.YES for text in texts):
@@ -327,7 +333,7 @@ def _judge_repository(effect: Effect, place: Path | None, command: Command) -> I
         yield Finding(Kind.ASK, f"it may show files of {repository.top}, which is outside")
     enters = enters_submodules(effect.uses_git)
     if problem := find_problem(repository, enters_submodules=enters):
-        yield Finding(Kind.ASK, problem)
+        yield Finding(Kind.ASK, problem, is_confinable=True)
 
 
 def _judge_copies(effect: Effect, place: Path | None, policy: Policy) -> Iterator[Finding]:

@@ -31,6 +31,8 @@ COMMANDS = "Bash"
 FREE = frozenset({"Agent", "BashOutput", "KillShell", "StructuredOutput", "Task", "TodoWrite"})
 """Tools that change nothing by themselves."""
 
+ANY_BASIS = tuple(Basis)
+
 
 class Called(NamedTuple):
     """The tool that a call is of."""
@@ -51,6 +53,8 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     for budget in (NAMES, COMPARISONS):
         budget.reset()
     verdict = _strictest(tool, accesses, policy)
+    if verdict.kind is Kind.ASK and _is_ruled(tool, accesses, policy):
+        verdict = _confined(verdict, tool, accesses, policy)
     if verdict.kind is not Kind.ALLOW:
         return verdict
     if policy.mode is Mode.BYPASS:
@@ -64,17 +68,40 @@ def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: P
     With `Bash(git:*)`, `git status` still runs as confined as without the rule, `git commit` runs
     by the rule.
     """
-    others = tuple(rule for rule in policy.allow if rule.tool != COMMANDS)
-    is_command = any(isinstance(access, Runs) for access in accesses)
-    if not is_command or len(others) == len(policy.allow):
+    if not _is_ruled(tool, accesses, policy):
         return verdict
-    without = _strictest(tool, accesses, replace(policy, allow=others))
+    without = _strictest(tool, accesses, _without_commands(policy), lifted=ANY_BASIS)
     if without.kind is Kind.ALLOW:
         return replace(verdict, basis=without.basis)
     return replace(verdict, basis=max(verdict.basis, Basis.RULE, key=WIDTH.__getitem__))
 
 
-def _strictest(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
+def _confined(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
+    """Allow what a rule allows in a repository that names programs, if those would not run.
+
+    They do not run in a command that needs the rule for nothing else, because such a command runs
+    confined: `git status`, but not `git status && npm test`.
+    """
+    allowed = _strictest(tool, accesses, policy, lifted=(Basis.RULE,))
+    without = _strictest(tool, accesses, _without_commands(policy), lifted=ANY_BASIS)
+    return allowed if Kind.ALLOW is allowed.kind is without.kind else verdict
+
+
+def _is_ruled(tool: str, accesses: Sequence[Access], policy: Policy) -> bool:
+    """Whether a rule for commands may be what allows a call."""
+    is_command = any(isinstance(access, Runs) for access in accesses)
+    return is_command and any(rule.tool == COMMANDS for rule in policy.allow)
+
+
+def _without_commands(policy: Policy) -> Policy:
+    others = tuple(rule for rule in policy.allow if rule.tool != COMMANDS)
+    return replace(policy, allow=others)
+
+
+def _strictest(
+    tool: str, accesses: Sequence[Access], policy: Policy, *, lifted: Sequence[Basis] = ()
+) -> Verdict:
+    """Decide from all findings but those of a basis in `lifted` that confinement makes void."""
     named = Called(tool, _server_of(accesses))
     general = _forbidden(named, policy, _is_general)
     findings = [general] if general else []
@@ -82,6 +109,7 @@ def _strictest(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict
         findings += _judge(named, access, policy)
     if policy.mode is Mode.BYPASS:
         findings = [each for each in findings if each.is_firm]
+    findings = [each for each in findings if not (each.is_confinable and each.basis in lifted)]
     return strictest(findings)
 
 

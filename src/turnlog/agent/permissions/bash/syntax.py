@@ -19,6 +19,8 @@ class Word(Struct, frozen=True):
     """Whether it starts with an unquoted tilde."""
     source: str = ""
     """The word as it was typed."""
+    may_split: bool = False
+    """Whether it may become several arguments, or none: `$x` without quotes does."""
 
     @property
     def has_glob(self) -> bool:
@@ -34,7 +36,7 @@ class Word(Struct, frozen=True):
         return self.text.startswith("-") and self.text != "-"
 
 
-UNKNOWN = Word(HOLE)
+UNKNOWN = Word(HOLE, may_split=True)
 
 
 class Assignment(Struct, frozen=True):
@@ -60,6 +62,8 @@ class Part(Struct, frozen=True):
     source: str = ""
     is_test: bool = False
     """Whether it is a `[[ … ]]` condition; its words are the operators and operands."""
+    is_fed: bool = False
+    """Whether a pipe, a here-document or a redirection gives it input."""
 
 
 class Script(Struct):
