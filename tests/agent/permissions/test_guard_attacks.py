@@ -45,6 +45,10 @@ UNKNOWN_TARGETS = r"""
     python3 -c 'open("docs/keep.md","w")'
     any-program --to=$PWD/docs/keep.md
     any-program 'x;docs/keep.md;y'
+    rm -r --one-file-system docs
+    cp -rT src docs
+    tar -xf x.tar -C docs
+    ls | parallel rm
     """
 PROTECTED_TARGETS = r"""
     cp README.md $PWD/.envrc
@@ -61,6 +65,7 @@ PROTECTED_TARGETS = r"""
     git archive -o .envrc HEAD
     git format-patch -1 -o .git/hooks
     git log -1 --output=$PWD/.envrc
+    x=--output=.envrc; git diff $x
     sed -n 'w .envrc' README.md
     sed -n '1w.envrc' README.md
     sed s/a/b/gw.envrc README.md
@@ -85,6 +90,7 @@ PROTECTED_TARGETS = r"""
     python3 <<< 'open(".envrc","w")'
     find . -delete
     ./cat x .envrc
+    rm -r --one-file-system vendor
     """
 CRITICAL = r"""
     rm -rf "$HOME"
@@ -115,6 +121,11 @@ CRITICAL = r"""
     cd "$x" && rm -rf y
     sudo rm -rf "$HOME"
     bash -c 'rm -rf $HOME'
+    rm -rf ~/*/
+    $r -rf ~
+    "$r" -r "$x"
+    rm -rf ~/*/*
+    echo ~ | parallel rm -rf
     find ~ -delete
     find / -type f -delete
     find ~ -name '*' -delete
@@ -146,6 +157,10 @@ NAMED_INSIDE = r"""
     docker run --env-file $PWD/.env image
     any-program "$(echo .env)"
     any-program a,.env,b
+    $x
+    "$x" README.md
+    ag KEY
+    aws s3 sync . s3://x
     ./cat "$x"
     """
 SHORT_NAMES = r"""
@@ -227,6 +242,7 @@ UNHARMED = [
     *rows(
         r"""
         rm "$x"
+        rm "${x}"
         rm -rf "$x/build/out"
         rm -rf build
         find . -name '*.pyc' -delete
@@ -319,6 +335,9 @@ def test_no_wide_rule_is_offered_for_a_subcommand_that_runs_its_arguments(
         ("Bash(sh)", "{ sh; } <<< x"),
         ("Bash(sh)", "echo x | while true; do sh; done"),
         ("Bash(sh)", "echo a && echo x | if true; then sh; fi"),
+        ("Bash(sh)", "echo x | tee >(sh)"),
+        ("Bash(sh)", "echo x | echo `sh`"),
+        ("Bash(sh)", "echo x | echo $(sh)"),
         ("Bash(ssh host)", "echo x | ssh host"),
         ("Bash(sqlite3 x.db)", "echo .shell x | sqlite3 x.db"),
         ("Bash(xargs -n1 sh)", "echo x | xargs -n1 sh"),
@@ -404,7 +423,10 @@ def test_a_rule_for_git_runs_no_program_that_the_repository_names(
         *("git status -v", "git commit -m x", "git add .", "git stash", "git -C . add ."),
         *("git status && npm test", "bash -c 'git status'", "env git status"),
         *("cd sub && git status", "git -C sub status", "git --git-dir=sub/.git status"),
-        *("cd $x; git status", "git -C $x status", "find . -exec git status ;"),
+        *("git --no-pager -C sub status", "git -C . -C sub status", "git -c a.b=c -C sub log"),
+        *("GIT_DIR=sub/.git git status", "export GIT_DIR=sub/.git; git status"),
+        *("unzip x.zip; cd new && git status", "cd $x; git status"),
+        *("git -C $x status", "find . -exec git status ;"),
     ],
 )
 def test_a_rule_for_git_asks_where_programs_of_the_repository_would_run(

@@ -20,7 +20,7 @@ OFFERS: list[tuple[str, list[str]]] = [
     ("npm run", ["Bash(npm run)"]),
     ("docker compose up -d", ["Bash(docker compose up -d)"]),
     ("cargo build --release", ["Bash(cargo build *)"]),
-    ("git -C x status", ["Bash(git -C x status)"]),
+    ("git -C src status", ["Bash(git -C src status)"]),
     ("./build.sh all", ["Bash(./build.sh all)"]),
     ("pytest -x tests", ["Bash(pytest -x tests)"]),
     ("timeout 5 npm test", ["Bash(npm test *)"]),

@@ -34,12 +34,14 @@ HARMLESS_GIT = frozenset(
     """.split()
 )
 """Subcommands that write no file that an argument names, unless an option says so."""
+SHOWING_GIT = frozenset("diff log show".split())
+"""Those of them that have an option for a file to write."""
 OUTPUT = re.compile(r"-[A-Za-z]*[oO]|--?out|--o")
 """An option whose value is a file to write, in most programs."""
 LISTED = re.compile(r"-[^-]*[T@].*|--\w*-from.*|@.*")
 """An argument that makes a program read the names of files from a list."""
-LISTING = frozenset("cpio pax".split())
-"""Programs that take the names of files from their input."""
+LISTING = frozenset("ack ag cpio pax pt sift ug ugrep".split())
+"""Programs that take the names of files from their input, or search where they are started."""
 SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
 """The path of a script; not the text of one, as awk takes it."""
 MESSAGES = frozenset("-m -am --message".split())
@@ -56,6 +58,7 @@ class Call(Struct, frozen=True):
     around: str = ""
     """The whole command, if any part of it may tell this program what to do."""
     is_fed: bool = False
+    """Whether something gives it input."""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -116,7 +119,10 @@ class Call(Struct, frozen=True):
 
     @property
     def _is_harmless_git(self) -> bool:
-        return bool(self.words) and self.words[0].text in HARMLESS_GIT
+        name = self.words[0].text if self.words else ""
+        # `$x` may be `--output=.envrc`.
+        may_be_option = any(word.may_split or word.text.startswith(HOLE) for word in self.words)
+        return name in HARMLESS_GIT and not (name in SHOWING_GIT and may_be_option)
 
     @property
     def _has_output(self) -> bool:
@@ -128,7 +134,9 @@ def call_of(part: Part, words: tuple[Word, ...], text: str) -> Call:
     name = name_of(words[0])
     is_known = words[0].text.rpartition("/")[0] in SYSTEM
     around = "" if takes_data(part) else text
-    return Call(name, _without_messages(name, words[1:]), is_known, around, part.is_fed)
+    # A program that is only known when it runs may bring arguments: `$x` is `cat .env`.
+    given = words if HOLE in words[0].text else _without_messages(name, words[1:])
+    return Call(name, given, is_known, around, part.is_fed)
 
 
 def _without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:

@@ -38,8 +38,10 @@ from turnlog.agent.permissions.programs import (
 )
 from turnlog.agent.permissions.removals import Places, name_pattern, removed_by, takes_much
 
-MOST_GUESSES = 500
+MOST_GUESSES = 100
 """Texts of one call that are looked up as paths."""
+TAKING_ALL = frozenset("mv rm shred".split())
+"""Programs that change everything below a directory that they are given."""
 
 
 def guard(part: Part, text: str, places: Places, policy: Policy) -> Iterator[Finding]:
@@ -51,7 +53,7 @@ def guard(part: Part, text: str, places: Places, policy: Policy) -> Iterator[Fin
     if not words or part.is_test:
         return
     name = name_of(words[0])
-    if takes_much(name, words[1:], places, policy.directories):
+    if takes_much(words, places, policy.directories):
         yield Finding(Kind.ASK, "it removes what much depends on", is_firm=True)
     call = call_of(part, words, text)
     if call.is_known and name in PATHLESS:
@@ -108,7 +110,12 @@ def _guard_below(
         yield from restrictions_below(reads, policy, READING, "Read")
     if _has_rules(policy, "Read", "Edit"):
         yield from restrictions_below(removed, policy, WRITING, "Edit")
-    for folder in filter(_is_folder, removed):
+    yield from _protected_below(removed)
+
+
+def _protected_below(folders: Iterable[Path]) -> Iterator[Finding]:
+    """Yield a finding for each directory that contains a protected file."""
+    for folder in filter(_is_folder, folders):
         try:
             entries = entries_below(folder, NAMES)
             found = next((entry.path for entry in entries if has_protected_name(entry.name)), None)
@@ -151,7 +158,7 @@ def written_paths(effect: Effect, place: Path | None) -> list[Path]:
 def _guard_unknown(call: Call, place: Path | None, policy: Policy) -> Iterator[Finding]:
     """Check a call that is not understood: what it names, and what it may name when it runs."""
     texts, is_complete = _known_texts(call.words, place)
-    guesses = list(dict.fromkeys(guess for each in texts for guess in guess_paths(each)))
+    guesses = list(dict.fromkeys([*texts, *(each for text in texts for each in guess_paths(text))]))
     is_complete &= len(guesses) <= MOST_GUESSES
     for text in guesses[:MOST_GUESSES]:
         try:
@@ -187,11 +194,15 @@ def _known_texts(words: tuple[Word, ...], place: Path | None) -> tuple[list[str]
 def _guard_guess(call: Call, path: Path, is_named: bool, policy: Policy) -> Iterator[Finding]:
     """Check something that looks like a path; `is_named` if it is a whole argument."""
     if found := restricted(path, policy, READING):
-        kind = found.kind if is_named and call.name in CONTENT_READERS else Kind.ASK
-        yield Finding(kind, found.reason, is_firm=True)
+        is_sure = is_named and (call.name in CONTENT_READERS or call.name in WRITERS)
+        yield found if is_sure else Finding(Kind.ASK, found.reason, is_firm=True)
     if is_named and call.name in COPYING and _has_rules(policy, "Read"):
         yield from restrictions_below([path], policy, READING, "Read")
-    if "Edit" in call.tools and (found := restricted(path, policy, WRITING, "Edit")):
+    if is_named and call.name in WRITERS and _has_rules(policy, "Read", "Edit"):
+        yield from restrictions_below([path], policy, WRITING, "Edit")
+    if not call.can_write or not _has_rules(policy, "Edit"):
+        return
+    if found := restricted(path, policy, WRITING, "Edit"):
         is_sure = is_named and call.name in WRITERS
         yield found if is_sure else Finding(Kind.ASK, found.reason, is_firm=True)
 
@@ -218,6 +229,8 @@ def _guard_protected(call: Call, place: Path | None, *, is_complete: bool) -> It
             path = path_in(text, place)
             if is_protected(path):
                 yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+            if text in texts and call.name in TAKING_ALL:
+                yield from _protected_below([path])
     # `for f in .envrc; do any-program "$f"; done` names it elsewhere, and so may a program's input.
     around = [call.around] if call.is_instructed or not is_complete else []
     written = replace(call, words=call.written, around="")

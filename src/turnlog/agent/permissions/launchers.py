@@ -216,7 +216,7 @@ def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
         if name == "watch":
             yield from _of_text(" ".join(word.text for word in inner))
         return
-    if name == "xargs":
+    if name in ("xargs", "parallel"):
         words = (*words, UNKNOWN)
     if len(words) > MOST_ARGUMENTS:
         yield Inner(Part((UNKNOWN,)), is_sure=False)

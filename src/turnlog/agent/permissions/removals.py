@@ -8,12 +8,14 @@ from pathlib import Path, PurePath
 
 from turnlog.agent.permissions.bash import HOLE, Unknown, Word
 from turnlog.agent.permissions.directories import arguments_in, path_in
+from turnlog.agent.permissions.launchers import name_of
 from turnlog.agent.permissions.paths import critical_paths, is_critical
 from turnlog.agent.permissions.programs import REMOVERS
 
 Places = tuple[Path | None, ...]
 """Where a command may run; None where that is not known."""
 RECURSIVE = re.compile(r"-[^-]*[rR].*|--r.*")
+GLOB = re.compile(r"[*?\[]")
 BEHIND = re.compile(rf".*{HOLE}((?:/[^/*?\[]+)+)", re.S)
 """A word of which only the beginning is not known, and what follows that."""
 
@@ -38,10 +40,12 @@ def name_pattern(words: tuple[Word, ...]) -> str:
     return given[0].casefold() if is_known else "*"
 
 
-def takes_much(
-    name: str, words: tuple[Word, ...], places: Places, folders: tuple[Path, ...]
-) -> bool:
+def takes_much(call: tuple[Word, ...], places: Places, folders: tuple[Path, ...]) -> bool:
     """Whether a call removes something that much depends on, or may do so."""
+    name, words = name_of(call[0]), call[1:]
+    # `$r -rf ~` may run any program, but this is how rm is called.
+    if HOLE in name and any(RECURSIVE.fullmatch(word.text) for word in words):
+        name = "rm"
     removed = removed_by(name, words)
     if name == "find" and name_pattern(words).strip("*?.") != "":
         return False
@@ -71,10 +75,13 @@ def _is_critical(word: Word, places: Places, roots: tuple[Path, ...]) -> bool:
 
 def _start(word: Word) -> Word:
     """Replace a pattern for everything in a directory by the directory."""
-    folder, _, last = word.text.rpartition("/")
-    if not word.has_glob or not re.search(r"[*?\[]", last):
+    parts = word.text.split("/")
+    first = next((n for n, part in enumerate(parts) if GLOB.search(part)), len(parts))
+    # `~/*/` and `~/*/*` leave as little of the home as `~/*` does.
+    is_everything = all(GLOB.search(part) or not part.strip(".") for part in parts[first:])
+    if not word.has_glob or not is_everything or first == len(parts):
         return word
-    start = folder or ("/" if word.text.startswith("/") else ".")
+    start = "/".join(parts[:first]) or ("/" if word.text.startswith("/") else ".")
     return Word(start, has_tilde=word.has_tilde)
 
 

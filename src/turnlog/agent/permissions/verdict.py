@@ -31,8 +31,6 @@ COMMANDS = "Bash"
 FREE = frozenset({"Agent", "BashOutput", "KillShell", "StructuredOutput", "Task", "TodoWrite"})
 """Tools that change nothing by themselves."""
 
-ANY_BASIS = tuple(Basis)
-
 
 class Called(NamedTuple):
     """The tool that a call is of."""
@@ -52,8 +50,9 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     leads_through_process.cache_clear()
     for budget in (NAMES, COMPARISONS):
         budget.reset()
-    verdict = _strictest(tool, accesses, policy)
-    if verdict.kind is Kind.ASK and _is_ruled(tool, accesses, policy):
+    findings = _findings(tool, accesses, policy)
+    verdict = strictest(findings)
+    if verdict.kind is Kind.ASK and any(map(_is_lifted_by_rule, findings)):
         verdict = _confined(verdict, tool, accesses, policy)
     if verdict.kind is not Kind.ALLOW:
         return verdict
@@ -70,7 +69,7 @@ def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: P
     """
     if not _is_ruled(tool, accesses, policy):
         return verdict
-    without = _strictest(tool, accesses, _without_commands(policy), lifted=ANY_BASIS)
+    without = _without_rules(tool, accesses, policy)
     if without.kind is Kind.ALLOW:
         return replace(verdict, basis=without.basis)
     return replace(verdict, basis=max(verdict.basis, Basis.RULE, key=WIDTH.__getitem__))
@@ -82,8 +81,9 @@ def _confined(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: P
     They do not run in a command that needs the rule for nothing else, because such a command runs
     confined: `git status`, but not `git status && npm test`.
     """
-    allowed = _strictest(tool, accesses, policy, lifted=(Basis.RULE,))
-    without = _strictest(tool, accesses, _without_commands(policy), lifted=ANY_BASIS)
+    found = _findings(tool, accesses, policy)
+    allowed = strictest([each for each in found if not _is_lifted_by_rule(each)])
+    without = _without_rules(tool, accesses, policy)
     return allowed if Kind.ALLOW is allowed.kind is without.kind else verdict
 
 
@@ -93,15 +93,18 @@ def _is_ruled(tool: str, accesses: Sequence[Access], policy: Policy) -> bool:
     return is_command and any(rule.tool == COMMANDS for rule in policy.allow)
 
 
-def _without_commands(policy: Policy) -> Policy:
+def _without_rules(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
+    """Decide about a command as if no rule for commands existed, and it ran confined."""
     others = tuple(rule for rule in policy.allow if rule.tool != COMMANDS)
-    return replace(policy, allow=others)
+    found = _findings(tool, accesses, replace(policy, allow=others))
+    return strictest([each for each in found if not each.is_confinable])
 
 
-def _strictest(
-    tool: str, accesses: Sequence[Access], policy: Policy, *, lifted: Sequence[Basis] = ()
-) -> Verdict:
-    """Decide from all findings but those of a basis in `lifted` that confinement makes void."""
+def _is_lifted_by_rule(finding: Finding) -> bool:
+    return finding.is_confinable and finding.basis is Basis.RULE
+
+
+def _findings(tool: str, accesses: Sequence[Access], policy: Policy) -> list[Finding]:
     named = Called(tool, _server_of(accesses))
     general = _forbidden(named, policy, _is_general)
     findings = [general] if general else []
@@ -109,8 +112,7 @@ def _strictest(
         findings += _judge(named, access, policy)
     if policy.mode is Mode.BYPASS:
         findings = [each for each in findings if each.is_firm]
-    findings = [each for each in findings if not (each.is_confinable and each.basis in lifted)]
-    return strictest(findings)
+    return findings
 
 
 def _server_of(accesses: Sequence[Access]) -> str | None:

@@ -189,7 +189,8 @@ class Lexer(ABC):
     def read_expansion(self, word: WordBuilder, *, is_quoted: bool) -> None:
         """Read an expansion that starts with `$`, a backtick, `<(` or `>(`."""
         # `"$@"` is several arguments in spite of its quotes.
-        word.may_split |= not is_quoted or self.peek("$@") or self.peek("${")
+        is_list = re.compile(r"\$(?:@|\{@|\{\w*\[)").match(self.source, self.place)
+        word.may_split |= not is_quoted or bool(is_list)
         if self.take("`"):
             self._read_backticked()
             word.add_hole()

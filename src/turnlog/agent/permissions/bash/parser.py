@@ -80,9 +80,12 @@ class Parser(TokenReader):
 
     def read_nested(self, end: str) -> None:
         outer, self.heredocs = self.heredocs, []
-        start = self.place
+        start, is_fed = self.place, self.is_fed
         self.depth += 1
+        # What `tee >(sh)` prints is the input of the shell.
+        self.is_fed |= self.source[start - 2 : start] == ">("
         self.read_list(frozenset((end,)))
+        self.is_fed = is_fed
         self._skip_space(newlines=True)
         if self.heredocs:
             self.doubt(UNFINISHED)
@@ -101,7 +104,9 @@ class Parser(TokenReader):
 
     def read_backticks(self, inner: str) -> None:
         nested = parse_script(inner)
-        self.script.parts += nested.parts
+        self.script.parts += [
+            replace(part, is_fed=part.is_fed or self.is_fed) for part in nested.parts
+        ]
         self.script.inputs += nested.inputs
         self.script.has_loop |= nested.has_loop
         for reason in nested.unclear:

@@ -8,7 +8,12 @@ from turnlog.agent.permissions.programs.git import GLOBAL_OPTIONS, SUBCOMMANDS, 
 from turnlog.agent.permissions.programs.readers import FILES, TEXTS
 from turnlog.agent.permissions.programs.usage import Effect, Usage, effect_of
 
-COPYING = frozenset("7z ar cp cpio install ln mv pax rsync scp tar zip".split())
+COPYING = frozenset(
+    """
+    7z 7za 7zz ar aws az bsdtar cp cpio gcloud gsutil gtar install ln mv pax rclone rsync scp tar
+    zip
+    """.split()
+)
 """Programs that may copy or pack everything below a directory."""
 CONTENT_READERS = (FILES.keys() - set("df du ls readlink realpath stat tree".split())) | {
     *COPYING,
