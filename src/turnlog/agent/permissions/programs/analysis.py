@@ -82,8 +82,8 @@ def shows_files(name: str, arguments: tuple[str, ...], *, is_known: bool) -> boo
 def guess_paths(argument: str) -> tuple[str, ...]:
     """The paths that one argument of an unknown call may contain.
 
-    >>> guess_paths("--file=.env"), guess_paths("-f.env"), guess_paths("f=@.env;type=x")[-3:]
-    (('--file=.env', '.env', '--file'), ('-f.env', 'f.env', '.env'), ('f', '.env', 'type'))
+    >>> guess_paths("--file=.env"), guess_paths("-f.env"), guess_paths("f=@.env;type=x")[-4:]
+    (('--file=.env', '.env', '--file'), ('-f.env', 'f.env', '.env'), ('f', '.env', 'type', 'x'))
     """
     found = [argument]
     if "=" in argument:
