@@ -40,15 +40,16 @@ from turnlog.agent.permissions.files import (
     judge_write,
     restricted,
 )
+from turnlog.agent.permissions.git_guards import guard_repositories
 from turnlog.agent.permissions.git_repository import find_problem, find_repository
-from turnlog.agent.permissions.guards import Places, guard, written_paths
+from turnlog.agent.permissions.guards import guard, written_paths
 from turnlog.agent.permissions.launchers import (
     Inner,
     commands_in,
     needs_whole_rule,
     without_wrappers,
 )
-from turnlog.agent.permissions.offers import offers_for
+from turnlog.agent.permissions.offers import is_program_input, offers_for
 from turnlog.agent.permissions.paths import (
     is_inside,
 )
@@ -63,6 +64,7 @@ from turnlog.agent.permissions.programs import (
     is_plain_condition,
     read_files,
 )
+from turnlog.agent.permissions.removals import Places
 from turnlog.agent.permissions.restrictions import is_safe_assignment, reach
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
 from turnlog.agent.permissions.wildcards import command_text
@@ -199,6 +201,8 @@ def _analyze(command: Command) -> CommandFindings:
         general += judge_displacement(
             displacement, footprint, command.runs, policy, is_alone=is_alone
         )
+    if any(rule.tool == COMMANDS for rule in policy.allow):
+        general += guard_repositories(script, command.inner, policy.cwd)
     if script.unclear:
         general.append(Finding(Kind.ASK, f"the command is unclear: {'; '.join(script.unclear)}"))
     is_named = _is_named_whole(command)
@@ -274,7 +278,7 @@ def _restrictions(command: Command) -> Iterator[Finding]:
 def _guards(command: Command) -> Iterator[Finding]:
     for inner in command.inner:
         CLOCK.check()
-        yield from guard(inner.part, command.places, command.policy)
+        yield from guard(inner.part, command.text, command.places, command.policy)
 
 
 def _is_named_whole(command: Command) -> bool:
@@ -313,6 +317,8 @@ def _allowing(part: Part, is_unsafe: bool, policy: Policy) -> Rule | None:
         if rule.tool != COMMANDS or rule.about is None:
             continue
         if (needs_whole_rule(words) or is_unsafe) and not _names(rule, set_first):
+            continue
+        if rule.is_exact and is_program_input(part):
             continue
         texts = (whole,) if is_unsafe else (whole, command_text(part.words), command_text(words))
         if any(matches_command(rule, text) is Match.YES for text in texts):
@@ -460,7 +466,7 @@ def _judge_repository(effect: Effect, place: Path | None, command: Command) -> I
         yield Finding(Kind.ASK, f"it may show files of {repository.top}, which is outside")
     enters = enters_submodules(effect.uses_git)
     if problem := find_problem(repository, enters_submodules=enters):
-        yield Finding(Kind.ASK, problem)
+        yield Finding(Kind.ASK, problem, is_confinable=True)
 
 
 def _redirections(command: Command) -> Iterator[Finding]:

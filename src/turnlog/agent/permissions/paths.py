@@ -110,10 +110,15 @@ def has_protected_name(name: str) -> bool:
 
 def is_critical(path: Path, folders: Iterable[Path]) -> bool:
     """Whether a path is one whose removal takes much along: a root, a home, where the work is."""
+    kept = critical_paths(folders)
+    return any(name in kept or len(name.parts) <= 2 for name in names_of(path))
+
+
+def critical_paths(folders: Iterable[Path]) -> set[Path]:
+    """Return the home, some directories, and everything above them."""
     above = [each for folder in folders for root in _both(folder) for each in (root, *root.parents)]
     home = Path.home()
-    kept = {*above, home, *home.parents, *_both(home)}
-    return any(name in kept or len(name.parts) <= 2 for name in names_of(path))
+    return {*above, home, *home.parents, *_both(home)}
 
 
 def permits(rule: Rule, path: Path, root: Path) -> bool:

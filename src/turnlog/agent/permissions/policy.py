@@ -74,6 +74,8 @@ class Finding(Struct, frozen=True):
     """Whether no rule can allow it."""
     basis: Basis = Basis.UNDERSTOOD
     """What an allowed access rests on; the default confines a command most."""
+    is_confinable: bool = False
+    """Whether it does not matter in a command that runs confined, and that a rule allows."""
 
 
 ALLOWED = Finding(Kind.ALLOW, "")

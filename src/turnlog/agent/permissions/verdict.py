@@ -43,6 +43,23 @@ class Called(NamedTuple):
     """The MCP server that it belongs to."""
 
 
+class Judged(NamedTuple):
+    """What was found out about all that a call would touch."""
+
+    findings: list[Finding]
+    command: CommandFindings
+
+    @property
+    def verdict(self) -> Verdict:
+        """The strictest finding, with how an allowed command must run."""
+        verdict = strictest(self.findings)
+        return replace(verdict, command=self.command.to_run, footprint=self.command.footprint)
+
+    def without(self, dropped: Callable[[Finding], bool]) -> "Judged":
+        """Leave some findings out."""
+        return self._replace(findings=[each for each in self.findings if not dropped(each)])
+
+
 Matches = Callable[[Rule], bool]
 """Whether a rule for a tool is about what is to be done with it."""
 
@@ -69,7 +86,10 @@ def new_verdict() -> Generator[None]:
 
 
 def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
-    verdict = _strictest(tool, accesses, policy)
+    judged = _judge_all(tool, accesses, policy)
+    verdict = judged.verdict
+    if verdict.kind is Kind.ASK and any(map(_is_lifted_by_rule, judged.findings)):
+        verdict = _confined(judged, tool, accesses, policy)
     if verdict.kind is not Kind.ALLOW:
         return verdict
     if policy.mode is Mode.BYPASS:
@@ -83,17 +103,43 @@ def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: P
     With `Bash(git:*)`, `git status` still runs as confined as without the rule, `git commit` runs
     by the rule.
     """
-    others = tuple(rule for rule in policy.allow if rule.tool != COMMANDS)
-    is_command = any(isinstance(access, Runs) for access in accesses)
-    if not is_command or len(others) == len(policy.allow):
+    if not _is_ruled(tool, accesses, policy):
         return verdict
-    without = _strictest(tool, accesses, replace(policy, allow=others))
+    without = _without_rules(tool, accesses, policy)
     if without.kind is Kind.ALLOW:
         return replace(verdict, basis=without.basis, command=without.command)
     return replace(verdict, basis=max(verdict.basis, Basis.RULE, key=WIDTH.__getitem__))
 
 
-def _strictest(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
+def _confined(judged: Judged, tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
+    """Allow what a rule allows in a repository that names programs, if those would not run.
+
+    They do not run in a command that needs the rule for nothing else, because such a command runs
+    confined: `git status`, but not `git status && npm test`.
+    """
+    allowed = judged.without(_is_lifted_by_rule).verdict
+    without = _without_rules(tool, accesses, policy)
+    return allowed if Kind.ALLOW is allowed.kind is without.kind else judged.verdict
+
+
+def _is_ruled(tool: str, accesses: Sequence[Access], policy: Policy) -> bool:
+    """Whether a rule for commands may be what allows a call."""
+    is_command = any(isinstance(access, Runs) for access in accesses)
+    return is_command and any(rule.tool == COMMANDS for rule in policy.allow)
+
+
+def _without_rules(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
+    """Decide about a command as if no rule for commands existed, and it ran confined."""
+    others = tuple(rule for rule in policy.allow if rule.tool != COMMANDS)
+    judged = _judge_all(tool, accesses, replace(policy, allow=others))
+    return judged.without(lambda finding: finding.is_confinable).verdict
+
+
+def _is_lifted_by_rule(finding: Finding) -> bool:
+    return finding.is_confinable and finding.basis is Basis.RULE
+
+
+def _judge_all(tool: str, accesses: Sequence[Access], policy: Policy) -> Judged:
     named = Called(tool, _server_of(accesses))
     general = _forbidden(named, policy, _is_general)
     findings = [general] if general else []
@@ -106,7 +152,7 @@ def _strictest(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict
             findings.append(_judge(named, access, policy))
     if policy.mode is Mode.BYPASS:
         findings = [each for each in findings if each.is_firm]
-    return replace(strictest(findings), command=command.to_run, footprint=command.footprint)
+    return Judged(findings, command)
 
 
 def _server_of(accesses: Sequence[Access]) -> str | None:
