@@ -4,13 +4,12 @@ A rule for `git status` is not about the programs that `.git/config` makes it ru
 unless it only reads and the whole command can run confined, without those programs.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from turnlog.agent.access import Basis
-from turnlog.agent.permissions.bash import UNKNOWN, Script, Unknown, Word, expand
+from turnlog.agent.permissions.bash import UNKNOWN, Script, Unknown, Word, expand, is_folder
 from turnlog.agent.permissions.directories import (
     MOVES,
     arguments_in,
@@ -88,7 +87,7 @@ def _guard_place(words: tuple[Word, ...], place: Path, cwd: Path) -> Iterator[Fi
         effect = read_files("git", arguments)
     except Unknown:
         effect = None
-    if not os.path.isdir(place):
+    if not is_folder(place):
         yield _asks(f"{place} does not exist yet, so its repository is not known")
         return
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from turnlog.agent.permissions.bash import HOLE, NAMES, Part, Unknown, Word
+from turnlog.agent.permissions.bash import HOLE, NAMES, NoPath, Part, Unknown, Word, is_folder
 from turnlog.agent.permissions.calls import Call, call_of
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
@@ -111,7 +111,7 @@ def _guard_below(
 
 def _protected_below(folders: Iterable[Path]) -> Iterator[Finding]:
     """Yield a finding for each directory that contains a protected file."""
-    for folder in filter(_is_folder, folders):
+    for folder in filter(_may_be_folder, folders):
         try:
             entries = entries_below(folder, NAMES)
             found = next((entry.path for entry in entries if has_protected_name(entry.name)), None)
@@ -125,7 +125,7 @@ def restrictions_below(
     folders: Iterable[Path], policy: Policy, denying: tuple[str, ...], asking: str
 ) -> Iterator[Finding]:
     """Yield a finding for each directory that contains a file a rule is about."""
-    for folder in filter(_is_folder, folders):
+    for folder in filter(_may_be_folder, folders):
         try:
             names = (names_below(folder, entry) for entry in entries_below(folder))
             checked = (restricted_names(each, policy, denying, asking) for each in names)
@@ -137,9 +137,11 @@ def restrictions_below(
             yield Finding(Kind.ASK, f"below {folder}: {found.reason}", is_firm=True)
 
 
-def _is_folder(path: Path) -> bool:
-    # Unlike `Path.is_dir`, this takes a name that is too long for a file that is not there.
-    return os.path.isdir(path)
+def _may_be_folder(path: Path) -> bool:
+    try:
+        return is_folder(path)
+    except Unknown:
+        return True
 
 
 def written_paths(effect: Effect, place: Path | None) -> list[Path]:
@@ -159,6 +161,8 @@ def _guard_unknown(call: Call, place: Path | None, policy: Policy) -> Iterator[F
     for text in guesses[:MOST_GUESSES]:
         try:
             path = path_in(text, place)
+        except NoPath:
+            continue
         except Unknown:
             # Without a directory, every argument is unknown; then only those count that are files.
             is_complete &= place is None and not text.startswith("/") and not call.opens_files

@@ -1,12 +1,11 @@
 """Removals that take much with them: of a home, of a working directory, of what is above one."""
 
-import os
 import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path, PurePath
 
-from turnlog.agent.permissions.bash import HOLE, Unknown, Word
+from turnlog.agent.permissions.bash import HOLE, Unknown, Word, is_there
 from turnlog.agent.permissions.directories import arguments_in, path_in
 from turnlog.agent.permissions.launchers import name_of
 from turnlog.agent.permissions.paths import critical_paths, is_critical
@@ -108,5 +107,12 @@ def _may_be_critical(word: Word, places: Places, roots: tuple[Path, ...]) -> boo
     # Whatever `"$x"/build` is, its name is build, so it is no home and no working directory unless
     # that is the name of one. If `$x` is empty, it is `/build`.
     names = PurePath(behind[1]).parts[1:]
-    is_top = len(names) == 1 and os.path.lexists(behind[1])
+    is_top = len(names) == 1 and _may_be_there(Path(behind[1]))
     return is_top or any(path.parts[-len(names) :] == names for path in critical_paths(roots))
+
+
+def _may_be_there(path: Path) -> bool:
+    try:
+        return is_there(path)
+    except Unknown:
+        return True

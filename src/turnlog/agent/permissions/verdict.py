@@ -8,10 +8,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from turnlog.agent.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses, Writes
-from turnlog.agent.permissions.bash import TooComplex, expand_glob, fresh_budgets
+from turnlog.agent.permissions.bash import TooComplex, Unknown, expand_glob, fresh_budgets
 from turnlog.agent.permissions.commands import CommandFindings, analyze_command
+from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.files import judge_read, judge_write
-from turnlog.agent.permissions.paths import leads_through_process, names_of
+from turnlog.agent.permissions.links import ways_of
 from turnlog.agent.permissions.policy import (
     ALLOWED,
     WIDTH,
@@ -80,7 +81,7 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
 def new_verdict() -> Generator[None]:
     """Forget what an earlier verdict found out about the disk, and start with full budgets."""
     with LOCK, fresh_budgets():
-        for cached in (names_of, leads_through_process, expand_glob):
+        for cached in (ways_of, expand_glob):
             cached.cache_clear()
         yield
 
@@ -149,7 +150,7 @@ def _judge_all(tool: str, accesses: Sequence[Access], policy: Policy) -> Judged:
             command = analyze_command(access, policy)
             findings += command.all
         else:
-            findings.append(_judge(named, access, policy))
+            findings.append(_judge_known(named, access, policy))
     if policy.mode is Mode.BYPASS:
         findings = [each for each in findings if each.is_firm]
     return Judged(findings, command)
@@ -162,6 +163,16 @@ def _server_of(accesses: Sequence[Access]) -> str | None:
 def _is_general(rule: Rule) -> bool:
     """Whether a rule is about all uses of its tool."""
     return rule.about is None
+
+
+def _judge_known(tool: Called, access: Reads | Writes | Fetches | Uses, policy: Policy) -> Finding:
+    """Decide about an access; ask where links cannot be followed to the file that it means."""
+    try:
+        return _judge(tool, access, policy)
+    except Unknown as unknown:
+        is_ruled = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
+        reason = f"where {unknown} leads cannot be told"
+        return Finding(Kind.ASK, reason, is_firm=is_ruled, is_guarded=True)
 
 
 def _judge(tool: Called, access: Reads | Writes | Fetches | Uses, policy: Policy) -> Finding:
