@@ -145,6 +145,8 @@ class CommandFindings(Struct, frozen=True):
     to_run: str | None = None
     """The command with the names that its patterns match; None if it runs as it was written."""
     footprint: Footprint = Footprint()
+    guards_git: bool = False
+    """Whether git runs in it that no rule allows."""
 
     @property
     def all(self) -> list[Finding]:
@@ -209,7 +211,9 @@ def _analyze(command: Command) -> CommandFindings:
     except Unknown as unknown:
         general.append(Finding(Kind.ASK, f"its patterns cannot be replaced: {unknown}"))
         to_run = None
-    return CommandFindings(tuple(general), parts, tuple(script.unclear), to_run, footprint)
+    return CommandFindings(
+        tuple(general), parts, tuple(script.unclear), to_run, footprint, _guards_git(command)
+    )
 
 
 def _interference(command: Command) -> Iterator[Finding]:
@@ -224,6 +228,16 @@ def _interference(command: Command) -> Iterator[Finding]:
     changing = [part for part in script.parts if not only_reads(part, places)]
     if command.runs.running and not all(map(is_ruled, changing)):
         yield Finding(Kind.ASK, "it changes files while another command runs")
+
+
+def _guards_git(command: Command) -> bool:
+    """Whether git runs unconfined beside a part that a rule allows, without one of its own."""
+    git = [part for part in command.script.parts if _is_git(part)]
+    return not command.is_open and not all(_is_ruled(part, command) for part in git)
+
+
+def _is_git(part: Part) -> bool:
+    return [word.text for word in without_wrappers(part.words)[:1]] == ["git"]
 
 
 def _to_run(command: Command) -> str | None:

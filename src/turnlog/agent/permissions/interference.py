@@ -16,7 +16,13 @@ from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.launchers import without_wrappers
 from turnlog.agent.permissions.links import links_on
 from turnlog.agent.permissions.policy import Finding, Kind, Policy
-from turnlog.agent.permissions.programs import WRITERS, Effect, change_files, read_files
+from turnlog.agent.permissions.programs import (
+    CONTENT_READERS,
+    WRITERS,
+    Effect,
+    change_files,
+    read_files,
+)
 from turnlog.agent.permissions.removals import Places
 
 NOT_FILES = frozenset(("/dev/null",))
@@ -88,17 +94,20 @@ def _role_of(part: Part, places: Places, *, is_free: bool) -> Role:
         return Role(changes, only_adds=True, touches=bool(redirected), paths=redirected)
     if words[0].text in MOVES:
         paths = tuple(path for place in places for path in _paths(words[1:], place))
-        return Role(may_write(part), True, True, (*paths, *redirected), is_move=True)
-    effects = [_effect_of(words, place) for place in places]
+        found = (*paths, *redirected)
+        return Role(may_write(part), only_adds=True, touches=True, paths=found, is_move=True)
     named = tuple(path for place in places for path in _named(words, place))
-    uses_git = any(effect and effect.uses_git for effect in effects)
-    touches = bool(redirected) or (not is_free and (bool(named) or uses_git))
-    only_adds = all(effects) and (
-        words[0].text in ADDING or all(read_files(words[0].text, a) for a in _given(words, places))
-    )
-    if words[0].text == "cp":
-        only_adds &= not any(RECURSIVE.fullmatch(word.text) for word in words[1:])
+    touches = bool(redirected) or (bool(named) and not is_free)
+    only_adds = all(_only_adds(words, place) for place in places)
     return Role(changes, only_adds, touches, (*named, *redirected))
+
+
+def _only_adds(words: tuple[Word, ...], place: Path | None) -> bool:
+    name = words[0].text
+    if name == "cp" and any(RECURSIVE.fullmatch(word.text) for word in words[1:]):
+        return False
+    effect = _effect_of(words, place)
+    return effect is not None and (name in ADDING or not effect.writes)
 
 
 def _given(words: tuple[Word, ...], places: Places) -> list[tuple[str, ...]]:
@@ -106,17 +115,24 @@ def _given(words: tuple[Word, ...], places: Places) -> list[tuple[str, ...]]:
 
 
 def _effect_of(words: tuple[Word, ...], place: Path | None) -> Effect | None:
-    arguments = arguments_in(without_status(words), place)
+    """Return what a program does; None if that is not understood."""
+    try:
+        arguments = arguments_in(without_status(words), place)
+    except Unknown:
+        return None
     return read_files(words[0].text, arguments) or change_files(words[0].text, arguments)
 
 
 def _named(words: tuple[Word, ...], place: Path | None) -> list[Path]:
-    """Return the paths that a program is given; of one that is not understood, what looks so."""
+    """Return the paths that a program gets; if it is not understood, what looks like one."""
     if effect := _effect_of(words, place):
-        return [path_in(text, place) for text in (*effect.reads, *effect.writes)]
-    texts = [text for text in arguments_in(words[1:], place) if not text.startswith("-")]
-    is_known = words[0].text in WRITERS
-    return [path_in(text, place) for text in texts if is_known or re.search(r"[./]", text)]
+        paths = [path_in(text, place) for text in (*effect.reads, *effect.writes)]
+        # Wherever the current directory is moved, `ls` lists the same one.
+        return [path for path in paths if effect.is_recursive or path != place]
+    # What is not known here is asked about where a rule may be about it.
+    texts = [word.text for word in words[1:] if word.is_known and not word.is_option]
+    is_file = words[0].text in WRITERS | CONTENT_READERS
+    return [path_in(text, place) for text in texts if is_file or re.search(r"[./]", text)]
 
 
 def _paths(words: "list[Word] | tuple[Word, ...]", place: Path | None) -> list[Path]:

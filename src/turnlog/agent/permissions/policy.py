@@ -37,6 +37,8 @@ class Verdict(Struct, frozen=True):
     """Of an allowed command: its text as it must run, patterns replaced by what they matched."""
     footprint: Footprint = Footprint()
     """Of a command: the directories that it depends on."""
+    guards_git: bool = False
+    """Of a command that a rule allows: whether git in it runs nothing that a repository names."""
 
 
 class Policy(Struct, frozen=True):

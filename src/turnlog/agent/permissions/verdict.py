@@ -54,7 +54,13 @@ class Judged(NamedTuple):
     def verdict(self) -> Verdict:
         """The strictest finding, with how an allowed command must run."""
         verdict = strictest(self.findings)
-        return replace(verdict, command=self.command.to_run, footprint=self.command.footprint)
+        command = self.command
+        return replace(
+            verdict,
+            command=command.to_run,
+            footprint=command.footprint,
+            guards_git=command.guards_git,
+        )
 
     def without(self, dropped: Callable[[Finding], bool]) -> "Judged":
         """Leave some findings out."""
