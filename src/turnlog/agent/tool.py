@@ -43,6 +43,8 @@ class Grant(Struct, frozen=True):
     command: str | None = None
     """The command that was decided about, with the names that its patterns matched then."""
     footprint: Footprint = Footprint()
+    guards_git: bool = False
+    """Whether git runs nothing that a repository names, though a rule allows the command."""
 
     def target(self, path: Path) -> Path:
         """Return the file that a path of the call was admitted for."""

@@ -240,7 +240,7 @@ def test_what_depends_on_files_that_may_change_meanwhile_does_not_wait_unasked(
     (world.root / "q").mkdir()
     told = world.session(background(command), command, f"({command}) &")
     assert told == [ASKED, ASKED, ASKED]
-    assert world.session("mkdir -p x/y && rmdir x/y") == [""]
+    assert world.session("mkdir -p x/y", "rmdir x/y") == ["", ""]
 
 
 def test_a_search_waits_unasked_only_without_rules_about_files(world: World) -> None:
@@ -302,7 +302,8 @@ def test_a_pattern_does_not_match_files_that_come_later(
     command: str, planted: str, world: World
 ) -> None:
     world.file("d/1p", "hello\n")
-    told = world.session("cd d", background(command), f"echo new-content > '{planted}'", ended)
+    planting = outside_of_the_session(lambda: world.file(f"d/{planted}", "new-content\n"))
+    told = world.session("cd d", background(command), planting, ended)
     assert ASKED not in told
     assert "new" not in told[-1]
     assert "PWNED" not in "".join(path.name for path in (world.root / "d").glob("P*"))

@@ -41,11 +41,11 @@ def test_a_link_in_a_linked_folder_is_known_by_its_own_place(project: Path) -> N
         assert decide("Read", [Reads(project / "linked" / "link")], policy).kind is Kind.DENY
 
 
-def test_links_that_go_in_a_circle_do_no_harm(project: Path) -> None:
+def test_links_that_go_in_a_circle_ask(project: Path) -> None:
     (project / "a").symlink_to("b")
     (project / "b").symlink_to("a")
     policy = policy_for(Case("", ""), project)
-    assert decide("Read", [Reads(project / "a")], policy).kind is Kind.ALLOW
+    assert decide("Read", [Reads(project / "a")], policy).kind is Kind.ASK
 
 
 def test_a_project_that_is_opened_through_a_link_is_the_same_project(project: Path) -> None:

@@ -18,7 +18,10 @@ async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
     if verdict.kind is not Kind.ALLOW:
         raise ToolError(f"`{text}` may not run: {verdict.reason}; see allowed-tools")
     given = BASH.read({"command": text})
-    grant = Grant(verdict.basis, {}, directory, verdict.command, verdict.footprint)
+    guards_git = verdict.guards_git
+    grant = Grant(
+        verdict.basis, {}, directory, verdict.command, verdict.footprint, guards_git=guards_git
+    )
     outcome = await BASH.run(given, workspace, lambda printed: None, grant)
     if outcome.is_error:
         raise ToolError(f"`{text}` failed: {outcome.content}")

@@ -3,7 +3,6 @@
 A command runs unprompted only if every word of it is understood. Whatever is not, asks.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from turnlog.agent.permissions.bash import (
     Unknown,
     Word,
     expand_glob,
+    is_folder,
     parse_script,
 )
 from turnlog.agent.permissions.copies import judge_copies
@@ -40,15 +40,22 @@ from turnlog.agent.permissions.files import (
     judge_write,
     restricted,
 )
+from turnlog.agent.permissions.git_guards import guard_repositories
 from turnlog.agent.permissions.git_repository import find_problem, find_repository
-from turnlog.agent.permissions.guards import Places, guard, written_paths
+from turnlog.agent.permissions.guards import guard, written_paths
+from turnlog.agent.permissions.interference import (
+    judge_interference,
+    may_write,
+    only_reads,
+    without_status,
+)
 from turnlog.agent.permissions.launchers import (
     Inner,
     commands_in,
     needs_whole_rule,
     without_wrappers,
 )
-from turnlog.agent.permissions.offers import offers_for
+from turnlog.agent.permissions.offers import is_program_input, offers_for
 from turnlog.agent.permissions.paths import (
     is_inside,
 )
@@ -56,22 +63,19 @@ from turnlog.agent.permissions.patterns import names_for, patterns_in, with_name
 from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Policy
 from turnlog.agent.permissions.programs import (
     READERS,
-    WRITERS,
     Effect,
     change_files,
     enters_submodules,
     is_plain_condition,
     read_files,
 )
+from turnlog.agent.permissions.removals import Places
 from turnlog.agent.permissions.restrictions import is_safe_assignment, reach
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
 from turnlog.agent.permissions.wildcards import command_text
 
 MOST_WORDS = 500
 """Words and parts of a command that is analyzed part by part."""
-STATUS = re.compile(r"\"?[\w .,:=()%/-]*\$\?[\w .,:=()%/-]*\"?", re.ASCII)
-"""A text with the exit code of the last command, which echo may print."""
-NOT_FILES = frozenset(("/dev/null",))
 CHANGES_DIRECTORY = frozenset("env find git make sudo tar".split())
 """Programs with an option that makes another directory the current one."""
 DIRECTORY_OPTION = re.compile(r"-C.*|-D.*|--chdir.*|--directory.*|-execdir|-okdir")
@@ -100,7 +104,7 @@ class Command(Struct, frozen=True):
     @property
     def writes(self) -> bool:
         """Whether a part of it may create or change files."""
-        return any(_may_write(inner.part) for inner in self.inner)
+        return any(may_write(inner.part) for inner in self.inner)
 
     def others(self, part: Part) -> Iterator[Inner]:
         """Yield everything that would run besides a part."""
@@ -116,16 +120,6 @@ class Command(Struct, frozen=True):
     def has_file_rules(self) -> bool:
         """Whether a rule denies or asks for files."""
         return any(r.tool in FILE_RULES for r in (*self.policy.deny, *self.policy.ask))
-
-
-def _may_write(part: Part) -> bool:
-    words = without_wrappers(part.words)
-    targets = {each.target.text for each in part.redirects if each.is_write}
-    if targets - NOT_FILES or not words:
-        return bool(targets - NOT_FILES)
-    if words[0].text == "sed":
-        return any(word.text.startswith(("-i", "--in-place")) for word in words)
-    return words[0].text in WRITERS
 
 
 def _waits(part: Part) -> bool:
@@ -151,6 +145,8 @@ class CommandFindings(Struct, frozen=True):
     to_run: str | None = None
     """The command with the names that its patterns match; None if it runs as it was written."""
     footprint: Footprint = Footprint()
+    guards_git: bool = False
+    """Whether git runs in it that no rule allows."""
 
     @property
     def all(self) -> list[Finding]:
@@ -199,6 +195,9 @@ def _analyze(command: Command) -> CommandFindings:
         general += judge_displacement(
             displacement, footprint, command.runs, policy, is_alone=is_alone
         )
+        general += _interference(command)
+    if any(rule.tool == COMMANDS for rule in policy.allow):
+        general += guard_repositories(script, command.inner, policy.cwd)
     if script.unclear:
         general.append(Finding(Kind.ASK, f"the command is unclear: {'; '.join(script.unclear)}"))
     is_named = _is_named_whole(command)
@@ -207,20 +206,47 @@ def _analyze(command: Command) -> CommandFindings:
         for part in script.parts
     )
     general += _redirections(command)
-    to_run = None if is_named or command.is_open else _to_run(command)
-    return CommandFindings(tuple(general), parts, tuple(script.unclear), to_run, footprint)
+    try:
+        to_run = None if is_named or command.is_open else _to_run(command)
+    except Unknown as unknown:
+        general.append(Finding(Kind.ASK, f"its patterns cannot be replaced: {unknown}"))
+        to_run = None
+    return CommandFindings(
+        tuple(general), parts, tuple(script.unclear), to_run, footprint, _guards_git(command)
+    )
+
+
+def _interference(command: Command) -> Iterator[Finding]:
+    """Ask about changes of files that other parts, or other commands, may be reading."""
+
+    def is_ruled(part: Part) -> bool:
+        return command.is_open or is_named or _is_ruled(part, command)
+
+    is_named = _is_named_whole(command)
+    script, places = command.script, command.places
+    yield from judge_interference(script, places, command.policy, is_ruled)
+    changing = [part for part in script.parts if not only_reads(part, places)]
+    if command.runs.running and not all(map(is_ruled, changing)):
+        yield Finding(Kind.ASK, "it changes files while another command runs")
+
+
+def _guards_git(command: Command) -> bool:
+    """Whether git runs unconfined beside a part that a rule allows, without one of its own."""
+    git = [part for part in command.script.parts if _is_git(part)]
+    return not command.is_open and not all(_is_ruled(part, command) for part in git)
+
+
+def _is_git(part: Part) -> bool:
+    return [word.text for word in without_wrappers(part.words)[:1]] == ["git"]
 
 
 def _to_run(command: Command) -> str | None:
     """Return the command with names in place of the patterns that were judged.
 
-    A part that a rule allows runs as it was written.
+    A part that a rule allows runs as it was written. Raises `Unknown` if the command gets too long.
     """
     judged = [part for part in command.script.parts if not _is_ruled(part, command)]
-    try:
-        return with_names(command.runs.command, judged, command.places)
-    except Unknown:
-        return None  # `_judge_globs` asks about it
+    return with_names(command.runs.command, judged, command.places)
 
 
 def _is_ruled(part: Part, command: Command) -> bool:
@@ -274,7 +300,7 @@ def _restrictions(command: Command) -> Iterator[Finding]:
 def _guards(command: Command) -> Iterator[Finding]:
     for inner in command.inner:
         CLOCK.check()
-        yield from guard(inner.part, command.places, command.policy)
+        yield from guard(inner.part, command.text, command.places, command.policy)
 
 
 def _is_named_whole(command: Command) -> bool:
@@ -314,6 +340,8 @@ def _allowing(part: Part, is_unsafe: bool, policy: Policy) -> Rule | None:
             continue
         if (needs_whole_rule(words) or is_unsafe) and not _names(rule, set_first):
             continue
+        if rule.is_exact and is_program_input(part):
+            continue
         texts = (whole,) if is_unsafe else (whole, command_text(part.words), command_text(words))
         if any(matches_command(rule, text) is Match.YES for text in texts):
             return rule
@@ -338,7 +366,7 @@ def _judge_program(part: Part, command: Command) -> Iterator[Finding]:
         return
     for place in command.places:
         try:
-            arguments = arguments_in(_without_status(words), place)
+            arguments = arguments_in(without_status(words), place)
         except Unknown as unknown:
             if words[0].text not in READERS:
                 yield _lacking(part)
@@ -351,13 +379,6 @@ def _judge_program(part: Part, command: Command) -> Iterator[Finding]:
             return
         yield from _judge_globs(effect, place, part, command)
         yield from _judge_effect(effect, place, part, command)
-
-
-def _without_status(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The arguments of a program; for echo, without those that only contain `$?`."""
-    if words[0].text != "echo":
-        return words[1:]
-    return tuple(word for word in words[1:] if not STATUS.fullmatch(word.source))
 
 
 def _effect(name: str, arguments: tuple[str, ...], mode: Mode) -> Effect | None:
@@ -384,7 +405,7 @@ def _judge_globs(
     if not globs:
         return
     is_copy = bool(effect.reads and effect.writes)
-    if is_copy or not all(_only_reads(each.part, command) for each in command.others(part)):
+    if is_copy or not all(only_reads(each.part, command.places) for each in command.others(part)):
         yield Finding(Kind.ASK, f"{globs[0].source} may match files that the command creates")
     for word in globs:
         try:
@@ -396,20 +417,6 @@ def _judge_globs(
             yield Finding(Kind.ASK, f"which files {word.source} matches is not certain")
             continue
         yield from (judge_read(path, command.policy) for path in paths)
-
-
-def _only_reads(part: Part, command: Command) -> bool:
-    """Whether a part is understood as one that changes no files."""
-    words = without_wrappers(part.words)
-    if _may_write(part) or not words:
-        return not _may_write(part)
-    if part.is_test:
-        return True
-    try:
-        given = [arguments_in(_without_status(words), place) for place in command.places]
-    except Unknown:
-        return False
-    return all(read_files(words[0].text, arguments) for arguments in given)
 
 
 def _judge_effect(
@@ -424,7 +431,7 @@ def _judge_effect(
         return
     if command.is_delayed and _depends_on_time(effect, command):
         yield Finding(Kind.ASK, f"{part.source} runs later, when other files may be there")
-    if effect.needs_files and any(os.path.isdir(path) for path in reads):
+    if effect.needs_files and any(map(is_folder, reads)):
         yield _lacking(part)
     if effect.uses_git:
         yield from _judge_repository(effect, place, command)
@@ -460,7 +467,7 @@ def _judge_repository(effect: Effect, place: Path | None, command: Command) -> I
         yield Finding(Kind.ASK, f"it may show files of {repository.top}, which is outside")
     enters = enters_submodules(effect.uses_git)
     if problem := find_problem(repository, enters_submodules=enters):
-        yield Finding(Kind.ASK, problem)
+        yield Finding(Kind.ASK, problem, is_confinable=True)
 
 
 def _redirections(command: Command) -> Iterator[Finding]:

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from turnlog.agent.access import Access, Reads, Writes
 from turnlog.agent.permissions import Kind, Mode, Policy, Rule, Verdict, decide, sound_rules
+from turnlog.agent.permissions.bash import Unknown
+from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.paths import escaped
 from turnlog.agent.permissions.saving import save_rules
 from turnlog.agent.workspace import Workspace
@@ -145,7 +147,10 @@ class Consent:
         """Whether a file lies in the sub-agent's own folder, wherever links lead."""
         if not self._folder or not isinstance(access, Reads | Writes):
             return False
-        return access.path.resolve().is_relative_to(self._folder.resolve())
+        try:
+            return real_path(access.path).is_relative_to(real_path(self._folder))
+        except Unknown:
+            return False
 
     def _make_policy(
         self, mode: Mode, cwd: Path, places: tuple[Path, ...], allow: tuple[Rule, ...]

@@ -1,10 +1,9 @@
 """What is decided about copying and moving directories: everything below them lands somewhere."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnlog.agent.permissions.bash import Unknown
+from turnlog.agent.permissions.bash import Unknown, is_folder, is_link, is_there
 from turnlog.agent.permissions.directories import entries_below, path_in
 from turnlog.agent.permissions.files import WRITING, judge_write, restricted_names
 from turnlog.agent.permissions.paths import has_protected_name, has_protected_part, names_of
@@ -19,11 +18,11 @@ def judge_copies(effect: Effect, place: Path | None, policy: Policy) -> Iterator
     """
     target = path_in(effect.writes[-1], place)
     for source in (path_in(text, place) for text in effect.moved):
-        if not os.path.lexists(source):
+        if not is_there(source):
             yield Finding(Kind.ASK, f"{source} does not exist yet, so its content is not known")
-        if os.path.islink(source):
+        if is_link(source):
             yield Finding(Kind.ASK, f"{source} is a link")
-        if os.path.isdir(source):
+        if is_folder(source):
             landing = (target, target / source.name)
             try:
                 yield from _judge_landing(source, landing, policy)
@@ -42,7 +41,7 @@ def _judge_landing(source: Path, landing: tuple[Path, ...], policy: Policy) -> I
             yield Finding(Kind.ASK, f"{landing[-1] / below} is protected", is_guarded=True)
         for names in targets:
             found = tuple(name / below for name in names)
-            if os.path.islink(found[0]):
+            if is_link(found[0]):
                 yield judge_write(found[0], policy)
             elif restriction := restricted_names(found, policy, WRITING, "Edit"):
                 yield restriction

@@ -5,8 +5,17 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from turnlog.agent.permissions.bash import COMPARISONS, HOLE, Budget, Unknown, Word, expand
-from turnlog.agent.permissions.paths import leads_through_process
+from turnlog.agent.permissions.bash import (
+    COMPARISONS,
+    HOLE,
+    LONGEST_PATH,
+    Budget,
+    NoPath,
+    Unknown,
+    Word,
+    expand,
+)
+from turnlog.agent.permissions.paths import leads_through_process, names_of
 
 MOST_PLACES = 16
 ELSEWHERE = re.compile(r"/+(?:proc/.*/(?:cwd|root|fd|exe|map_files)|dev/fd)(?:/|\Z)")
@@ -43,9 +52,7 @@ def _targets(words: tuple[Word, ...], place: Path) -> Iterator[Path]:
     default = Word(HOLE) if len(words) > 1 else Word("~", has_tilde=True)
     for word in operands or [default]:
         for text in expand(word, place):
-            path_in(text, place)
-            yield Path(os.path.normpath(place / text))
-            yield Path(os.path.realpath(place / text))
+            yield from names_of(path_in(text, place))
 
 
 def arguments_in(words: tuple[Word, ...], place: Path | None) -> tuple[str, ...]:
@@ -57,12 +64,15 @@ def arguments_in(words: tuple[Word, ...], place: Path | None) -> tuple[str, ...]
 
 def path_in(text: str, place: Path | None) -> Path:
     """Return the path that an argument names; raise `Unknown` if the directory is not known."""
+    if len(os.fsencode(text)) >= LONGEST_PATH:
+        raise NoPath(text)
     path = Path(text)
     if place is None and not path.is_absolute():
         raise Unknown(text)
     found = (place or Path("/")) / path
     if ELSEWHERE.match(str(found)) or leads_through_process(found):
         raise Unknown(text)
+    names_of(found)  # raises `Unknown` where links cannot be followed
     return found
 
 
@@ -77,6 +87,8 @@ def entries_below(folder: Path, budget: Budget = COMPARISONS) -> Iterator[os.Dir
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     budget.spend()
+                    if len(os.fsencode(entry.path)) >= LONGEST_PATH:
+                        raise Unknown(str(folder))
                     yield entry
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)

@@ -13,6 +13,7 @@ from turnlog.agent.permissions.bash import Unknown
 from turnlog.agent.permissions.directories import arguments_in, path_in
 from turnlog.agent.permissions.guards import Places
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
+from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.paths import names_of
 from turnlog.agent.permissions.policy import Finding, Kind, Policy
 from turnlog.agent.permissions.programs import change_files
@@ -75,5 +76,5 @@ def judge_displacement(
 
 
 def _is_at_or_above(path: Path, place: Path) -> bool:
-    spellings = (Path(os.path.normpath(place)), Path(os.path.realpath(place)))
+    spellings = (Path(os.path.normpath(place)), real_path(place))
     return any(each.is_relative_to(name) for each in spellings for name in names_of(path))

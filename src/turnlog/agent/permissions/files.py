@@ -1,11 +1,11 @@
 """What is decided about reading and writing files, by whichever tool or command."""
 
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from turnlog.agent.access import Basis, Mode
-from turnlog.agent.permissions.bash import COMPARISONS
+from turnlog.agent.permissions.bash import COMPARISONS, Unknown, is_folder
+from turnlog.agent.permissions.links import ways_of
 from turnlog.agent.permissions.paths import (
     escaped,
     is_inside,
@@ -37,7 +37,7 @@ def judge_read(path: Path, policy: Policy) -> Finding:
         return Finding(Kind.ALLOW, f"{rule.text} allows it")
     if is_inside(path, policy.directories):
         return ALLOWED
-    folder = path if os.path.isdir(path) else path.parent
+    folder = path if is_folder(path) else path.parent
     offer = (f"Read(/{escaped(folder)}/**)",) if folder != Path("/") else ()
     return Finding(Kind.ASK, f"{path} is outside of the working directories", remember=offer)
 
@@ -88,12 +88,16 @@ def is_readable(path: Path, policy: Policy, searched: Path | None = None) -> boo
     A rule that asks and is also about `searched`, the place where the search started, has been
     answered: with ask `Read(secrets/**)`, the user was asked about a search in `secrets`.
     """
-    # `names_of` caches for the time of one verdict; a search takes longer than that.
-    names = names_of.__wrapped__(path)
+    # Links are cached for the time of one verdict; a search takes longer than that.
+    ways_of.cache_clear()
+    try:
+        names = names_of(path)
+    except Unknown:
+        return False
     if _first(policy.deny, READING, lambda rule: restricts(rule, names, policy.places)):
         return False
     asking = [rule for rule in policy.ask if rule.tool in READING]
-    answered = names_of.__wrapped__(searched) if searched and asking else ()
+    answered = names_of(searched) if searched and asking else ()
     return not any(
         restricts(rule, names, policy.places) and not restricts(rule, answered, policy.places)
         for rule in asking

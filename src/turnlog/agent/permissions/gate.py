@@ -91,7 +91,9 @@ class _Judged(Struct, frozen=True):
         verdict = self.verdict
         # What a person or a hook agreed to is the command as it was written.
         command = verdict.command if basis is verdict.basis else None
-        return Grant(basis, self.targets, self.directory, command, verdict.footprint)
+        return Grant(
+            basis, self.targets, self.directory, command, verdict.footprint, verdict.guards_git
+        )
 
 
 class _Consented(Struct, frozen=True):

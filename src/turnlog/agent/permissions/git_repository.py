@@ -13,6 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from turnlog.agent.permissions.bash import is_folder, is_there
+from turnlog.agent.permissions.links import real_path
 from turnlog.format.regular_files import read_regular
 
 LARGEST_CONFIG = 1 << 20
@@ -67,11 +69,11 @@ class Repository(Struct, frozen=True):
 
 def find_repository(place: Path) -> Repository | None:
     """Find the repository that git would use in a directory; raise ValueError if in doubt."""
-    found = _find_repository(Path(os.path.realpath(place)))
-    if found and Path(os.path.realpath(found.directory)) != found.top / ".git":
+    found = _find_repository(real_path(place))
+    if found and real_path(found.directory) != found.top / ".git":
         # A linked work tree is named by its repository; any other directory may be somebody else's.
         back = _named_in(found.directory / "gitdir")
-        if Path(os.path.realpath(found.directory / back)) != found.top / ".git":
+        if real_path(found.directory / back) != found.top / ".git":
             raise ValueError(f"{found.top / '.git'} leads to a repository elsewhere")
     return found
 
@@ -88,15 +90,15 @@ def _find_repository(place: Path) -> Repository | None:
     """Look for a git directory as git does, upwards from a directory."""
     for folder in (place, *place.parents):
         dot_git = folder / ".git"
-        if dot_git.is_dir():
+        if is_folder(dot_git):
             return Repository(folder, dot_git)
         if dot_git.is_file():
             return Repository(folder, folder / _named_in(dot_git, "gitdir: "))
-        if os.path.lexists(dot_git):
+        if is_there(dot_git):
             raise ValueError(f"{dot_git} is neither a file nor a directory")
         # Git takes a directory with these entries for a bare repository, wherever it lies.
-        inside = [name for name in ("objects", "refs", "commondir") if (folder / name).exists()]
-        if os.path.lexists(folder / "HEAD") and inside:
+        inside = [name for name in ("objects", "refs", "commondir") if is_there(folder / name)]
+        if is_there(folder / "HEAD") and inside:
             raise ValueError(f"{folder} looks like a bare repository")
     return None
 
@@ -114,20 +116,20 @@ def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
     common = _common_directory(directory)
     if odd := next(_odd_entries(common), None):
         return f"{odd} is neither a file nor a directory"
-    if os.path.lexists(common / "objects" / "info" / "alternates"):
+    if is_there(common / "objects" / "info" / "alternates"):
         return f"{common} borrows objects from another repository"
     # Git skips an incomplete `.git`, and looks for a bare repository next to it and above.
     head = read_regular(directory / "HEAD", LARGEST_CONFIG).decode()
     is_complete = HEAD.fullmatch(head) and all(
-        (common / name).is_dir() for name in ("objects", "refs")
+        is_folder(common / name) for name in ("objects", "refs")
     )
     if not is_complete:
         return f"{directory} is not a complete repository"
     for config in (common / "config", directory / "config.worktree"):
-        if config.exists() and (key := _unknown_key(config)):
+        if is_there(config) and (key := _unknown_key(config)):
             return f"{config} sets {key}"
     for hook in HOOKS:
-        if os.path.lexists(common / "hooks" / hook):
+        if is_there(common / "hooks" / hook):
             return f"{common / 'hooks' / hook} would run"
     if enters_submodules and any(map(_has_submodules, _index_files(directory))):
         return "git would run in its submodules, under their own configuration"
@@ -159,19 +161,19 @@ def _odd_entries(directory: Path) -> Iterator[str]:
 def _common_directory(directory: Path) -> Path:
     """The directory that the work trees of a repository share."""
     pointer = directory / "commondir"
-    if not os.path.lexists(pointer):
+    if not is_there(pointer):
         return directory
     # A project writes its own `.git` and what that leads to, and can name any repository there.
     # Only the repository itself can have made `worktrees/x` inside of its own directory.
-    common = Path(os.path.realpath(directory / _named_in(pointer)))
-    if directory.name == ".git" or Path(os.path.realpath(directory)).parent != common / "worktrees":
+    common = real_path(directory / _named_in(pointer))
+    if directory.name == ".git" or real_path(directory).parent != common / "worktrees":
         raise ValueError(f"{pointer} leads to another repository")
     return common
 
 
 def _index_files(directory: Path) -> list[Path]:
     return [
-        path for path in (directory / "index", *directory.glob("sharedindex.*")) if path.exists()
+        path for path in (directory / "index", *directory.glob("sharedindex.*")) if is_there(path)
     ]
 
 

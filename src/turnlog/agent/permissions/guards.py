@@ -5,17 +5,22 @@ removals that take much with them.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from turnlog.agent.permissions.bash import HOLE, NAMES, Part, Unknown, Word
+from msgspec.structs import replace
+
+from turnlog.agent.permissions.bash import HOLE, NAMES, NoPath, Part, Unknown, Word, is_folder
+from turnlog.agent.permissions.calls import Call, call_of
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
+from turnlog.agent.permissions.mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.paths import (
     has_protected_name,
-    is_critical,
+    has_protected_part,
     is_protected,
     names_below,
 )
@@ -23,7 +28,7 @@ from turnlog.agent.permissions.policy import Finding, Kind, Policy
 from turnlog.agent.permissions.programs import (
     CONTENT_READERS,
     COPYING,
-    REMOVERS,
+    PATHLESS,
     WRITERS,
     Effect,
     change_files,
@@ -31,36 +36,43 @@ from turnlog.agent.permissions.programs import (
     read_files,
     shows_files,
 )
+from turnlog.agent.permissions.removals import Places, name_pattern, removed_by, takes_much
 
-CHANGING_GIT = frozenset("apply checkout clean mv restore rm stash".split())
-Places = tuple[Path | None, ...]
-"""Where a command may run; None where that is not known."""
+MOST_GUESSES = 100
+"""Texts of one call that are looked up as paths."""
+TAKING_ALL = frozenset("mv rm shred".split())
+"""Programs that change everything below a directory that they are given."""
 
 
-def guard(part: Part, places: Places, policy: Policy) -> Iterator[Finding]:
-    """Yield what file rules, and the danger of a removal, have to say about a program."""
+def guard(part: Part, text: str, places: Places, policy: Policy) -> Iterator[Finding]:
+    """Yield what file rules, and the danger of a removal, have to say about a program.
+
+    `text` is the whole command: an interpreter may get the name of a file from any part of it.
+    """
     words = without_wrappers(part.words)
     if not words or part.is_test:
         return
     name = name_of(words[0])
-    if name in REMOVERS and any(_is_critical(word, places, policy) for word in words[1:]):
+    if takes_much(words, places, policy.directories):
         yield Finding(Kind.ASK, "it removes what much depends on", is_firm=True)
+    call = call_of(part, words, text)
+    if call.is_known and name in PATHLESS:
+        return
     for place in places:
-        try:
-            arguments, is_known = arguments_in(words[1:], place), True
-            effect = read_files(name, arguments) or change_files(name, arguments)
-        except Unknown:
-            arguments, is_known = tuple(word.text for word in words[1:]), False
-            effect = None
+        effect = _effect_in(name, words[1:], place) if call.is_known else None
         if effect:
             yield from _guard_effect(effect, place, policy)
-            continue
-        yield from _guard_guesses(name, words[1:], place, policy)
-        # Whatever the program is, a pattern that cannot be expanded may match a denied file.
-        is_pattern = not is_known and any(word.has_glob for word in words)
-        may_show = is_pattern or shows_files(name, arguments, is_known=is_known)
-        if may_show and _has_rules(policy, "Read"):
-            yield _doubt(policy, "Read")
+        else:
+            yield from _guard_unknown(call, place, policy)
+
+
+def _effect_in(name: str, words: tuple[Word, ...], place: Path | None) -> Effect | None:
+    """Return what a program does in a directory; None if that is not known."""
+    try:
+        arguments = arguments_in(words, place)
+    except Unknown:
+        return None
+    return read_files(name, arguments) or change_files(name, arguments)
 
 
 def _guard_effect(effect: Effect, place: Path | None, policy: Policy) -> Iterator[Finding]:
@@ -70,6 +82,8 @@ def _guard_effect(effect: Effect, place: Path | None, policy: Policy) -> Iterato
     except Unknown:
         if _has_rules(policy, "Read", "Edit"):
             yield _doubt(policy, "Read", "Edit")
+        if effect.writes:
+            yield UNKNOWN_TARGET
         return
     yield from _restrictions(reads, policy, READING, "Read")
     yield from _restrictions(writes, policy, WRITING, "Edit")
@@ -92,7 +106,12 @@ def _guard_below(
         yield from restrictions_below(reads, policy, READING, "Read")
     if _has_rules(policy, "Read", "Edit"):
         yield from restrictions_below(removed, policy, WRITING, "Edit")
-    for folder in filter(_is_folder, removed):
+    yield from _protected_below(removed)
+
+
+def _protected_below(folders: Iterable[Path]) -> Iterator[Finding]:
+    """Yield a finding for each directory that contains a protected file."""
+    for folder in filter(_may_be_folder, folders):
         try:
             entries = entries_below(folder, NAMES)
             found = next((entry.path for entry in entries if has_protected_name(entry.name)), None)
@@ -106,7 +125,7 @@ def restrictions_below(
     folders: Iterable[Path], policy: Policy, denying: tuple[str, ...], asking: str
 ) -> Iterator[Finding]:
     """Yield a finding for each directory that contains a file a rule is about."""
-    for folder in filter(_is_folder, folders):
+    for folder in filter(_may_be_folder, folders):
         try:
             names = (names_below(folder, entry) for entry in entries_below(folder))
             checked = (restricted_names(each, policy, denying, asking) for each in names)
@@ -118,9 +137,11 @@ def restrictions_below(
             yield Finding(Kind.ASK, f"below {folder}: {found.reason}", is_firm=True)
 
 
-def _is_folder(path: Path) -> bool:
-    # Unlike `Path.is_dir`, this takes a name that is too long for a file that is not there.
-    return os.path.isdir(path)
+def _may_be_folder(path: Path) -> bool:
+    try:
+        return is_folder(path)
+    except Unknown:
+        return True
 
 
 def written_paths(effect: Effect, place: Path | None) -> list[Path]:
@@ -132,41 +153,120 @@ def written_paths(effect: Effect, place: Path | None) -> list[Path]:
     return [*writes, *(target / path_in(text, place).name for text in effect.moved)]
 
 
-def _guard_guesses(
-    name: str, words: tuple[Word, ...], place: Path | None, policy: Policy
-) -> Iterator[Finding]:
-    """Check what look like paths among the arguments of a call that is not understood."""
-    texts = [text for word in words if HOLE not in word.text for text in _texts(word, place)]
-    for text in dict.fromkeys(guess for each in texts for guess in guess_paths(each)):
+def _guard_unknown(call: Call, place: Path | None, policy: Policy) -> Iterator[Finding]:
+    """Check a call that is not understood: what it names, and what it may name when it runs."""
+    texts, is_complete = _known_texts(call.words, place)
+    guesses = list(dict.fromkeys([*texts, *(each for text in texts for each in guess_paths(text))]))
+    is_complete &= len(guesses) <= MOST_GUESSES
+    for text in guesses[:MOST_GUESSES]:
         try:
             path = path_in(text, place)
-        except Unknown:
+        except NoPath:
             continue
-        is_named = text in texts
-        if found := restricted(path, policy, READING):
-            kind = found.kind if is_named and name in CONTENT_READERS else Kind.ASK
-            yield Finding(kind, found.reason, is_firm=True)
-        if is_named and name in COPYING and _has_rules(policy, "Read"):
-            yield from restrictions_below([path], policy, READING, "Read")
-        if found := restricted(path, policy, WRITING, "Edit"):
-            is_sure = is_named and name in WRITERS
-            yield found if is_sure else Finding(Kind.ASK, found.reason, is_firm=True)
-        if (name in WRITERS or _may_write(name, words)) and is_protected(path):
-            yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+        except Unknown:
+            # Without a directory, every argument is unknown; then only those count that are files.
+            is_complete &= place is None and not text.startswith("/") and not call.opens_files
+            continue
+        yield from _guard_guess(call, path, text in texts, policy)
+    yield from _guard_mentions(call, policy)
+    is_doubtful = not is_complete or call.lists_files
+    arguments = tuple(word.text for word in call.words)
+    if is_doubtful and _has_rules(policy, *call.tools):
+        yield _doubt(policy, *call.tools)
+    elif _has_rules(policy, "Read") and shows_files(call.name, arguments, is_known=is_complete):
+        yield _doubt(policy, "Read")
+    yield from _guard_protected(call, place, is_complete=is_complete)
+    yield from _guard_find(call, place, policy)
 
 
-def _may_write(name: str, words: tuple[Word, ...]) -> bool:
-    """Whether a call that is not understood writes, though the program usually reads."""
-    if name == "git":
-        return bool(words) and words[0].text in CHANGING_GIT
-    return name in ("awk", "find", "gawk", "perl", "sort", "uniq")
+def _known_texts(words: tuple[Word, ...], place: Path | None) -> tuple[list[str], bool]:
+    """Return the arguments that are known, and whether those are all."""
+    texts, is_complete = list[str](), True
+    for word in words:
+        try:
+            texts += arguments_in((word,), place)
+        except Unknown:
+            is_complete = False
+            texts += [word.text] if HOLE not in word.text else []
+    return texts, is_complete
 
 
-def _texts(word: Word, place: Path | None) -> tuple[str, ...]:
-    try:
-        return arguments_in((word,), place)
-    except Unknown:
-        return (word.text,)
+def _guard_guess(call: Call, path: Path, is_named: bool, policy: Policy) -> Iterator[Finding]:
+    """Check something that looks like a path; `is_named` if it is a whole argument."""
+    if found := restricted(path, policy, READING):
+        is_sure = is_named and (call.name in CONTENT_READERS or call.name in WRITERS)
+        yield found if is_sure else Finding(Kind.ASK, found.reason, is_firm=True)
+    if is_named and call.name in COPYING and _has_rules(policy, "Read"):
+        yield from restrictions_below([path], policy, READING, "Read")
+    if is_named and call.name in WRITERS and _has_rules(policy, "Read", "Edit"):
+        yield from restrictions_below([path], policy, WRITING, "Edit")
+    if not call.can_write or not _has_rules(policy, "Edit"):
+        return
+    if found := restricted(path, policy, WRITING, "Edit"):
+        is_sure = is_named and call.name in WRITERS
+        yield found if is_sure else Finding(Kind.ASK, found.reason, is_firm=True)
+
+
+def _guard_mentions(call: Call, policy: Policy) -> Iterator[Finding]:
+    """Look for the names of denied files inside of the arguments, and around an interpreter."""
+    for rule in (*policy.deny, *policy.ask):
+        is_about = rule.tool == "Read" or rule.tool in call.tools
+        if is_about and (
+            mentions_rule(rule, call.texts) or mentions_rule(rule, call.joined_texts, anywhere=True)
+        ):
+            yield Finding(Kind.ASK, f"{rule.text} may be about it", is_firm=True)
+
+
+def _guard_protected(call: Call, place: Path | None, *, is_complete: bool) -> Iterator[Finding]:
+    """Ask where a call may write a protected file: by name, or by an argument that is not known."""
+    if not call.may_write:
+        return
+    if not is_complete and call.is_writer:
+        yield UNKNOWN_TARGET
+    texts, _ = _known_texts(call.written, place)
+    for text in [guess for each in texts for guess in guess_paths(each)][:MOST_GUESSES]:
+        with suppress(Unknown):
+            path = path_in(text, place)
+            if is_protected(path):
+                yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+            if text in texts and call.name in TAKING_ALL:
+                yield from _protected_below([path])
+    # `for f in .envrc; do any-program "$f"; done` names it elsewhere, and so may a program's input.
+    around = [call.around] if call.is_instructed or not is_complete else []
+    written = replace(call, words=call.written, around="")
+    if mentions_protected([*around, *written.texts]) or mentions_protected(
+        written.joined_texts, anywhere=True
+    ):
+        yield Finding(Kind.ASK, "it names a protected file", is_guarded=True)
+
+
+def _guard_find(call: Call, place: Path | None, policy: Policy) -> Iterator[Finding]:
+    """Check the files that find may remove, below the directories where it starts."""
+    if call.name != "find":
+        return
+    pattern = name_pattern(call.words)
+    for word in removed_by(call.name, call.words):
+        try:
+            folders = [path_in(text, place) for text in arguments_in((word,), place)]
+            entries = [(each, below) for each in folders for below in entries_below(each, NAMES)]
+        except Unknown:
+            yield UNKNOWN_TARGET
+            continue
+        matching = [each for each in entries if fnmatchcase(each[1].name.casefold(), pattern)]
+        yield from _guard_removals(matching, policy)
+
+
+def _guard_removals(
+    entries: list[tuple[Path, os.DirEntry[str]]], policy: Policy
+) -> Iterator[Finding]:
+    """Yield the first finding of each kind about files below directories."""
+    named = [names_below(folder, entry) for folder, entry in entries]
+    checked = (restricted_names(names, policy, WRITING, "Edit") for names in named)
+    if found := next(filter(None, checked), None):
+        yield Finding(Kind.ASK, found.reason, is_firm=True)
+    protected = (names for names in named if any(map(has_protected_part, names)))
+    if names := next(protected, None):
+        yield Finding(Kind.ASK, f"{names[0]} is protected", is_guarded=True)
 
 
 def _restrictions(
@@ -181,27 +281,12 @@ def _has_rules(policy: Policy, *tools: str) -> bool:
     return any(rule.tool in tools for rule in (*policy.deny, *policy.ask))
 
 
+UNKNOWN_TARGET = Finding(
+    Kind.ASK, "which file it writes is only known when it runs", is_guarded=True
+)
+"""It may be a protected one."""
+
+
 def _doubt(policy: Policy, *tools: str) -> Finding:
     rule = next(rule for rule in (*policy.deny, *policy.ask) if rule.tool in (*tools, "Read"))
     return Finding(Kind.ASK, f"{rule.text} may be about it", is_firm=True)
-
-
-def _is_critical(word: Word, places: Places, policy: Policy) -> bool:
-    """Whether removing what a word names would take much with it: a home, a working directory."""
-    if word.is_option:
-        return False
-    if re.search(rf"{HOLE}/[*./]*$", word.text):
-        return True
-    folder, _, last = word.text.rpartition("/")
-    if word.has_glob and re.search(r"[*?\[]", last):
-        start = folder or ("/" if word.text.startswith("/") else ".")
-        word = Word(start, has_tilde=word.has_tilde)
-    roots = (*policy.directories, *filter(None, places))
-    for place in places:
-        try:
-            found = [path_in(text, place) for text in arguments_in((word,), place)]
-        except Unknown:
-            continue
-        if any(is_critical(path, roots) for path in found):
-            return True
-    return False

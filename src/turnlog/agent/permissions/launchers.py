@@ -99,10 +99,28 @@ STARTING_SHELLS = frozenset("linux32 linux64 setarch unshare sudo su chroot nsen
 SHELLS = frozenset("bash sh zsh dash ksh ash fish csh tcsh mksh rbash".split())
 READERS = frozenset("source .".split())
 """Builtins that run the commands in a file."""
+INTERPRETERS = frozenset(
+    """
+    awk bpython bun clojure crystal deno elixir erl fennel gawk gdb ghci groovy guile iex
+    ipython irb janet jjs jrunscript jshell julia kotlin lldb lua luajit m4 mawk nawk node
+    nodejs ocaml osascript perl php powershell pry pwsh pypy python r racket raku rscript ruby
+    runghc runhaskell sbcl scala scheme swift tclsh ts-node tsx wish xonsh
+    """.split()
+)
+"""Programs that run a text from a file, an argument or their input; without version numbers."""
+CONSOLES = frozenset(
+    """
+    at batch bc crontab dc ed emacs ex ftp isql mongo mongosh mysql mariadb nvim psql
+    redis-cli sftp socat sqlite sqlplus ssh telnet vi view vim
+    """.split()
+)
+"""Programs that take commands from their input, whatever their operands are."""
+VERSION = re.compile(r"[-.]?[0-9][0-9.]*\Z")
 RESERVED = frozenset("! { if then elif else while until do".split())
 """Reserved words that a command follows."""
 UNBOUND = frozenset("watch setsid ionice flock".split())
 """Only a rule that names the whole command allows these."""
+RUNNERS = LAUNCHERS.keys() | OTHERS | SHELLS | READERS | INTERPRETERS | CONSOLES
 ACTIONS = frozenset("-exec -execdir -ok -okdir".split())
 CHANGES = ACTIONS | frozenset("-delete -fprint -fprint0 -fprintf -fls".split())
 
@@ -118,6 +136,15 @@ class Inner(Struct, frozen=True):
 def name_of(word: Word) -> str:
     """Return the name of a program without its directory, in lower case."""
     return word.text.rsplit("/", 1)[-1].lower().removesuffix(".exe")
+
+
+def runs_given_text(name: str) -> bool:
+    """Whether a program runs what it is given as a text: a shell, an interpreter or a launcher.
+
+    >>> [runs_given_text(name) for name in ("python3.12", "sqlite3", "xargs", "pytest")]
+    [True, True, True, False]
+    """
+    return any(each in RUNNERS for each in (name, VERSION.sub("", name)))
 
 
 def without_wrappers(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -189,7 +216,7 @@ def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
         if name == "watch":
             yield from _of_text(" ".join(word.text for word in inner))
         return
-    if name == "xargs":
+    if name in ("xargs", "parallel"):
         words = (*words, UNKNOWN)
     if len(words) > MOST_ARGUMENTS:
         yield Inner(Part((UNKNOWN,)), is_sure=False)

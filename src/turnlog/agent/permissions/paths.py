@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from turnlog.agent.permissions.links import PROCESS, ways_of
 from turnlog.agent.permissions.rules import Rule
 from turnlog.agent.protected import PROTECTED_FILES, PROTECTED_FOLDERS
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-LONGEST_CHAIN = 40
-"""Links that are followed, as the system does."""
 SPECIAL = "*?[]!#\\"
 EVERYTHING = ("", "/", "**", "/**", "*", "/*")
 """Patterns for all that is below the place where they start."""
@@ -30,22 +29,15 @@ WORKTREES = ("worktrees",)
 GIT_SETTINGS = (".config", "git")
 
 
-@lru_cache(maxsize=4_096)
 def names_of(path: Path) -> tuple[Path, ...]:
     """Return all names of a path: as written, at each link on the way, and in the end.
 
-    The cache holds for one verdict: `decide` clears it, because links change.
+    Links count both as what they lead to now and as directories that may replace them. Raises
+    `Unknown` if an error keeps the links from being followed.
     """
-    name = Path(os.path.normpath(path))
-    names = [name, Path(os.path.realpath(path))]
-    for _ in range(LONGEST_CHAIN):
-        name = Path(os.path.realpath(name.parent)) / name.name
-        names.append(name)
-        if not os.path.islink(name):
-            break
-        name = Path(os.path.normpath(name.parent / name.readlink()))
-        names.append(name)
-    return tuple(dict.fromkeys(names))
+    written = Path(os.path.normpath(path))
+    ways = (*ways_of(path), *ways_of(written))
+    return tuple(dict.fromkeys((written, *(name for way in ways for name in way.names))))
 
 
 def names_below(folder: Path, entry: "os.DirEntry[str]") -> tuple[Path, ...]:
@@ -56,25 +48,14 @@ def names_below(folder: Path, entry: "os.DirEntry[str]") -> tuple[Path, ...]:
     return tuple(name / below for name in names_of(folder))
 
 
-@lru_cache(maxsize=4_096)
 def leads_through_process(path: Path) -> bool:
     """Whether a link on the way leads to `/proc` or `/dev/fd`.
 
     What lies there depends on the process that looks: `p -> /proc/self/cwd` is one directory for
     turnlog and another one for the program.
     """
-    waiting, place, links = list(reversed(path.absolute().parts)), Path("/"), 0
-    while waiting:
-        place = place / waiting.pop()
-        if os.path.islink(place):
-            links += 1
-            target = os.fspath(place.readlink())
-            whole = os.path.normpath(place.parent / target)
-            if whole.startswith(("/proc/", "/dev/fd")) or links > LONGEST_CHAIN:
-                return True
-            waiting += reversed(Path(whole).parts)
-            place = Path("/")
-    return False
+    targets = (str(target) for way in ways_of(path) for target in way.targets)
+    return any(target.startswith(PROCESS) for target in targets)
 
 
 def is_inside(path: Path, folders: Iterable[Path]) -> bool:
@@ -110,10 +91,15 @@ def has_protected_name(name: str) -> bool:
 
 def is_critical(path: Path, folders: Iterable[Path]) -> bool:
     """Whether a path is one whose removal takes much along: a root, a home, where the work is."""
+    kept = critical_paths(folders)
+    return any(name in kept or len(name.parts) <= 2 for name in names_of(path))
+
+
+def critical_paths(folders: Iterable[Path]) -> set[Path]:
+    """Return the home, some directories, and everything above them."""
     above = [each for folder in folders for root in _both(folder) for each in (root, *root.parents)]
     home = Path.home()
-    kept = {*above, home, *home.parents, *_both(home)}
-    return any(name in kept or len(name.parts) <= 2 for name in names_of(path))
+    return {*above, home, *home.parents, *_both(home)}
 
 
 def permits(rule: Rule, path: Path, root: Path) -> bool:
@@ -240,5 +226,6 @@ FOLDS: tuple[Callable[[str], str], ...] = (
 
 
 def _both(folder: Path) -> tuple[Path, ...]:
-    """A folder by the name it was given, and where that leads."""
-    return tuple(dict.fromkeys((Path(os.path.normpath(folder)), Path(os.path.realpath(folder)))))
+    """A folder by the name it was given, and by those of the links that lead to it."""
+    written = Path(os.path.normpath(folder))
+    return tuple(dict.fromkeys((written, *ways_of(written)[0].names)))

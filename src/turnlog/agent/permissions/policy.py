@@ -37,6 +37,8 @@ class Verdict(Struct, frozen=True):
     """Of an allowed command: its text as it must run, patterns replaced by what they matched."""
     footprint: Footprint = Footprint()
     """Of a command: the directories that it depends on."""
+    guards_git: bool = False
+    """Of a command that a rule allows: whether git in it runs nothing that a repository names."""
 
 
 class Policy(Struct, frozen=True):
@@ -74,6 +76,8 @@ class Finding(Struct, frozen=True):
     """Whether no rule can allow it."""
     basis: Basis = Basis.UNDERSTOOD
     """What an allowed access rests on; the default confines a command most."""
+    is_confinable: bool = False
+    """Whether it does not matter in a command that runs confined, and that a rule allows."""
 
 
 ALLOWED = Finding(Kind.ALLOW, "")

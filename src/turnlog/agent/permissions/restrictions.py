@@ -126,7 +126,7 @@ def _mentions(rule: Rule, part: Part) -> bool:
     if not names:
         return False
     suspects = [each.value for each in part.assignments]
-    if part.words and not _takes_data(part):
+    if part.words and not takes_data(part):
         if _evaluates(part):
             return True
         suspects += part.words[not part.is_test :]
@@ -148,10 +148,14 @@ def _programs_of(rule: Rule) -> set[str]:
 def _names_program(text: str, name: str) -> bool:
     r"""Whether a text names a program, also with quotes that a second evaluation removes.
 
-    A longer name counts wherever it stands, a short one only as a word: `rm` is in `form`.
+    A longer name counts wherever it stands. A short one is part of many words (`rm` is in
+    `form`), so at most one letter may precede it: sed runs `rm` for `1erm x`. Any other character
+    may, because interpreters take any for a quote: perl runs `rm` for `qx.rm x.`.
 
     >>> _names_program("1ecurl", "curl"), _names_program("-c/bin/rm x", "rm")
     (True, True)
+    >>> [_names_program(text, "rm") for text in ("1erm x", "qx.rm x.", "x:;-rm x", "erm x")]
+    [True, True, True, True]
     >>> _names_program("form", "rm"), _names_program("farm.txt", "rm")
     (False, False)
     >>> _names_program(r"a[$(c\url x)]", "curl"), _names_program("c${Z}url", "curl")
@@ -160,7 +164,7 @@ def _names_program(text: str, name: str) -> bool:
     unquoted = re.sub(r"[\\'\"]|\$\{[^}$]*\}|\$[@*\w]+", "", text)
     if len(name) > SHORT_NAME:
         return name in text.lower() or name in unquoted.lower()
-    pattern = rf"(?:^|[^\w.-]|^-\w*){re.escape(name)}(?:$|[^\w-])"
+    pattern = rf"(?:^|[^a-z]|(?:^|[^a-z])[a-z]|^-\w*){re.escape(name)}(?![a-z0-9]|-[a-z])"
     unescaped = re.sub(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|[0-7]{1,3}|[a-z_])", " ", text, flags=re.I)
     return any(re.search(pattern, each, re.I) for each in (text, unquoted, unescaped))
 
@@ -218,12 +222,12 @@ def _is_in_text(rule: Rule, text: str, inner: tuple[Inner, ...]) -> bool:
     # What the command writes may be what a tool then runs: a script in package.json, a git hook.
     writes = any(each.is_write for part in parts for each in part.redirects)
     has_tools = any(part.words[0].text in DATA_SUBCOMMANDS for part in parts)
-    if all(map(_takes_data, parts)) and not (writes and has_tools):
+    if all(map(takes_data, parts)) and not (writes and has_tools):
         return False
     return any(_names_program(text, name) for name in _programs_of(rule))
 
 
-def _takes_data(part: Part) -> bool:
+def takes_data(part: Part) -> bool:
     """Whether a program is known not to run its arguments."""
     name, *arguments = (word.text for word in part.words)
     if part.is_test:

@@ -8,10 +8,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from turnlog.agent.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses, Writes
-from turnlog.agent.permissions.bash import TooComplex, expand_glob, fresh_budgets
+from turnlog.agent.permissions.bash import TooComplex, Unknown, expand_glob, fresh_budgets
 from turnlog.agent.permissions.commands import CommandFindings, analyze_command
+from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.files import judge_read, judge_write
-from turnlog.agent.permissions.paths import leads_through_process, names_of
+from turnlog.agent.permissions.links import ways_of
 from turnlog.agent.permissions.policy import (
     ALLOWED,
     WIDTH,
@@ -43,6 +44,29 @@ class Called(NamedTuple):
     """The MCP server that it belongs to."""
 
 
+class Judged(NamedTuple):
+    """What was found out about all that a call would touch."""
+
+    findings: list[Finding]
+    command: CommandFindings
+
+    @property
+    def verdict(self) -> Verdict:
+        """The strictest finding, with how an allowed command must run."""
+        verdict = strictest(self.findings)
+        command = self.command
+        return replace(
+            verdict,
+            command=command.to_run,
+            footprint=command.footprint,
+            guards_git=command.guards_git,
+        )
+
+    def without(self, dropped: Callable[[Finding], bool]) -> "Judged":
+        """Leave some findings out."""
+        return self._replace(findings=[each for each in self.findings if not dropped(each)])
+
+
 Matches = Callable[[Rule], bool]
 """Whether a rule for a tool is about what is to be done with it."""
 
@@ -63,13 +87,16 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
 def new_verdict() -> Generator[None]:
     """Forget what an earlier verdict found out about the disk, and start with full budgets."""
     with LOCK, fresh_budgets():
-        for cached in (names_of, leads_through_process, expand_glob):
+        for cached in (ways_of, expand_glob):
             cached.cache_clear()
         yield
 
 
 def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
-    verdict = _strictest(tool, accesses, policy)
+    judged = _judge_all(tool, accesses, policy)
+    verdict = judged.verdict
+    if verdict.kind is Kind.ASK and any(map(_is_lifted_by_rule, judged.findings)):
+        verdict = _confined(judged, tool, accesses, policy)
     if verdict.kind is not Kind.ALLOW:
         return verdict
     if policy.mode is Mode.BYPASS:
@@ -83,17 +110,43 @@ def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: P
     With `Bash(git:*)`, `git status` still runs as confined as without the rule, `git commit` runs
     by the rule.
     """
-    others = tuple(rule for rule in policy.allow if rule.tool != COMMANDS)
-    is_command = any(isinstance(access, Runs) for access in accesses)
-    if not is_command or len(others) == len(policy.allow):
+    if not _is_ruled(tool, accesses, policy):
         return verdict
-    without = _strictest(tool, accesses, replace(policy, allow=others))
+    without = _without_rules(tool, accesses, policy)
     if without.kind is Kind.ALLOW:
         return replace(verdict, basis=without.basis, command=without.command)
     return replace(verdict, basis=max(verdict.basis, Basis.RULE, key=WIDTH.__getitem__))
 
 
-def _strictest(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
+def _confined(judged: Judged, tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
+    """Allow what a rule allows in a repository that names programs, if those would not run.
+
+    They do not run in a command that needs the rule for nothing else, because such a command runs
+    confined: `git status`, but not `git status && npm test`.
+    """
+    allowed = judged.without(_is_lifted_by_rule).verdict
+    without = _without_rules(tool, accesses, policy)
+    return allowed if Kind.ALLOW is allowed.kind is without.kind else judged.verdict
+
+
+def _is_ruled(tool: str, accesses: Sequence[Access], policy: Policy) -> bool:
+    """Whether a rule for commands may be what allows a call."""
+    is_command = any(isinstance(access, Runs) for access in accesses)
+    return is_command and any(rule.tool == COMMANDS for rule in policy.allow)
+
+
+def _without_rules(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
+    """Decide about a command as if no rule for commands existed, and it ran confined."""
+    others = tuple(rule for rule in policy.allow if rule.tool != COMMANDS)
+    judged = _judge_all(tool, accesses, replace(policy, allow=others))
+    return judged.without(lambda finding: finding.is_confinable).verdict
+
+
+def _is_lifted_by_rule(finding: Finding) -> bool:
+    return finding.is_confinable and finding.basis is Basis.RULE
+
+
+def _judge_all(tool: str, accesses: Sequence[Access], policy: Policy) -> Judged:
     named = Called(tool, _server_of(accesses))
     general = _forbidden(named, policy, _is_general)
     findings = [general] if general else []
@@ -103,10 +156,10 @@ def _strictest(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict
             command = analyze_command(access, policy)
             findings += command.all
         else:
-            findings.append(_judge(named, access, policy))
+            findings.append(_judge_known(named, access, policy))
     if policy.mode is Mode.BYPASS:
         findings = [each for each in findings if each.is_firm]
-    return replace(strictest(findings), command=command.to_run, footprint=command.footprint)
+    return Judged(findings, command)
 
 
 def _server_of(accesses: Sequence[Access]) -> str | None:
@@ -116,6 +169,16 @@ def _server_of(accesses: Sequence[Access]) -> str | None:
 def _is_general(rule: Rule) -> bool:
     """Whether a rule is about all uses of its tool."""
     return rule.about is None
+
+
+def _judge_known(tool: Called, access: Reads | Writes | Fetches | Uses, policy: Policy) -> Finding:
+    """Decide about an access; ask where links cannot be followed to the file that it means."""
+    try:
+        return _judge(tool, access, policy)
+    except Unknown as unknown:
+        is_ruled = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
+        reason = f"where {unknown} leads cannot be told"
+        return Finding(Kind.ASK, reason, is_firm=is_ruled, is_guarded=True)
 
 
 def _judge(tool: Called, access: Reads | Writes | Fetches | Uses, policy: Policy) -> Finding:

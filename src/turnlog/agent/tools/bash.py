@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from turnlog.agent.access import Footprint, Runs
+from turnlog.agent.access import Basis, Footprint, Runs
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.sandbox.bubblewrap import FAILURE, wrapper_of
 from turnlog.agent.session.kept import EXTRACT, extract, results_folder
@@ -124,7 +124,7 @@ def _prepare(written: str, name: str, workspace: Workspace, grant: Grant) -> Lau
     environment = environment_of(basis, workspace.environment, folders)
     shell = shell_of(basis, folders)
     try:
-        if basis in CONFINED:
+        if basis in CONFINED or (basis is Basis.RULE and grant.guards_git):
             environment |= guard_git(command, cwd, environment)
         temporary = Path(tempfile.gettempdir())
         wrapper = wrapper_of(basis, workspace.confinement, folders, temporary)

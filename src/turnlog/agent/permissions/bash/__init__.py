@@ -10,6 +10,13 @@ from turnlog.agent.permissions.bash.budget import (
     fresh_budgets,
 )
 from turnlog.agent.permissions.bash.expansion import Expansion, expand, expand_glob
+from turnlog.agent.permissions.bash.lookup import (
+    LONGEST_PATH,
+    NoPath,
+    is_folder,
+    is_link,
+    is_there,
+)
 from turnlog.agent.permissions.bash.parser import parse_script
 from turnlog.agent.permissions.bash.syntax import (
     HOLE,
@@ -25,11 +32,13 @@ __all__ = [
     "CLOCK",
     "COMPARISONS",
     "HOLE",
+    "LONGEST_PATH",
     "NAMES",
     "UNKNOWN",
     "Assignment",
     "Budget",
     "Expansion",
+    "NoPath",
     "Part",
     "Redirect",
     "Script",
@@ -39,5 +48,8 @@ __all__ = [
     "expand",
     "expand_glob",
     "fresh_budgets",
+    "is_folder",
+    "is_link",
+    "is_there",
     "parse_script",
 ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash.budget import NAMES, Unknown
+from turnlog.agent.permissions.bash.lookup import ABSENT, is_folder, is_there
 from turnlog.agent.permissions.bash.syntax import HOLE, Word
 
 MOST_MATCHES = 1_000
@@ -83,11 +84,11 @@ class _Search:
                 f"{each}{slash}"
                 for before in found
                 for each in self._step(before, part)
-                if not slash or (self.start / each).is_dir() or not each
+                if not slash or not each or is_folder(self.start / each)
             ]
             if len(found) > MOST_MATCHES:
                 raise Unknown(glob)
-        return [each for each in found if os.path.lexists(self.start / each)]
+        return [each for each in found if is_there(self.start / each)]
 
     def _step(self, before: str, part: str) -> Iterable[str]:
         """The paths that one component of a pattern matches below a path."""
@@ -106,8 +107,9 @@ def _names(folder: Path) -> Iterator[str]:
             for entry in entries:
                 NAMES.spend()
                 yield entry.name
-    except OSError:
-        return
+    except OSError as error:
+        if error.errno not in ABSENT:
+            raise Unknown(str(folder)) from error
 
 
 @lru_cache(maxsize=64)

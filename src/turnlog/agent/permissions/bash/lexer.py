@@ -38,6 +38,8 @@ class WordBuilder:
         self.pattern: list[str] = []
         self.bare: list[str] = []
         """The unquoted characters, with a quote mark in place of each quoted piece."""
+        self.may_split = False
+        """Whether an expansion may make several arguments of the word."""
 
     def add(self, char: str) -> None:
         """Add an unquoted character."""
@@ -64,11 +66,11 @@ class WordBuilder:
         # `~user` and `~+` name other directories; `a=~/x` and `a:~/x` expand in some places only.
         is_odd_tilde = (bare.startswith("~") and not has_tilde) or re.search(r"[=:]~", bare)
         if has_braces(bare) or is_odd_tilde:
-            return Word(HOLE, source=source, start=start)
+            return Word(HOLE, source=source, start=start, may_split=True)
         # A lone `[` is the test command; with anything next to it, it may open a set.
         is_glob = bare != "[" and any(char in bare for char in GLOB_CHARACTERS)
         glob = "".join(self.pattern) if is_glob else None
-        return Word(text, glob, has_tilde, source, start)
+        return Word(text, glob, has_tilde, source, start, self.may_split)
 
 
 class Lexer(ABC):
@@ -186,6 +188,9 @@ class Lexer(ABC):
 
     def read_expansion(self, word: WordBuilder, *, is_quoted: bool) -> None:
         """Read an expansion that starts with `$`, a backtick, `<(` or `>(`."""
+        # `"$@"` is several arguments in spite of its quotes.
+        is_list = re.compile(r"\$(?:@|\{@|\{\w*\[)").match(self.source, self.place)
+        word.may_split |= not is_quoted or bool(is_list)
         if self.take("`"):
             self._read_backticked()
             word.add_hole()

@@ -9,6 +9,8 @@ import re
 import unicodedata
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from turnlog.agent.permissions.bash.lexer import UNFINISHED, SyntaxFault
 from turnlog.agent.permissions.bash.syntax import (
     HOLE,
@@ -72,11 +74,19 @@ def _is_hidden(char: str) -> bool:
 class Parser(TokenReader):
     """Reads commands, and adds each program to the script."""
 
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self.is_fed = False
+        """Whether what is read next gets its input from a pipe."""
+
     def read_nested(self, end: str) -> None:
         outer, self.heredocs = self.heredocs, []
-        start = self.place
+        start, is_fed = self.place, self.is_fed
         self.depth += 1
+        # What `tee >(sh)` prints is the input of the shell.
+        self.is_fed |= self.source[start - 2 : start] == ">("
         self.read_list(frozenset((end,)))
+        self.is_fed = is_fed
         self._skip_space(newlines=True)
         if self.heredocs:
             self.doubt(UNFINISHED)
@@ -95,7 +105,9 @@ class Parser(TokenReader):
 
     def read_backticks(self, inner: str) -> None:
         nested = parse_script(inner)
-        self.script.parts += detached(nested.parts)
+        self.script.parts += [
+            replace(part, is_fed=part.is_fed or self.is_fed) for part in detached(nested.parts)
+        ]
         self.script.inputs += nested.inputs
         self.script.has_loop |= nested.has_loop
         self.script.has_background |= nested.has_background
@@ -104,16 +116,20 @@ class Parser(TokenReader):
 
     def read_list(self, ends: frozenset[str]) -> None:
         """Read commands up to one of the words or signs that end the list."""
+        outer = self.is_fed
         while True:
             self._skip_space(newlines=True)
             if not self.char or self._is_end(ends):
-                return
+                break
             self._read_pipeline()
             self._skip_space()
             if not self.char or self._is_end(ends):
-                return
+                break
+            is_pipe = self.char == "|" and not self.peek("||")
             if not self._take_separator():
                 raise SyntaxFault(UNFINISHED)
+            self.is_fed = outer or is_pipe
+        self.is_fed = outer
 
     def _is_end(self, ends: frozenset[str]) -> bool:
         if self.char == ")" or self.peek(";;") or self.peek(";&"):
@@ -138,6 +154,7 @@ class Parser(TokenReader):
 
     def _read_pipeline(self) -> None:
         """Read one command; `!` and `time` may stand in front of it."""
+        first = len(self.script.parts)
         while self._take_word("!") or self._take_time():
             self._skip_space()
         read = COMPOUND.get(self._plain_word())
@@ -153,7 +170,10 @@ class Parser(TokenReader):
         else:
             self._read_simple()
             return
-        self._read_trailing_redirects()
+        if self._read_trailing_redirects():
+            # The input of a group or a loop is that of everything in it.
+            parts = self.script.parts
+            parts[first:] = [replace(part, is_fed=True) for part in parts[first:]]
 
     def _take_time(self) -> bool:
         if not self._take_word("time"):
@@ -162,10 +182,12 @@ class Parser(TokenReader):
         self._take_word("-p")
         return True
 
-    def _read_trailing_redirects(self) -> None:
-        start, found = self.place, list[Redirect]()
+    def _read_trailing_redirects(self) -> bool:
+        """Read the redirections of a compound command; return whether one gives it input."""
+        start, found, is_fed = self.place, list[Redirect](), False
         self._skip_space()
-        while self._read_redirect(found):
+        while sign := self._read_redirect(found):
+            is_fed |= "<" in sign
             self._skip_space()
         if found:
             self.script.parts.append(
@@ -174,13 +196,15 @@ class Parser(TokenReader):
         self._skip_space()
         if self.char and self.char not in ";&|\n)":
             raise SyntaxFault(UNFINISHED)
+        return is_fed
 
     def _read_simple(self) -> None:
-        start = self.place
+        start, is_fed = self.place, self.is_fed
         words, assignments, redirects = list[Word](), list[Assignment](), list[Redirect]()
         while True:
             self._skip_space()
-            if self._read_redirect(redirects):
+            if sign := self._read_redirect(redirects):
+                is_fed |= "<" in sign
                 continue
             if not self.char or (self.char in ";&|\n)" and not self._is_process()):
                 break
@@ -199,7 +223,7 @@ class Parser(TokenReader):
             raise SyntaxFault(UNFINISHED)
         source = self.source[start : self.place].strip()
         self.script.parts.append(
-            Part(tuple(words), tuple(assignments), tuple(redirects), source=source)
+            Part(tuple(words), tuple(assignments), tuple(redirects), source, is_fed=is_fed)
         )
 
     def _read_assignment(self, words: list[Word], assignments: list[Assignment]) -> bool:
@@ -243,7 +267,8 @@ class Parser(TokenReader):
         self._skip_space(newlines=True)
         self._read_pipeline()
 
-    def _read_redirect(self, redirects: list[Redirect]) -> bool:
+    def _read_redirect(self, redirects: list[Redirect]) -> str:
+        """Read a redirection and return its operator; empty if there is none."""
         start = self.place
         if NAMED_DESCRIPTOR.match(self.source, start):
             self.doubt("it names a file descriptor")
@@ -256,22 +281,22 @@ class Parser(TokenReader):
         # `<(` and `>(` start a word, unless a blank stands in between.
         if not sign or (sign in "<>" and self._is_process()):
             self.place = start
-            return False
+            return ""
         self.place += len(sign)
         self._skip_space()
         if sign in ("<<", "<<-"):
             self._read_delimiter(sign)
-            return True
+            return sign
         target = self.read_word()
         if sign in (">&", "<&") and DESCRIPTOR_COPY.fullmatch(target.text):
-            return True
+            return sign
         if sign == "<&":
             self.doubt("it copies a file descriptor that is not known before")
         elif sign == "<<<":
             self.script.inputs.append(target.text)
         else:
             redirects.append(Redirect(target, is_write=sign != "<"))
-        return True
+        return sign
 
     def _read_delimiter(self, sign: str) -> None:
         self._doubt_in_old_bash("a here-document")

@@ -22,6 +22,8 @@ class Word(Struct, frozen=True):
     """The word as it was typed."""
     start: int = -1
     """Where `source` starts in the command; -1 for a word of a text inside of it."""
+    may_split: bool = False
+    """Whether it may become several arguments, or none: `$x` without quotes does."""
 
     @property
     def has_glob(self) -> bool:
@@ -37,7 +39,7 @@ class Word(Struct, frozen=True):
         return self.text.startswith("-") and self.text != "-"
 
 
-UNKNOWN = Word(HOLE)
+UNKNOWN = Word(HOLE, may_split=True)
 
 
 class Assignment(Struct, frozen=True):
@@ -63,6 +65,8 @@ class Part(Struct, frozen=True):
     source: str = ""
     is_test: bool = False
     """Whether it is a `[[ … ]]` condition; its words are the operators and operands."""
+    is_fed: bool = False
+    """Whether a pipe, a here-document or a redirection gives it input."""
 
 
 class Script(Struct):

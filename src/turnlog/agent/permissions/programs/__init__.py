@@ -3,6 +3,8 @@
 from turnlog.agent.permissions.programs.analysis import (
     CONTENT_READERS,
     COPYING,
+    NEVER_WRITING,
+    PATHLESS,
     READERS,
     guess_paths,
     read_files,
@@ -16,6 +18,8 @@ from turnlog.agent.permissions.programs.usage import Effect
 __all__ = [
     "CONTENT_READERS",
     "COPYING",
+    "NEVER_WRITING",
+    "PATHLESS",
     "READERS",
     "REMOVERS",
     "WRITERS",

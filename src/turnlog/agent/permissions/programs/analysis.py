@@ -8,7 +8,12 @@ from turnlog.agent.permissions.programs.git import GLOBAL_OPTIONS, SUBCOMMANDS, 
 from turnlog.agent.permissions.programs.readers import FILES, TEXTS
 from turnlog.agent.permissions.programs.usage import Effect, Usage, effect_of
 
-COPYING = frozenset("7z ar cp cpio install ln mv pax rsync scp tar zip".split())
+COPYING = frozenset(
+    """
+    7z 7za 7zz ar aws az bsdtar cp cpio gcloud gsutil gtar install ln mv pax rclone rsync scp tar
+    zip
+    """.split()
+)
 """Programs that may copy or pack everything below a directory."""
 CONTENT_READERS = (FILES.keys() - set("df du ls readlink realpath stat tree".split())) | {
     *COPYING,
@@ -30,6 +35,25 @@ GIT_CONTENT = frozenset(
     """.split()
 )
 """Subcommands of git that can show the content of files."""
+
+PATHLESS = TEXTS.keys() | frozenset(
+    """
+    [ cd declare echo exit export kill local popd printf pushd readonly return set shift test
+    typeset ulimit umask unset wait
+    """.split()
+)
+"""Programs that open no file that an argument names, whatever their arguments are."""
+NEVER_WRITING = PATHLESS | frozenset(
+    """
+    cat cmp cut df du egrep fgrep grep head ls md5sum nl readlink realpath rev sha1sum sha256sum
+    sha512sum stat tac tail wc
+    """.split()
+)
+"""Programs without an option that writes a file."""
+CLUSTER = re.compile(r"-[A-Za-z0-9]{1,16}")
+"""Joined options; a path may follow any of them."""
+PIECE = re.compile(r"[^\s=@:;,'\"<>(){}|&!`$\\]+")
+"""What may be a path inside of a longer text: `f=@.env;type=x` has three."""
 
 
 def read_files(name: str, arguments: tuple[str, ...]) -> Effect | None:
@@ -58,16 +82,17 @@ def shows_files(name: str, arguments: tuple[str, ...], *, is_known: bool) -> boo
 def guess_paths(argument: str) -> tuple[str, ...]:
     """The paths that one argument of an unknown call may contain.
 
-    >>> guess_paths("--file=.env"), guess_paths("-f.env"), guess_paths("data=@.env")
-    (('--file=.env', '.env'), ('-f.env', 'f.env', '.env'), ('data=@.env', '@.env', '.env'))
+    >>> guess_paths("--file=.env"), guess_paths("-f.env"), guess_paths("f=@.env;type=x")[-4:]
+    (('--file=.env', '.env', '--file'), ('-f.env', 'f.env', '.env'), ('f', '.env', 'type', 'x'))
     """
     found = [argument]
     if "=" in argument:
         found.append(argument.partition("=")[2])
-    if letters := re.match(r"-[A-Za-z0-9]+", argument):
+    if letters := CLUSTER.match(argument):
         found += [argument[place:] for place in range(1, letters.end() + 1)]
     found += [each[1:] for each in found if each.startswith(("@", ":"))]
     found += [each.rpartition(":")[2] for each in found]
+    found += PIECE.findall(argument)
     return tuple(dict.fromkeys(filter(None, found)))
 
 

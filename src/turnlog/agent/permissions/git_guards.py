@@ -1,0 +1,115 @@
+"""Calls of git that rules allow, in repositories that name programs.
+
+A rule for `git status` is not about the programs that `.git/config` makes it run. Such a call asks,
+unless it only reads and the whole command can run confined, without those programs.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnlog.agent.access import Basis
+from turnlog.agent.permissions.bash import UNKNOWN, Script, Unknown, Word, expand, is_folder
+from turnlog.agent.permissions.directories import (
+    MOVES,
+    arguments_in,
+    path_in,
+    possible_directories,
+)
+from turnlog.agent.permissions.git_repository import Repository, find_problem, find_repository
+from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
+from turnlog.agent.permissions.policy import Finding, Kind
+from turnlog.agent.permissions.programs import enters_submodules, read_files
+
+HOOK = re.compile(r"sets core\.hookspath|would run\Z", re.I)
+"""Problems that only mean hooks: a rule for a call that does more than read allows those."""
+ELSEWHERE = re.compile(r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env)")
+"""Global options that make git use another repository, or other programs."""
+
+
+def guard_repositories(script: Script, inner: tuple[Inner, ...], cwd: Path) -> Iterator[Finding]:
+    """Yield a finding for each call of git in a repository that names programs."""
+    given = [without_wrappers(each.part.words) for each in inner if not each.part.is_test]
+    parts = list(dict.fromkeys(filter(None, given)))
+    moves = [words for words in parts if words[0].text in MOVES]
+    places = None if moves and script.has_loop else possible_directories(moves, cwd)
+    if _sets_repository(inner):
+        places = None
+    # What another program runs, it may run in another directory; wrappers do not.
+    direct = {without_wrappers(part.words) for part in script.parts}
+    for words in parts:
+        if name_of(words[0]) == "git":
+            yield from _guard_call(words, places if words in direct else None, cwd)
+
+
+def _sets_repository(inner: tuple[Inner, ...]) -> bool:
+    """Whether a command sets a variable such as GIT_DIR."""
+    names = [each.name for one in inner for each in one.part.assignments]
+    names += [word.text for one in inner for word in one.part.words if "=" in word.text]
+    return any(name.startswith("GIT_") for name in names)
+
+
+def _guard_call(
+    words: tuple[Word, ...], places: tuple[Path, ...] | None, cwd: Path
+) -> Iterator[Finding]:
+    if [word.text for word in words[1:]] in (["--version"], ["version"]):
+        return
+    try:
+        folder = _folder_of(words)
+        found = [path_in(text, place) for place in places or () for text in expand(folder, place)]
+    except Unknown:
+        found = []
+    if not found:
+        yield _asks("which repository git uses is only known when it runs")
+    for place in found:
+        yield from _guard_place(words, place, cwd)
+
+
+def _folder_of(words: tuple[Word, ...]) -> Word:
+    """Return the value of `-C`; raise `Unknown` for options that name another repository."""
+    folder, waiting = Word("."), iter(words[1:])
+    for word in waiting:
+        if not word.is_option and word.is_known:
+            break
+        if not word.is_known or ELSEWHERE.match(word.text):
+            raise Unknown(word.source)
+        if word.text in ("-C", "-c"):
+            value = next(waiting, UNKNOWN)
+            if word.text == "-C" and folder.text != ".":
+                raise Unknown(value.source)
+            folder = value if word.text == "-C" else folder
+    return folder
+
+
+def _guard_place(words: tuple[Word, ...], place: Path, cwd: Path) -> Iterator[Finding]:
+    try:
+        arguments = arguments_in(words[1:], place)
+        effect = read_files("git", arguments)
+    except Unknown:
+        effect = None
+    if not is_folder(place):
+        yield _asks(f"{place} does not exist yet, so its repository is not known")
+        return
+    try:
+        repository = find_repository(place)
+        is_own = repository == find_repository(cwd)
+    except (OSError, ValueError) as error:
+        yield _asks(f"its repository cannot be checked: {error}")
+        return
+    if repository:
+        subcommand = effect.uses_git if effect else ""
+        enters = bool(subcommand) and enters_submodules(subcommand)
+        yield from _guard_repository(repository, enters, reads=bool(effect), is_own=is_own)
+
+
+def _guard_repository(
+    repository: Repository, enters: bool, *, reads: bool, is_own: bool
+) -> Iterator[Finding]:
+    problem = find_problem(repository, enters_submodules=enters)
+    if problem and (reads or not HOOK.search(problem)):
+        # Only the repository of the session's own directory is neutralized when git runs.
+        yield _asks(problem, is_confinable=reads and is_own)
+
+
+def _asks(reason: str, *, is_confinable: bool = False) -> Finding:
+    return Finding(Kind.ASK, reason, is_confinable=is_confinable, basis=Basis.RULE)

@@ -1,0 +1,170 @@
+"""Commands of which one part may change what another one reads.
+
+A verdict looks at the disk before anything runs. In `git checkout evil && cat notes.txt` the first
+part may turn `notes.txt` into a link, so the verdict about the second would be about another file.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.bash import Part, Script, Unknown, Word
+from turnlog.agent.permissions.directories import MOVES, arguments_in, path_in
+from turnlog.agent.permissions.displacement import FILE_RULES
+from turnlog.agent.permissions.launchers import without_wrappers
+from turnlog.agent.permissions.links import links_on
+from turnlog.agent.permissions.policy import Finding, Kind, Policy
+from turnlog.agent.permissions.programs import (
+    CONTENT_READERS,
+    WRITERS,
+    Effect,
+    change_files,
+    read_files,
+)
+from turnlog.agent.permissions.removals import Places
+
+NOT_FILES = frozenset(("/dev/null",))
+STATUS = re.compile(r"\"?[\w .,:=()%/-]*\$\?[\w .,:=()%/-]*\"?", re.ASCII)
+"""A text with the exit code of the last command, which echo may print."""
+ADDING = frozenset("cp mkdir tee touch".split())
+"""Programs that make files and directories, but no links, and take nothing away."""
+RECURSIVE = re.compile(r"-[^-]*[aRrPd].*|--(?:recursive|archive|no-dereference)")
+REASON = "one part changes what another one reads"
+
+
+class Role(Struct, frozen=True):
+    """What a part has to do with files."""
+
+    changes: bool
+    """Whether it may create, change or remove files."""
+    only_adds: bool
+    """Whether no path leads elsewhere after it ran, unless links are on the way."""
+    touches: bool
+    """Whether a verdict about its files counts."""
+    paths: tuple[Path, ...]
+    is_move: bool = False
+
+
+def judge_interference(
+    script: Script, places: Places, policy: Policy, is_ruled: Callable[[Part], bool]
+) -> Iterator[Finding]:
+    """Ask about a command of which one part may change the files that another one is judged by.
+
+    With a rule for files, this holds in every mode: the rule would not find the file.
+    """
+    has_rules = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
+    if len(script.parts) < 2 and not script.has_loop:
+        return
+    try:
+        roles = [
+            _role_of(part, places, is_free=is_ruled(part) and not has_rules)
+            for part in script.parts
+        ]
+        is_safe = _is_safe(roles, policy, has_loop=script.has_loop)
+    except Unknown:
+        is_safe = all(only_reads(part, places) for part in script.parts)
+    if not is_safe:
+        yield Finding(Kind.ASK, REASON, is_firm=has_rules)
+
+
+def _is_safe(roles: list[Role], policy: Policy, *, has_loop: bool) -> bool:
+    if not any(role.changes for role in roles):
+        return True
+    first = next((rank for rank, role in enumerate(roles) if not role.is_move), len(roles))
+    # What `cd` in front of everything else meant is settled before anything changes.
+    later = roles if has_loop else roles[first:]
+    for rank, role in enumerate(later):
+        others = later if has_loop else (*later[:rank], *later[rank + 1 :])
+        if role.changes and not role.only_adds and any(each.touches for each in others):
+            return False
+    known = {link for folder in policy.directories for link in links_on(folder)}
+    touched = [path for role in roles if role.touches for path in role.paths]
+    return all(links_on(path) <= known for path in touched)
+
+
+def _role_of(part: Part, places: Places, *, is_free: bool) -> Role:
+    """Return the role of a part; one that a rule allows is free to use any file by itself."""
+    words = without_wrappers(part.words)
+    targets = [each.target for each in part.redirects if each.target.text not in NOT_FILES]
+    redirected = tuple(path for place in places for path in _paths(targets, place))
+    changes = not only_reads(part, places)
+    if part.is_test or not words:
+        return Role(changes, only_adds=True, touches=bool(redirected), paths=redirected)
+    if words[0].text in MOVES:
+        paths = tuple(path for place in places for path in _paths(words[1:], place))
+        found = (*paths, *redirected)
+        return Role(may_write(part), only_adds=True, touches=True, paths=found, is_move=True)
+    named = tuple(path for place in places for path in _named(words, place))
+    touches = bool(redirected) or (bool(named) and not is_free)
+    only_adds = all(_only_adds(words, place) for place in places)
+    return Role(changes, only_adds, touches, (*named, *redirected))
+
+
+def _only_adds(words: tuple[Word, ...], place: Path | None) -> bool:
+    name = words[0].text
+    if name == "cp" and any(RECURSIVE.fullmatch(word.text) for word in words[1:]):
+        return False
+    effect = _effect_of(words, place)
+    return effect is not None and (name in ADDING or not effect.writes)
+
+
+def _given(words: tuple[Word, ...], places: Places) -> list[tuple[str, ...]]:
+    return [arguments_in(without_status(words), place) for place in places]
+
+
+def _effect_of(words: tuple[Word, ...], place: Path | None) -> Effect | None:
+    """Return what a program does; None if that is not understood."""
+    try:
+        arguments = arguments_in(without_status(words), place)
+    except Unknown:
+        return None
+    return read_files(words[0].text, arguments) or change_files(words[0].text, arguments)
+
+
+def _named(words: tuple[Word, ...], place: Path | None) -> list[Path]:
+    """Return the paths that a program gets; if it is not understood, what looks like one."""
+    if effect := _effect_of(words, place):
+        paths = [path_in(text, place) for text in (*effect.reads, *effect.writes)]
+        # Wherever the current directory is moved, `ls` lists the same one.
+        return [path for path in paths if effect.is_recursive or path != place]
+    # What is not known here is asked about where a rule may be about it.
+    texts = [word.text for word in words[1:] if word.is_known and not word.is_option]
+    is_file = words[0].text in WRITERS | CONTENT_READERS
+    return [path_in(text, place) for text in texts if is_file or re.search(r"[./]", text)]
+
+
+def _paths(words: "list[Word] | tuple[Word, ...]", place: Path | None) -> list[Path]:
+    return [path_in(text, place) for text in arguments_in(tuple(words), place)]
+
+
+def only_reads(part: Part, places: Places) -> bool:
+    """Whether a part is understood as one that changes no files."""
+    words = without_wrappers(part.words)
+    if may_write(part) or not words:
+        return not may_write(part)
+    if part.is_test or words[0].text in MOVES:
+        return True
+    try:
+        return all(read_files(words[0].text, arguments) for arguments in _given(words, places))
+    except Unknown:
+        return False
+
+
+def may_write(part: Part) -> bool:
+    """Whether a part writes files by a redirection, or runs a program that is known to."""
+    words = without_wrappers(part.words)
+    targets = {each.target.text for each in part.redirects if each.is_write}
+    if targets - NOT_FILES or not words:
+        return bool(targets - NOT_FILES)
+    if words[0].text == "sed":
+        return any(word.text.startswith(("-i", "--in-place")) for word in words)
+    return words[0].text in WRITERS
+
+
+def without_status(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the arguments of a program; for echo, without those that only contain `$?`."""
+    if words[0].text != "echo":
+        return words[1:]
+    return tuple(word for word in words[1:] if not STATUS.fullmatch(word.source))

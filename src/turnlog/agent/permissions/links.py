@@ -1,0 +1,119 @@
+"""Symbolic links on the way to a file: where they lead, and where they might lead.
+
+The kernel takes `hop/..` for the parent of the directory that the link `hop` leads to. Once
+`rm hop && mkdir hop` has replaced the link, the same text means the directory that holds `hop`. A
+verdict must hold in both cases, so a path has a reading for each link: followed, or a directory.
+"""
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.bash import LONGEST_PATH, Unknown, is_link
+
+MOST_LINKS = 40
+"""Links that are followed on one way, as the system does."""
+MOST_READINGS = 64
+ROOT = Path("/")
+PROCESS = ("/proc/", "/dev/fd")
+"""Places that mean something else to each process."""
+
+
+class Way(Struct, frozen=True):
+    """One reading of a path."""
+
+    end: Path
+    """Where it leads; not a link."""
+    names: tuple[Path, ...]
+    """What the path is called at each link, before and after it is followed."""
+    links: tuple[Path, ...]
+    targets: tuple[Path, ...]
+    """Where the text of each link leads."""
+
+
+class _Reading(Struct, frozen=True):
+    """A path that is followed up to a place; the rest is still to come."""
+
+    place: Path
+    rest: tuple[str, ...]
+    names: tuple[Path, ...] = ()
+    links: tuple[Path, ...] = ()
+    targets: tuple[Path, ...] = ()
+
+
+@lru_cache(maxsize=4_096)
+def ways_of(path: Path) -> tuple[Way, ...]:
+    """Return every reading of a path, first the one that holds now.
+
+    Raises `Unknown` if an error keeps it from being told, or if there are too many links. The
+    cache holds for one verdict, because links change.
+    """
+    parts = path.absolute().parts[1:]
+    waiting, found = [_Reading(ROOT, parts)], list[Way]()
+    while waiting:
+        if len(found) + len(waiting) > MOST_READINGS:
+            raise Unknown(str(path))
+        found.append(_follow(waiting.pop(0), waiting))
+    return tuple(found)
+
+
+def real_path(path: Path) -> Path:
+    """Return where a path leads now; raise `Unknown` if that cannot be told."""
+    return ways_of(path)[0].end
+
+
+def links_on(path: Path) -> set[Path]:
+    """Return all symbolic links on the way, in every reading."""
+    return {link for way in ways_of(path) for link in way.links}
+
+
+def _follow(reading: _Reading, others: list[_Reading]) -> Way:
+    """Follow a reading to its end; add those that arise at its links to `others`."""
+    while reading.rest:
+        name, rest = reading.rest[0], reading.rest[1:]
+        if name == "..":
+            reading = _moved(reading, reading.place.parent, rest)
+        elif not is_link(reading.place / name):
+            reading = _moved(reading, reading.place / name, rest)
+        else:
+            others += _replaced(reading, rest)
+            reading = _through(reading, reading.place / name, rest)
+    end = reading.place
+    return Way(end, (*reading.names, end), reading.links, reading.targets)
+
+
+def _moved(reading: _Reading, place: Path, rest: tuple[str, ...]) -> _Reading:
+    return _Reading(place, rest, reading.names, reading.links, reading.targets)
+
+
+def _through(reading: _Reading, link: Path, rest: tuple[str, ...]) -> _Reading:
+    try:
+        text = os.fspath(link.readlink())
+    except OSError as error:
+        raise Unknown(str(link)) from error
+    links = (*reading.links, link)
+    whole = reading.place.joinpath(text, *rest)
+    if len(links) > MOST_LINKS or len(os.fsencode(whole)) >= LONGEST_PATH:
+        raise Unknown(str(link))
+    place = ROOT if text.startswith("/") else reading.place
+    parts = Path(text).parts[1:] if text.startswith("/") else Path(text).parts
+    names = (*reading.names, _lexical(link, rest), Path(os.path.normpath(whole)))
+    targets = (*reading.targets, _lexical(reading.place / text, ()))
+    return _Reading(place, (*parts, *rest), names, links, targets)
+
+
+def _replaced(reading: _Reading, rest: tuple[str, ...]) -> Iterator[_Reading]:
+    """Yield the reading in which a directory takes the place of a link, if `..` leads out of it."""
+    depth = 1
+    for rank, name in enumerate(rest, 1):
+        depth += -1 if name == ".." else 1
+        if depth == 0:
+            yield _moved(reading, reading.place, rest[rank:])
+            return
+
+
+def _lexical(path: Path, rest: tuple[str, ...]) -> Path:
+    return Path(os.path.normpath(path.joinpath(*rest)))
