@@ -291,7 +291,10 @@ def test_the_hook_loads_hardly_anything_before_the_client_goes_on(tmp_path: Path
         "from turnlog.cli.main import main\n"
         "main()\n"
     )
-    environment = os.environ | {"TURNLOG_HOME": str(tmp_path)}
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"env": {"A": "1"}}', "utf-8")
+    environment = os.environ | {"TURNLOG_HOME": str(tmp_path), "CLAUDE_PROJECT_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code],
         input="{}",
@@ -301,7 +304,7 @@ def test_the_hook_loads_hardly_anything_before_the_client_goes_on(tmp_path: Path
         check=True,
     )
     modules = [name for name in done.stdout.split() if not name.startswith("turnlog")]
-    assert set(modules) <= {"gc"}
+    assert set(modules) <= {"gc", "_json"}
 
 
 def test_hook_alone_tells_what_it_can_do(turnlog: Run) -> None:

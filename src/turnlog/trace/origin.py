@@ -11,7 +11,7 @@ from turnlog.trace.note import spool_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
 CONFIG_VARIABLES = ("TURNLOG_HOME", "XDG_CONFIG_HOME", "HOME", "USERPROFILE")
@@ -21,6 +21,8 @@ PLACES = {"config": CONFIG_VARIABLES, "spool": SPOOL_VARIABLES, "store": STORE_V
 """Paths that `hook install` fixes as options, and the variables they depend on without it."""
 LOCATIONS = frozenset({*CONFIG_VARIABLES, *SPOOL_VARIABLES, *STORE_VARIABLES})
 SETTINGS = ("settings.local.json", "settings.json")
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8, which the client may skip."""
 SETTINGS_LIMIT = 1 << 20
 """Bytes of a client's settings file that are read."""
 
@@ -57,12 +59,9 @@ class ProjectVariables:
     def _read(self, path: str) -> None:
         try:
             content = read_settings(path)
-            # Most settings have no env; parsing costs more than Python's modules loaded so far.
-            # An escape or another encoding could spell the word differently.
+            # Most settings have no env. An escape or another encoding could spell it differently.
             if any(each in content for each in (b'"env"', b"\\", b"\0")):
-                import json
-
-                json.loads(content.decode("utf-8-sig"), object_pairs_hook=self._collect)
+                _parse(content.removeprefix(MARK).decode(), self._collect)
         except (FileNotFoundError, NotADirectoryError):
             return
         except (OSError, ValueError, RecursionError):
@@ -118,6 +117,41 @@ class HookPlaces:
                         " are; to fix their paths, run turnlog hook install again"
                     )
         return ""
+
+
+class _Scan:
+    """The options of Python's JSON scanner."""
+
+    strict = True
+    object_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+    def __init__(self, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None:
+        self.object_pairs_hook = collect
+        self.memo: dict[str, str] = {}
+
+
+def _parse(text: str, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None:
+    """Parse JSON, passing the pairs of each object on; raise ValueError if it is not valid."""
+    try:
+        from _json import make_scanner
+
+        scan: Any = make_scanner(_Scan(collect))  # type: ignore[arg-type]
+    except (ImportError, AttributeError, TypeError):  # another Python's scanner
+        import json
+
+        json.loads(text, object_pairs_hook=collect)
+        return
+    # json itself imports re, half of Python's own start; its scanner in C needs neither.
+    text = text.strip(" \t\r\n")
+    try:
+        _, end = scan(text, 0)
+    except (StopIteration, SystemError) as error:  # its own error is in json, which is not loaded
+        raise ValueError("there is no valid JSON") from error
+    if end != len(text):
+        raise ValueError("there is more than JSON")
 
 
 def read_settings(path: str) -> bytes:
