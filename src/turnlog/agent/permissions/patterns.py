@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable
 
 from turnlog.agent.permissions.bash import Part, Unknown, Word, expand_glob
-from turnlog.agent.permissions.guards import Places
+from turnlog.agent.permissions.removals import Places
 
 LONGEST = 100_000
 """Bytes of a command that a system surely accepts as one argument."""
