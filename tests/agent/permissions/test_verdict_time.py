@@ -80,11 +80,14 @@ def test_the_console_stays_alive_while_a_verdict_is_made(tmp_path: Path) -> None
 
     async def step(parts: Parts) -> str:
         watching = asyncio.create_task(watch())
-        told = await call(parts, "foo -" + "a" * 9_000)
+        told = await call(parts, "foo; grep -r x .")
         watching.cancel()
         return told
 
-    assert world.session(step) == ["asked"]
+    for number in range(2_000):
+        world.file(f"many/{number}")
+    deny = [f"Read(n{number}*)" for number in range(20)]
+    assert world.session(step, deny=deny) == ["asked"]
     assert len(gaps) > 10
 
 
