@@ -67,8 +67,9 @@ def test_lines_after_a_command_tell_the_branch_and_directory_that_it_left(
 
 
 def test_a_command_may_lead_into_a_worktree(store: Store, project: Path, api: ScriptedApi) -> None:
-    start = called(bash("t1", "git worktree add -q -b side sub/side; cd sub/side"))
-    api.replies[:] = [start, DONE]
+    added = ("git", "worktree", "add", "-q", "-b", "side", "sub/side")
+    subprocess.run(added, cwd=project, check=True, capture_output=True)
+    api.replies[:] = [called(bash("t1", "cd sub/side")), DONE]
     session = run(store, project, "go")
     assert places_in(session, project)[2:] == [
         ("user", "/sub/side", "side"),

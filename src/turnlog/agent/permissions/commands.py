@@ -195,7 +195,6 @@ def _analyze(command: Command) -> CommandFindings:
         general += judge_displacement(
             displacement, footprint, command.runs, policy, is_alone=is_alone
         )
-        general += _interference(command)
     if any(rule.tool == COMMANDS for rule in policy.allow):
         general += guard_repositories(script, command.inner, policy.cwd)
     if script.unclear:
@@ -205,6 +204,11 @@ def _analyze(command: Command) -> CommandFindings:
         PartFindings(part, () if is_named else tuple(_judge_part(part, command)))
         for part in script.parts
     )
+    if not command.is_open or command.has_file_rules:
+        asks = any(found.kind is not Kind.ALLOW for part in parts for found in part.findings)
+        # The user is shown the whole command where a part asks anyway. One more reason, which no
+        # rule can lift, would only keep the offer from them to allow that part from now on.
+        general += [each for each in _interference(command) if each.is_firm or not asks]
     general += _redirections(command)
     try:
         to_run = None if is_named or command.is_open else _to_run(command)
