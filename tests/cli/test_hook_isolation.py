@@ -25,6 +25,7 @@ from hooked_client import Clock, Names
 from otlp_receiver import receiving
 from turnlog.store.paths import folder_name
 from turnlog.trace.spool import Spool
+from turnlog.trace.switch import Switches
 
 Make = Callable[..., Project]
 CLOSED = "http://127.0.0.1:9"
@@ -365,6 +366,15 @@ def test_the_nearest_switch_decides(make: Make, spool: Spool, turnlog: Run, tmp_
     projects = json.loads(turnlog("hook", "status", "--json").out)["projects"]
     states = {Path(each["project"]).name: each["is_on"] for each in projects}
     assert states == {"repository": False, "package": True}
+
+
+def test_a_turn_of_the_millisecond_after_the_switch_is_on(tmp_path: Path) -> None:
+    switches = Switches(str(tmp_path / "hook-switches"))
+    for _ in range(50):
+        switches.turn("/work", is_on=False)
+        switches.turn("/work", is_on=True)
+        begun = int(time.time() * 1000) / 1000  # as lines have it
+        assert switches.was_on("/work", begun, begun)
 
 
 def test_a_switch_that_cannot_be_read_counts_as_off(

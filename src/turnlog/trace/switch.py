@@ -49,7 +49,10 @@ class Switches:
 
     def turn(self, project: str, is_on: bool) -> None:
         """Switch a project, and everything below it, on or off."""
-        self.events.setdefault(project, []).append((time.time(), is_on))
+        # Lines of sessions have whole milliseconds: a turn that begins right after the switch must
+        # not seem to have begun before it.
+        moment = int(time.time() * 1000) / 1000
+        self.events.setdefault(project, []).append((moment, is_on))
         lines = (
             f"{moment:.6f} {'on' if is_on else 'off'} {_escaped(folder)}\n"
             for folder, events in self.events.items()
