@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from build import call, moment, result_block, session, text, user
-from hooked_client import PROJECT, Client, Clock, Names
+from hooked_client import Client
 from otlp_receiver import Receiver, attributes
 from traces import flat, spans, times_of
-from turnlog.store.paths import folder_name
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.hook import Sender
 from turnlog.trace.progress import load_progress
@@ -51,20 +48,6 @@ def test_a_line_with_a_result_among_texts_starts_no_turn(tmp_path: Path) -> None
 
 
 # The hook
-
-
-@pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    made = Spool(tmp_path / "trace" / "spool")
-    made.begin()
-    return made
-
-
-@pytest.fixture
-def client(tmp_path: Path, spool: Spool, receiver: Receiver) -> Client:
-    folder = tmp_path / "projects" / folder_name(PROJECT)
-    folder.mkdir(parents=True)
-    return Client(spool.folder, receiver.url, folder, (Clock(), Names()))
 
 
 def turn(client: Client) -> None:

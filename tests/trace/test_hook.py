@@ -3,16 +3,14 @@
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Timer
 from typing import Any
 
 import pytest
 
 from build import encode, session, user
-from hooked_client import PROJECT, Client, Clock, Names
+from hooked_client import Client
 from otlp_receiver import Receiver, attributes
-from turnlog.store.paths import folder_name
 from turnlog.trace import deliver
 from turnlog.trace.capture import capture
 from turnlog.trace.hook import Sender
@@ -33,20 +31,6 @@ NOBODY = 2**31 - 2
 @pytest.fixture(autouse=True)
 def timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNLOG_TRACE_TIMEOUT", "10")
-
-
-@pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    made = Spool(tmp_path / "trace" / "spool")
-    made.begin()
-    return made
-
-
-@pytest.fixture
-def client(tmp_path: Path, spool: Spool, receiver: Receiver) -> Client:
-    folder = tmp_path / "projects" / folder_name(PROJECT)
-    folder.mkdir(parents=True)
-    return Client(spool.folder, receiver.url, folder, (Clock(), Names()))
 
 
 def another(client: Client) -> Client:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hook_projects import Project, turns_at
-from hooked_client import PROJECT, Client, Clock, Names
+from hooked_client import Client, Clock, Names
 from otlp_receiver import Receiver, receiving
 from turnlog.cli.hook_status import print_status, status_of
-from turnlog.store.paths import Store, folder_name
+from turnlog.store.paths import Store
 from turnlog.trace.hook import Sender
 from turnlog.trace.queue import QueueState, all_queues
 from turnlog.trace.settle import Patience
@@ -35,13 +35,6 @@ def spool(home: Path) -> Spool:
     made = Spool(home / "trace" / "spool")
     made.begin()
     return made
-
-
-@pytest.fixture
-def client(tmp_path: Path, spool: Spool, receiver: Receiver) -> Client:
-    folder = tmp_path / "projects" / folder_name(PROJECT)
-    folder.mkdir(parents=True)
-    return Client(spool.folder, receiver.url, folder, (Clock(), Names()))
 
 
 @pytest.fixture
