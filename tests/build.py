@@ -15,7 +15,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 
 Fields = dict[str, Any]
 

@@ -24,7 +24,7 @@ from turnlog.agent.turn.parts import Limits, Parts
 from turnlog.agent.workspace import Workspace
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check import check_session
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, sidecar_folder
 
 SESSION = "5e551011-0000-4000-8000-000000000000"

@@ -12,7 +12,7 @@ from itertools import count
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 
 Fields = dict[str, Any]
 MODEL = "claude-opus-5-5"

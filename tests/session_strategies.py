@@ -36,8 +36,8 @@ from build import (
 )
 from strategies import spell
 from turnlog.format.decode import split_values
+from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line
-from turnlog.format.values import is_object
 
 LONG = "wörd " * 99
 ZEROS = "00000000-0000-0000-0000-000000000000"

@@ -16,8 +16,8 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from turnlog.format.blocks import UnknownPart
 from turnlog.format.entries import Unknown
 from turnlog.format.fit import item_of, structs_of
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.kinds import ATTACHMENTS, KINDS
-from turnlog.format.values import is_array, is_object
 
 Fields = dict[str, Any]
 

@@ -10,8 +10,8 @@ from build import assistant, call, result, session
 from turnlog.agent.tool import BY_USER, Grant, Outcome, Tool, ToolError
 from turnlog.agent.toolbox import TOOLS
 from turnlog.agent.workspace import Workspace
+from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
-from turnlog.format.values import Fields
 
 
 class Calls:

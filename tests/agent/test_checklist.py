@@ -16,7 +16,7 @@ from scripted_api import Reply, Request, answered, called, said, scripted_api
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.permissions import Mode
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 HOOK = {"PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}]}

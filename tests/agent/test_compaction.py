@@ -17,7 +17,7 @@ from turnlog.agent.model.choice import Choice
 from turnlog.agent.turn.compaction import ASK
 from turnlog.agent.turn.parts import Limits, Parts
 from turnlog.agent.turn.room import Compacting, compacting
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 SUMMARY = answered({"type": "text", "text": "They greeted each other."})

@@ -18,8 +18,8 @@ from turnlog.agent.hooks.lines import (
     stop_summary_line,
 )
 from turnlog.conversation.session import open_session
+from turnlog.format.json_values import Fields
 from turnlog.format.survey import is_known_kind, survey_file
-from turnlog.format.values import Fields
 
 
 def outcome_of(folder: Path, event: str, *commands: str, timeout: float = 60) -> HookOutcome:

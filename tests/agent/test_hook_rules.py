@@ -7,7 +7,7 @@ import pytest
 from turnlog.agent.permissions.hook_filter import rule_filter
 from turnlog.agent.toolbox import TOOLS
 from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 
 def bash(command: str) -> Fields:

@@ -14,7 +14,7 @@ from turnlog.agent.hooks.facts import SessionFacts
 from turnlog.agent.hooks.groups import matches
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.permissions.grants import Grants, read_grants
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 BASH: Fields = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "toolu_1"}
 

@@ -14,7 +14,7 @@ from turnlog.agent.hooks.answers import HookOutcome
 from turnlog.agent.hooks.facts import SessionFacts
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.lines import attachment_lines
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 BASH: Fields = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "toolu_1"}
 DENY = {"permissionDecision": "deny", "permissionDecisionReason": "not today"}

@@ -9,7 +9,7 @@ import pytest
 from chatting import hold_chat, lines_in
 from scripted_api import ScriptedApi, answered, called
 from turnlog.agent.chat.assembly import Options
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 CHAINED = ("user", "assistant", "system", "progress", "attachment")

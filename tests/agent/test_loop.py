@@ -15,8 +15,8 @@ from turnlog.agent.permissions.policy import Kind
 from turnlog.agent.session.lines import REJECTED_TEXT, STOPPED, STOPPED_AT_CALL
 from turnlog.agent.tool import Outcome
 from turnlog.agent.turn.parts import Parts
+from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
-from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 NO_RESPONSE = ("assistant", "No response requested.")

@@ -12,7 +12,7 @@ from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.settings import Settings
 from turnlog.agent.workspace import Workspace
 from turnlog.edit.images import pixels_of
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from turnlog.agent.hooks.runs import Firing
 from turnlog.agent.permissions.policy import Kind
 from turnlog.agent.subagents.hook_means import ANSWER_TOOL, HookMeans
 from turnlog.agent.turn.parts import Parts
+from turnlog.format.json_values import Fields, is_object
 from turnlog.format.survey import is_known_kind, survey_file
-from turnlog.format.values import Fields, is_object
 from turnlog.store.paths import Store
 
 NO = '{"ok": false, "reason": "no tests"}'

@@ -11,8 +11,8 @@ from turnlog.agent.events import Ended, Noted
 from turnlog.agent.permissions.policy import Kind
 from turnlog.agent.turn.moments import end_session, start_session
 from turnlog.agent.turn.parts import Parts
+from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
-from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 

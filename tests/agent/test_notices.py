@@ -21,8 +21,8 @@ from turnlog.agent.tools.bash import BASH
 from turnlog.agent.turn.moments import Prompt
 from turnlog.agent.turn.notices import listen, summary_of
 from turnlog.agent.turn.parts import Parts
+from turnlog.format.json_values import Fields
 from turnlog.format.jsonl import read_lines
-from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 

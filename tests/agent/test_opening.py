@@ -23,8 +23,8 @@ from turnlog.conversation.session import open_session
 from turnlog.edit.apply import require_idle
 from turnlog.edit.check import check_session
 from turnlog.errors import Conflict, UsageError
+from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
-from turnlog.format.values import Fields
 from turnlog.store.catalog import describe, live_sessions, locate_session
 from turnlog.store.paths import Store
 

@@ -18,7 +18,7 @@ from turnlog.agent.turn.moments import Prompt
 from turnlog.agent.turn.parts import Limits
 from turnlog.edit.images import pixels_of
 from turnlog.errors import UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 

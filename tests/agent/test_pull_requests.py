@@ -9,7 +9,7 @@ from scripted_api import ScriptedApi, called, said
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.session.lines import PullRequest
 from turnlog.agent.turn.pull_requests import find_pull_request
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 SHOP = "https://github.com/octo/shop/pull"

@@ -14,7 +14,7 @@ from turnlog.agent.tool import Outcome
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check import check_session
 from turnlog.errors import NotFound
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 MESSAGE: Fields = {
     "id": "msg_1",

@@ -14,7 +14,7 @@ from turnlog.agent.custom.definitions import BUILT_IN, AgentDefinition
 from turnlog.agent.subagents.agents import NAME, Agents
 from turnlog.agent.tool import Outcome
 from turnlog.conversation.session import open_session
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, subagent_meta, subagents_folder
 
 

@@ -15,7 +15,7 @@ from turnlog.agent.session.resume import SMALL, latest_in, reopen
 from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_session
 from turnlog.errors import NotFound, UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 NAME = "5e551011-0000-4000-8000-000000000000"

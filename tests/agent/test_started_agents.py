@@ -23,8 +23,8 @@ from turnlog.agent.tool import Outcome
 from turnlog.agent.turn.parts import Parts
 from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_session
+from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
-from turnlog.format.values import Fields
 from turnlog.store.paths import Store, subagent_meta, subagents_folder
 
 READER = AgentDefinition("reader", "Reads.", "You read.", tools=("Echo",), model="haiku")

@@ -18,7 +18,7 @@ from turnlog.agent.turn.answering import LONGEST_WAIT, backoff
 from turnlog.agent.turn.parts import Parts
 from turnlog.agent.turn.request import build_request
 from turnlog.errors import ModelError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 REQUEST: Fields = {
     "model": "claude-opus-5-5",

@@ -18,7 +18,7 @@ from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_tr
 from turnlog.agent.project import config_directories, local_folder
 from turnlog.agent.settings import load
 from turnlog.errors import UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 

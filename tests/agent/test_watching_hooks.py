@@ -10,7 +10,7 @@ import pytest
 from turnlog.agent.hooks.facts import SessionFacts
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.watching import wants_watch, watch
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 
 def hooks_of(folder: Path, event: str, matcher: str | None = None, answer: str = "") -> Hooks:

@@ -41,7 +41,7 @@ from turnlog.edit.clone import plan_clone
 from turnlog.edit.findings import Severity
 from turnlog.edit.journal import Journal
 from turnlog.errors import TurnlogError
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 from turnlog.store.paths import Store, sidecar_folder
 
 Block = dict[str, Any]

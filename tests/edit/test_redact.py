@@ -31,7 +31,7 @@ from turnlog.edit.redact import (
 from turnlog.edit.redacted import Noted, Part, redacted, redacted_json
 from turnlog.edit.strings import decode_string, decoded_strings, spelled_strings
 from turnlog.errors import Unresumable
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 from turnlog.secrets import find_secrets, placeholder_for
 from turnlog.store.paths import Store
 

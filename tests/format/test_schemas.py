@@ -12,10 +12,10 @@ from jsonschema.protocols import Validator
 from build import assistant, call, encode, line, result, system, text, user
 from strategies import entries_of, kinds, known_entries, lines_of, misfitting_entries
 from turnlog.format.decode import decode_line, values_of
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import Line
 from turnlog.format.kinds import KINDS
 from turnlog.format.schema import known_parts, schema_of_kinds
-from turnlog.format.values import is_array, is_object
 
 
 @cache

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from build import assistant, result, session, user
 from strategies import damaged_files, json_values, objects, sound_files
 from turnlog.cli.output import to_json
+from turnlog.conversation.call_titles import TITLES
 from turnlog.conversation.nodes import AssistantNode
 from turnlog.conversation.session import Session, open_session
-from turnlog.conversation.titles import TITLES
 from turnlog.format.blocks import ToolUseBlock
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import Assistant

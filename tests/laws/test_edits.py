@@ -28,8 +28,8 @@ from turnlog.edit.plan import Plan, carry_out
 from turnlog.edit.transforms import PREVIEW, Choice
 from turnlog.errors import Unresumable
 from turnlog.format.decode import values_of
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import Line, read_lines
-from turnlog.format.values import is_array, is_object
 from turnlog.store.paths import Store
 
 NAMES = sorted({*TRANSFORMS, REPAIR})

@@ -20,7 +20,7 @@ from turnlog.edit.build import Wanted, prepared
 from turnlog.edit.check import check_session
 from turnlog.edit.plan import carry_out
 from turnlog.edit.transforms import blocks_of
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 OLD = "2.0.76"
 REMINDER = "<system-reminder>"

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 
 class Streamed(Struct, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.agent.tool import ToolError
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 CONTENT = frozenset({"content", "old_string", "new_string", "new_source"})
 """Fields that hold what a file is to hold: any character may be part of that."""

@@ -18,7 +18,7 @@ from turnlog.agent.files.images import block_of
 from turnlog.agent.session.lines import VERSION
 from turnlog.agent.turn.moments import Prompt
 from turnlog.errors import UsageError
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.secrets import mask_start
 from turnlog.text import safe_json
 

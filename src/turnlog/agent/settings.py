@@ -33,8 +33,8 @@ from turnlog.agent.sandbox.confinement import (
     confine,
 )
 from turnlog.errors import UsageError
+from turnlog.format.json_values import Fields
 from turnlog.format.regular_files import read_regular
-from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 MANAGED = Path("/etc/claude-code/managed-settings.json")

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from turnlog.agent.access import Access, Basis, Footprint
 from turnlog.agent.workspace import DirectoryIdentity, Workspace
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 CALL_ID: ContextVar[str] = ContextVar("call_id", default="")
 """The call that is being carried out; nothing for what the user runs."""

@@ -15,8 +15,8 @@ from turnlog.agent.tools.todo_write import TODO_WRITE
 from turnlog.agent.tools.web_fetch import WEB_FETCH
 from turnlog.agent.tools.web_search import WEB_SEARCH
 from turnlog.agent.tools.write import WRITE
+from turnlog.format.json_values import Fields
 from turnlog.format.tools import RENAMED
-from turnlog.format.values import Fields
 
 Toolbox = dict[str, Tool]
 

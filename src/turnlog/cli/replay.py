@@ -13,7 +13,7 @@ from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import echo, echo_masked, masked_value
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 COLUMNS = (

@@ -13,11 +13,11 @@ from turnlog.conversation.prompts import PromptKind, prompt_kind
 from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock, Usage
 from turnlog.format.entries import Assistant, ChainEntry, Entry, MessageEntry, Unknown, User
 from turnlog.format.fields import given
+from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line
 from turnlog.format.kinds import kind_of
 from turnlog.format.state import LastPrompt
 from turnlog.format.system import CompactBoundary, CompactMetadata, PreservedMessages, TurnDuration
-from turnlog.format.values import is_object
 
 SYNTHETIC = "<synthetic>"
 LONGEST = 1e12

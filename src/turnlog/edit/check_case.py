@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from turnlog.conversation.branch import since_compaction
-from turnlog.conversation.log import is_sidechain
+from turnlog.conversation.node_log import is_sidechain
 from turnlog.conversation.nodes import AssistantNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.prompts import PromptKind
 from turnlog.conversation.session import Session

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 
 from turnlog.conversation.calls import PERSISTED
-from turnlog.conversation.log import is_sidechain
+from turnlog.conversation.node_log import is_sidechain
 from turnlog.conversation.nodes import SYNTHETIC, AssistantNode, ChainNode, Node, UserNode
 from turnlog.edit.check_case import Case, Mark, SentImage, is_talk, mark_at, message_key
 from turnlog.edit.images import pixels_of
 from turnlog.format.blocks import THINKING
 from turnlog.format.decode import MARK, values_of
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.format.values import Fields, is_array, is_object
 from turnlog.store.paths import last_part, tool_results
 
 LARGE_RESULT = 400_000

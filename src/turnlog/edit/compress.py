@@ -25,9 +25,9 @@ from turnlog.edit.summary import (
 )
 from turnlog.edit.transforms import Choice, rising, take_calls
 from turnlog.format.fields import given
+from turnlog.format.json_values import Fields
 from turnlog.format.state import FileHistoryDelta, FileHistorySnapshot, Summary
 from turnlog.format.timestamps import TICK, parse_timestamp
-from turnlog.format.values import Fields
 
 KNOWN = TIP_TYPES | {"progress"}
 """Types of the chain that turnlog knows; entries of others stay where they are."""

@@ -15,8 +15,8 @@ from turnlog.edit.facts import both_ends, fact_of, first_part, result_of
 from turnlog.format.blocks import THINKING, ImageBlock, TextBlock, ToolUseBlock
 from turnlog.format.entries import Assistant, Attachment, Entry, User
 from turnlog.format.fields import given
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.format.values import is_array, is_object
 
 QUEUED = "attachment/queued_command"
 TOLD_KINDS = ASKING | {PromptKind.BASH_INPUT, PromptKind.INTERRUPTION}

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turnlog.conversation.branch import since_compaction
-from turnlog.conversation.log import Log
+from turnlog.conversation.node_log import Log
 from turnlog.conversation.nodes import ChainNode, Node
 
 PER_TOKEN = 4

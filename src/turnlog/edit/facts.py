@@ -2,9 +2,9 @@
 
 import re
 
+from turnlog.conversation.call_titles import call_title
 from turnlog.conversation.calls import REFUSED, Call, result_text
-from turnlog.conversation.log import Log
-from turnlog.conversation.titles import call_title
+from turnlog.conversation.node_log import Log
 from turnlog.format.entries import User
 
 TITLE = 160

@@ -17,8 +17,8 @@ from turnlog.edit.repair_case import (
     set_fields,
     take_blocks,
 )
+from turnlog.format.json_values import Fields, is_object
 from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
-from turnlog.format.values import Fields, is_object
 
 SHARED = (
     "isSidechain",

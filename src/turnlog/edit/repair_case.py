@@ -8,7 +8,7 @@ from turnlog.conversation.nodes import ChainNode, Node
 from turnlog.edit.check_case import Case, Mark
 from turnlog.edit.plan import Plan
 from turnlog.edit.transforms import blocks_of, with_blocks
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 Repair = Callable[[Case, list[Mark], Plan], None]
 """Adds to a plan what takes away the faults that were marked."""

@@ -11,8 +11,8 @@ from turnlog.edit.check_tree import UNREAD
 from turnlog.edit.plan import Plan
 from turnlog.edit.repair_case import Repair
 from turnlog.format.decode import split_values
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.jsonl import read_lines
-from turnlog.format.values import Fields, is_array, is_object
 
 _decoder = json.JSONDecoder(strict=False)
 

@@ -24,7 +24,7 @@ from turnlog.edit.plan import Plan
 from turnlog.edit.repair_case import Repair, marked_nodes, set_fields, take_blocks
 from turnlog.edit.transforms import Choice, with_short_results
 from turnlog.format.blocks import THINKING
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 Unwanted = Callable[[Fields], bool]
 TooMuch = Callable[[int, str], bool]

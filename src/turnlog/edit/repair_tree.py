@@ -12,8 +12,8 @@ from turnlog.edit.check_lines import flat_content
 from turnlog.edit.plan import Plan, main_nodes, without_preserved
 from turnlog.edit.repair_case import Repair, marked_nodes, new_uuid, set_fields
 from turnlog.edit.transforms import Choice, straighten
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
-from turnlog.format.values import Fields, is_array, is_object
 
 
 def drop_speechless(case: Case, marks: list[Mark], plan: Plan) -> None:

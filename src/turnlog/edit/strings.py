@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 from turnlog.secrets import LABELS, VALUES, flag_name, tells_secret
 
 TOKEN = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*+)(?:"(\s*:)?|\\?\Z)|[{}\[\]]', re.DOTALL)

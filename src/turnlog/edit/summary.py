@@ -13,9 +13,9 @@ from turnlog.edit.facts import both_ends, one_line
 from turnlog.edit.transforms import Choice
 from turnlog.format.entries import User
 from turnlog.format.fields import given
+from turnlog.format.json_values import Fields
 from turnlog.format.state import Summary
 from turnlog.format.timestamps import stamp_of
-from turnlog.format.values import Fields
 
 HEAD = (
     f"{SUMMARY_START} that was compressed. The summary below covers the earlier portion of the "

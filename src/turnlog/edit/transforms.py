@@ -16,8 +16,8 @@ from turnlog.conversation.timeline import NEAR
 from turnlog.conversation.tree import can_be_tip
 from turnlog.edit.plan import Plan, main_nodes, replaced_nodes
 from turnlog.format.blocks import THINKING
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
-from turnlog.format.values import Fields, is_array, is_object
 
 USE, RESULT = "tool_use", "tool_result"
 UNUSED = ("progress", "api-request", "atis-latch", "tools-used", "queue-operation")

@@ -21,7 +21,7 @@ from turnlog.format.fields import (
     decode_raw,
     given,
 )
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 
 
 class Entry(CamelView):

@@ -21,7 +21,7 @@ from turnlog.format.fields import (
     Texts,
 )
 from turnlog.format.fit import fit
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 
 
 class ReadInput(SnakeView):

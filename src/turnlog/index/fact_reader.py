@@ -30,12 +30,12 @@ from turnlog.format.entries import (
 )
 from turnlog.format.fields import CamelView, decode_raw, given
 from turnlog.format.fit import fit
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import Line, Trail
 from turnlog.format.state import PrLink
 from turnlog.format.system import CompactBoundary, TurnDuration
 from turnlog.format.timestamps import seconds_of
 from turnlog.format.tools import CHANGING
-from turnlog.format.values import is_array, is_object
 from turnlog.index.facts import Answer, Carry, Commit, Compaction, Facts, Prompt, Pull, Said, Use
 from turnlog.index.figures import LARGEST, figures_of
 from turnlog.index.glances import CHAINED, Glance, GlanceBlock, GlanceBody, glance

@@ -9,11 +9,11 @@ from turnlog.format.blocks import TextBlock, ThinkingBlock, ToolResultBlock, Too
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import Assistant, Attachment, Entry, User
 from turnlog.format.fields import given
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import Line
 from turnlog.format.markup import local_command_text
 from turnlog.format.state import AiTitle, CustomTitle, Summary
 from turnlog.format.system import LocalCommand
-from turnlog.format.values import is_array, is_object
 from turnlog.index.words import composed
 
 

@@ -5,8 +5,8 @@ from msgspec import Struct
 from turnlog.conversation.calls import Call
 from turnlog.conversation.diffs import diff_of
 from turnlog.conversation.session import Session
+from turnlog.format.json_values import is_object
 from turnlog.format.tools import CHANGING
-from turnlog.format.values import is_object
 from turnlog.secrets import mask
 
 READING = "Read"

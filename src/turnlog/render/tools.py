@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from turnlog.conversation.call_titles import call_title, todo_list
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.diffs import diff_of
-from turnlog.conversation.titles import call_title, todo_list
-from turnlog.format.values import Fields, is_object
+from turnlog.format.json_values import Fields, is_object
 
 BOXES = {"completed": "☑", "in_progress": "◐"}
 

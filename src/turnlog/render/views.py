@@ -14,8 +14,8 @@ from turnlog.conversation.prompts import RESUMED_AFTER, ide_context, prompt_labe
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.entries import User
+from turnlog.format.json_values import is_object
 from turnlog.format.tools import CHANGING
-from turnlog.format.values import is_object
 from turnlog.secrets import mask, mask_value
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.format.decode import values_of
+from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import read_lines
-from turnlog.format.values import is_object
 from turnlog.store.paths import Store
 
 HASH = re.compile(r"[0-9a-f]{8,64}")

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsontext import Keys, put_last, take_out
-from turnlog.format.values import is_array, is_object
 
 IsOurs = Callable[[str], bool]
 """Tells whether a command is one that turnlog put there."""

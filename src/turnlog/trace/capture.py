@@ -359,7 +359,7 @@ def read_config(path: str, cache: str) -> Fields:
 def _parsed_config(path: str) -> "list[tuple[str, str]]":
     import tomllib
 
-    from turnlog.format.values import is_object
+    from turnlog.format.json_values import is_object
 
     try:
         with open(path, "rb") as file:
@@ -378,7 +378,7 @@ def _parsed_config(path: str) -> "list[tuple[str, str]]":
 def _shown(name: str, value: "Any") -> str:
     if name in SECRET:
         return ""
-    from turnlog.format.values import is_array
+    from turnlog.format.json_values import is_array
 
     if is_array(value) and name == "to":
         return ",".join(str(each) for each in value)

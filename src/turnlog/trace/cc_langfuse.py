@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from turnlog.conversation.session import Session
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 from turnlog.store.paths import Store
 from turnlog.trace.spans import Options, spans_of
 from turnlog.trace.state import State

@@ -7,13 +7,13 @@ from turnlog.conversation.prompts import PromptKind, full_text
 from turnlog.conversation.tree import is_compaction
 from turnlog.format.entries import Assistant, Attachment, Entry
 from turnlog.format.fields import given
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.system import (
     ApiError,
     CompactBoundary,
     MicrocompactBoundary,
     StopHookSummary,
 )
-from turnlog.format.values import is_array, is_object
 from turnlog.trace.span import Event
 from turnlog.trace.times import nanoseconds
 from turnlog.trace.work import Work

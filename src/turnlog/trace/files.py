@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from turnlog import __version__
+from turnlog.format.json_values import is_array
 from turnlog.format.portable import BINARY
-from turnlog.format.values import is_array
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.span import Event, Kind, Span
 

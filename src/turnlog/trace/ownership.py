@@ -16,8 +16,8 @@ from msgspec import Struct
 from turnlog.conversation.session import Session
 from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
+from turnlog.format.json_values import is_array
 from turnlog.format.private_files import secure_folder
-from turnlog.format.values import is_array
 from turnlog.store.paths import folder_name
 from turnlog.store.whole import read_object
 from turnlog.trace.spool import Note

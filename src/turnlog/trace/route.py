@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 from turnlog.trace.capture import PLAIN, SECRET, fingerprint, is_same_address
 from turnlog.trace.settings import Settings, convert_settings, read_table, table_of
 from turnlog.trace.targets import FileTarget, Target, target_of

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import UsageError
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 from turnlog.trace.capture import (
     PREFIX,
     check_addresses,

@@ -22,7 +22,7 @@ from turnlog.conversation.session import Session
 from turnlog.format.blocks import Usage
 from turnlog.format.entries import Assistant, ChainEntry, User
 from turnlog.format.fields import given
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 from turnlog.trace.events import error_of, events_of, is_interrupted
 from turnlog.trace.forks import ForkedTurn, split_forked
 from turnlog.trace.identity import session_id_of

@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.errors import Conflict, TurnlogError
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder, touch_private
-from turnlog.format.values import is_array, is_object
 from turnlog.store.paths import real_path
 from turnlog.trace.note import (
     FAMILY,

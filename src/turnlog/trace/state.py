@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.errors import Conflict
+from turnlog.format.json_values import is_array
 from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder
-from turnlog.format.values import is_array
 from turnlog.store.whole import read_object
 
 

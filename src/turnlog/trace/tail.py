@@ -7,7 +7,7 @@ that was written there before), the whole file is read.
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
-from turnlog.conversation.log import Extent
+from turnlog.conversation.node_log import Extent
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.conversation.tree import is_compaction

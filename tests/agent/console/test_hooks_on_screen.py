@@ -11,7 +11,7 @@ import pytest
 
 from agent.console.tmux import Pane, terminal
 from scripted_api import ScriptedApi, said
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")

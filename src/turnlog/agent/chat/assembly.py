@@ -34,8 +34,8 @@ from turnlog.agent.turn.parts import RUNNING, Limits, Parts
 from turnlog.agent.turn.room import compacting
 from turnlog.agent.turn.system_prompt import ROLE, memory_prompt, surroundings
 from turnlog.agent.workspace import Workspace
-from turnlog.conversation.windows import LONG_MARK
-from turnlog.format.values import Fields
+from turnlog.conversation.context_windows import LONG_MARK
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, sidecar_folder
 
 INTERACTIVE, PRINTED = "cli", "sdk-cli"

@@ -18,7 +18,7 @@ from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.read import READ
 from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|((?:\\ |[^\s\\])+))')
 NOT_READ = "{path} was mentioned, but not read: {why}"

@@ -41,7 +41,7 @@ from turnlog.agent.turn.notices import NOTICE
 from turnlog.agent.turn.parts import Parts
 from turnlog.agent.turn.spending import Spending
 from turnlog.errors import UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
 from turnlog.store.registry import claim, release

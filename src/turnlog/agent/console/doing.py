@@ -11,7 +11,7 @@ from turnlog.agent.tool import Outcome
 from turnlog.agent.tools.bash import BASH
 from turnlog.agent.turn.moments import SHELL
 from turnlog.agent.turn.pull_requests import link_pull_request
-from turnlog.format.values import Fields, is_object
+from turnlog.format.json_values import Fields, is_object
 
 CALL = "shell"
 """Stands for the id of a call."""

@@ -6,8 +6,8 @@ from time import time
 from typing import Any
 
 from turnlog.agent.console.pastes import NAMED
+from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder
-from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 MOST = 300
@@ -16,8 +16,8 @@ MOST = 300
 def typed_in(store: Store, project: Path, most: int = MOST) -> Iterator[str]:
     """The prompts of a project, the last first; one typed several times in a row counts once."""
     from turnlog.format.decode import values_of
+    from turnlog.format.json_values import is_object
     from turnlog.format.jsonl import read_lines_backwards
-    from turnlog.format.values import is_object
 
     last = None
     if not store.history.is_file():
@@ -52,7 +52,7 @@ def add_typed(store: Store, text: str, pasted: Fields, project: Path, session_id
 
 def _typed(value: Fields, store: Store) -> str:
     """A prompt with the texts that were pasted into it, as far as they are kept."""
-    from turnlog.format.values import is_object
+    from turnlog.format.json_values import is_object
 
     pasted = value.get("pastedContents")
     held = pasted if is_object(pasted) else {}
@@ -61,7 +61,7 @@ def _typed(value: Fields, store: Store) -> str:
 
 
 def _pasted(value: Any, store: Store) -> str:
-    from turnlog.format.values import is_object
+    from turnlog.format.json_values import is_object
 
     held = value if is_object(value) else {}
     if isinstance(held.get("content"), str):

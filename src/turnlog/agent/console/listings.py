@@ -25,7 +25,7 @@ from turnlog.agent.turn.parts import Parts
 from turnlog.agent.turn.spending import context_tokens
 from turnlog.conversation.context import messages_of
 from turnlog.conversation.session import open_session
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.render.costs import CostView, session_cost
 
 BAR = 50

@@ -8,8 +8,8 @@ from typing import Any
 from turnlog.agent.console.ink import Style, cut, one_line, printable
 from turnlog.agent.console.status import span
 from turnlog.agent.events import Called, Ended, Event, Inside, Printed, Recorded, Retrying, Streamed
-from turnlog.conversation.titles import call_title
-from turnlog.format.values import Fields, is_array
+from turnlog.conversation.call_titles import call_title
+from turnlog.format.json_values import Fields, is_array
 from turnlog.render.tools import BOXES
 from turnlog.text import as_printed
 

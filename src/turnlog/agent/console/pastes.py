@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.format.regular_files import read_regular
-from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from turnlog.agent.inputs import reader_of
 from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.edit import EditInput, edited_text
 from turnlog.agent.workspace import path_in
-from turnlog.conversation.titles import call_title
+from turnlog.conversation.call_titles import call_title
+from turnlog.format.json_values import Fields, is_array
 from turnlog.format.regular_files import read_regular
-from turnlog.format.values import Fields, is_array
 from turnlog.store.paths import real_path
 from turnlog.text import escaped, visible
 

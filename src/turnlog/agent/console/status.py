@@ -9,7 +9,7 @@ from turnlog.agent.console.ink import Style, cells, cut
 from turnlog.agent.events import Ended, Event, Inside, Streamed
 from turnlog.agent.permissions import Mode
 from turnlog.agent.turn.spending import COUNTED, price_of
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 FRAMES = "·✢✳✶✻✽✻✶✳✢"
 GAP = " · "

@@ -25,7 +25,7 @@ from turnlog.conversation.prompts import ASKING, LOCAL, prompt_kind
 from turnlog.conversation.session import open_session
 from turnlog.format.entries import User
 from turnlog.format.fit import fit
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.render.costs import session_cost
 from turnlog.store.paths import Store
 

@@ -13,7 +13,7 @@ from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.session.lines import text_of
 from turnlog.agent.turn.notices import NOTICE
 from turnlog.conversation.prompts import INTERRUPTION
-from turnlog.format.values import Fields, is_array
+from turnlog.format.json_values import Fields, is_array
 
 WORTH_TELLING = 10.0
 """Seconds of a turn after which it is told what it took."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from turnlog.agent.custom.frontmatter import is_set, model_of, names_of, split_head, text_of
 from turnlog.agent.custom.places import DefinitionFiles, read_text
 from turnlog.agent.hooks.groups import groups_of
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 SKILL = "SKILL.md"

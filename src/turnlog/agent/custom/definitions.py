@@ -11,7 +11,7 @@ from turnlog.agent.custom.frontmatter import model_of, names_of, number_of, spli
 from turnlog.agent.custom.places import DefinitionFiles, read_text
 from turnlog.agent.hooks.groups import groups_of
 from turnlog.agent.permissions.rules import TOOLS, server_in
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.store.paths import Store
 
 CALLS = ("Task", "Agent")

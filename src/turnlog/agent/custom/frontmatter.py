@@ -7,7 +7,7 @@ texts, or lists and mappings of texts.
 import re
 from typing import Any
 
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 FIELD = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*:", re.MULTILINE)

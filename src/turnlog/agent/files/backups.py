@@ -12,9 +12,9 @@ from uuid import uuid4
 from msgspec import Struct
 
 from turnlog.format.decode import values_of
+from turnlog.format.json_values import Fields, is_object
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
 from turnlog.format.private_files import create_private_folder, touch_private
-from turnlog.format.values import Fields, is_object
 from turnlog.store.paths import Store
 
 SNAPSHOT, DELTA = "file-history-snapshot", "file-history-delta"

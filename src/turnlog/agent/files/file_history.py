@@ -21,9 +21,9 @@ from turnlog.agent.files.backups import (
     last_version,
     tracking_name,
 )
+from turnlog.format.json_values import Fields
 from turnlog.format.jsonl import FileState
 from turnlog.format.timestamps import stamp_of
-from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 

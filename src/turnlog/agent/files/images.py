@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from turnlog.agent.tool import Outcome, ToolError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 if TYPE_CHECKING:
     from PIL.Image import Image

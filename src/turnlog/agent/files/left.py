@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.session import Session
+from turnlog.format.json_values import is_object
 from turnlog.format.regular_files import read_regular
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.tools import CHANGING
-from turnlog.format.values import is_object
 
 SLACK = timedelta(seconds=1)
 """File systems and sessions tell the time differently."""

@@ -8,7 +8,7 @@ from typing import Any
 from turnlog.agent.files.images import block_of
 from turnlog.agent.files.textfile import decode
 from turnlog.agent.tool import Outcome, ToolError
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 LONGEST = 10_000
 """Characters of one output that are shown."""

@@ -15,9 +15,9 @@ from uuid import uuid4
 from turnlog.agent.files.images import Picture, encode, room_for
 from turnlog.agent.session.kept import results_folder, told_size
 from turnlog.agent.tool import Outcome, ToolError
+from turnlog.format.json_values import Fields
 from turnlog.format.private_files import write_private
 from turnlog.format.regular_files import open_regular
-from turnlog.format.values import Fields
 
 WHOLE_BYTES = 20 << 20
 WHOLE_PAGES = 100

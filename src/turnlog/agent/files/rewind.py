@@ -24,9 +24,9 @@ from turnlog.edit.plan import encoded
 from turnlog.edit.summary import common_fields
 from turnlog.errors import Conflict, NotFound, UsageError
 from turnlog.format.entries import User
+from turnlog.format.json_values import Fields
 from turnlog.format.jsonl import FileState, append_lines
 from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
-from turnlog.format.values import Fields
 from turnlog.store.paths import Store
 
 NOWHERE = "00000000-0000-0000-0000-000000000000"

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from turnlog.agent.hooks.runs import MOST_OUTPUT, Failed, Firing, Reply
 from turnlog.agent.web.addresses import NotPublic, pinned_request, resolve
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 
 if TYPE_CHECKING:
     from httpx2 import URL, AsyncClient, Request, Response

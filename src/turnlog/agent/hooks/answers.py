@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from turnlog.agent.hooks.events import EVENTS
 from turnlog.agent.hooks.runs import HookRun
 from turnlog.format.fields import CamelView, given
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 Decision = Literal["allow", "deny", "ask"]
 STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")

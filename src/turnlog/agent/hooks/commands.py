@@ -13,8 +13,8 @@ from turnlog.agent.hooks.events import EVENTS
 from turnlog.agent.hooks.facts import SessionFacts
 from turnlog.agent.hooks.runs import MOST_OUTPUT, Firing, HookRun
 from turnlog.agent.shell.processes import end_process
+from turnlog.format.json_values import is_array
 from turnlog.format.private_files import create_private_folder
-from turnlog.format.values import is_array
 
 PROJECT = "CLAUDE_PROJECT_DIR"
 POWERSHELL = ("pwsh", "-NoProfile", "-NonInteractive", "-Command")

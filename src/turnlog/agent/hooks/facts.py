@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from turnlog.agent.hooks.events import EVENTS
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 
 @dataclass

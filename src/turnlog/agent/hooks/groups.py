@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.tools import RENAMED
-from turnlog.format.values import Fields, is_array, is_object
 
 EXACT = re.compile(r"[\w\- ,|]*", re.ASCII)
 """A matcher of nothing but these is a list of names; any other is a pattern."""

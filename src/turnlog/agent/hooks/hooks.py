@@ -31,7 +31,7 @@ from turnlog.agent.hooks.lines import news_text
 from turnlog.agent.hooks.runs import Failed, Firing, HookRun, Reply, timed
 from turnlog.agent.hooks.server_tools import filled
 from turnlog.agent.session.kept import fit_text
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import sidecar_folder
 
 LONGEST_TEXT = 10_000

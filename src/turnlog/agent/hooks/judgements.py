@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.agent.hooks.runs import Failed, Firing, Reply
-from turnlog.format.values import Fields, is_object
+from turnlog.format.json_values import Fields, is_object
 
 PLACE = re.compile(r"\\\$|\$ARGUMENTS\b")
 STOPS = frozenset({"Stop", "SubagentStop"})

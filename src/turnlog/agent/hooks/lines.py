@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from turnlog.agent.hooks.answers import HookOutcome, read_answer
 from turnlog.agent.hooks.runs import HookRun
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 
 def progress_line(run: HookRun, call_id: str) -> Fields:

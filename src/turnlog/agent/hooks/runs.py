@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from msgspec import Struct
 
 from turnlog.agent.environment import without_credentials
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 MOST_OUTPUT = 1 << 20
 """Bytes that are read of what a hook says."""

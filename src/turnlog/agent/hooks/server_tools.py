@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 PLACE = re.compile(r"\$\{([\w.-]+)\}")
 

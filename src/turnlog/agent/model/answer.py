@@ -4,7 +4,7 @@ import json
 from time import monotonic
 from typing import Any
 
-from turnlog.format.values import Fields, is_object
+from turnlog.format.json_values import Fields, is_object
 
 ADDED = {
     "text_delta": "text",

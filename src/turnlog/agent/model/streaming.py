@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from turnlog.agent.model.providers import ANTHROPIC, provider_of
 from turnlog.agent.model.summary import KEYS, refused
 from turnlog.errors import ModelError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 if TYPE_CHECKING:
     from anthropic import APIError, AsyncStream

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from turnlog.agent.permissions.policy import Verdict
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 
 class Question(Struct, frozen=True):

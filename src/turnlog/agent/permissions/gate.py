@@ -16,7 +16,7 @@ from turnlog.agent.permissions.grants import Grants, read_grants, suggestions
 from turnlog.agent.permissions.policy import Kind, Verdict
 from turnlog.agent.tool import Grant, Tool, ToolError
 from turnlog.agent.workspace import DirectoryIdentity, Workspace
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 RULE, REJECTED = "permission-rule", "user-rejected"
 """How the session names a refusal."""

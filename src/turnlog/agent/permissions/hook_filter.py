@@ -9,7 +9,7 @@ from turnlog.agent.permissions import Kind, Mode, Policy, Rule, decide, parse_ru
 from turnlog.agent.tool import Tool, ToolError
 from turnlog.agent.workspace import Workspace
 from turnlog.errors import UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 UNKNOWN = re.compile(r"`|\$[({A-Za-z_]")
 """What stands in a command for something that only the shell knows."""

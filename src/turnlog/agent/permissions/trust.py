@@ -18,7 +18,7 @@ from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.policy import Kind, Verdict
 from turnlog.agent.project import ConfigDirectory, is_within, project_root
 from turnlog.errors import UsageError
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 from turnlog.store.paths import Store, imports_file, trust_file
 from turnlog.store.whole import read_object, write_whole
 

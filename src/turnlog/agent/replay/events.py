@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 PIECE = 40
 """Characters that one event brings."""

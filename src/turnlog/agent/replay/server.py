@@ -17,7 +17,7 @@ from turnlog.agent.replay.tracks import (
     tracks_of,
 )
 from turnlog.conversation.session import Session
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 USUAL = Limits()
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"

@@ -17,7 +17,7 @@ from turnlog.conversation.context import messages_of
 from turnlog.conversation.messages import Message, join_messages
 from turnlog.conversation.nodes import AssistantNode
 from turnlog.conversation.session import Session
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 MAIN = "main"
 REMINDER = "<system-reminder>"

@@ -16,8 +16,8 @@ from msgspec import Struct
 from turnlog.agent.environment import without_credentials
 from turnlog.agent.project import LARGEST
 from turnlog.errors import UsageError
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.regular_files import read_regular
-from turnlog.format.values import is_array, is_object
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 

@@ -21,7 +21,7 @@ from turnlog.agent.servers.config import ServerConfig
 from turnlog.agent.servers.results import outcome_of
 from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from turnlog.agent.files.images import block_of
 from turnlog.agent.session.kept import fit_blocks
 from turnlog.agent.tool import Outcome
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock, EmbeddedResource

@@ -6,8 +6,8 @@ The first line of what it gets is as the client writes it, for all who look for 
 from pathlib import Path
 
 from turnlog.agent.session.names import new_output_name
+from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
-from turnlog.format.values import Fields
 from turnlog.store.paths import TOOL_RESULTS
 
 LIMIT = 50_000

@@ -12,7 +12,7 @@ from msgspec import Struct
 from turnlog.agent.tool import Outcome
 from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.conversation.prompts import INTERRUPTION
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 VERSION = "2.1.325"
 """The client whose format is written here; readers, turnlog too, tell by it what to expect of a

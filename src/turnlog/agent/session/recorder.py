@@ -19,10 +19,10 @@ from turnlog.agent.tool import Outcome
 from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingEnd
 from turnlog.edit.plan import encoded
 from turnlog.format.blocks import THINKING
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.jsonl import append_lines
 from turnlog.format.private_files import create_private_folder
 from turnlog.format.timestamps import TICK, stamp_of
-from turnlog.format.values import Fields, is_array, is_object
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 

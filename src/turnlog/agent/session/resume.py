@@ -14,18 +14,18 @@ from turnlog.agent.access import Mode
 from turnlog.agent.session.recorder import Recorder
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.context import MissingEnd, missing_end
-from turnlog.conversation.log import Extent, Log
+from turnlog.conversation.node_log import Extent, Log
 from turnlog.conversation.nodes import SYNTHETIC, BoundaryNode, ChainNode
 from turnlog.conversation.session import open_session
 from turnlog.conversation.tree import Tree, is_compaction
 from turnlog.edit.plan import encoded
 from turnlog.errors import NotFound
 from turnlog.format.decode import values_of
+from turnlog.format.json_values import Fields, is_object
 from turnlog.format.jsonl import append_lines, read_lines_backwards
 from turnlog.format.private_files import create_private_folder
 from turnlog.format.regular_files import collect_skipped
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.format.values import Fields, is_object
 from turnlog.store.catalog import list_sessions
 from turnlog.store.paths import Store
 

@@ -34,8 +34,8 @@ from turnlog.agent.turn.parts import RUNNING, Parts, Running
 from turnlog.agent.turn.spending import context_tokens
 from turnlog.agent.turn.system_prompt import surroundings
 from turnlog.agent.workspace import Workspace
+from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
-from turnlog.format.values import Fields
 from turnlog.store.paths import subagent_meta, subagents_folder
 
 NAME = "Agent"

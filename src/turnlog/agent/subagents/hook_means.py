@@ -35,9 +35,9 @@ from turnlog.agent.turn.spending import SPENT, Spending
 from turnlog.agent.turn.system_prompt import surroundings
 from turnlog.agent.workspace import Workspace
 from turnlog.conversation.context import messages_of
-from turnlog.conversation.windows import LONG_MARK
+from turnlog.conversation.context_windows import LONG_MARK
 from turnlog.errors import ModelError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 ANSWER_TOOL = "StructuredOutput"
 """As the client names it."""

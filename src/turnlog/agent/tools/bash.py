@@ -27,7 +27,7 @@ from turnlog.agent.shell.processes import (
 from turnlog.agent.tool import CALL_ID, Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
 from turnlog.errors import UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 TIMEOUT = 120_000
 LONGEST = 600_000

@@ -12,7 +12,7 @@ from turnlog.agent.files.pinned import pin
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 DESCRIPTION = """\
 Replace a piece of a file. old_string must be exactly as in the file, with its indentation, but \

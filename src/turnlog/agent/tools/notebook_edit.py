@@ -14,7 +14,7 @@ from turnlog.agent.files.pinned import pin
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 DESCRIPTION = """\
 Change a cell of a Jupyter notebook (.ipynb): replace its source, insert a new cell behind it (at \

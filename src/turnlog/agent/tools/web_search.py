@@ -10,7 +10,7 @@ from turnlog.agent.access import Uses
 from turnlog.agent.inputs import Input, reader_of, schema_of
 from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 SEARCHES = 8
 """How often the API may search for one call."""

@@ -10,7 +10,7 @@ from turnlog.agent.session.lines import text_of
 from turnlog.agent.tool import Outcome
 from turnlog.agent.turn.noting import note_hooks
 from turnlog.agent.turn.parts import Emit, Parts
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 BATCH = "PostToolBatch"
 

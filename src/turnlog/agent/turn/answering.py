@@ -9,7 +9,7 @@ from turnlog.agent.model.answer import Answer
 from turnlog.agent.model.streaming import Faltered
 from turnlog.agent.turn.parts import Emit, Parts
 from turnlog.errors import ModelError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 SHORTEST_WAIT = 0.5
 LONGEST_WAIT = 32.0

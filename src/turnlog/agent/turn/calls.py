@@ -30,7 +30,7 @@ from turnlog.agent.turn.noting import note_hooks, note_stop
 from turnlog.agent.turn.parts import RUNNING, Emit, Parts, Running
 from turnlog.agent.turn.pull_requests import link_pull_request
 from turnlog.agent.turn.spending import Spending
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 FEEDBACK = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was "

@@ -16,7 +16,7 @@ from turnlog.agent.turn.after_calls import take_variables
 from turnlog.agent.turn.noting import note_hooks
 from turnlog.agent.turn.parts import Emit, Parts
 from turnlog.errors import ModelError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 Prompt = str | list[Fields]
 SHELL = "shell"

@@ -20,7 +20,7 @@ from turnlog.agent.tool import Tool
 from turnlog.agent.turn.room import Compacting
 from turnlog.agent.turn.spending import Spending
 from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 Emit = Callable[[Event], None]
 

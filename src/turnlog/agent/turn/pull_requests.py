@@ -10,7 +10,7 @@ from turnlog.agent.session.lines import PullRequest, text_of
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.tool import Outcome
 from turnlog.agent.tools.bash import BASH
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 CREATES = re.compile(r"(?:^|[\s;&|(/])gh\s+pr\s+create\b")
 ADDRESS = re.compile(r"https://[\w.-]+/([\w.-]+/[\w.-]+)/pull/([0-9]{1,9})\b")

@@ -11,7 +11,7 @@ from turnlog.agent.turn.parts import Emit, Parts
 from turnlog.agent.turn.system_prompt import PLAN
 from turnlog.conversation.prompts import label_of
 from turnlog.errors import ModelError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 
 def record_prompt(

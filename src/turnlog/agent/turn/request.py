@@ -4,8 +4,8 @@ from turnlog.agent.toolbox import definitions
 from turnlog.agent.turn.parts import Parts
 from turnlog.agent.turn.system_prompt import NAMED
 from turnlog.conversation.context import messages_of
-from turnlog.conversation.windows import LONG_MARK
-from turnlog.format.values import Fields
+from turnlog.conversation.context_windows import LONG_MARK
+from turnlog.format.json_values import Fields
 
 MARK = {"type": "ephemeral"}
 LONG_CONTEXT = {"anthropic-beta": "context-1m-2025-08-07"}

@@ -10,7 +10,7 @@ from turnlog.agent.events import Ended, Event, Inside
 from turnlog.agent.model.answer import Answer
 from turnlog.conversation.cost import cost_of
 from turnlog.format.blocks import Usage
-from turnlog.format.values import Fields, is_object
+from turnlog.format.json_values import Fields, is_object
 
 COUNTED = {
     "input_tokens": "inputTokens",

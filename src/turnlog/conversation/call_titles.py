@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 
 def call_title(name: str, given: object) -> str:

@@ -17,10 +17,10 @@ from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.decode import Problem, decode_line, values_of
 from turnlog.format.entries import ChainEntry, Entry, Unknown
+from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Bookmark, FileState, Line, Trail, read_lines
 from turnlog.format.portable import read_at
 from turnlog.format.regular_files import open_descriptor
-from turnlog.format.values import is_object
 
 
 class Extent(NamedTuple):
