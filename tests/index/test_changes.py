@@ -12,8 +12,8 @@ from turnlog.index.changes import fingerprint, is_current, scan_store
 from turnlog.index.database import Index, open_index
 from turnlog.index.intake import Limits
 from turnlog.index.sync import Synced, sync, sync_session
-from turnlog.store.archive import Archive
-from turnlog.store.archive_run import archive_sessions
+from turnlog.store.archive.archive import Archive
+from turnlog.store.archive.update import archive_sessions
 from turnlog.store.paths import Store
 
 ID = "11111111-0000-4000-8000-000000000000"

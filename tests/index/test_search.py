@@ -19,8 +19,8 @@ from turnlog.index.finding import Wanted, understand
 from turnlog.index.search import Hit, SessionHits, Shown, search
 from turnlog.index.selection import Selection
 from turnlog.index.sync import sync
-from turnlog.store.archive import Archive
-from turnlog.store.archive_run import archive_sessions
+from turnlog.store.archive.archive import Archive
+from turnlog.store.archive.update import archive_sessions
 from turnlog.store.paths import Store
 
 NAMES = {name: key for key, name in IDS.items()} | {AGENT: "agent"}

@@ -144,7 +144,7 @@ def _options(store: Store, given: dict[str, Any]) -> "Options":
 def _session(store: Store, cwd: Path, given: dict[str, Any]) -> Path | None:
     """The session to go on with."""
     from turnlog.agent.session.resume import latest_in
-    from turnlog.store.find import find_session
+    from turnlog.store.session_lookup import find_session
 
     if given["resume"] and given["is_continued"]:
         raise UsageError("--resume and --continue name two sessions")

@@ -16,8 +16,8 @@ from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_session
 from turnlog.edit.findings import ORDER, Finding, Severity
 from turnlog.store.catalog import describe, locate_session
-from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session
 
 COLOURS: dict[Severity, Look] = {
     Severity.FATAL: "red",

@@ -66,7 +66,7 @@ def _bring_up_to_date(
     index: Index, store: Store, states: States | None = None, *, words: bool = True
 ) -> "Synced":
     from turnlog.index.sync import Scan, sync_scanned
-    from turnlog.store.archive import open_archive
+    from turnlog.store.archive.archive import open_archive
 
     bar = _Bar()
     try:

@@ -22,7 +22,7 @@ from turnlog.index.database import Index, index_path
 from turnlog.index.files import recent_sessions
 from turnlog.index.report_cache import cached_report
 from turnlog.index.reports import Filters
-from turnlog.store.archive import open_archive
+from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import Store, is_session_name
 

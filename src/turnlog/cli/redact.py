@@ -43,7 +43,7 @@ from turnlog.edit.redacted import IN_NAME, Find, Noted, Part
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.index.database import discard_index, index_path
 from turnlog.secrets import placeholder_for
-from turnlog.store.archive import open_archive
+from turnlog.store.archive.archive import open_archive
 from turnlog.store.paths import Store
 
 PASSES = 3

@@ -94,7 +94,7 @@ def _session(store: Store, text: str | None) -> str | None:
     """The id of a session; a sub-agent goes by its path."""
     if text is None:
         return None
-    from turnlog.store.find import find_session
+    from turnlog.store.session_lookup import find_session
 
     found = find_session(store, text)
     return str(found.path) if found.path.name.startswith("agent-") else found.id

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.errors import NotFound, UsageError
-from turnlog.store.find import find_session
 from turnlog.store.paths import Store, is_session_name
+from turnlog.store.session_lookup import find_session
 
 
 def open_named(store: Store, text: str) -> Session:

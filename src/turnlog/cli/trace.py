@@ -17,8 +17,8 @@ from turnlog.cli.terminal import Look, echo, style
 from turnlog.conversation.session import Session, open_session
 from turnlog.render.text import times_apart
 from turnlog.store.catalog import list_sessions, live_sessions
-from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session
 from turnlog.trace.cc_langfuse import adopt_sent
 from turnlog.trace.content import Content
 from turnlog.trace.send import Report, add_links, send_session

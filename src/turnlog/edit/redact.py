@@ -19,9 +19,9 @@ from turnlog.edit.redacted import IN_NAME, JSON, LINES, Find, Noted, Part, redac
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.secrets import find_secrets
 from turnlog.store.footprint import files_by_session, footprint_of
-from turnlog.store.history import paste_files, prompts_of
 from turnlog.store.parallel import map_files
 from turnlog.store.paths import Store, project_notes
+from turnlog.store.prompt_history import paste_files, prompts_of
 
 T = TypeVar("T")
 Progress = Callable[[int], None]

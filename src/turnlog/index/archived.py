@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from turnlog.index.write import Source
-from turnlog.store.archive import Archive, ArchivedCopy, Manifest
+from turnlog.store.archive.archive import Archive, ArchivedCopy, Manifest
 from turnlog.store.paths import Store, is_session_name
 
 

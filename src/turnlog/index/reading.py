@@ -10,7 +10,7 @@ from turnlog.format.regular_files import open_descriptor
 from turnlog.index.files import File
 
 if TYPE_CHECKING:
-    from turnlog.store.archive import ArchivedFile
+    from turnlog.store.archive.archive import ArchivedFile
 
 OPEN = 32
 """How many files are kept open."""
@@ -41,7 +41,7 @@ class Reader:
     def _archived(self, file: File, offset: int, size: int) -> bytes:
         if self.archive is None:
             return b""
-        from turnlog.store.archive import Archive
+        from turnlog.store.archive.archive import Archive
 
         archive = Archive(self.archive)
         if file.id not in self.archived:

@@ -32,7 +32,7 @@ from turnlog.index.intake import USUAL, Limits, Progress, is_worth_sharing, take
 from turnlog.index.phases import FIGURES, WORDS, Job, WordJob
 from turnlog.index.write import Known, Source, Writer, known_files
 from turnlog.index.write_words import wordless_files
-from turnlog.store.archive import Archive
+from turnlog.store.archive.archive import Archive
 from turnlog.store.paths import SUBAGENTS, Store, is_session_name
 
 FEW = 500

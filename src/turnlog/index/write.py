@@ -18,7 +18,7 @@ from turnlog.format.jsonl import FileState
 from turnlog.index.database import add_indexes, is_built
 from turnlog.index.facts import Facts, Said
 from turnlog.index.figures import FIGURES, figures_of
-from turnlog.store.archive import ArchivedCopy
+from turnlog.store.archive.archive import ArchivedCopy
 
 KEYED = ("prompts", "messages", "calls")
 """Tables of things that other files may have as well."""

@@ -11,8 +11,8 @@ from turnlog.agent.console.pastes import Pastes, image_path
 from turnlog.agent.console.slash import known
 from turnlog.agent.custom.commands import Command
 from turnlog.edit.images import pixels_of
-from turnlog.store.history import read_history
 from turnlog.store.paths import Store
+from turnlog.store.prompt_history import read_history
 
 PNG = picture(2_200, 11)
 OWN = {"commit": Command("commit", "Commit it", "…", Path("x.md"), "project", hint="[what]")}

@@ -22,7 +22,7 @@ from turnlog.conversation.session import open_session
 from turnlog.errors import UsageError
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
-from turnlog.store.find import find_session
+from turnlog.store.session_lookup import find_session
 
 Run = Callable[[Talk, str], Awaitable[None]]
 BATCH = 20

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from turnlog.errors import Damaged
-from turnlog.store.archive import Archive, Manifest
-from turnlog.store.objects import Piece
+from turnlog.store.archive.archive import Archive, Manifest
+from turnlog.store.archive.objects import Piece
 
 
 @dataclass(frozen=True)

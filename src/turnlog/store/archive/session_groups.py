@@ -14,7 +14,7 @@ from turnlog.format.decode import read_entries
 from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import entries_of, is_folder, is_regular
-from turnlog.store.archive_paths import is_session_id, session_problem
+from turnlog.store.archive.allowed_paths import is_session_id, session_problem
 from turnlog.store.paths import BY_SESSION, SUBAGENTS, Store, is_session_name, is_subagent_name
 
 

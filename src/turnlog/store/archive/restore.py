@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound, Unavailable
-from turnlog.store.archive import Archive, ArchivedFile, Manifest
-from turnlog.store.archive_paths import collision, is_run_by_client, session_problem
+from turnlog.store.archive.allowed_paths import collision, is_run_by_client, session_problem
+from turnlog.store.archive.archive import Archive, ArchivedFile, Manifest
+from turnlog.store.archive.objects import hash_of
 from turnlog.store.destination import Destination
-from turnlog.store.objects import hash_of
 
 SPARE = 64 << 20
 """Bytes of the disk that a restore leaves free."""

@@ -16,13 +16,13 @@ from typing import BinaryIO, NamedTuple
 from turnlog.format.jsonl import FileState
 from turnlog.format.portable import sync_folder
 from turnlog.format.regular_files import open_regular
-from turnlog.store.archive import Archive, ArchivedFile, Manifest
-from turnlog.store.archive_files import Files, Found, files_by_session
-from turnlog.store.archive_paths import path_problem
+from turnlog.store.archive.allowed_paths import path_problem
+from turnlog.store.archive.archive import Archive, ArchivedFile, Manifest
+from turnlog.store.archive.object_writer import ObjectWriter, cut
+from turnlog.store.archive.objects import PIECE, Piece, hash_of
+from turnlog.store.archive.session_groups import Files, Found, files_by_session
 from turnlog.store.batches import gathered
 from turnlog.store.catalog import describe, locate_session
-from turnlog.store.object_writer import ObjectWriter, cut
-from turnlog.store.objects import PIECE, Piece, hash_of
 from turnlog.store.paths import Store
 
 SMALL = PIECE // 4

@@ -47,7 +47,7 @@ def _located(paths: Iterable[Path]) -> Iterator[SessionFile]:
 
 def _not_found(store: Store, text: str) -> NotFound:
     """What to say of a name that matches nothing here; the archive may have it."""
-    from turnlog.store.archive import open_archive
+    from turnlog.store.archive.archive import open_archive
 
     archive = open_archive()
     if any(name.lower().startswith(text.lower()) for name in archive.names()):

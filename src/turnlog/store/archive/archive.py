@@ -25,15 +25,15 @@ from turnlog.format.jsonl import PROBE, Bookmark, FileState, Line
 from turnlog.format.locks import lock
 from turnlog.format.portable import NOFOLLOW, sync_folder
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
-from turnlog.store.archive_paths import path_problem, session_problem
-from turnlog.store.consent import Consent, Deletion, require_yes
-from turnlog.store.descriptors import read_below
-from turnlog.store.objects import (
+from turnlog.store.archive.allowed_paths import path_problem, session_problem
+from turnlog.store.archive.objects import (
     Objects,
     Piece,
     hash_of,
     read_again,
 )
+from turnlog.store.consent import Consent, Deletion, require_yes
+from turnlog.store.descriptors import read_below
 from turnlog.store.paths import archive_folder
 from turnlog.store.whole import UNFINISHED, write_whole
 

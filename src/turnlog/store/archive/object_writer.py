@@ -6,7 +6,7 @@ from threading import BoundedSemaphore
 from typing import BinaryIO
 
 from turnlog.format.portable import sync_folder
-from turnlog.store.objects import PIECE, Objects, Piece, hash_of
+from turnlog.store.archive.objects import PIECE, Objects, Piece, hash_of
 from turnlog.store.whole import write_whole
 
 LEVEL = 6
