@@ -23,7 +23,7 @@ from turnlog.agent.tool import Grant, Outcome, Tool, ToolError
 from turnlog.agent.turn.parts import Limits, Parts
 from turnlog.agent.workspace import Workspace
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, sidecar_folder
 

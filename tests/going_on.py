@@ -11,7 +11,7 @@ from scripted_api import ScriptedApi
 from turnlog.agent.chat.assembly import PRINTED, Options
 from turnlog.agent.chat.opening import open_chat
 from turnlog.conversation.session import open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 
 GO_ON = "GO ON"
 TORN = {"unreadable-line"}

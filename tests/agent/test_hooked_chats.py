@@ -16,7 +16,7 @@ from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.events import Ended, Event, Noted
 from turnlog.agent.turn.notices import NOTICE, listen, next_notice
 from turnlog.conversation.session import open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.format.json_values import Fields
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store

@@ -17,7 +17,7 @@ from long_chat import PROMPTS, answer_to, files_before, files_in, kill_at, run_l
 from scripted_api import ScriptedApi, said, scripted_api
 from turnlog.agent.files.rewind import Scope, apply_rewind, plan_rewind, rewind_points
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.journal import Journal
 from turnlog.errors import NotFound
 

@@ -11,7 +11,7 @@ from turnlog.agent.permissions import Mode
 from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.settings import Settings
 from turnlog.agent.workspace import Workspace
-from turnlog.edit.images import pixels_of
+from turnlog.edit.image_size import pixels_of
 from turnlog.format.json_values import Fields
 
 

@@ -21,7 +21,7 @@ from turnlog.agent.settings import Settings
 from turnlog.agent.turn.system_prompt import PLAN
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import require_idle
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.errors import Conflict, UsageError
 from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file

@@ -16,7 +16,7 @@ from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.print import Printer, Style, read_prompts
 from turnlog.agent.turn.moments import Prompt
 from turnlog.agent.turn.parts import Limits
-from turnlog.edit.images import pixels_of
+from turnlog.edit.image_size import pixels_of
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store

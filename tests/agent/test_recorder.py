@@ -12,7 +12,7 @@ from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import go_on, reopen
 from turnlog.agent.tool import Outcome
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.errors import NotFound
 from turnlog.format.json_values import Fields
 

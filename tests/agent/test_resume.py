@@ -13,7 +13,7 @@ from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.permissions import Mode
 from turnlog.agent.session.resume import SMALL, latest_in, reopen
 from turnlog.conversation.session import open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store

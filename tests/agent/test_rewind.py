@@ -17,7 +17,7 @@ from turnlog.agent.files.rewind import (
     undo_rewind,
 )
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.journal import Journal
 from turnlog.errors import Conflict, UsageError
 from turnlog.store.paths import Store

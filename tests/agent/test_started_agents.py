@@ -22,7 +22,7 @@ from turnlog.agent.subagents.means import rules_for
 from turnlog.agent.tool import Outcome
 from turnlog.agent.turn.parts import Parts
 from turnlog.conversation.session import open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
 from turnlog.store.paths import Store, subagent_meta, subagents_folder

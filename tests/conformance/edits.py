@@ -23,9 +23,9 @@ from resume import resume, said
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import create_session
-from turnlog.edit.build import Wanted, prepared
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.journal import Journal
+from turnlog.edit.plan_builder import Wanted, prepared
 from turnlog.edit.transforms import PREVIEW, Choice
 from turnlog.errors import TurnlogError
 from turnlog.store.paths import Store

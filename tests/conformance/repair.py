@@ -21,8 +21,8 @@ from resume import Messages, resume, said
 from build import SESSION
 from faults import PLANTED
 from turnlog.conversation.session import open_session
-from turnlog.edit.build import Wanted, prepared
 from turnlog.edit.plan import carry_out
+from turnlog.edit.plan_builder import Wanted, prepared
 
 HOPELESS = ("no-conversation", "lost-output", "lost-subagent")
 

@@ -35,11 +35,11 @@ from resume import Messages, resume, said
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import create_session
-from turnlog.edit.build import Wanted, prepared
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
+from turnlog.edit.check.findings import Severity
 from turnlog.edit.clone import plan_clone
-from turnlog.edit.findings import Severity
 from turnlog.edit.journal import Journal
+from turnlog.edit.plan_builder import Wanted, prepared
 from turnlog.errors import TurnlogError
 from turnlog.format.json_values import is_array, is_object
 from turnlog.store.paths import Store, sidecar_folder

@@ -23,7 +23,7 @@ from conversation.conftest import Opened
 from turnlog.conversation.messages import add_usage
 from turnlog.conversation.prompts import PromptKind, Round
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 
 READ = call("Read", {"file_path": "/shop/README.md"}, "toolu_001")
 DONE = {"stop_reason": "end_turn"}

@@ -25,11 +25,11 @@ from build import (
     user,
 )
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.build import TRANSFORMS, Wanted, build_plan
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.clone import plan_clone
+from turnlog.edit.compaction_entries import HEAD
 from turnlog.edit.plan import carry_out
-from turnlog.edit.summary import HEAD
+from turnlog.edit.plan_builder import TRANSFORMS, Wanted, build_plan
 from turnlog.edit.transforms import Choice
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store

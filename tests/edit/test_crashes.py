@@ -21,9 +21,9 @@ import pytest
 from build import SESSION, assistant, call, result, session, text, user
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import Change, apply_changes, replace_session
-from turnlog.edit.build import Wanted, build_plan
 from turnlog.edit.journal import STAGE, Journal
 from turnlog.edit.plan import carry_out
+from turnlog.edit.plan_builder import Wanted, build_plan
 from turnlog.format.jsonl import FileState
 from turnlog.store.consent import agreed
 

@@ -19,8 +19,8 @@ from build import (
     user,
 )
 from turnlog.conversation.session import open_session
-from turnlog.edit.digest import EXTRACT, MATERIAL, Extent, Scale, tell_turns
-from turnlog.edit.facts import first_part
+from turnlog.edit.call_facts import first_part
+from turnlog.edit.turn_digest import EXTRACT, MATERIAL, Extent, Scale, tell_turns
 
 SMALL = Scale(2000, (Extent(400, 200, 0, 4), Extent(100, 40, 0, 20), Extent(30, 10, 0, 40)))
 NOTIFICATION = """<task-notification>

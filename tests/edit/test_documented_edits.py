@@ -7,10 +7,10 @@ import pytest
 
 from build import SESSION, Fields, assistant, call, line, nth, result, session, text, thinking, user
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.build import Wanted, build_plan
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.plan import Plan, carry_out
+from turnlog.edit.plan_builder import Wanted, build_plan
 from turnlog.edit.transforms import Choice
 from turnlog.store.paths import Store
 

@@ -11,9 +11,9 @@ import pytest
 from build import SESSION, assistant, call, result, session, text, user
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import replace_session, require_idle, require_sound
-from turnlog.edit.build import Wanted, build_plan
 from turnlog.edit.journal import Journal, staging_folder
 from turnlog.edit.plan import carry_out
+from turnlog.edit.plan_builder import Wanted, build_plan
 from turnlog.errors import Conflict, NotFound, Unresumable
 from turnlog.store.paths import Store
 

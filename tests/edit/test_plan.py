@@ -21,8 +21,8 @@ from build import (
     user,
 )
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.build import Wanted, build_plan
 from turnlog.edit.plan import Plan, carry_out, swapping
+from turnlog.edit.plan_builder import Wanted, build_plan
 from turnlog.edit.transforms import Choice
 
 TALK = session(

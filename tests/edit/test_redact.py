@@ -16,9 +16,9 @@ from planted import BARE, PASTE, SECRETS, TELLING, contents, plant, prompt, writ
 from test_secrets import PEM
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import open_session
-from turnlog.edit.finder import Finder, settle_kinds
 from turnlog.edit.journal import Journal
-from turnlog.edit.redact import (
+from turnlog.edit.redact.json_strings import decode_string, decoded_strings, spelled_strings
+from turnlog.edit.redact.redaction import (
     _require_sound,
     earlier_changes,
     find_all,
@@ -28,8 +28,8 @@ from turnlog.edit.redact import (
     session_group,
     store_groups,
 )
-from turnlog.edit.redacted import Noted, Part, redacted, redacted_json
-from turnlog.edit.strings import decode_string, decoded_strings, spelled_strings
+from turnlog.edit.redact.replacement import Noted, Part, redacted, redacted_json
+from turnlog.edit.redact.secret_finder import Finder, settle_kinds
 from turnlog.errors import Unresumable
 from turnlog.format.json_values import is_array, is_object
 from turnlog.secrets import find_secrets, placeholder_for

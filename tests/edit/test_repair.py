@@ -28,11 +28,11 @@ from faults import PLANTED, SOUND, sound
 from turnlog.cli.root import run
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import require_sound
-from turnlog.edit.build import Prepared, Wanted, prepared
-from turnlog.edit.check import check_session
-from turnlog.edit.check_rules import CLONE, MOVE, RULES
+from turnlog.edit.check.checks import check_session
+from turnlog.edit.check.rules import CLONE, MOVE, RULES
 from turnlog.edit.plan import carry_out
-from turnlog.edit.repair import GROUPS
+from turnlog.edit.plan_builder import Prepared, Wanted, prepared
+from turnlog.edit.repair.repairs import GROUPS
 from turnlog.store.paths import Store
 
 HOPELESS = ("no-conversation", "lost-output", "lost-subagent")

@@ -22,8 +22,8 @@ from build import (
     user,
 )
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.build import Wanted, build_plan, prepared
 from turnlog.edit.plan import Plan, carry_out
+from turnlog.edit.plan_builder import Wanted, build_plan, prepared
 from turnlog.edit.transforms import Choice
 from turnlog.errors import NotFound
 

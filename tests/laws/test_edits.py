@@ -20,11 +20,11 @@ from session_strategies import MENTIONED, Files, damaged_sessions, sessions
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import replace_session
-from turnlog.edit.build import REPAIR, TRANSFORMS, Wanted, build_plan, prepared
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.journal import Journal
 from turnlog.edit.plan import Plan, carry_out
+from turnlog.edit.plan_builder import REPAIR, TRANSFORMS, Wanted, build_plan, prepared
 from turnlog.edit.transforms import PREVIEW, Choice
 from turnlog.errors import Unresumable
 from turnlog.format.decode import values_of

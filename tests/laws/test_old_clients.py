@@ -16,9 +16,9 @@ from session_strategies import Files, damaged_sessions, sessions
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.conversation.tree import is_compaction, is_progress
-from turnlog.edit.build import Wanted, prepared
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.plan import carry_out
+from turnlog.edit.plan_builder import Wanted, prepared
 from turnlog.edit.transforms import blocks_of
 from turnlog.format.json_values import Fields
 

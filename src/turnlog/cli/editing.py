@@ -14,9 +14,16 @@ from turnlog.cli.output import plain, size, width
 from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.session import Session
-from turnlog.edit.build import COMPRESS, REPAIR, Prepared, Wanted, build_plan, changes_anything
 from turnlog.edit.effect import Effect
 from turnlog.edit.journal import Journal, Record
+from turnlog.edit.plan_builder import (
+    COMPRESS,
+    REPAIR,
+    Prepared,
+    Wanted,
+    build_plan,
+    changes_anything,
+)
 from turnlog.edit.transforms import Choice
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.store.paths import journal_folder

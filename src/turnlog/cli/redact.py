@@ -25,10 +25,9 @@ from turnlog.cli.sessions import own_file
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.apply import require_idle
-from turnlog.edit.finder import Finder
 from turnlog.edit.journal import Journal, Record
-from turnlog.edit.matches import RedactionMatch, matches_of
-from turnlog.edit.redact import (
+from turnlog.edit.redact.match_context import RedactionMatch, matches_of
+from turnlog.edit.redact.redaction import (
     Group,
     earlier_changes,
     find_all,
@@ -39,7 +38,8 @@ from turnlog.edit.redact import (
     session_group,
     store_groups,
 )
-from turnlog.edit.redacted import IN_NAME, Find, Noted, Part
+from turnlog.edit.redact.replacement import IN_NAME, Find, Noted, Part
+from turnlog.edit.redact.secret_finder import Finder
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.index.database import discard_index, index_path
 from turnlog.secrets import placeholder_for

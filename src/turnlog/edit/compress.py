@@ -14,8 +14,7 @@ from turnlog.conversation.nodes import AssistantNode, ChainNode, TipNode, UserNo
 from turnlog.conversation.session import Session
 from turnlog.conversation.tree import TIP_TYPES, grow_tree
 from turnlog.conversation.turns import split_turns
-from turnlog.edit.plan import Plan, Rewrite, main_nodes
-from turnlog.edit.summary import (
+from turnlog.edit.compaction_entries import (
     boundary_entry,
     common_fields,
     summary_entry,
@@ -23,6 +22,7 @@ from turnlog.edit.summary import (
     title_of,
     tokens_at,
 )
+from turnlog.edit.plan import Plan, Rewrite, main_nodes
 from turnlog.edit.transforms import Choice, rising, take_calls
 from turnlog.format.fields import given
 from turnlog.format.json_values import Fields

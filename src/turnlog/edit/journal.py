@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from turnlog.edit.in_use import require_closed, stores_of
+from turnlog.edit.open_sessions import require_closed, stores_of
 from turnlog.errors import Ambiguous, Conflict, NotFound
 from turnlog.format.beside import is_at
 from turnlog.format.jsonl import CHUNK, FileState

@@ -10,7 +10,7 @@ from turnlog.agent.console.history import add_typed, typed_in
 from turnlog.agent.console.pastes import Pastes, image_path
 from turnlog.agent.console.slash import known
 from turnlog.agent.custom.commands import Command
-from turnlog.edit.images import pixels_of
+from turnlog.edit.image_size import pixels_of
 from turnlog.store.paths import Store
 from turnlog.store.prompt_history import read_history
 

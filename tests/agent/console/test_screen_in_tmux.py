@@ -15,7 +15,7 @@ import pytest
 from agent.console.tmux import PATIENCE, Pane, terminal
 from scripted_api import ScriptedApi, answered, called, refused, said
 from turnlog.conversation.session import open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.store.paths import Store
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")

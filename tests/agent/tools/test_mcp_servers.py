@@ -16,7 +16,7 @@ from tool_calls import Calls
 from turnlog.agent.servers.config import ServerConfig, Servers, read_servers
 from turnlog.agent.servers.connections import Connections
 from turnlog.agent.tool import ToolError
-from turnlog.edit.images import pixels_of
+from turnlog.edit.image_size import pixels_of
 
 SCRIPT = str(Path(__file__).parents[2] / "mcp_server.py")
 SHOP = ServerConfig(command=sys.executable, args=[SCRIPT])

@@ -19,9 +19,9 @@ from turnlog.conversation.nodes import ChainNode, UserNode
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.edit.apply import Change, apply_changes
+from turnlog.edit.compaction_entries import common_fields
 from turnlog.edit.journal import Journal, chunks_of
 from turnlog.edit.plan import encoded
-from turnlog.edit.summary import common_fields
 from turnlog.errors import Conflict, NotFound, UsageError
 from turnlog.format.entries import User
 from turnlog.format.json_values import Fields

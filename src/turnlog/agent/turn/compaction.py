@@ -77,7 +77,7 @@ async def compact_now(parts: Parts, focus: str, emit: Emit) -> None:
 
 async def _summarise(parts: Parts, focus: str, emit: Emit, spent: Spending) -> str:
     """What the model says of the conversation; extracts of it where the model cannot."""
-    from turnlog.edit.summary import HEAD, TRANSCRIPT
+    from turnlog.edit.compaction_entries import HEAD, TRANSCRIPT
 
     asked = ASK + (FOCUS.format(focus=focus) if focus else "")
     messages = messages_of([*parts.recorder.chain, meta(asked, None)], is_open=True)
@@ -96,8 +96,8 @@ async def _summarise(parts: Parts, focus: str, emit: Emit, spent: Spending) -> s
 def _extracts(parts: Parts) -> str:
     """What turnlog itself tells of the conversation, in much less room than that took."""
     from turnlog.conversation.session import open_session
-    from turnlog.edit.facts import both_ends
-    from turnlog.edit.summary import HEAD, TRANSCRIPT, summary_text
+    from turnlog.edit.call_facts import both_ends
+    from turnlog.edit.compaction_entries import HEAD, TRANSCRIPT, summary_text
     from turnlog.edit.transforms import Choice
 
     path, chain = parts.recorder.path, parts.recorder.chain

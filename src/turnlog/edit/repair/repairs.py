@@ -14,30 +14,30 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit import repair_calls, repair_lines, repair_request, repair_tree
-from turnlog.edit.check import examine, findings_of
-from turnlog.edit.check_case import Case, Mark
+from turnlog.edit.check.checked_session import Case, Mark
+from turnlog.edit.check.checks import examine, findings_of
+from turnlog.edit.check.findings import Finding
 from turnlog.edit.effect import Tally
-from turnlog.edit.findings import Finding
 from turnlog.edit.plan import Plan, carry_out, close_gaps
-from turnlog.edit.repair_case import Repair
+from turnlog.edit.repair import call_repairs, line_repairs, request_repairs, tree_repairs
+from turnlog.edit.repair.repair_types import Repair
 
 TRIES = 4
 """Rounds that a group may have: what it cannot take away with them, it leaves."""
 
 
 GROUPS: tuple[dict[str, Repair], ...] = (
-    repair_lines.REPAIRS,
-    repair_tree.NAMES,
-    repair_tree.TWINS,
-    repair_tree.PARENTS,
-    repair_tree.ENDS,
-    repair_calls.CALL_IDS,
-    repair_calls.CALLS,
-    repair_request.FORMS,
-    repair_request.BLOCKS,
-    repair_request.NUMBER,
-    repair_tree.STRAIGHT,
+    line_repairs.REPAIRS,
+    tree_repairs.NAMES,
+    tree_repairs.TWINS,
+    tree_repairs.PARENTS,
+    tree_repairs.ENDS,
+    call_repairs.CALL_IDS,
+    call_repairs.CALLS,
+    request_repairs.FORMS,
+    request_repairs.BLOCKS,
+    request_repairs.NUMBER,
+    tree_repairs.STRAIGHT,
 )
 """In the order in which they have their rounds: what is read first comes first."""
 IsWanted = Callable[[Case, Mark], bool]

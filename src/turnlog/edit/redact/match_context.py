@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from turnlog.edit.finder import Finder
-from turnlog.edit.redacted import JSON, LINES, Find, Noted, Part, redacted
-from turnlog.edit.strings import decode_string, spelled_strings
+from turnlog.edit.redact.json_strings import decode_string, spelled_strings
+from turnlog.edit.redact.replacement import JSON, LINES, Find, Noted, Part, redacted
+from turnlog.edit.redact.secret_finder import Finder
 from turnlog.secrets import MASKED, placeholder_for
 
 REACH = 60

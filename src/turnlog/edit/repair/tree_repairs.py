@@ -7,10 +7,10 @@ from typing import Any
 
 from turnlog.conversation.nodes import BoundaryNode, ChainNode
 from turnlog.conversation.tree import can_be_tip, is_compaction
-from turnlog.edit.check_case import Case, Mark, is_talk
-from turnlog.edit.check_lines import flat_content
+from turnlog.edit.check.checked_session import Case, Mark, is_talk
+from turnlog.edit.check.line_checks import flat_content
 from turnlog.edit.plan import Plan, main_nodes, without_preserved
-from turnlog.edit.repair_case import Repair, marked_nodes, new_uuid, set_fields
+from turnlog.edit.repair.repair_types import Repair, marked_nodes, new_uuid, set_fields
 from turnlog.edit.transforms import Choice, straighten
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of

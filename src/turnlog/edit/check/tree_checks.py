@@ -8,7 +8,7 @@ from typing import NamedTuple
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.prompts import ASKING, PromptKind
 from turnlog.conversation.tree import Tree, can_be_tip, is_compaction, is_progress
-from turnlog.edit.check_case import Case, Check, Mark, is_talk, mark_at, some
+from turnlog.edit.check.checked_session import Case, Check, Mark, is_talk, mark_at, some
 from turnlog.format.timestamps import parse_timestamp
 
 UNREAD = ("unreadable-line", "unreadable-note")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from turnlog.conversation.context import sound_text
-from turnlog.edit.check_case import Case, Mark
-from turnlog.edit.check_tree import UNREAD
+from turnlog.edit.check.checked_session import Case, Mark
+from turnlog.edit.check.tree_checks import UNREAD
 from turnlog.edit.plan import Plan
-from turnlog.edit.repair_case import Repair
+from turnlog.edit.repair.repair_types import Repair
 from turnlog.format.decode import split_values
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.jsonl import read_lines

@@ -11,7 +11,7 @@ from turnlog.conversation.nodes import SYNTHETIC, AssistantNode, ChainNode, User
 from turnlog.conversation.prompts import ASKING, TOLD, PromptKind, full_text, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
-from turnlog.edit.facts import both_ends, fact_of, first_part, result_of
+from turnlog.edit.call_facts import both_ends, fact_of, first_part, result_of
 from turnlog.format.blocks import THINKING, ImageBlock, TextBlock, ToolUseBlock
 from turnlog.format.entries import Assistant, Attachment, Entry, User
 from turnlog.format.fields import given

@@ -8,9 +8,9 @@ from typing import Any
 from turnlog.conversation.context import INTERRUPTED_CALL, RESULT, USE
 from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.prompts import PromptKind
-from turnlog.edit.check_case import Case, Mark, message_key
+from turnlog.edit.check.checked_session import Case, Mark, message_key
 from turnlog.edit.plan import Plan
-from turnlog.edit.repair_case import (
+from turnlog.edit.repair.repair_types import (
     Repair,
     marked_nodes,
     new_uuid,

@@ -8,14 +8,14 @@ import shlex
 from pathlib import Path
 
 from turnlog.conversation.session import Session
-from turnlog.edit import check_request, check_tree
-from turnlog.edit.check_case import Case, Mark
-from turnlog.edit.check_lines import read_facts
-from turnlog.edit.check_request import UUID
-from turnlog.edit.check_rules import RULES
-from turnlog.edit.findings import Finding, by_weight
+from turnlog.edit.check import request_checks, tree_checks
+from turnlog.edit.check.checked_session import Case, Mark
+from turnlog.edit.check.findings import Finding, by_weight
+from turnlog.edit.check.line_checks import read_facts
+from turnlog.edit.check.request_checks import UUID
+from turnlog.edit.check.rules import RULES
 
-CHECKS = (*check_tree.CHECKS, *check_request.CHECKS)
+CHECKS = (*tree_checks.CHECKS, *request_checks.CHECKS)
 SHORT_ID = 8
 """Characters of a session's id that tell it from others."""
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnlog.edit.check_case import Case, Check, Mark, mark_at, message_key
+from turnlog.edit.check.checked_session import Case, Check, Mark, mark_at, message_key
 from turnlog.store.paths import NAME_LIMIT, adjacent_subagents, folder_name, nested_subagents
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)

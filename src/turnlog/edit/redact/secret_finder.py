@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from turnlog.edit.strings import Place, decoded_strings
+from turnlog.edit.redact.json_strings import Place, decoded_strings
 from turnlog.secrets import (
     MASKED,
     find_named,

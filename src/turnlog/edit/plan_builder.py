@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from turnlog.conversation.session import Session
-from turnlog.edit.check import concerns_old_clients
+from turnlog.edit.check.checks import concerns_old_clients
+from turnlog.edit.check.findings import Finding
 from turnlog.edit.compress import compress
 from turnlog.edit.effect import Tally
-from turnlog.edit.findings import Finding
 from turnlog.edit.plan import Plan, carry_out, close_gaps
-from turnlog.edit.repair import repaired
+from turnlog.edit.repair.repairs import repaired
 from turnlog.edit.transforms import (
     Choice,
     keep_branch,

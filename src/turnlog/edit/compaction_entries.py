@@ -8,9 +8,9 @@ from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.prompts import ASKING, SUMMARY_START, PromptKind, full_text, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
-from turnlog.edit.digest import EXTRACT, MATERIAL, Scale, tell_prompts, tell_turns
-from turnlog.edit.facts import both_ends, one_line
+from turnlog.edit.call_facts import both_ends, one_line
 from turnlog.edit.transforms import Choice
+from turnlog.edit.turn_digest import EXTRACT, MATERIAL, Scale, tell_prompts, tell_turns
 from turnlog.format.entries import User
 from turnlog.format.fields import given
 from turnlog.format.json_values import Fields

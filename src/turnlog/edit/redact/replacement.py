@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from turnlog.edit.finder import REDACTED, Finder, Span
-from turnlog.edit.strings import decode_string, spelled_strings
+from turnlog.edit.redact.json_strings import decode_string, spelled_strings
+from turnlog.edit.redact.secret_finder import REDACTED, Finder, Span
 from turnlog.format.jsonl import read_lines
 
 Note = Callable[[int, Span], None]

@@ -6,7 +6,7 @@ what the API refuses is from its error messages (reported). docs/check.md says w
 
 from typing import NamedTuple
 
-from turnlog.edit.findings import Severity
+from turnlog.edit.check.findings import Severity
 
 FATAL, LOSS, OLD, NOTE = Severity
 REPAIR = "turnlog edit {session} --repair"

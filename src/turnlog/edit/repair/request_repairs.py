@@ -9,9 +9,9 @@ from uuid import NAMESPACE_OID, uuid5
 
 from turnlog.conversation.drafts import NO_CONTENT, text_block
 from turnlog.conversation.nodes import ChainNode, Node, UserNode
-from turnlog.edit.check_case import Case, Mark
-from turnlog.edit.check_lines import image_data, is_blank, is_unsigned
-from turnlog.edit.check_request import (
+from turnlog.edit.check.checked_session import Case, Mark
+from turnlog.edit.check.line_checks import image_data, is_blank, is_unsigned
+from turnlog.edit.check.request_checks import (
     BY_PROGRAM,
     IMAGE_BYTES,
     IMAGE_SIDE,
@@ -19,9 +19,9 @@ from turnlog.edit.check_request import (
     MOST_IMAGES,
     SIDE_OF_MANY,
 )
-from turnlog.edit.images import pixels_of
+from turnlog.edit.image_size import pixels_of
 from turnlog.edit.plan import Plan
-from turnlog.edit.repair_case import Repair, marked_nodes, set_fields, take_blocks
+from turnlog.edit.repair.repair_types import Repair, marked_nodes, set_fields, take_blocks
 from turnlog.edit.transforms import Choice, with_short_results
 from turnlog.format.blocks import THINKING
 from turnlog.format.json_values import Fields, is_array, is_object

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from turnlog.conversation.nodes import ChainNode, Node
-from turnlog.edit.check_case import Case, Mark
+from turnlog.edit.check.checked_session import Case, Mark
 from turnlog.edit.plan import Plan
 from turnlog.edit.transforms import blocks_of, with_blocks
 from turnlog.format.json_values import Fields

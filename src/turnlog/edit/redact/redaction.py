@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import Change, Ready, apply_changes, require_sound
-from turnlog.edit.finder import Finder, settle_kinds
 from turnlog.edit.journal import Journal, Record
-from turnlog.edit.redacted import IN_NAME, JSON, LINES, Find, Noted, Part, redacted
+from turnlog.edit.redact.replacement import IN_NAME, JSON, LINES, Find, Noted, Part, redacted
+from turnlog.edit.redact.secret_finder import Finder, settle_kinds
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.secrets import find_secrets
 from turnlog.store.footprint import files_by_session, footprint_of
