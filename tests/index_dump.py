@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Any
 
-from turnlog.index.words import searchable
+from turnlog.index.tokenizer import searchable
 
 PROMPT = "(SELECT p.line FROM prompts p WHERE p.id = t.prompt)"
 TABLES = {

@@ -14,7 +14,7 @@ from build import assistant, session, text, user
 from index_dump import dump, found
 from turnlog.format.jsonl import append_lines
 from turnlog.index.database import open_index
-from turnlog.index.sync import Synced, sync
+from turnlog.index.ingest.sync import Synced, sync
 from turnlog.store.archive.archive import Archive
 from turnlog.store.archive.restore import restore_session
 from turnlog.store.archive.update import archive_sessions

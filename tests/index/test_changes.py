@@ -8,10 +8,10 @@ import pytest
 
 from build import assistant, session, text, user
 from turnlog.format.jsonl import append_lines
-from turnlog.index.changes import fingerprint, is_current, scan_store
 from turnlog.index.database import Index, open_index
-from turnlog.index.intake import Limits
-from turnlog.index.sync import Synced, sync, sync_session
+from turnlog.index.ingest.change_check import fingerprint, is_current, scan_store
+from turnlog.index.ingest.sync import Synced, sync, sync_session
+from turnlog.index.ingest.workers import Limits
 from turnlog.store.archive.archive import Archive
 from turnlog.store.archive.update import archive_sessions
 from turnlog.store.paths import Store

@@ -13,10 +13,10 @@ import pytest
 from build import assistant, call, result, session, text, user
 from index_dump import dump
 from turnlog.errors import Unavailable
-from turnlog.index.changes import is_current, scan_store
 from turnlog.index.database import open_index, writing
-from turnlog.index.intake import Limits
-from turnlog.index.sync import sync
+from turnlog.index.ingest.change_check import is_current, scan_store
+from turnlog.index.ingest.sync import sync
+from turnlog.index.ingest.workers import Limits
 from turnlog.store.paths import Store
 
 FORK = multiprocessing.get_context("fork")
@@ -59,7 +59,7 @@ def test_killed_at_any_moment_a_sync_is_made_good_by_the_next(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("turnlog.index.intake.WORTH_SHARING", worth_sharing)
+    monkeypatch.setattr("turnlog.index.ingest.workers.WORTH_SHARING", worth_sharing)
     started = time.perf_counter()
     synced(tmp_path / "whole.db", filled)
     whole = time.perf_counter() - started
@@ -108,7 +108,7 @@ def stop_at_end(done: int, total: int) -> None:
 def test_two_syncs_at_once_give_what_one_gives(
     worth_sharing: int, filled: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnlog.index.intake.WORTH_SHARING", worth_sharing)
+    monkeypatch.setattr("turnlog.index.ingest.workers.WORTH_SHARING", worth_sharing)
     synced(tmp_path / "whole.db", filled)
     for number in range(5):
         path = tmp_path / f"{number}.db"

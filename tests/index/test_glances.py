@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from session_strategies import Files, damaged_sessions, sessions
 from strategies import EXAMPLES, damaged_files, damaged_lines, files_of, sound_lines
 from turnlog.format.jsonl import Line
-from turnlog.index.fact_reader import read_facts
-from turnlog.index.facts import Carry, Facts
-from turnlog.index.glances import Glance, glance
+from turnlog.index.ingest.fact_reader import read_facts
+from turnlog.index.ingest.facts import Carry, Facts
+from turnlog.index.ingest.partial_decode import Glance, glance
 
 
 def facts_of(content: bytes, *, fast: bool) -> Facts:

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from build import START, assistant, line, session, text, user
 from searched import AGENT, IDS, KEY, SECRET, fill, path_of
 from turnlog.errors import UsageError
-from turnlog.index import candidates
 from turnlog.index.database import Index, open_index
-from turnlog.index.finding import Wanted, understand
-from turnlog.index.search import Hit, SessionHits, Shown, search
-from turnlog.index.selection import Selection
-from turnlog.index.sync import sync
+from turnlog.index.ingest.sync import sync
+from turnlog.index.search import candidates
+from turnlog.index.search.search import Hit, SessionHits, Shown, search
+from turnlog.index.search.selection import Selection
+from turnlog.index.search.word_search import Wanted, understand
 from turnlog.store.archive.archive import Archive
 from turnlog.store.archive.update import archive_sessions
 from turnlog.store.paths import Store

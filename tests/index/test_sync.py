@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from build import assistant, call, line, result, session, text, user
 from index_dump import dump, found
-from turnlog.index.changes import is_current, scan_store
 from turnlog.index.database import open_index
-from turnlog.index.intake import Limits
-from turnlog.index.sync import sync
+from turnlog.index.ingest.change_check import is_current, scan_store
+from turnlog.index.ingest.sync import sync
+from turnlog.index.ingest.workers import Limits
 from turnlog.store.paths import Store
 
 WORDS = ("apple", "banana", "検索", "error")

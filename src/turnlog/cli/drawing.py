@@ -8,7 +8,7 @@ from turnlog.cli.layouts import LAYOUTS, Layout, number, text
 from turnlog.cli.output import cells_of, plain, wrap
 from turnlog.cli.tables import GAP, Column, dollars, draw_table, short_count, span
 from turnlog.cli.terminal import Look, dim, style
-from turnlog.index.reports import Report, Row
+from turnlog.index.reports.reports import Report, Row
 
 UNPRICED, UNDERSTATED = "*", "†"
 BY_AGENTS = "└"

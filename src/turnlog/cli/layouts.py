@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from turnlog.cli.output import plain
 from turnlog.cli.tables import dollars, local_minute, percent, short_count, span
-from turnlog.index.reports import Row
+from turnlog.index.reports.reports import Row
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from turnlog.cli.arguments import Since, Until, json_option, reveal_option
 from turnlog.cli.searching import LIMIT, Asked, print_hits
 from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
-from turnlog.index.selection import KINDS, ROLES, Selection
+from turnlog.index.search.selection import KINDS, ROLES, Selection
 from turnlog.store.paths import Store, folder_name
 
 

@@ -7,9 +7,9 @@ from turnlog.cli.indexing import asked_index
 from turnlog.cli.output import echo_json, width
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound
-from turnlog.index.ahead import Ahead
-from turnlog.index.finding import Begun, Wanted, begin, understand
-from turnlog.index.selection import Selection
+from turnlog.index.search.selection import Selection
+from turnlog.index.search.word_search import Begun, Wanted, begin, understand
+from turnlog.index.speculative import Ahead
 from turnlog.store.paths import Store, archive_folder
 
 ALL_TURNS = 1000
@@ -42,7 +42,7 @@ def print_hits(store: Store, asked: Asked) -> None:
 
 def _print(ahead: Ahead[Begun | None], wanted: Wanted, asked: Asked) -> None:
     # What reads entries is loaded while SQLite ranks.
-    from turnlog.index.search import Shown, search
+    from turnlog.index.search.search import Shown, search
 
     turns = ALL_TURNS if asked.selection.session else Shown().turns
     db, begun = ahead.answer()

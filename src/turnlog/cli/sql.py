@@ -10,8 +10,8 @@ from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.tables import Column, Table, echo_csv
 from turnlog.cli.terminal import dim, echo, masked_value, style
 from turnlog.errors import UsageError
-from turnlog.index import asking
-from turnlog.index.asking import TABLES_HINT, Answer, ask, tables_of
+from turnlog.index.reports import user_sql
+from turnlog.index.reports.user_sql import TABLES_HINT, Answer, ask, tables_of
 from turnlog.store.paths import Store
 
 
@@ -41,7 +41,7 @@ def _needs_words(statement: str) -> bool:
     return any(name in statement.lower() for name in ("docs", "words"))
 
 
-def _print_tables(tables: list[asking.Table], as_json: bool) -> None:
+def _print_tables(tables: list[user_sql.Table], as_json: bool) -> None:
     if as_json:
         echo_json([table._asdict() for table in tables])
         return

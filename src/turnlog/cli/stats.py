@@ -12,8 +12,8 @@ from turnlog.cli.output import echo_json, width
 from turnlog.cli.tables import echo_csv
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.report_cache import cached_report
-from turnlog.index.reports import REPORTS, Filters, Report, Row
+from turnlog.index.reports.report_cache import cached_report
+from turnlog.index.reports.reports import REPORTS, Filters, Report, Row
 from turnlog.store.paths import Store
 
 SHOWN = 30

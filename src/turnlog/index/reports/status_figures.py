@@ -4,7 +4,7 @@ import sqlite3
 from datetime import datetime
 from typing import NamedTuple
 
-from turnlog.index.reports import Filters, run_report
+from turnlog.index.reports.reports import Filters, run_report
 
 WINDOW_HOURS = 5
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from turnlog.index.candidates import Candidate, ranked, score, tiers_of
-from turnlog.index.files import Files
-from turnlog.index.query import Query, parse_query
-from turnlog.index.reading import Reader
-from turnlog.index.selection import Selection
+from turnlog.index.known_files import Files
+from turnlog.index.search.candidates import Candidate, ranked, score, tiers_of
+from turnlog.index.search.hit_lines import Reader
+from turnlog.index.search.query import Query, parse_query
+from turnlog.index.search.selection import Selection
 
 ENOUGH = 200
 """Of so many candidates the best are shown, if they are of enough sessions."""
@@ -49,7 +49,7 @@ def understand(text: str, is_regex: bool = False) -> Query:
     query = None if is_regex else parse_query(text)
     if query and query.match:
         return query
-    from turnlog.index.pattern import literal_query, parse_pattern
+    from turnlog.index.search.pattern import literal_query, parse_pattern
 
     return parse_pattern(text) if is_regex else literal_query(text.strip())
 

@@ -16,8 +16,8 @@ from turnlog.conversation.messages import larger_usage
 from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import FileState
 from turnlog.index.database import add_indexes, is_built
-from turnlog.index.facts import Facts, Said
-from turnlog.index.figures import FIGURES, figures_of
+from turnlog.index.ingest.facts import Facts, Said
+from turnlog.index.ingest.figures import FIGURES, figures_of
 from turnlog.store.archive.archive import ArchivedCopy
 
 KEYED = ("prompts", "messages", "calls")

@@ -19,9 +19,9 @@ from turnlog.format.jsonl import Bookmark, Line, Trail
 from turnlog.format.state import AiTitle, CustomTitle, Summary
 from turnlog.format.system import LocalCommand
 from turnlog.format.timestamps import seconds_of
-from turnlog.index.fact_reader import begins_turn, storable
-from turnlog.index.texts import Passage, passages_of, slug_of
-from turnlog.index.words import searchable
+from turnlog.index.ingest.fact_reader import begins_turn, storable
+from turnlog.index.searchable_texts import Passage, passages_of, slug_of
+from turnlog.index.tokenizer import searchable
 
 PROGRESS = b'"type":"progress"'
 NEAR = 512

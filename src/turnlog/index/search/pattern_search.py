@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from time import time
 
-from turnlog.index.candidates import Candidate, in_file, score, unranked
-from turnlog.index.files import File, Files
-from turnlog.index.finding import Wanted
-from turnlog.index.query import Query
-from turnlog.index.reading import Reader
-from turnlog.index.texts import texts_in
+from turnlog.index.known_files import File, Files
+from turnlog.index.search.candidates import Candidate, in_file, score, unranked
+from turnlog.index.search.hit_lines import Reader
+from turnlog.index.search.query import Query
+from turnlog.index.search.word_search import Wanted
+from turnlog.index.searchable_texts import texts_in
 
 SCANNED = 50
 """Of a file that is looked through, so many hits are found."""

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from turnlog.errors import Damaged
 from turnlog.format.jsonl import Line, read_lines
-from turnlog.index.docs import Docs, read_docs
-from turnlog.index.fact_reader import read_facts
-from turnlog.index.facts import Carry, Facts
-from turnlog.index.intake import Phase
-from turnlog.index.write import Known, Source, Writer
-from turnlog.index.write_words import Wordless, WordWriter
+from turnlog.index.ingest.fact_reader import read_facts
+from turnlog.index.ingest.facts import Carry, Facts
+from turnlog.index.ingest.figure_writer import Known, Source, Writer
+from turnlog.index.ingest.text_reader import Docs, read_docs
+from turnlog.index.ingest.text_writer import Wordless, WordWriter
+from turnlog.index.ingest.workers import Phase
 from turnlog.store.catalog import title_of
 
 

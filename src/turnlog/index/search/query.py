@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from turnlog.errors import UsageError
-from turnlog.index.words import searchable, tokens_of
+from turnlog.index.tokenizer import searchable, tokens_of
 
 DEEPEST = 50
 """How deep parentheses may nest."""

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import Bookmark
-from turnlog.index.figures import Figures
+from turnlog.index.ingest.figures import Figures
 
 
 class Carry(Struct):

@@ -14,7 +14,7 @@ from turnlog.format.jsonl import Line
 from turnlog.format.markup import local_command_text
 from turnlog.format.state import AiTitle, CustomTitle, Summary
 from turnlog.format.system import LocalCommand
-from turnlog.index.words import composed
+from turnlog.index.tokenizer import composed
 
 
 class Passage(NamedTuple):

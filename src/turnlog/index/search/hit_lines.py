@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from turnlog.errors import Damaged
 from turnlog.format.portable import read_at
 from turnlog.format.regular_files import open_descriptor
-from turnlog.index.files import File
+from turnlog.index.known_files import File
 
 if TYPE_CHECKING:
     from turnlog.store.archive.archive import ArchivedFile

@@ -5,7 +5,7 @@ from pathlib import Path
 from time import time
 from typing import NamedTuple
 
-from turnlog.index.programs import program
+from turnlog.index.command_names import program
 
 REPORTS = (
     "daily",
@@ -77,7 +77,7 @@ def run_report(
 
 def query(name: str) -> str:
     """The SQL of a report."""
-    return Path(__file__).with_name("reports").joinpath(f"{name}.sql").read_text("utf-8")
+    return Path(__file__).with_name(f"{name}.sql").read_text("utf-8")
 
 
 def _asked(

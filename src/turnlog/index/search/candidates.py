@@ -6,7 +6,7 @@ from math import exp
 
 from msgspec import Struct
 
-from turnlog.index.selection import Selection, conditions
+from turnlog.index.search.selection import Selection, conditions
 
 COMMON = 20_000
 """A query that more texts match is asked of what tells most first, and of the rest if need be."""

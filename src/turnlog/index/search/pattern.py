@@ -7,8 +7,8 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 from turnlog.errors import UsageError
-from turnlog.index.query import Query, quoted
-from turnlog.index.words import UNSPACED
+from turnlog.index.search.query import Query, quoted
+from turnlog.index.tokenizer import UNSPACED
 
 try:
     from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]

@@ -36,9 +36,19 @@ from turnlog.format.state import PrLink
 from turnlog.format.system import CompactBoundary, TurnDuration
 from turnlog.format.timestamps import seconds_of
 from turnlog.format.tools import CHANGING
-from turnlog.index.facts import Answer, Carry, Commit, Compaction, Facts, Prompt, Pull, Said, Use
-from turnlog.index.figures import LARGEST, figures_of
-from turnlog.index.glances import CHAINED, Glance, GlanceBlock, GlanceBody, glance
+from turnlog.index.ingest.facts import (
+    Answer,
+    Carry,
+    Commit,
+    Compaction,
+    Facts,
+    Prompt,
+    Pull,
+    Said,
+    Use,
+)
+from turnlog.index.ingest.figures import LARGEST, figures_of
+from turnlog.index.ingest.partial_decode import CHAINED, Glance, GlanceBlock, GlanceBody, glance
 from turnlog.secrets import cut_whole
 
 NO_USAGE = Usage()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnlog.errors import UsageError
-from turnlog.index.programs import program
+from turnlog.index.command_names import program
 
 STEPS = 100_000
 """SQLite's own, after which Python may notice that the user wants to stop."""

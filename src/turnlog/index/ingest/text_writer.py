@@ -6,8 +6,8 @@ from typing import NamedTuple
 import msgspec
 
 from turnlog.format.jsonl import FileState
-from turnlog.index.docs import Doc, DocCarry, Docs
-from turnlog.index.words import in_column
+from turnlog.index.ingest.text_reader import Doc, DocCarry, Docs
+from turnlog.index.tokenizer import in_column
 
 _encode = msgspec.json.Encoder().encode
 _decode_carry = msgspec.json.Decoder(DocCarry).decode

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from turnlog.index.write import Source
+from turnlog.index.ingest.figure_writer import Source
 from turnlog.store.archive.archive import Archive, ArchivedCopy, Manifest
 from turnlog.store.paths import Store, is_session_name
 

@@ -10,8 +10,15 @@ import msgspec
 from turnlog.errors import Damaged
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import is_readable
-from turnlog.index.archived import archived_sources
-from turnlog.index.changes import (
+from turnlog.index.database import (
+    Index,
+    is_built,
+    make_up_for_merging,
+    put_merging_off,
+    writing,
+)
+from turnlog.index.ingest.archived_files import archived_sources
+from turnlog.index.ingest.change_check import (
     State,
     States,
     archive_state,
@@ -20,18 +27,11 @@ from turnlog.index.changes import (
     scan_session,
     scan_store,
 )
-from turnlog.index.database import (
-    Index,
-    is_built,
-    make_up_for_merging,
-    put_merging_off,
-    writing,
-)
-from turnlog.index.facts import Carry
-from turnlog.index.intake import USUAL, Limits, Progress, is_worth_sharing, take_in
-from turnlog.index.phases import FIGURES, WORDS, Job, WordJob
-from turnlog.index.write import Known, Source, Writer, known_files
-from turnlog.index.write_words import wordless_files
+from turnlog.index.ingest.facts import Carry
+from turnlog.index.ingest.figure_writer import Known, Source, Writer, known_files
+from turnlog.index.ingest.phases import FIGURES, WORDS, Job, WordJob
+from turnlog.index.ingest.text_writer import wordless_files
+from turnlog.index.ingest.workers import USUAL, Limits, Progress, is_worth_sharing, take_in
 from turnlog.store.archive.archive import Archive
 from turnlog.store.paths import SUBAGENTS, Store, is_session_name
 

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from turnlog import __version__
-from turnlog.index.changes import generation
 from turnlog.index.database import unless_busy
-from turnlog.index.reports import EVERYTHING, Filters, Report, query, run_report
+from turnlog.index.ingest.change_check import generation
+from turnlog.index.reports.reports import EVERYTHING, Filters, Report, query, run_report
 
 MOST_ROWS = 2000
 """More are not kept: reading them back would take as long as asking."""

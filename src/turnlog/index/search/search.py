@@ -8,14 +8,14 @@ from itertools import islice
 
 from msgspec import Struct
 
-from turnlog.index.candidates import Candidate
-from turnlog.index.files import File, Files
-from turnlog.index.finding import Begun, Wanted, begin, rank
-from turnlog.index.query import Query
-from turnlog.index.reading import Reader
-from turnlog.index.scanning import scan
-from turnlog.index.snippets import finder_of, snippet_of
-from turnlog.index.texts import texts_in
+from turnlog.index.known_files import File, Files
+from turnlog.index.search.candidates import Candidate
+from turnlog.index.search.hit_lines import Reader
+from turnlog.index.search.pattern_search import scan
+from turnlog.index.search.query import Query
+from turnlog.index.search.snippets import finder_of, snippet_of
+from turnlog.index.search.word_search import Begun, Wanted, begin, rank
+from turnlog.index.searchable_texts import texts_in
 from turnlog.secrets import cut_whole, mask
 
 READ = 7

@@ -6,8 +6,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from turnlog.index.query import Query, Term
-from turnlog.index.words import composed, folded, is_unspaced, tokens_of
+from turnlog.index.search.query import Query, Term
+from turnlog.index.tokenizer import composed, folded, is_unspaced, tokens_of
 from turnlog.secrets import Secret, find_secrets, mask, placeholder_for
 
 LENGTH = 240
