@@ -20,9 +20,9 @@ from build import (
     text,
     user,
 )
-from turnlog.trace.capture import capture
 from turnlog.trace.note import leave_notes
-from turnlog.trace.origin import HookPlaces
+from turnlog.trace.route_capture import capture
+from turnlog.trace.variable_origin import HookPlaces
 
 PROJECT = "/home/ada/shop"
 """Where the lines of a session say that they were written."""

@@ -22,7 +22,7 @@ from build import (
 )
 from cli.conftest import Run
 from turnlog.conversation.calls import Detail
-from turnlog.render.tools import outcome_of
+from turnlog.render.tool_views import outcome_of
 
 ID = SESSION[:8]
 CWD = "z:\\project\\AI-云"

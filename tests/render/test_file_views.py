@@ -4,7 +4,7 @@ from typing import Any
 
 from build import assistant, call, result, user
 from conversation.conftest import Opened
-from turnlog.render.files import touched_files
+from turnlog.render.touched_files import touched_files
 
 
 def did(tool: str, call_id: str, is_error: bool = False, **given: Any) -> tuple[bytes, bytes]:

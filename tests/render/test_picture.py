@@ -18,7 +18,7 @@ from build import (
 )
 from conversation.conftest import Opened
 from turnlog.conversation.session import Session
-from turnlog.render.tree import draw_tree, milestones
+from turnlog.render.tree_drawing import draw_tree, milestones
 
 
 def picture(whole: Session, reveal: bool = False) -> str:

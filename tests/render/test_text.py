@@ -7,7 +7,7 @@ from conversation.conftest import Opened
 from render.conftest import did
 from turnlog.conversation.session import Session
 from turnlog.render.rows import Row, Said, Thought, ViewOptions, rows_of
-from turnlog.render.text import Terminal
+from turnlog.render.terminal_text import Terminal
 
 
 def plainly(text: str, role: str) -> str:

@@ -13,11 +13,11 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.trace.content import Content
 from turnlog.trace.otlp import Exporter
 from turnlog.trace.send import send_session
-from turnlog.trace.settings import Settings
+from turnlog.trace.sent_state import open_state
 from turnlog.trace.span import Kind, Span
 from turnlog.trace.spans import Options, first_trace
-from turnlog.trace.state import open_state
 from turnlog.trace.targets import Target, target_of
+from turnlog.trace.trace_settings import Settings
 
 ORIGINAL = "00000000-0000-4000-8000-0000000000aa"
 FORK = "00000000-0000-4000-8000-0000000000bb"

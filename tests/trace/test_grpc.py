@@ -11,10 +11,10 @@ from conversation.conftest import Opened
 from traces import spans
 from turnlog.trace.metrics import Meter, Metered
 from turnlog.trace.otlp import Exporter, Outcome
-from turnlog.trace.settings import Settings, Temporality
+from turnlog.trace.request_outcome import Verdict
 from turnlog.trace.span import Span
 from turnlog.trace.targets import Target, target_of
-from turnlog.trace.wire import Verdict
+from turnlog.trace.trace_settings import Settings, Temporality
 
 grpc = pytest.importorskip("grpc")
 

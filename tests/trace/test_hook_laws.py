@@ -23,10 +23,10 @@ from hooked_client import PROJECT, Client, Clock, Names
 from otlp_receiver import receiving
 from turnlog.conversation.session import open_session
 from turnlog.store.paths import folder_name
-from turnlog.trace import ledger, ownership, progress, spool, state
+from turnlog.trace import ledger, ownership, progress, sent_state, spool
 from turnlog.trace.content import Content
-from turnlog.trace.hook import Sender
 from turnlog.trace.otlp import Exporter, resource_of, sdk_span
+from turnlog.trace.sender import Sender
 from turnlog.trace.settle import Patience
 from turnlog.trace.spans import Options, spans_of
 from turnlog.trace.spool import Spool
@@ -68,7 +68,7 @@ def killed_at(step: int | None) -> Generator[None]:
         return called
 
     with ExitStack() as patches:
-        for module in (state, progress, spool, ledger, ownership):
+        for module in (sent_state, progress, spool, ledger, ownership):
             patches.enter_context(patch.object(module, "write_json", dangerous(module.write_json)))
         patches.enter_context(patch.object(Exporter, "_send", dangerous(Exporter._send)))
         patches.enter_context(patch.object(Spool, "drop", dangerous(Spool.drop)))

@@ -17,10 +17,10 @@ from turnlog.trace.content import Content
 from turnlog.trace.metrics import Meter, Metered
 from turnlog.trace.otlp import Exporter
 from turnlog.trace.send import send_session
-from turnlog.trace.settings import Settings, Temporality
+from turnlog.trace.sent_state import open_state
 from turnlog.trace.spans import Options, first_trace
-from turnlog.trace.state import open_state
 from turnlog.trace.targets import Target, target_of
+from turnlog.trace.trace_settings import Settings, Temporality
 
 USAGE = {"input_tokens": 10, "output_tokens": 20, "cache_read_input_tokens": 300}
 LINES = (

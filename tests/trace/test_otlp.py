@@ -12,12 +12,12 @@ from traces import spans
 from turnlog.trace import otlp
 from turnlog.trace.content import Content
 from turnlog.trace.otlp import Exporter, Outcome
+from turnlog.trace.request_outcome import Verdict
 from turnlog.trace.send import Report, send_session
+from turnlog.trace.sent_state import open_state
 from turnlog.trace.span import Span
 from turnlog.trace.spans import Options
-from turnlog.trace.state import open_state
 from turnlog.trace.targets import Target
-from turnlog.trace.wire import Verdict
 
 CONVERSATION = (
     user("q1"),

@@ -8,9 +8,9 @@ import pytest
 
 from turnlog.errors import UsageError
 from turnlog.trace.content import Mode
-from turnlog.trace.settings import Settings, config_file, load_targets, state_folder
 from turnlog.trace.span import Layout
 from turnlog.trace.targets import FileTarget, Target, target_of
+from turnlog.trace.trace_settings import Settings, config_file, load_targets, state_folder
 
 
 def target(**settings: Any) -> Target:

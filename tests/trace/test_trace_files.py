@@ -20,10 +20,10 @@ from traces import spans
 from turnlog.conversation.session import open_session
 from turnlog.format.regular_files import collect_skipped
 from turnlog.trace.content import Content
-from turnlog.trace.files import write_otlp, write_perfetto
 from turnlog.trace.otlp import resource_of, sdk_span
 from turnlog.trace.session_files import WORTH_SHARING, write_sessions
 from turnlog.trace.span import Span
+from turnlog.trace.span_files import write_otlp, write_perfetto
 
 PARALLEL = (
     user("q"),

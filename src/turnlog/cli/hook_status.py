@@ -15,16 +15,16 @@ from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.timestamps import age, parse_timestamp
 from turnlog.store.paths import Store
 from turnlog.store.whole import read_object
-from turnlog.trace.capture import parse_options, split_targets
 from turnlog.trace.ledger import Ledger, RouteRecord
-from turnlog.trace.origin import PLACES, split_places
 from turnlog.trace.progress import Progress, all_progress
 from turnlog.trace.queue import QueueState, all_queues
 from turnlog.trace.route import require_backend
-from turnlog.trace.settings import Settings, config_file, load_targets
+from turnlog.trace.route_capture import parse_options, split_targets
 from turnlog.trace.spool import Note, Spool
 from turnlog.trace.switch import Switches, read_switches
 from turnlog.trace.targets import target_of
+from turnlog.trace.trace_settings import Settings, config_file, load_targets
+from turnlog.trace.variable_origin import PLACES, split_places
 
 HOOK = ClientHook(("hook", "run"), ("SessionStart", "Stop", "SubagentStop", "SessionEnd"))
 SHOWN = 10

@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from turnlog.trace.content import Mode
-from turnlog.trace.settings import Temporality
 from turnlog.trace.span import Layout
+from turnlog.trace.trace_settings import Temporality
 
 OPTIONS = (
     click.option(

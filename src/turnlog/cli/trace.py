@@ -15,18 +15,17 @@ from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
 from turnlog.conversation.session import Session, open_session
-from turnlog.render.text import times_apart
+from turnlog.render.terminal_text import times_apart
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
 from turnlog.trace.cc_langfuse import adopt_sent
 from turnlog.trace.content import Content
 from turnlog.trace.send import Report, add_links, send_session
+from turnlog.trace.sent_state import open_state
 from turnlog.trace.session_files import write_sessions
-from turnlog.trace.settings import Settings, load_targets, state_folder
 from turnlog.trace.span import Kind, Span, parse_traceparent
 from turnlog.trace.spans import Options, first_trace, spans_of
-from turnlog.trace.state import open_state
 from turnlog.trace.targets import (
     PERFETTO,
     FileTarget,
@@ -34,6 +33,7 @@ from turnlog.trace.targets import (
     resource_attributes,
     target_of,
 )
+from turnlog.trace.trace_settings import Settings, load_targets, state_folder
 
 if TYPE_CHECKING:
     from turnlog.trace.metrics import Metered

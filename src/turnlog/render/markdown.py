@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from turnlog.render.rows import Did, Ended, Note, Prompt, Row, Said, Thought
-from turnlog.render.text import FOLDED
+from turnlog.render.terminal_text import FOLDED
 
 QUOTE = "> "
 

@@ -21,9 +21,9 @@ from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
 from turnlog.format.markup import local_command_text
 from turnlog.format.system import LocalCommand
-from turnlog.render.tools import body_of, outcome_of, title_of
-from turnlog.render.tree import compaction_text
-from turnlog.render.views import cost_of_messages, usage_view
+from turnlog.render.json_views import cost_of_messages, usage_view
+from turnlog.render.tool_views import body_of, outcome_of, title_of
+from turnlog.render.tree_drawing import compaction_text
 from turnlog.secrets import mask, mask_value
 
 

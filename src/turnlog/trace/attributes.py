@@ -9,8 +9,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from turnlog.secrets import mask
-from turnlog.trace.span import Kind, Span
-from turnlog.trace.values import (
+from turnlog.trace.attribute_values import (
     INPUT,
     OUTPUT,
     PROMPT_KINDS,
@@ -46,6 +45,7 @@ from turnlog.trace.values import (
     when,
     without_role,
 )
+from turnlog.trace.span import Kind, Span
 
 Value = str | bool | int | float | list[str]
 IDENTIFIERS = (".id", "_id", ".model", ".name", "_name", ".version", ".slug", ".finish_reasons")

@@ -12,7 +12,7 @@ from turnlog.format.decode import read_entries
 from turnlog.format.fields import given
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import is_session_name
-from turnlog.trace.deliver import Delivery, Job
+from turnlog.trace.delivery import Delivery, Job
 
 
 def find_missed(delivery: Delivery, job: Job, path: Path | None, since: float) -> Iterator[Path]:

@@ -9,8 +9,8 @@ from typing import Any
 from turnlog.conversation.session import Session
 from turnlog.format.json_values import is_object
 from turnlog.store.paths import Store
+from turnlog.trace.sent_state import State
 from turnlog.trace.spans import Options, spans_of
-from turnlog.trace.state import State
 from turnlog.trace.work import Work, turns_of
 
 

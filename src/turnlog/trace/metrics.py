@@ -35,11 +35,11 @@ from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder
 from turnlog.store.whole import read_object
 from turnlog.trace.otlp import Exporter, Outcome
-from turnlog.trace.settings import Temporality
+from turnlog.trace.request_outcome import Verdict
+from turnlog.trace.sent_state import write_json
 from turnlog.trace.span import Kind, Span
-from turnlog.trace.state import write_json
 from turnlog.trace.targets import Target
-from turnlog.trace.wire import Verdict
+from turnlog.trace.trace_settings import Temporality
 
 TOKENS, COST, CALLS = "turnlog.token.usage", "turnlog.cost.usage", "turnlog.calls"
 ERRORS, ACTIVE = "turnlog.errors", "turnlog.active_time"

@@ -27,9 +27,9 @@ from requests.utils import should_bypass_proxies
 from turnlog import __version__
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.grpc_wire import GrpcWire
+from turnlog.trace.request_outcome import TOO_LARGE, Response, Verdict
 from turnlog.trace.span import Event, Kind, Span
 from turnlog.trace.targets import GRPC, METRICS, TRACES, Target
-from turnlog.trace.wire import TOO_LARGE, Response, Verdict
 
 MAX_SPANS = 512
 MAX_BYTES = 2_000_000

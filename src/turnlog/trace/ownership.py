@@ -20,10 +20,10 @@ from turnlog.format.json_values import is_array
 from turnlog.format.private_files import secure_folder
 from turnlog.store.paths import folder_name
 from turnlog.store.whole import read_object
+from turnlog.trace.sent_state import write_json
+from turnlog.trace.span_times import nanoseconds, nearest_time
 from turnlog.trace.spool import Note
-from turnlog.trace.state import write_json
 from turnlog.trace.switch import Switches, ancestors, nearest
-from turnlog.trace.times import nanoseconds, nearest_time
 from turnlog.trace.work import Work
 
 KEPT = 2000

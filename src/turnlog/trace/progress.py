@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.format.private_files import secure_folder
-from turnlog.trace.state import now_text, write_json
+from turnlog.trace.sent_state import now_text, write_json
 
 PROBE = 4096
 """Bytes before an offset that tell whether a file is still the one that was read."""

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.json_values import is_array, is_object
-from turnlog.trace.capture import PLAIN, SECRET, fingerprint, is_same_address
-from turnlog.trace.settings import Settings, convert_settings, read_table, table_of
+from turnlog.trace.route_capture import PLAIN, SECRET, fingerprint, is_same_address
 from turnlog.trace.targets import FileTarget, Target, target_of
+from turnlog.trace.trace_settings import Settings, convert_settings, read_table, table_of
 
 TRANSPORT = ("timeout", "no_proxy", "ca_file", "link")
 """Settings of the connection: like credentials, the newest ones of a route apply."""

@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from turnlog.conversation.session import Session
 from turnlog.trace.content import Content
+from turnlog.trace.sent_state import State
 from turnlog.trace.span import Span, Trace
 from turnlog.trace.spans import Options, spans_of
-from turnlog.trace.state import State
 from turnlog.trace.targets import Target
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def send_session(
     skip: Set[str],
 ) -> Report:
     """Send what is final of a session and not to be skipped; remember what the target took."""
-    from turnlog.trace.wire import Verdict
+    from turnlog.trace.request_outcome import Verdict
 
     report = Report(session.id)
     known = _Known(frozenset(skip))

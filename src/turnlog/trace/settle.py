@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.session import Session
+from turnlog.trace.message_parts import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.queue import FIRST_DELAY
-from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
+from turnlog.trace.span_times import nanoseconds
 from turnlog.trace.spool import Note
-from turnlog.trace.times import nanoseconds
 from turnlog.trace.work import Work, turns_of
 
 DURATION = "system/turn_duration"

@@ -23,12 +23,12 @@ from turnlog.format.blocks import Usage
 from turnlog.format.entries import Assistant, ChainEntry, User
 from turnlog.format.fields import given
 from turnlog.format.json_values import is_object
-from turnlog.trace.events import error_of, events_of, is_interrupted
 from turnlog.trace.forks import ForkedTurn, split_forked
 from turnlog.trace.identity import session_id_of
-from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
+from turnlog.trace.message_parts import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.span import Kind, Layout, Parent, Span, Trace
-from turnlog.trace.times import (
+from turnlog.trace.span_events import error_of, events_of, is_interrupted
+from turnlog.trace.span_times import (
     earliest,
     end_of,
     generation_starts,

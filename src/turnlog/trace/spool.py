@@ -28,7 +28,7 @@ from turnlog.trace.note import (
     spool_folder,
 )
 from turnlog.trace.route import Credential, Route, parse_route
-from turnlog.trace.state import now_text, write_json
+from turnlog.trace.sent_state import now_text, write_json
 
 BOOKS_WAIT = 30.0
 KEPT = 100

@@ -12,8 +12,8 @@ from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.conversation.tree import is_compaction
 from turnlog.trace.progress import Mark, probe_of
+from turnlog.trace.span_times import nanoseconds
 from turnlog.trace.spans import Options, loose_by_turn
-from turnlog.trace.times import nanoseconds
 from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, first_places, turns_of
 
 Sizes = Mapping[Path, int]

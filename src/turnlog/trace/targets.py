@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import UsageError
-from turnlog.trace.settings import Settings
+from turnlog.trace.trace_settings import Settings
 
 TRACES = "/v1/traces"
 METRICS = "/v1/metrics"

@@ -10,7 +10,7 @@ from turnlog.agent.console.status import span
 from turnlog.agent.events import Called, Ended, Event, Inside, Printed, Recorded, Retrying, Streamed
 from turnlog.conversation.call_titles import call_title
 from turnlog.format.json_values import Fields, is_array
-from turnlog.render.tools import BOXES
+from turnlog.render.tool_views import BOXES
 from turnlog.text import as_printed
 
 TAIL = 3

@@ -19,8 +19,8 @@ from turnlog.conversation.prompts import BASH_INPUT, INTERRUPTION, label_of
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.markup import command_text
 from turnlog.render.rows import Did
-from turnlog.render.text import Terminal
-from turnlog.render.tools import body_of, outcome_of, title_of
+from turnlog.render.terminal_text import Terminal
+from turnlog.render.tool_views import body_of, outcome_of, title_of
 from turnlog.text import as_printed, visible
 
 FEW = 4

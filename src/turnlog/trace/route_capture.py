@@ -7,7 +7,7 @@ it, then turnlog's configuration. Imports only what Python has loaded anyway: th
 import os
 
 from turnlog.trace.note import END, write_private
-from turnlog.trace.origin import HookPlaces, read_settings
+from turnlog.trace.variable_origin import HookPlaces, read_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

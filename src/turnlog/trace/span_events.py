@@ -15,7 +15,7 @@ from turnlog.format.system import (
     StopHookSummary,
 )
 from turnlog.trace.span import Event
-from turnlog.trace.times import nanoseconds
+from turnlog.trace.span_times import nanoseconds
 from turnlog.trace.work import Work
 
 HOOKS = ("attachment/hook_", "attachment/async_hook_response")

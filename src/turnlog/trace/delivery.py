@@ -17,14 +17,14 @@ from turnlog.trace.content import Content
 from turnlog.trace.ownership import Ownership
 from turnlog.trace.progress import Progress, load_progress, save_progress
 from turnlog.trace.send import Report, add_links, send_session
-from turnlog.trace.settings import Settings, Temporality
+from turnlog.trace.sent_state import State, open_state
 from turnlog.trace.settle import Patience, wait_for_end, wait_for_turn
 from turnlog.trace.span import Span, parse_traceparent
 from turnlog.trace.spans import Options, first_trace, spans_of
 from turnlog.trace.spool import Note, find_intrusion
-from turnlog.trace.state import State, open_state
 from turnlog.trace.tail import is_enough, mark_at, open_end, sizes_of
 from turnlog.trace.targets import Target
+from turnlog.trace.trace_settings import Settings, Temporality
 from turnlog.trace.work import NOTHING, turns_of
 
 if TYPE_CHECKING:

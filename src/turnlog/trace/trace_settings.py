@@ -17,17 +17,17 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_object
-from turnlog.trace.capture import (
+from turnlog.trace.content import MAX_CHARS, Mode
+from turnlog.trace.note import spool_folder
+from turnlog.trace.route_capture import (
     PREFIX,
     check_addresses,
     find_traceparent,
     find_variables,
     split_targets,
 )
-from turnlog.trace.content import MAX_CHARS, Mode
-from turnlog.trace.note import spool_folder
-from turnlog.trace.origin import config_path
 from turnlog.trace.span import Layout
+from turnlog.trace.variable_origin import config_path
 
 
 class Temporality(StrEnum):

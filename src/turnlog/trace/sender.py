@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.trace.backfill import find_missed
-from turnlog.trace.deliver import Delivery, Job, Line, Meters, is_over
+from turnlog.trace.delivery import Delivery, Job, Line, Meters, is_over
 from turnlog.trace.ledger import Ledger
 from turnlog.trace.ownership import Ownership, record_announcements
 from turnlog.trace.progress import load_progress, save_progress
 from turnlog.trace.queue import load_queue, save_queue
 from turnlog.trace.route import Route, explain_withheld, open_target
 from turnlog.trace.send import Report
-from turnlog.trace.settings import state_folder
+from turnlog.trace.sent_state import now_text, open_state
 from turnlog.trace.settle import PATIENCE, Patience
 from turnlog.trace.spool import Note, Spool, read_note
-from turnlog.trace.state import now_text, open_state
 from turnlog.trace.switch import read_switches
+from turnlog.trace.trace_settings import state_folder
 
 GIVEN_UP = 7 * 86400.0
 """Seconds after which a session that cannot be read is not tried again."""

@@ -9,7 +9,7 @@ from turnlog.format.blocks import Usage
 from turnlog.format.fields import given
 from turnlog.format.timestamps import stamp_of
 from turnlog.trace.span import Kind, Span
-from turnlog.trace.times import EPOCH
+from turnlog.trace.span_times import EPOCH
 
 Get = Callable[[Span], Any]
 """The value of an attribute; None where the span has none."""
