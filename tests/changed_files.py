@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from build import SESSION, assistant, call, result, session, text, user
-from turnlog.agent.files.file_history import FileHistory
+from turnlog.agent.session.file_history import FileHistory
 from turnlog.format.jsonl import append_lines
 from turnlog.store.paths import Store
 

@@ -7,21 +7,21 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from turnlog.agent.access import Access, Basis, Mode, Uses
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.events import Ended, Event, Recorded
-from turnlog.agent.hooks.facts import SessionFacts
 from turnlog.agent.hooks.hooks import Hooks
-from turnlog.agent.loop import Loop
-from turnlog.agent.model.choice import Choice
+from turnlog.agent.hooks.payload import SessionFacts
+from turnlog.agent.loop.conversation import Limits, Parts
+from turnlog.agent.loop.events import Ended, Event, Recorded
+from turnlog.agent.loop.loop import Loop
+from turnlog.agent.model.model_names import Choice
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions.policy import Kind, Policy, Verdict
-from turnlog.agent.session.lines import Facts
+from turnlog.agent.session.entry_builders import Facts
 from turnlog.agent.session.recorder import Recorder
-from turnlog.agent.tool import Grant, Outcome, Tool, ToolError
-from turnlog.agent.turn.parts import Limits, Parts
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Access, Basis, Mode, Uses
+from turnlog.agent.workspace.tool import Grant, Outcome, Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.format.json_values import Fields

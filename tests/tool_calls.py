@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from build import assistant, call, result, session
-from turnlog.agent.tool import BY_USER, Grant, Outcome, Tool, ToolError
-from turnlog.agent.toolbox import TOOLS
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.toolbox import TOOLS
+from turnlog.agent.workspace.tool import BY_USER, Grant, Outcome, Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
 

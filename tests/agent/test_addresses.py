@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import assume, example, given
 
-from turnlog.agent.web.addresses import CARRIERS, is_public
+from turnlog.agent.workspace.network_addresses import CARRIERS, is_public
 
 LOCAL = IPv4Address("127.0.0.1")
 BLOCKS = """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.custom.agent_memory import memory_folder, memory_told
+from turnlog.agent.config.agent_memory import memory_folder, memory_told
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from turnlog.agent.access import Reads, Runs, Writes
+from turnlog.agent.config.settings import Settings, load
 from turnlog.agent.permissions import Kind, Mode, Rule, decide, sound_rules
-from turnlog.agent.settings import Settings, load
+from turnlog.agent.workspace.access import Reads, Runs, Writes
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
 

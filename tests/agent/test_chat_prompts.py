@@ -7,12 +7,12 @@ import pytest
 
 from chatting import rules_of, sound_session
 from scripted_api import ScriptedApi
-from turnlog.agent.chat.prompts import Prompts
-from turnlog.agent.custom.commands import Command
-from turnlog.agent.loop import Loop
+from turnlog.agent.chat.prompt_expansion import Prompts
+from turnlog.agent.config.custom_commands import Command
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.loop import Loop
 from turnlog.agent.permissions.policy import Kind
-from turnlog.agent.tool import ToolError
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.workspace.tool import ToolError
 from turnlog.conversation.prompts import PromptKind
 
 

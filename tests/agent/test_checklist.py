@@ -84,7 +84,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     store.settings.write_text(json.dumps({"hooks": HOOK}))
     with pytest.MonkeyPatch.context() as patch, scripted_api(*replies(cwd)) as api:
         patch.setenv("HOME", str(folder))
-        patch.setattr("turnlog.agent.turn.calls.FIRST_NEWS", 0.1)
+        patch.setattr("turnlog.agent.loop.tool_calls.FIRST_NEWS", 0.1)
         patch.setenv("ANTHROPIC_API_KEY", "not-a-key")
         patch.setenv("ANTHROPIC_BASE_URL", api.url)
         api.choose = answer_of_agent

@@ -11,12 +11,12 @@ from chatting import chat, ended, make_parts, recorded, sound_session
 from scripted_api import Reply, ScriptedApi, answered, called, refused, said
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.events import Ended, Event, Noted
-from turnlog.agent.loop import Loop
-from turnlog.agent.model.choice import Choice
-from turnlog.agent.turn.compaction import ASK
-from turnlog.agent.turn.parts import Limits, Parts
-from turnlog.agent.turn.room import Compacting, compacting
+from turnlog.agent.loop.compaction import ASK
+from turnlog.agent.loop.context_limit import Compacting, compacting
+from turnlog.agent.loop.conversation import Limits, Parts
+from turnlog.agent.loop.events import Ended, Event, Noted
+from turnlog.agent.loop.loop import Loop
+from turnlog.agent.model.model_names import Choice
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 

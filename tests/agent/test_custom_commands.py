@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from turnlog.agent.chat.injection import run_injected
-from turnlog.agent.custom.commands import Command, load_commands, read_command
-from turnlog.agent.custom.expansion import Place, expand, rules_of
-from turnlog.agent.custom.places import DefinitionFiles
-from turnlog.agent.custom.skills import for_model, listing, skill_tool
+from turnlog.agent.config.command_expansion import Place, expand, rules_of
+from turnlog.agent.config.custom_commands import Command, load_commands, read_command
+from turnlog.agent.config.definition_directories import DefinitionFiles
+from turnlog.agent.config.settings import Settings
+from turnlog.agent.config.skills import for_model, listing, skill_tool
 from turnlog.agent.permissions import Mode
 from turnlog.agent.permissions.consent import Consent
-from turnlog.agent.settings import Settings
-from turnlog.agent.tool import Outcome, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.tool import Outcome, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.store.paths import Store
 
 

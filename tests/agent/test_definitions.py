@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.custom.definitions import AgentDefinition, load_agents, read_agent
-from turnlog.agent.custom.frontmatter import split_head
+from turnlog.agent.config.agent_definitions import AgentDefinition, load_agents, read_agent
+from turnlog.agent.config.frontmatter import split_head
 from turnlog.store.paths import Store
 
 

@@ -19,8 +19,8 @@ from going_on import go_on
 from scripted_api import Reply, ScriptedApi, called, refused, said, scripted_api
 from turnlog.agent.chat.assembly import PRINTED, Options
 from turnlog.agent.chat.opening import open_chat
+from turnlog.agent.headless.print_mode import Printer, Style
 from turnlog.agent.permissions import Mode
-from turnlog.agent.print import Printer, Style
 
 TOO_LONG = refused(400, "prompt is too long: 210000 tokens > 200000 maximum")
 TOO_LARGE = os.strerror(errno.EFBIG)

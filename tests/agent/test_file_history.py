@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from changed_files import Work
-from turnlog.agent.files.backups import backup_name, last_snapshot, snapshots_in
-from turnlog.agent.files.file_history import FileHistory
+from turnlog.agent.session.backups import backup_name, last_snapshot, snapshots_in
+from turnlog.agent.session.file_history import FileHistory
 from turnlog.format.survey import survey_file
 from turnlog.store.paths import Store
 

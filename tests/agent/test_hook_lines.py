@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from build import assistant, encode, session, text, user
-from turnlog.agent.hooks.answers import HookOutcome
-from turnlog.agent.hooks.facts import SessionFacts
-from turnlog.agent.hooks.hooks import Hooks
-from turnlog.agent.hooks.lines import (
+from turnlog.agent.hooks.hook_entries import (
     attachment_lines,
     feedback_line,
     progress_line,
     reminder,
     stop_summary_line,
 )
+from turnlog.agent.hooks.hooks import Hooks
+from turnlog.agent.hooks.outputs import HookOutcome
+from turnlog.agent.hooks.payload import SessionFacts
 from turnlog.conversation.session import open_session
 from turnlog.format.json_values import Fields
 from turnlog.format.survey import is_known_kind, survey_file

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from turnlog.agent.permissions.hook_filter import rule_filter
-from turnlog.agent.toolbox import TOOLS
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.toolbox import TOOLS
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 
 

@@ -13,8 +13,8 @@ from hook_server import HookServer, Reply, hook_server
 from scripted_api import ScriptedApi, called, said
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.events import Ended, Event, Noted
-from turnlog.agent.turn.notices import NOTICE, listen, next_notice
+from turnlog.agent.loop.events import Ended, Event, Noted
+from turnlog.agent.loop.notifications import NOTICE, listen, next_notice
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.format.json_values import Fields

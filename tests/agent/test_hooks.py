@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.hooks.answers import HookOutcome
-from turnlog.agent.hooks.facts import SessionFacts
-from turnlog.agent.hooks.groups import matches
 from turnlog.agent.hooks.hooks import Hooks
+from turnlog.agent.hooks.matchers import matches
+from turnlog.agent.hooks.outputs import HookOutcome
+from turnlog.agent.hooks.payload import SessionFacts
 from turnlog.agent.permissions.grants import Grants, read_grants
 from turnlog.format.json_values import Fields
 

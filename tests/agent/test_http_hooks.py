@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from hook_server import HookServer, Reply, hook_server
-from turnlog.agent.hooks.addresses import ANYTHING, Allowed, reaches
-from turnlog.agent.hooks.answers import HookOutcome
-from turnlog.agent.hooks.facts import SessionFacts
+from turnlog.agent.hooks.hook_entries import attachment_lines
 from turnlog.agent.hooks.hooks import Hooks
-from turnlog.agent.hooks.lines import attachment_lines
+from turnlog.agent.hooks.http_hooks import ANYTHING, Allowed, reaches
+from turnlog.agent.hooks.outputs import HookOutcome
+from turnlog.agent.hooks.payload import SessionFacts
 from turnlog.format.json_values import Fields
 
 BASH: Fields = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "toolu_1"}

@@ -8,13 +8,13 @@ import pytest
 
 from chatting import ECHO, chat, ended, make_parts, make_tool, recorded, rules_of, sound_session
 from scripted_api import ScriptedApi, answered, called, refused, said
-from turnlog.agent.events import Called, Event, Printed, Recorded, Retrying, Streamed
-from turnlog.agent.loop import Loop
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.events import Called, Event, Printed, Recorded, Retrying, Streamed
+from turnlog.agent.loop.loop import Loop
 from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.permissions.policy import Kind
-from turnlog.agent.session.lines import REJECTED_TEXT, STOPPED, STOPPED_AT_CALL
-from turnlog.agent.tool import Outcome
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.session.entry_builders import REJECTED_TEXT, STOPPED, STOPPED_AT_CALL
+from turnlog.agent.workspace.tool import Outcome
 from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
 from turnlog.store.paths import Store

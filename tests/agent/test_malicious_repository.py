@@ -16,7 +16,7 @@ import pytest
 from agent.console.tmux import Pane, terminal
 from chat_process import ChatProcess
 from scripted_api import ScriptedApi, called, said, scripted_api
-from turnlog.agent.repository import CEILINGS
+from turnlog.agent.workspace.repository import CEILINGS
 
 KEY = "not-a-key"
 HOOK = "env > {canary}"

@@ -12,10 +12,10 @@ import pytest
 from scripted_api import ScriptedApi
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
+from turnlog.agent.config.settings import Settings, load
+from turnlog.agent.mcp.server_config import ServerConfig, given_servers
 from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
-from turnlog.agent.servers.config import ServerConfig, given_servers
-from turnlog.agent.settings import Settings, load
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.custom.memory import Memory, MemoryFiles, MemoryKind, MemoryLimits
+from turnlog.agent.config.memory import Memory, MemoryFiles, MemoryKind, MemoryLimits
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 
 from media import pdf, picture
 from turnlog.agent.chat.mentions import mention_blocks, mentioned_paths
+from turnlog.agent.config.settings import Settings
 from turnlog.agent.permissions import Mode
 from turnlog.agent.permissions.consent import Consent
-from turnlog.agent.settings import Settings
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.edit.image_size import pixels_of
 from turnlog.format.json_values import Fields
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripted_api import Reply, ScriptedApi, refused, said, scripted_api, text_of
-from turnlog.agent.model.summary import DEFAULT_MODEL, summarise
+from turnlog.agent.model.messages_api import DEFAULT_MODEL, summarise
 from turnlog.errors import ModelError
 
 RETRIED = 3

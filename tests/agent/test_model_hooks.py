@@ -7,12 +7,12 @@ import pytest
 
 from chatting import chat, ended, make_parts, recorded, rules_of, sound_session
 from scripted_api import Reply, ScriptedApi, answered, called, refused, said
-from turnlog.agent.events import Noted
-from turnlog.agent.hooks.judgements import Judgement, question_of, read_judgement
+from turnlog.agent.hooks.prompt_hooks import Judgement, question_of, read_judgement
 from turnlog.agent.hooks.runs import Firing
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.events import Noted
 from turnlog.agent.permissions.policy import Kind
-from turnlog.agent.subagents.hook_means import ANSWER_TOOL, HookMeans
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.subagents.hook_evaluation import ANSWER_TOOL, HookMeans
 from turnlog.format.json_values import Fields, is_object
 from turnlog.format.survey import is_known_kind, survey_file
 from turnlog.store.paths import Store

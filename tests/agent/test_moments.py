@@ -7,10 +7,10 @@ import pytest
 
 from chatting import chat, ended, make_parts, recorded, rules_of, sound_session
 from scripted_api import ScriptedApi, called, refused, said
-from turnlog.agent.events import Ended, Noted
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.events import Ended, Noted
+from turnlog.agent.loop.lifecycle_hooks import end_session, start_session
 from turnlog.agent.permissions.policy import Kind
-from turnlog.agent.turn.moments import end_session, start_session
-from turnlog.agent.turn.parts import Parts
 from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
 from turnlog.store.paths import Store

@@ -10,17 +10,17 @@ import pytest
 from chatting import chat, make_parts, make_tool, sound_session
 from scripted_api import ScriptedApi, called, said
 from turnlog.agent.chat.assembly import PRINTED, Options
-from turnlog.agent.chat.incoming import CEILING, incoming
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.custom.definitions import BUILT_IN
+from turnlog.agent.config.agent_definitions import BUILT_IN
+from turnlog.agent.headless.print_mode import Printer, Style
+from turnlog.agent.headless.prompt_queue import CEILING, incoming
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.lifecycle_hooks import Prompt
+from turnlog.agent.loop.notifications import listen, summary_of
 from turnlog.agent.permissions import Mode
-from turnlog.agent.print import Printer, Style
-from turnlog.agent.subagents.agents import NAME, Agents
-from turnlog.agent.tool import Outcome
+from turnlog.agent.subagents.runner import NAME, Agents
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.turn.moments import Prompt
-from turnlog.agent.turn.notices import listen, summary_of
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.workspace.tool import Outcome
 from turnlog.format.json_values import Fields
 from turnlog.format.jsonl import read_lines
 from turnlog.store.paths import Store
@@ -123,7 +123,7 @@ def test_stop_hooks_are_told_what_runs(
     api.replies[:] = [called(in_background("t1", "sleep 60")), said("Started.")]
 
     async def run() -> None:
-        from turnlog.agent.loop import Loop
+        from turnlog.agent.loop.loop import Loop
 
         async for _ in Loop(parts).run("go"):
             pass

@@ -9,7 +9,7 @@ import pytest
 
 from chat_process import ChatProcess
 from scripted_api import ScriptedApi, said, scripted_api
-from turnlog.agent.repository import CEILINGS
+from turnlog.agent.workspace.repository import CEILINGS
 
 GIB = 1 << 30
 MANY = 10_001

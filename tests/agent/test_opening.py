@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from scripted_api import ScriptedApi, called, said
-from turnlog.agent.access import Reads
 from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, Options, starting_mode
 from turnlog.agent.chat.opening import Chat, open_chat
-from turnlog.agent.events import Ended, Event
-from turnlog.agent.model.choice import choose
+from turnlog.agent.config.settings import Settings
+from turnlog.agent.loop.events import Ended, Event
+from turnlog.agent.loop.system_prompt import PLAN
+from turnlog.agent.model.model_names import choose
 from turnlog.agent.permissions import Kind, Mode
 from turnlog.agent.permissions.consent import SANDBOX, Consent
 from turnlog.agent.session.resume import Resumed
-from turnlog.agent.settings import Settings
-from turnlog.agent.turn.system_prompt import PLAN
+from turnlog.agent.workspace.access import Reads
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import require_idle
 from turnlog.edit.check.checks import check_session

@@ -13,9 +13,9 @@ from media import picture
 from scripted_api import ScriptedApi, answered, called, refused, said
 from turnlog.agent.chat.assembly import PRINTED, Options
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.print import Printer, Style, read_prompts
-from turnlog.agent.turn.moments import Prompt
-from turnlog.agent.turn.parts import Limits
+from turnlog.agent.headless.print_mode import Printer, Style, read_prompts
+from turnlog.agent.loop.conversation import Limits
+from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.edit.image_size import pixels_of
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields

@@ -7,8 +7,8 @@ import pytest
 from chatting import hold_chat, lines_in
 from scripted_api import ScriptedApi, called, said
 from turnlog.agent.chat.assembly import Options
-from turnlog.agent.session.lines import PullRequest
-from turnlog.agent.turn.pull_requests import find_pull_request
+from turnlog.agent.loop.pull_requests import find_pull_request
+from turnlog.agent.session.entry_builders import PullRequest
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 

@@ -10,9 +10,9 @@ import pytest
 from chatting import chat, hold_chat, lines_in, make_parts, make_tool, recorded
 from scripted_api import ScriptedApi, called, said
 from turnlog.agent.chat.assembly import Options
-from turnlog.agent.custom.definitions import BUILT_IN, AgentDefinition
-from turnlog.agent.subagents.agents import NAME, Agents
-from turnlog.agent.tool import Outcome
+from turnlog.agent.config.agent_definitions import BUILT_IN, AgentDefinition
+from turnlog.agent.subagents.runner import NAME, Agents
+from turnlog.agent.workspace.tool import Outcome
 from turnlog.conversation.session import open_session
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, subagent_meta, subagents_folder

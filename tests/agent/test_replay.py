@@ -25,8 +25,8 @@ from build import (
     thinking,
     user,
 )
+from turnlog.agent.replay.recorded_answers import OVER, tracks_of
 from turnlog.agent.replay.server import ReplayServer
-from turnlog.agent.replay.tracks import OVER, tracks_of
 from turnlog.conversation.session import open_session
 
 Fields = dict[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.repository import LONGEST, branch_of
+from turnlog.agent.workspace.repository import LONGEST, branch_of
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from build import assistant, call, result
 from changed_files import Work
-from turnlog.agent.files.rewind import (
+from turnlog.agent.session.rewind import (
     Rewound,
     Scope,
     apply_rewind,

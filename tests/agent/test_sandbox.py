@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from turnlog.agent.access import Basis
-from turnlog.agent.sandbox.bubblewrap import sandbox_notes, wrapper_of
-from turnlog.agent.sandbox.confinement import Confinement
+from turnlog.agent.workspace.access import Basis
+from turnlog.agent.workspace.shell.bubblewrap import sandbox_notes, wrapper_of
+from turnlog.agent.workspace.shell.sandbox_settings import Confinement
 from turnlog.errors import UsageError
 
 GONE = "/not/there/bwrap"

@@ -10,17 +10,17 @@ import pytest
 
 from chatting import chat, ended, make_parts, make_tool, recorded, rules_of, sound_session
 from scripted_api import Reply, ScriptedApi, answered, called, refused, said
-from turnlog.agent.custom.definitions import BUILT_IN, AgentDefinition
-from turnlog.agent.events import Called, Ended, Inside, Printed
-from turnlog.agent.loop import Loop
+from turnlog.agent.config.agent_definitions import BUILT_IN, AgentDefinition
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.events import Called, Ended, Inside, Printed
+from turnlog.agent.loop.loop import Loop
 from turnlog.agent.permissions import Kind, Mode
 from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.asking import Reply as Consented
-from turnlog.agent.session.lines import STOPPED_AT_CALL
-from turnlog.agent.subagents.agents import NAME, Agents
-from turnlog.agent.subagents.means import rules_for
-from turnlog.agent.tool import Outcome
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.session.entry_builders import STOPPED_AT_CALL
+from turnlog.agent.subagents.overrides import rules_for
+from turnlog.agent.subagents.runner import NAME, Agents
+from turnlog.agent.workspace.tool import Outcome
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.format.json_values import Fields

@@ -11,12 +11,12 @@ from time import time
 import pytest
 
 from scripted_api import ScriptedApi, answered, called, refused, said, stream_events
+from turnlog.agent.loop.answering import LONGEST_WAIT, backoff
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.request import build_request
 from turnlog.agent.model.answer import Answer
-from turnlog.agent.model.choice import Choice, choose, model_named
+from turnlog.agent.model.model_names import Choice, choose, model_named
 from turnlog.agent.model.streaming import Faltered, Model, _asked_wait, is_too_long
-from turnlog.agent.turn.answering import LONGEST_WAIT, backoff
-from turnlog.agent.turn.parts import Parts
-from turnlog.agent.turn.request import build_request
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 

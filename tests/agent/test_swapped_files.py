@@ -14,12 +14,12 @@ import pytest
 from chatting import chat, recorded, rules_of
 from scripted_api import ScriptedApi, called, said
 from tool_calls import Calls
-from turnlog.agent.access import Basis, Reads, Writes, targets_of
+from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.permissions.policy import Kind
-from turnlog.agent.tool import Grant, ToolError
-from turnlog.agent.toolbox import TOOLS
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.tools.toolbox import TOOLS
+from turnlog.agent.workspace.access import Basis, Reads, Writes, targets_of
+from turnlog.agent.workspace.tool import Grant, ToolError
 
 NOTEBOOK = json.dumps({"cells": [{"cell_type": "code", "id": "a", "source": ["old"]}]})
 CALLS: dict[str, dict[str, Any]] = {

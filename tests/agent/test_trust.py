@@ -11,12 +11,12 @@ import pytest
 from scripted_api import ScriptedApi
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.custom.memory import MemoryFiles
+from turnlog.agent.config.memory import MemoryFiles
+from turnlog.agent.config.settings import load
 from turnlog.agent.permissions import Mode
 from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust, may_import
-from turnlog.agent.project import config_directories, local_folder
-from turnlog.agent.settings import load
+from turnlog.agent.workspace.project_directories import config_directories, local_folder
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store

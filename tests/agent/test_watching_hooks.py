@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.hooks.facts import SessionFacts
+from turnlog.agent.hooks.file_watch import wants_watch, watch
 from turnlog.agent.hooks.hooks import Hooks
-from turnlog.agent.hooks.watching import wants_watch, watch
+from turnlog.agent.hooks.payload import SessionFacts
 from turnlog.format.json_values import Fields
 
 

@@ -16,7 +16,7 @@ from client import bring_up_loopback, environment_of, run_client
 from resume import resume, said
 
 from changed_files import Work
-from turnlog.agent.files.rewind import Scope, apply_rewind, plan_rewind
+from turnlog.agent.session.rewind import Scope, apply_rewind, plan_rewind
 from turnlog.conversation.session import open_session
 from turnlog.edit.journal import Journal
 from turnlog.store.paths import Store

@@ -24,8 +24,8 @@ from turnlog.text import harmless
 
 if TYPE_CHECKING:
     from turnlog.agent.chat.assembly import Options
-    from turnlog.agent.project import SettingSource
-    from turnlog.agent.turn.moments import Prompt
+    from turnlog.agent.loop.lifecycle_hooks import Prompt
+    from turnlog.agent.workspace.project_directories import SettingSource
 
 STYLES = ("text", "json", "stream-json")
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions")
@@ -99,7 +99,7 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
     if given["as_json"]:
         raise UsageError("--json needs --explain-permission", "--output-format json")
     if not given["is_printed"]:
-        from turnlog.agent.console.start import run
+        from turnlog.agent.terminal.start import run
 
         run(store, partial(_options, store, given), prompt)
         return
@@ -110,8 +110,8 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
 
 def _options(store: Store, given: dict[str, Any]) -> "Options":
     from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, Options
+    from turnlog.agent.loop.conversation import Limits
     from turnlog.agent.permissions import Mode
-    from turnlog.agent.turn.parts import Limits
 
     cwd = Path.cwd().resolve()
     mode = (
@@ -165,7 +165,7 @@ def _session_id(text: str | None) -> str | None:
 
 
 def _setting_sources(text: str | None) -> "frozenset[SettingSource] | None":
-    from turnlog.agent.project import SettingSource
+    from turnlog.agent.workspace.project_directories import SettingSource
 
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
     known = [each.value for each in SettingSource]
@@ -195,7 +195,7 @@ async def _print(
 ) -> bool:
     """Run a chat without a screen; tell whether it failed."""
     from turnlog.agent.chat.opening import open_chat
-    from turnlog.agent.print import Printer, Style
+    from turnlog.agent.headless.print_mode import Printer, Style
 
     prompts = _prompts(prompt, given["input_format"])
     # Before anything is started: by default, a signal would end turnlog alone, and leave a hook or
@@ -255,8 +255,8 @@ def _stop_on_signals() -> list[Callable[[], bool]]:
 
 
 def _prompts(prompt: str | None, style: str) -> "AsyncIterator[Prompt]":
-    from turnlog.agent.chat.prompts import PipedPrompt
-    from turnlog.agent.print import read_prompts
+    from turnlog.agent.chat.prompt_expansion import PipedPrompt
+    from turnlog.agent.headless.print_mode import read_prompts
 
     if style == "stream-json":
         return read_prompts(_lines())

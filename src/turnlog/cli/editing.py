@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from turnlog.agent.model.summary import DEFAULT_MODEL, summarise
+from turnlog.agent.model.messages_api import DEFAULT_MODEL, summarise
 from turnlog.cli.output import plain, size, width
 from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo

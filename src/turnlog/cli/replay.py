@@ -5,7 +5,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from turnlog.agent.replay.tracks import Answer, Track, tracks_of
+from turnlog.agent.replay.recorded_answers import Answer, Track, tracks_of
 from turnlog.cli.arguments import json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named

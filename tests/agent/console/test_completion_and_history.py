@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 
 from media import picture
-from turnlog.agent.console.completion import files_in, offers
-from turnlog.agent.console.history import add_typed, typed_in
-from turnlog.agent.console.pastes import Pastes, image_path
-from turnlog.agent.console.slash import known
-from turnlog.agent.custom.commands import Command
+from turnlog.agent.config.custom_commands import Command
+from turnlog.agent.terminal.completer import files_in, offers
+from turnlog.agent.terminal.pastes import Pastes, image_path
+from turnlog.agent.terminal.slash_commands import known
+from turnlog.agent.terminal.typed_prompts import add_typed, typed_in
 from turnlog.edit.image_size import pixels_of
 from turnlog.store.paths import Store
 from turnlog.store.prompt_history import read_history

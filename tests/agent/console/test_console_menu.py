@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from turnlog.agent.console.asking import ACCEPT, Asking
-from turnlog.agent.console.ink import cells, make_style
-from turnlog.agent.console.menu import Choices, Item, Menu
 from turnlog.agent.permissions import Verdict
 from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.permissions.policy import Kind
+from turnlog.agent.terminal.menu import Choices, Item, Menu
+from turnlog.agent.terminal.permission_prompt import ACCEPT, Asking
+from turnlog.agent.terminal.styled_text import cells, make_style
 
 STYLE = make_style(is_coloured=False)
 ITEMS = [Item("one", 1, "first"), Item("two", 2), Item("three", 3)]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.agent.console.ink import cells, cut, fold, has_colour, make_style, one_line
+from turnlog.agent.terminal.styled_text import cells, cut, fold, has_colour, make_style, one_line
 
 ANY = st.text(alphabet=st.characters(codec="utf-8"), max_size=60)
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.agent.console.asking import Asking, head_of
-from turnlog.agent.console.folded import LEAST, PAGE, Unfolding, fold_rows
-from turnlog.agent.console.preview import Place, preview
-from turnlog.agent.console.shown import Teller
 from turnlog.agent.permissions import Verdict
 from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.policy import Finding, Kind, strictest
+from turnlog.agent.terminal.call_preview import Place, preview
+from turnlog.agent.terminal.event_text import Teller
+from turnlog.agent.terminal.folding import LEAST, PAGE, Unfolding, fold_rows
+from turnlog.agent.terminal.permission_prompt import Asking, head_of
 
 ROOT = Path("/work")
 PLACE = Place(ROOT, ROOT)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.console.completion import offers
-from turnlog.agent.console.slash import COMMANDS, OWN, known
-from turnlog.agent.custom.commands import Command
+from turnlog.agent.config.custom_commands import Command
+from turnlog.agent.terminal.completer import offers
+from turnlog.agent.terminal.slash_commands import COMMANDS, OWN, known
 
 
 def command(name: str) -> Command:

@@ -1,10 +1,10 @@
 """The status line and what goes on, as text."""
 
-from turnlog.agent.console.ink import make_style
-from turnlog.agent.console.live import Live
-from turnlog.agent.console.status import Facts, Meter, fit_line, spinner, status_row
-from turnlog.agent.events import Called, Ended, Inside, Printed, Recorded, Streamed
+from turnlog.agent.loop.events import Called, Ended, Inside, Printed, Recorded, Streamed
 from turnlog.agent.permissions import Mode
+from turnlog.agent.terminal.live_region import Live
+from turnlog.agent.terminal.status_line import Facts, Meter, fit_line, spinner, status_row
+from turnlog.agent.terminal.styled_text import make_style
 
 PLAIN = make_style(is_coloured=False)
 

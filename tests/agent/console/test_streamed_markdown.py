@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.agent.console.ink import COLOUR, cells
-from turnlog.agent.console.markdown import Answer, draw, split_finished
+from turnlog.agent.terminal.markdown_stream import Answer, draw, split_finished
+from turnlog.agent.terminal.styled_text import COLOUR, cells
 
 PIECES = st.sampled_from(
     ["word ", "\n", "\n\n", "```\n", "```py\n", "~~~\n", "- item\n", "  more\n", "# head\n", "`"]

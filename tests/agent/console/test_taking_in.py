@@ -5,12 +5,12 @@ import json
 
 from chatting import sound_session
 from scripted_api import ScriptedApi, called, said
-from turnlog.agent.console.doing import shell_prompt
-from turnlog.agent.events import Event, Noted
-from turnlog.agent.loop import Loop
-from turnlog.agent.tool import Outcome
-from turnlog.agent.turn.moments import SHELL, Prompt
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.events import Event, Noted
+from turnlog.agent.loop.lifecycle_hooks import SHELL, Prompt
+from turnlog.agent.loop.loop import Loop
+from turnlog.agent.terminal.input_dispatch import shell_prompt
+from turnlog.agent.workspace.tool import Outcome
 
 
 def run(parts: Parts, prompt: Prompt, *meanwhile: Prompt, source: str = "typed") -> list[Event]:

@@ -4,17 +4,17 @@ from pathlib import Path
 from typing import Any
 
 from build import assistant, session, text, user
-from turnlog.agent.console.face import Shown
-from turnlog.agent.console.ink import make_style
-from turnlog.agent.console.listings import Amount, context_rows, permission_rows
-from turnlog.agent.console.picker import session_items, sessions_in
-from turnlog.agent.console.shown import Teller
-from turnlog.agent.console.talk import last_turns
 from turnlog.agent.permissions import Mode, Policy, Verdict, parse_rule
 from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.permissions.policy import Kind
-from turnlog.agent.session.lines import REJECTED_TEXT, STOPPED
+from turnlog.agent.session.entry_builders import REJECTED_TEXT, STOPPED
+from turnlog.agent.terminal.chat_driver import last_turns
+from turnlog.agent.terminal.event_text import Teller
+from turnlog.agent.terminal.listings import Amount, context_rows, permission_rows
+from turnlog.agent.terminal.screen_protocol import Shown
+from turnlog.agent.terminal.session_menu import session_items, sessions_in
+from turnlog.agent.terminal.styled_text import make_style
 from turnlog.store.paths import Store
 
 Fields = dict[str, Any]

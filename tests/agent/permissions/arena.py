@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from turnlog.agent.access import Runs
 from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
 
 OUTSIDE_SECRET = "outside-canary-7d1f"
 DENIED_SECRET = "denied-canary-93ab"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent.permissions.arena import Arena, Trial
-from turnlog.agent.access import Runs
 from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
 
 NO_ENV = ("Read(./.env)",)
 NO_CURL = ("Bash(curl:*)",)

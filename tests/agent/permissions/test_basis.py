@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from chatting import make_parts, rules_of
-from turnlog.agent.access import Access, Runs, Uses, Writes
 from turnlog.agent.permissions import Basis, Kind, Mode, Policy, decide, parse_rule
 from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.permissions.gate import admit
-from turnlog.agent.toolbox import TOOLS
+from turnlog.agent.tools.toolbox import TOOLS
+from turnlog.agent.workspace.access import Access, Runs, Uses, Writes
 from turnlog.store.paths import Store
 
 EDIT, DEFAULT, BYPASS = Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.BYPASS

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from chatting import AllowAll, make_parts
-from turnlog.agent.access import Access, Mode
+from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.permissions import Policy, Verdict, decide, parse_rule
 from turnlog.agent.permissions.gate import Refused, admit
-from turnlog.agent.shell.processes import MOVED, Launch, launch
-from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.turn.parts import Parts
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Access, Mode
+from turnlog.agent.workspace.shell.processes import MOVED, Launch, launch
+from turnlog.agent.workspace.tool import ToolError
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.store.paths import Store
 
 ASKED = "asked"

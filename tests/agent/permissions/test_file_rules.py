@@ -6,8 +6,8 @@ import pytest
 
 from agent.permissions.cases import Case
 from agent.permissions.trial import make_project, policy_for
-from turnlog.agent.access import Reads, Writes
 from turnlog.agent.permissions import Kind, Mode, Policy, decide, is_readable, parse_rule
+from turnlog.agent.workspace.access import Reads, Writes
 
 
 @pytest.fixture

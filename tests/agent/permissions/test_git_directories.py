@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.access import Runs
 from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
 

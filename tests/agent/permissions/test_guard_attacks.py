@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from agent.permissions.arena import Arena, Trial
-from turnlog.agent.access import Basis, Runs
 from turnlog.agent.permissions import Kind, Mode, Policy, Verdict, decide, parse_rule
-from turnlog.agent.tool import Grant
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Basis, Runs
+from turnlog.agent.workspace.tool import Grant
+from turnlog.agent.workspace.workspace import Workspace
 
 ALL = ("Bash",)
 NO_KEEP = ("Edit(/docs/keep.md)",)

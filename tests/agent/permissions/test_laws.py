@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from agent.permissions.cases import CASES, Case
 from agent.permissions.trial import make_project, policy_for, verdict_of
-from turnlog.agent.access import Runs
 from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
 
 RULES = ["Bash(ok:*)", "Bash(bad:*)", "Bash"]
 STRICTNESS = [Kind.ALLOW, Kind.ASK, Kind.DENY]

@@ -7,9 +7,9 @@ import pytest
 
 from agent.permissions.cases import Case
 from agent.permissions.trial import make_project, verdict_of
-from turnlog.agent.access import Reads, Runs
 from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
 from turnlog.agent.permissions.saving import save_rules
+from turnlog.agent.workspace.access import Reads, Runs
 from turnlog.errors import UsageError
 
 OFFERS: list[tuple[str, list[str]]] = [

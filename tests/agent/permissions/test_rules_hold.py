@@ -9,8 +9,8 @@ import pytest
 
 from chat_process import ANYTHING, ChatProcess
 from scripted_api import ScriptedApi, called, said, scripted_api
-from turnlog.agent.access import Reads, Uses
 from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.workspace.access import Reads, Uses
 from turnlog.errors import UsageError
 
 EDITS = ("--permission-mode", "acceptEdits")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.access import Uses
-from turnlog.agent.custom.definitions import AgentDefinition
+from turnlog.agent.config.agent_definitions import AgentDefinition
+from turnlog.agent.mcp.connections import Connections
 from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
-from turnlog.agent.servers.connections import Connections
-from turnlog.agent.tool import Tool
+from turnlog.agent.workspace.access import Uses
+from turnlog.agent.workspace.tool import Tool
 
 ROOT = Path("/shop")
 

@@ -8,11 +8,11 @@ from time import monotonic, thread_time
 import pytest
 
 from agent.permissions.test_execution_state import World, call
-from turnlog.agent.access import Mode, Runs
+from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.permissions import Kind, Policy, Verdict, decide, parse_rule
 from turnlog.agent.permissions.bash import HOLE, expand, parse_script
 from turnlog.agent.permissions.wildcards import ANY, fits
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.workspace.access import Mode, Runs
 
 LONGEST = 2.0
 """Seconds of computing time."""

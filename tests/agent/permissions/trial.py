@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from agent.permissions.cases import Case
-from turnlog.agent.access import Access, Fetches, Reads, Runs, Uses, Writes
 from turnlog.agent.permissions import Mode, Policy, Rule, Verdict, decide, parse_rule
+from turnlog.agent.workspace.access import Access, Fetches, Reads, Runs, Uses, Writes
 
 
 def make_project(place: Path) -> Path:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tool_calls import Calls
-from turnlog.agent.sandbox.confinement import Confinement
-from turnlog.agent.shell import processes
-from turnlog.agent.tool import Outcome, ToolError
+from turnlog.agent.workspace.shell import processes
+from turnlog.agent.workspace.shell.sandbox_settings import Confinement
+from turnlog.agent.workspace.tool import Outcome, ToolError
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -148,7 +148,7 @@ FLOOD = """
 import asyncio, json, resource, sys
 from pathlib import Path
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.workspace import Workspace
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

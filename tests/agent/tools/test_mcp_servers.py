@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tool_calls import Calls
-from turnlog.agent.servers.config import ServerConfig, Servers, read_servers
-from turnlog.agent.servers.connections import Connections
-from turnlog.agent.tool import ToolError
+from turnlog.agent.mcp.connections import Connections
+from turnlog.agent.mcp.server_config import ServerConfig, Servers, read_servers
+from turnlog.agent.workspace.tool import ToolError
 from turnlog.edit.image_size import pixels_of
 
 SCRIPT = str(Path(__file__).parents[2] / "mcp_server.py")

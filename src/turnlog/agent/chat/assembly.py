@@ -8,32 +8,32 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.agent.custom.memory import Memory, MemoryFiles, MemoryLimits
-from turnlog.agent.events import Noted
-from turnlog.agent.files.file_history import FileHistory
-from turnlog.agent.hooks.addresses import Allowed
-from turnlog.agent.hooks.env import fresh_env_file
-from turnlog.agent.hooks.facts import SessionFacts
+from turnlog.agent.config.memory import Memory, MemoryFiles, MemoryLimits
+from turnlog.agent.config.settings import Settings
+from turnlog.agent.hooks.env_file import fresh_env_file
 from turnlog.agent.hooks.hooks import Hooks
-from turnlog.agent.model.choice import choose
+from turnlog.agent.hooks.http_hooks import Allowed
+from turnlog.agent.hooks.payload import SessionFacts
+from turnlog.agent.loop.answering import ask_aside
+from turnlog.agent.loop.context_limit import compacting
+from turnlog.agent.loop.conversation import RUNNING, Limits, Parts
+from turnlog.agent.loop.events import Noted
+from turnlog.agent.loop.system_prompt import ROLE, memory_prompt, surroundings
+from turnlog.agent.model.model_names import choose
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions import Mode, is_readable
 from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.permissions.hook_filter import rule_filter
 from turnlog.agent.permissions.trust import may_import
-from turnlog.agent.project import EVERY_SOURCE, SettingSource
-from turnlog.agent.session.lines import Facts
-from turnlog.agent.session.names import new_slug
+from turnlog.agent.session.entry_builders import Facts
+from turnlog.agent.session.file_history import FileHistory
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import Resumed, go_on
-from turnlog.agent.settings import Settings
-from turnlog.agent.subagents.hook_means import HookMeans
-from turnlog.agent.tool import Tool
-from turnlog.agent.turn.answering import ask_aside
-from turnlog.agent.turn.parts import RUNNING, Limits, Parts
-from turnlog.agent.turn.room import compacting
-from turnlog.agent.turn.system_prompt import ROLE, memory_prompt, surroundings
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.subagents.hook_evaluation import HookMeans
+from turnlog.agent.workspace.ids import new_slug
+from turnlog.agent.workspace.project_directories import EVERY_SOURCE, SettingSource
+from turnlog.agent.workspace.tool import Tool
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.conversation.context_windows import LONG_MARK
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, sidecar_folder

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from turnlog.agent.access import Runs
 from turnlog.agent.permissions import Kind
 from turnlog.agent.permissions.consent import Rules
-from turnlog.agent.tool import Grant, ToolError
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Runs
+from turnlog.agent.workspace.tool import Grant, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 
 
 async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:

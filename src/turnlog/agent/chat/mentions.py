@@ -9,15 +9,15 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from turnlog.agent.access import Reads
-from turnlog.agent.custom.markdown_text import PUNCTUATION
-from turnlog.agent.files.pdf import count_pages
+from turnlog.agent.config.memory_text import PUNCTUATION
 from turnlog.agent.permissions import Kind, Verdict
 from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.consent import Rules
-from turnlog.agent.tool import ToolError
+from turnlog.agent.tools.files.pdf import count_pages
 from turnlog.agent.tools.read import READ
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Reads
+from turnlog.agent.workspace.tool import ToolError
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|((?:\\ |[^\s\\])+))')

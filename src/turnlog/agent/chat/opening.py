@@ -8,38 +8,38 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from turnlog.agent import settings as settings_files
 from turnlog.agent.chat.assembly import Options, assemble, memory_limits, starting_mode
-from turnlog.agent.chat.prompts import Prompts
-from turnlog.agent.custom.commands import load_commands
-from turnlog.agent.custom.definitions import load_agents
-from turnlog.agent.custom.memory import MemoryFiles
-from turnlog.agent.custom.places import DefinitionFiles
-from turnlog.agent.custom.skills import for_model, listing
-from turnlog.agent.events import Event
-from turnlog.agent.hooks.watching import wants_watch, watch
-from turnlog.agent.loop import Loop
+from turnlog.agent.chat.prompt_expansion import Prompts
+from turnlog.agent.config import settings as settings_files
+from turnlog.agent.config.agent_definitions import load_agents
+from turnlog.agent.config.custom_commands import load_commands
+from turnlog.agent.config.definition_directories import DefinitionFiles
+from turnlog.agent.config.memory import MemoryFiles
+from turnlog.agent.config.settings import Settings
+from turnlog.agent.config.skills import for_model, listing
+from turnlog.agent.hooks.file_watch import wants_watch, watch
+from turnlog.agent.loop.call_hooks import take_variables
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.events import Event
+from turnlog.agent.loop.lifecycle_hooks import Prompt, end_session, start_session
+from turnlog.agent.loop.loop import Loop
+from turnlog.agent.loop.notifications import NOTICE
+from turnlog.agent.loop.spending import Spending
+from turnlog.agent.mcp.connections import Connections
+from turnlog.agent.mcp.server_config import given_servers
 from turnlog.agent.permissions import Mode, Policy, is_readable, sound_rules
 from turnlog.agent.permissions.asking import Ask
 from turnlog.agent.permissions.consent import COMMAND_LINE, require_user
 from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
 from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust
-from turnlog.agent.project import SERVERS, SettingSource, config_directories
-from turnlog.agent.sandbox.bubblewrap import sandbox_notes
-from turnlog.agent.servers.config import given_servers
-from turnlog.agent.servers.connections import Connections
-from turnlog.agent.session.lines import VERSION
+from turnlog.agent.session.entry_builders import VERSION
 from turnlog.agent.session.resume import Resumed, fork, reopen
 from turnlog.agent.session.title import name_session
-from turnlog.agent.settings import Settings
-from turnlog.agent.subagents.agents import Agents
-from turnlog.agent.tool import Tool, ToolError
-from turnlog.agent.toolbox import toolbox
-from turnlog.agent.turn.after_calls import take_variables
-from turnlog.agent.turn.moments import Prompt, end_session, start_session
-from turnlog.agent.turn.notices import NOTICE
-from turnlog.agent.turn.parts import Parts
-from turnlog.agent.turn.spending import Spending
+from turnlog.agent.subagents.runner import Agents
+from turnlog.agent.tools.toolbox import toolbox
+from turnlog.agent.workspace.project_directories import SERVERS, SettingSource, config_directories
+from turnlog.agent.workspace.shell.bubblewrap import sandbox_notes
+from turnlog.agent.workspace.tool import Tool, ToolError
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.store.catalog import live_sessions

@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 
-from turnlog.agent.hooks.addresses import ANYTHING, Allowed, post
-from turnlog.agent.hooks.answers import HookOutcome, merge_outcomes, read_answer
-from turnlog.agent.hooks.commands import command_of, run_command
-from turnlog.agent.hooks.events import EVENTS
-from turnlog.agent.hooks.facts import SessionFacts
-from turnlog.agent.hooks.groups import (
+from turnlog.agent.hooks.command_hooks import command_of, run_command
+from turnlog.agent.hooks.hook_entries import news_text
+from turnlog.agent.hooks.hook_events import EVENTS
+from turnlog.agent.hooks.http_hooks import ANYTHING, Allowed, post
+from turnlog.agent.hooks.matchers import (
     Applies,
     Groups,
     HandlerKey,
@@ -26,11 +25,12 @@ from turnlog.agent.hooks.groups import (
     objects_in,
     shown,
 )
-from turnlog.agent.hooks.judgements import Means, judge
-from turnlog.agent.hooks.lines import news_text
+from turnlog.agent.hooks.mcp_hooks import filled
+from turnlog.agent.hooks.outputs import HookOutcome, merge_outcomes, read_answer
+from turnlog.agent.hooks.payload import SessionFacts
+from turnlog.agent.hooks.prompt_hooks import Means, judge
 from turnlog.agent.hooks.runs import Failed, Firing, HookRun, Reply, timed
-from turnlog.agent.hooks.server_tools import filled
-from turnlog.agent.session.kept import fit_text
+from turnlog.agent.workspace.spilled_results import fit_text
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import sidecar_folder
 

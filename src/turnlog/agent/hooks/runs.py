@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 from msgspec import Struct
 
-from turnlog.agent.environment import without_credentials
+from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.format.json_values import Fields
 
 MOST_OUTPUT = 1 << 20

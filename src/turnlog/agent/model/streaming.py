@@ -15,8 +15,8 @@ from threading import Thread
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from turnlog.agent.model.messages_api import KEYS, refused
 from turnlog.agent.model.providers import ANTHROPIC, provider_of
-from turnlog.agent.model.summary import KEYS, refused
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 

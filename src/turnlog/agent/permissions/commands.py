@@ -9,7 +9,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.access import Footprint, Mode, Runs
 from turnlog.agent.permissions.bash import (
     CLOCK,
     Part,
@@ -73,6 +72,7 @@ from turnlog.agent.permissions.removals import Places
 from turnlog.agent.permissions.restrictions import is_safe_assignment, reach
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
 from turnlog.agent.permissions.wildcards import command_text
+from turnlog.agent.workspace.access import Footprint, Mode, Runs
 
 MOST_WORDS = 500
 """Words and parts of a command that is analyzed part by part."""

@@ -7,13 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from turnlog.agent.access import Access, Reads, Writes
 from turnlog.agent.permissions import Kind, Mode, Policy, Rule, Verdict, decide, sound_rules
 from turnlog.agent.permissions.bash import Unknown
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.paths import escaped
 from turnlog.agent.permissions.saving import save_rules
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Access, Reads, Writes
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
 
 COMMAND_LINE = "the command line"

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from turnlog.agent.access import Footprint, Runs
 from turnlog.agent.permissions.bash import Unknown
 from turnlog.agent.permissions.directories import arguments_in, path_in
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
@@ -17,6 +16,7 @@ from turnlog.agent.permissions.paths import names_of
 from turnlog.agent.permissions.policy import Finding, Kind, Policy
 from turnlog.agent.permissions.programs import change_files
 from turnlog.agent.permissions.removals import Places
+from turnlog.agent.workspace.access import Footprint, Runs
 
 MOVERS = frozenset("mv rename rm rmdir unlink".split())
 FILE_RULES = ("Read", "Edit")

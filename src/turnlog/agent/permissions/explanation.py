@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.access import Mode, Runs
 from turnlog.agent.permissions.bash import HOLE, Part, Unknown, Word
 from turnlog.agent.permissions.commands import CommandFindings, PartFindings, analyze_command
 from turnlog.agent.permissions.directories import arguments_in
@@ -16,6 +15,7 @@ from turnlog.agent.permissions.launchers import without_wrappers
 from turnlog.agent.permissions.policy import Finding, Kind, Policy, Verdict, strictest
 from turnlog.agent.permissions.programs import Effect, change_files, read_files
 from turnlog.agent.permissions.verdict import new_verdict
+from turnlog.agent.workspace.access import Mode, Runs
 
 
 class WordMeaning(Struct, frozen=True, omit_defaults=True):

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from turnlog.agent.access import Basis, Mode
 from turnlog.agent.permissions.bash import COMPARISONS, Unknown, is_folder
 from turnlog.agent.permissions.links import ways_of
 from turnlog.agent.permissions.paths import (
@@ -16,6 +15,7 @@ from turnlog.agent.permissions.paths import (
 )
 from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Policy
 from turnlog.agent.permissions.rules import Rule
+from turnlog.agent.workspace.access import Basis, Mode
 
 OPEN_ANYWAY = frozenset(
     map(Path, ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"))

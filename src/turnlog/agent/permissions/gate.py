@@ -7,15 +7,15 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from turnlog.agent.access import Basis, Mode, targets_of, with_targets
-from turnlog.agent.hooks.answers import HookOutcome
 from turnlog.agent.hooks.hooks import Hooks
+from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.permissions.grants import Grants, read_grants, suggestions
 from turnlog.agent.permissions.policy import Kind, Verdict
-from turnlog.agent.tool import Grant, Tool, ToolError
-from turnlog.agent.workspace import DirectoryIdentity, Workspace
+from turnlog.agent.workspace.access import Basis, Mode, targets_of, with_targets
+from turnlog.agent.workspace.tool import Grant, Tool, ToolError
+from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
 from turnlog.format.json_values import Fields
 
 RULE, REJECTED = "permission-rule", "user-rejected"

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnlog.agent.access import Basis
 from turnlog.agent.permissions.bash import UNKNOWN, Script, Unknown, Word, expand, is_folder
 from turnlog.agent.permissions.directories import (
     MOVES,
@@ -20,6 +19,7 @@ from turnlog.agent.permissions.git_repository import Repository, find_problem, f
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.policy import Finding, Kind
 from turnlog.agent.permissions.programs import enters_submodules, read_files
+from turnlog.agent.workspace.access import Basis
 
 HOOK = re.compile(r"sets core\.hookspath|would run\Z", re.I)
 """Problems that only mean hooks: a rule for a call that does more than read allows those."""

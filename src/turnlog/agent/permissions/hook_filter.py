@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from turnlog.agent.access import Access, Runs
-from turnlog.agent.hooks.groups import Applies
+from turnlog.agent.hooks.matchers import Applies
 from turnlog.agent.permissions import Kind, Mode, Policy, Rule, decide, parse_rule
-from turnlog.agent.tool import Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Access, Runs
+from turnlog.agent.workspace.tool import Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 

@@ -11,7 +11,7 @@ from unicodedata import normalize
 from urllib.parse import unquote
 
 from turnlog.agent.permissions.rules import Rule
-from turnlog.agent.protected import PROTECTED_FILES, PROTECTED_FOLDERS
+from turnlog.agent.workspace.protected_files import PROTECTED_FILES, PROTECTED_FOLDERS
 
 # At most one letter may precede a name, because sed takes `1r.env` for the command `r`. With two
 # it is another name: `repo.git`, `process.env`.

@@ -10,7 +10,7 @@ from unicodedata import normalize
 
 from turnlog.agent.permissions.links import PROCESS, ways_of
 from turnlog.agent.permissions.rules import Rule
-from turnlog.agent.protected import PROTECTED_FILES, PROTECTED_FOLDERS
+from turnlog.agent.workspace.protected_files import PROTECTED_FILES, PROTECTED_FOLDERS
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.access import Basis, Footprint, Mode
 from turnlog.agent.permissions.rules import Rule
+from turnlog.agent.workspace.access import Basis, Footprint, Mode
 
 
 class Kind(StrEnum):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from turnlog.agent.project import LARGEST
+from turnlog.agent.workspace.project_directories import LARGEST
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import FileState, replace_file

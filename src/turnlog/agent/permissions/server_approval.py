@@ -15,12 +15,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from turnlog.agent.environment import without_credentials
+from turnlog.agent.mcp.server_config import ServerConfig, Servers, read_own_servers, read_servers
 from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.policy import Kind, Verdict
 from turnlog.agent.permissions.saving import change_settings, with_name
-from turnlog.agent.project import LOCAL_SETTINGS, SERVERS
-from turnlog.agent.servers.config import ServerConfig, Servers, read_own_servers, read_servers
+from turnlog.agent.workspace.project_directories import LOCAL_SETTINGS, SERVERS
+from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.secrets import mask_named
 from turnlog.store.paths import Store
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.policy import Kind, Verdict
-from turnlog.agent.project import ConfigDirectory, is_within, project_root
+from turnlog.agent.workspace.project_directories import ConfigDirectory, is_within, project_root
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_array, is_object
 from turnlog.store.paths import Store, imports_file, trust_file

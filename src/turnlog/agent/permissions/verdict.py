@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from turnlog.agent.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses, Writes
 from turnlog.agent.permissions.bash import TooComplex, Unknown, expand_glob, fresh_budgets
 from turnlog.agent.permissions.commands import CommandFindings, analyze_command
 from turnlog.agent.permissions.displacement import FILE_RULES
@@ -29,6 +28,7 @@ from turnlog.agent.permissions.rules import (
     matches_use,
     names_tool,
 )
+from turnlog.agent.workspace.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses, Writes
 
 COMMANDS = "Bash"
 LOCK = Lock()

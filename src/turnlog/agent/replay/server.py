@@ -5,9 +5,9 @@ import json
 from collections.abc import Callable
 from threading import Lock
 
-from turnlog.agent.replay.events import encode_event, stream_events
+from turnlog.agent.replay.answer_events import encode_event, stream_events
 from turnlog.agent.replay.local_http import Limits, LocalHandler, LocalServer, Refusal
-from turnlog.agent.replay.tracks import (
+from turnlog.agent.replay.recorded_answers import (
     Answer,
     Track,
     choose_track,

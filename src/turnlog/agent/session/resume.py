@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.access import Mode
 from turnlog.agent.session.recorder import Recorder
+from turnlog.agent.workspace.access import Mode
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.context import MissingEnd, missing_end
 from turnlog.conversation.node_log import Extent, Log

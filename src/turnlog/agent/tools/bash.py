@@ -8,14 +8,18 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from turnlog.agent.access import Basis, Footprint, Runs
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.sandbox.bubblewrap import FAILURE, wrapper_of
-from turnlog.agent.session.kept import EXTRACT, extract, results_folder
-from turnlog.agent.session.names import new_output_name
-from turnlog.agent.shell.environment import CONFINED, environment_of, shell_of, shell_setup
-from turnlog.agent.shell.git_guard import UnguardedError, guard_git
-from turnlog.agent.shell.processes import (
+from turnlog.agent.workspace.access import Basis, Footprint, Runs
+from turnlog.agent.workspace.ids import new_output_name
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.shell.bubblewrap import FAILURE, wrapper_of
+from turnlog.agent.workspace.shell.command_environment import (
+    CONFINED,
+    environment_of,
+    shell_of,
+    shell_setup,
+)
+from turnlog.agent.workspace.shell.git_environment import UnguardedError, guard_git
+from turnlog.agent.workspace.shell.processes import (
     Flood,
     Launch,
     Running,
@@ -24,8 +28,9 @@ from turnlog.agent.shell.processes import (
     launch,
     told_code,
 )
-from turnlog.agent.tool import CALL_ID, Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.spilled_results import EXTRACT, extract, results_folder
+from turnlog.agent.workspace.tool import CALL_ID, Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 

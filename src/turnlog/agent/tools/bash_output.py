@@ -5,12 +5,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from turnlog.agent.access import Uses
-from turnlog.agent.files.ripgrep import matching_lines
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.shell.shells import Job
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.files.ripgrep import matching_lines
+from turnlog.agent.workspace.access import Uses
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.shell.background import Job
+from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 
 MOST = 30_000
 """Bytes that one call tells: the last ones."""

@@ -10,13 +10,13 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from turnlog.agent.access import Reads
-from turnlog.agent.files.named import refusals
-from turnlog.agent.files.pinned import Pinned, pin
-from turnlog.agent.files.ripgrep import Scope, scope_of, search
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.files.pinned_files import Pinned, pin
+from turnlog.agent.tools.files.ripgrep import Scope, scope_of, search
+from turnlog.agent.tools.files.targets import refusals
+from turnlog.agent.workspace.access import Reads
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 
 MOST = 100
 BATCH = 100

@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from turnlog.agent.access import Reads
-from turnlog.agent.files.named import refusals
-from turnlog.agent.files.pinned import Pinned, pin
-from turnlog.agent.files.ripgrep import Scope, scope_of, search
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.session.kept import fit_text
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.tools.files.pinned_files import Pinned, pin
+from turnlog.agent.tools.files.ripgrep import Scope, scope_of, search
+from turnlog.agent.tools.files.targets import refusals
 from turnlog.agent.tools.glob import newest
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Reads
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.spilled_results import fit_text
+from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 
 MOST = 250
 """Lines or files that come back unless another number is asked for."""

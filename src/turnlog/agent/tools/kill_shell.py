@@ -4,11 +4,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from turnlog.agent.access import Uses
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.tools.bash_output import job_of
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Uses
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 
 DESCRIPTION = "Stop a command that runs in the background, with all that it started."
 

@@ -6,14 +6,14 @@ from uuid import uuid4
 
 from msgspec import Meta
 
-from turnlog.agent.access import Writes
-from turnlog.agent.files.changes import load_text, write_text
-from turnlog.agent.files.named import require_file
-from turnlog.agent.files.notebooks import cells_of, indent_of, name_of, parse
-from turnlog.agent.files.pinned import pin
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.files.changes import load_text, write_text
+from turnlog.agent.tools.files.notebooks import cells_of, indent_of, name_of, parse
+from turnlog.agent.tools.files.pinned_files import pin
+from turnlog.agent.tools.files.targets import require_file
+from turnlog.agent.workspace.access import Writes
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 
 DESCRIPTION = """\

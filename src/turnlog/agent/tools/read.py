@@ -9,17 +9,17 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from turnlog.agent.access import Reads
-from turnlog.agent.files.images import read_image
-from turnlog.agent.files.named import refusals, remember, require_file
-from turnlog.agent.files.notebooks import read_notebook
-from turnlog.agent.files.pdf import read_pdf
-from turnlog.agent.files.pinned import Pinned, open_file, pin
-from turnlog.agent.files.textfile import SAMPLE, coding_of, is_binary
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.seen import state_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.files.notebooks import read_notebook
+from turnlog.agent.tools.files.pdf import read_pdf
+from turnlog.agent.tools.files.pinned_files import Pinned, open_file, pin
+from turnlog.agent.tools.files.targets import refusals, remember, require_file
+from turnlog.agent.tools.files.text_files import SAMPLE, coding_of, is_binary
+from turnlog.agent.workspace.access import Reads
+from turnlog.agent.workspace.image_blocks import read_image
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.read_state import state_of
+from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 
 LINES = 2_000
 WIDEST = 2_000

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from turnlog.agent.access import Fetches
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.session.kept import fit_text
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.web.pages import Page, Unfetched
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Fetches
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.spilled_results import fit_text
+from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.web_pages import Page, Unfetched
+from turnlog.agent.workspace.workspace import Workspace
 
 CONVERTED = 2 << 20
 """Bytes of HTML that are turned into Markdown."""

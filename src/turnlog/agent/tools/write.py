@@ -5,12 +5,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from turnlog.agent.access import Writes
-from turnlog.agent.files.changes import change_text, load_text
-from turnlog.agent.files.pinned import pin
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.files.changes import change_text, load_text
+from turnlog.agent.tools.files.pinned_files import pin
+from turnlog.agent.workspace.access import Writes
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool
+from turnlog.agent.workspace.workspace import Workspace
 
 DESCRIPTION = """\
 Write a file: make a new one, with the directories above it, or replace the whole content of one \
