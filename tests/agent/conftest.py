@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chatting import make_parts
-from scripted_api import ScriptedApi, said, scripted_api
+from support.chatting import make_parts
+from support.scripted_api import ScriptedApi, said, scripted_api
 from turnlog.agent.loop.conversation import Parts
 from turnlog.store.paths import Store
 

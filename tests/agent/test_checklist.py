@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from scripted_api import Reply, Request, answered, called, said, scripted_api
+from support.scripted_api import Reply, Request, answered, called, said, scripted_api
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.permissions import Mode

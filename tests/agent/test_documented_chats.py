@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from chatting import chat, recorded, sound_session
-from scripted_api import ScriptedApi, answered, said
+from support.chatting import chat, recorded, sound_session
+from support.scripted_api import ScriptedApi, answered, said
 from turnlog.agent.chat.prompt_expansion import Prompts
 from turnlog.agent.config.custom_commands import Command
 from turnlog.agent.loop.conversation import Parts

@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 
-from chat_process import ChatProcess
-from going_on import GO_ON, check_messages, check_told, go_on, is_json
-from long_chat import PROMPTS, answer_to, files_before, files_in, kill_at, run_long
-from scripted_api import ScriptedApi, said, scripted_api
+from support.chat_process import ChatProcess
+from support.going_on import GO_ON, check_messages, check_told, go_on, is_json
+from support.long_chat import PROMPTS, answer_to, files_before, files_in, kill_at, run_long
+from support.scripted_api import ScriptedApi, said, scripted_api
 from turnlog.agent.session.rewind import Scope, apply_rewind, plan_rewind, rewind_points
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session

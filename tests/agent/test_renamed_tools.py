@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chatting import chat, hold_chat, lines_in, make_parts, make_tool, recorded
-from scripted_api import ScriptedApi, called, said
+from support.chatting import chat, hold_chat, lines_in, make_parts, make_tool, recorded
+from support.scripted_api import ScriptedApi, called, said
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.config.agent_definitions import BUILT_IN, AgentDefinition
 from turnlog.agent.subagents.runner import NAME, Agents

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from scripted_api import ScriptedApi
+from support.scripted_api import ScriptedApi
 from turnlog.agent.chat.assembly import Options
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.config.memory import MemoryFiles

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from chat_process import AGAIN, NEW, STREAM, ChatProcess, typed
+from support.chat_process import AGAIN, NEW, STREAM, ChatProcess, typed
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, session, text, user
 from cli.conftest import Run
+from support.build import SESSION, assistant, session, text, user
 from turnlog.store.archive.archive import Archive
 from turnlog.store.archive.verification import check_archive
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from build import (
+from cli.conftest import Run
+from support.build import (
     SESSION,
     assistant,
     call,
@@ -19,7 +20,6 @@ from build import (
     text,
     user,
 )
-from cli.conftest import Run
 from turnlog.render.costs import CostView, ModelCost
 from turnlog.render.json_views import CallView, TurnView
 from turnlog.render.touched_files import ChangeView, FileView

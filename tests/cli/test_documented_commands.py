@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from build import (
+from cli.conftest import Run
+from support.build import (
     SESSION,
     Fields,
     assistant,
@@ -20,7 +21,6 @@ from build import (
     thinking,
     user,
 )
-from cli.conftest import Run
 from turnlog.conversation.calls import Detail
 from turnlog.render.tool_views import outcome_of
 

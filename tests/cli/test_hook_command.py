@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from hooked_client import PROJECT, Client, Clock, Names
-from otlp_receiver import Receiver, receiving
+from support.hooked_client import PROJECT, Client, Clock, Names
+from support.otlp_receiver import Receiver, receiving
 from turnlog.conversation.session import open_session
 from turnlog.trace.note import split_note
 from turnlog.trace.spans import Options, spans_of

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, result, session, text, user
 from cli.conftest import Run
+from support.build import SESSION, assistant, call, result, session, text, user
 from turnlog.edit.journal import Journal
 from turnlog.errors import Conflict, UsageError
 from turnlog.store.archive.archive import open_archive

@@ -8,8 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, attachment, call, line, nth, result, session, text, user
 from cli.conftest import Run
+from support.build import (
+    SESSION,
+    assistant,
+    attachment,
+    call,
+    line,
+    nth,
+    result,
+    session,
+    text,
+    user,
+)
 
 ID = SESSION[:8]
 AGENT = "a1b2c3d4e5f60718"

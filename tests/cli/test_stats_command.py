@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from build import SESSION, START, assistant, call, line, result, session, stamp, text, user
 from cli.conftest import Run
+from support.build import SESSION, START, assistant, call, line, result, session, stamp, text, user
 from turnlog.cli.charts import week_map
 from turnlog.cli.tables import Column, draw_table
 from turnlog.index.database import open_index

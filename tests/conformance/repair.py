@@ -18,8 +18,8 @@ from pathlib import Path
 from client import bring_up_loopback
 from resume import Messages, resume, said
 
-from build import SESSION
-from faults import PLANTED
+from support.build import SESSION
+from support.faults import PLANTED
 from turnlog.conversation.session import open_session
 from turnlog.edit.plan import carry_out
 from turnlog.edit.plan_builder import Wanted, prepared

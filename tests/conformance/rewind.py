@@ -15,7 +15,7 @@ from pathlib import Path
 from client import bring_up_loopback, environment_of, run_client
 from resume import resume, said
 
-from changed_files import Work
+from support.changed_files import Work
 from turnlog.agent.session.rewind import Scope, apply_rewind, plan_rewind
 from turnlog.conversation.session import open_session
 from turnlog.edit.journal import Journal

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from build import line, session, user
+from support.build import line, session, user
 from turnlog.conversation.continuations import Links, links_of
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     assistant,
     compaction,
@@ -19,7 +19,7 @@ from build import (
     text,
     user,
 )
-from faults import PLANTED, SOUND, png, put, sound
+from support.faults import PLANTED, SOUND, png, put, sound
 from turnlog.cli.check import COLOURS
 from turnlog.cli.root import run
 from turnlog.cli.terminal import style

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from build import SESSION, assistant, call, result, session, text, user
+from support.build import SESSION, assistant, call, result, session, text, user
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import Change, apply_changes, replace_session
 from turnlog.edit.journal import STAGE, Journal

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     Fields,
     assistant,

@@ -5,7 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, Fields, assistant, call, line, nth, result, session, text, thinking, user
+from support.build import (
+    SESSION,
+    Fields,
+    assistant,
+    call,
+    line,
+    nth,
+    result,
+    session,
+    text,
+    thinking,
+    user,
+)
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.clone import plan_clone

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, result, session, text, user
+from support.build import SESSION, assistant, call, result, session, text, user
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import replace_session, require_idle, require_sound
 from turnlog.edit.journal import Journal, staging_folder

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, encode, line, session, text, user
-from folders import tree, write
+from support.build import SESSION, assistant, encode, line, session, text, user
+from support.folders import tree, write
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import apply_changes
 from turnlog.edit.check.checks import check_session

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     Fields,
     assistant,

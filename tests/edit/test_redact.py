@@ -11,8 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import SESSION, assistant, call, encode, image, result, session, text, thinking, user
-from planted import BARE, PASTE, SECRETS, TELLING, contents, plant, prompt, write
+from support.build import (
+    SESSION,
+    assistant,
+    call,
+    encode,
+    image,
+    result,
+    session,
+    text,
+    thinking,
+    user,
+)
+from support.planted import BARE, PASTE, SECRETS, TELLING, contents, plant, prompt, write
 from test_secrets import PEM
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import open_session

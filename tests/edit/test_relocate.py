@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import assistant, call, encode, line, result, session, text, user
+from support.build import assistant, call, encode, line, result, session, text, user
 from turnlog.edit.relocate import Relocation, relocating, relocating_history
 from turnlog.format.json_values import is_object
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     Fields,
     assistant,
@@ -24,7 +24,7 @@ from build import (
     thinking,
     user,
 )
-from faults import PLANTED, SOUND, sound
+from support.faults import PLANTED, SOUND, sound
 from turnlog.cli.root import run
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import require_sound

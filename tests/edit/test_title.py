@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, line, nth, session, text, user
-from folders import tree, write
+from support.build import SESSION, assistant, line, nth, session, text, user
+from support.folders import tree, write
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import apply_changes
 from turnlog.edit.journal import Journal

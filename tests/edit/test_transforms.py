@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     assistant,
     call,

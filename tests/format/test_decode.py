@@ -9,9 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from build import assistant, call, encode, image, line, result_block, session, text, thinking, user
 from data.nasty import CASES, PATH, Case, nasty
-from strategies import entries, flat_entries, lines_of, misfitting_entries, sound_lines
+from support.build import (
+    assistant,
+    call,
+    encode,
+    image,
+    line,
+    result_block,
+    session,
+    text,
+    thinking,
+    user,
+)
+from support.strategies import entries, flat_entries, lines_of, misfitting_entries, sound_lines
 from turnlog.format.blocks import (
     ImageBlock,
     Message,

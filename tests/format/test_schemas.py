@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 
-from build import assistant, call, encode, line, result, system, text, user
-from strategies import entries_of, kinds, known_entries, lines_of, misfitting_entries
+from support.build import assistant, call, encode, line, result, system, text, user
+from support.strategies import entries_of, kinds, known_entries, lines_of, misfitting_entries
 from turnlog.format.decode import decode_line, values_of
 from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import Line

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct
 
-from build import text
-from strategies import fields_of, json_values, objects
+from support.build import text
+from support.strategies import fields_of, json_values, objects
 from turnlog.format import tools
 from turnlog.format.blocks import TextBlock
 from turnlog.format.tools import (

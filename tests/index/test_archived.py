@@ -10,8 +10,8 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from build import assistant, session, text, user
-from index_dump import dump, found
+from support.build import assistant, session, text, user
+from support.index_dump import dump, found
 from turnlog.format.jsonl import append_lines
 from turnlog.index.database import open_index
 from turnlog.index.ingest.sync import Synced, sync

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, session, text, user
+from support.build import assistant, session, text, user
 from turnlog.format.jsonl import append_lines
 from turnlog.index.database import Index, open_index
 from turnlog.index.ingest.change_check import fingerprint, is_current, scan_store

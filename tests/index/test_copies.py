@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, call, line, result, session, text, user
+from support.build import assistant, call, line, result, session, text, user
 from turnlog.conversation.session import open_session
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.plan import Plan

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, call, result, session, text, user
-from index_dump import dump
+from support.build import assistant, call, result, session, text, user
+from support.index_dump import dump
 from turnlog.errors import Unavailable
 from turnlog.index.database import open_index, writing
 from turnlog.index.ingest.change_check import is_current, scan_store

@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from session_strategies import Files, damaged_sessions, sessions
-from strategies import EXAMPLES, damaged_files, damaged_lines, files_of, sound_lines
+from support.session_strategies import Files, damaged_sessions, sessions
+from support.strategies import EXAMPLES, damaged_files, damaged_lines, files_of, sound_lines
 from turnlog.format.jsonl import Line
 from turnlog.index.ingest.fact_reader import read_facts
 from turnlog.index.ingest.facts import Carry, Facts

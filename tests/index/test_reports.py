@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from build import START, assistant, call, line, result, session, stamp, text, user
 from data.files import session_files
-from recount import recount
+from support.build import START, assistant, call, line, result, session, stamp, text, user
+from support.recount import recount
 from turnlog.index.command_names import program
 from turnlog.index.database import open_index
 from turnlog.index.ingest.sync import sync

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from build import START, assistant, line, session, text, user
-from searched import AGENT, IDS, KEY, SECRET, fill, path_of
+from support.build import START, assistant, line, session, text, user
+from support.searched import AGENT, IDS, KEY, SECRET, fill, path_of
 from turnlog.errors import UsageError
 from turnlog.index.database import Index, open_index
 from turnlog.index.ingest.sync import sync

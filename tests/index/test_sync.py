@@ -11,8 +11,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from build import assistant, call, line, result, session, text, user
-from index_dump import dump, found
+from support.build import assistant, call, line, result, session, text, user
+from support.index_dump import dump, found
 from turnlog.index.database import open_index
 from turnlog.index.ingest.change_check import is_current, scan_store
 from turnlog.index.ingest.sync import sync

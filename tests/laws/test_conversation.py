@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import assistant, result, session, user
-from strategies import damaged_files, json_values, objects, sound_files
+from support.build import assistant, result, session, user
+from support.strategies import damaged_files, json_values, objects, sound_files
 from turnlog.cli.output import to_json
 from turnlog.conversation.call_titles import TITLES
 from turnlog.conversation.nodes import AssistantNode

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from build import Fields
-from session_strategies import MENTIONED, Files, damaged_sessions, sessions
+from support.build import Fields
+from support.session_strategies import MENTIONED, Files, damaged_sessions, sessions
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import replace_session

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 
-from faults import PLANTED, SOUND
-from session_strategies import Files, damaged_sessions, sessions
+from support.faults import PLANTED, SOUND
+from support.session_strategies import Files, damaged_sessions, sessions
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.conversation.tree import is_compaction, is_progress

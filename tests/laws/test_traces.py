@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 from data.files import CLIENT_FILES
-from strategies import damaged_files, sound_files
+from support.strategies import damaged_files, sound_files
 from turnlog.conversation.messages import add_usage
 from turnlog.conversation.session import Session, open_session
 from turnlog.format.blocks import Usage

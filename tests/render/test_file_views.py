@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from build import assistant, call, result, user
 from conversation.conftest import Opened
+from support.build import assistant, call, result, user
 from turnlog.render.touched_files import touched_files
 
 

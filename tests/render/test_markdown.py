@@ -3,9 +3,9 @@
 import pytest
 from inline_snapshot import snapshot
 
-from build import assistant, call, compaction, result, text, thinking, user
 from conversation.conftest import Opened
 from render.conftest import did
+from support.build import assistant, call, compaction, result, text, thinking, user
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import Prompt, Row, Said, ViewOptions, rows_of
 

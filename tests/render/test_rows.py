@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from build import (
+from conversation.conftest import Opened
+from support.build import (
     SESSION,
     assistant,
     attachment,
@@ -20,7 +21,6 @@ from build import (
     thinking,
     user,
 )
-from conversation.conftest import Opened
 from turnlog.render.rows import (
     Did,
     Ended,

@@ -2,9 +2,9 @@
 
 from inline_snapshot import snapshot
 
-from build import assistant, call, result, text, thinking, user
 from conversation.conftest import Opened
 from render.conftest import did
+from support.build import assistant, call, result, text, thinking, user
 from turnlog.conversation.session import Session
 from turnlog.render.rows import Row, Said, Thought, ViewOptions, rows_of
 from turnlog.render.terminal_text import Terminal

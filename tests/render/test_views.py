@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from build import Fields, assistant, call, compaction, nth, result, system, text, user
 from conversation.conftest import Opened
+from support.build import Fields, assistant, call, compaction, nth, result, system, text, user
 from turnlog.render.json_views import call_view, turn_view
 from turnlog.secrets import mask_value
 

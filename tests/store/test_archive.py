@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from build import session, user
+from support.build import session, user
 from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound, Unavailable
 from turnlog.format.jsonl import append_lines, read_lines
 from turnlog.store.archive import update

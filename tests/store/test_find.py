@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from build import line, session, user
+from support.build import line, session, user
 from turnlog.errors import Ambiguous, NotFound
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session

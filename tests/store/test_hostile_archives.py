@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from hostile_archives import CONTENT, PROJECT, SESSION, TRANSCRIPT, Builder, build, hostile_cases
+from support.hostile_archives import (
+    CONTENT,
+    PROJECT,
+    SESSION,
+    TRANSCRIPT,
+    Builder,
+    build,
+    hostile_cases,
+)
 from turnlog.store.archive.archive import Archive
 from turnlog.store.archive.restore import Restored, restore_session
 

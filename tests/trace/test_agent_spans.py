@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from build import SESSION, assistant, call, line, moment, nth, result, session, text, user
 from conversation.conftest import Opened
-from traces import of_kind, spans, times_of, tree_of, write_agent, write_agent_as_is
+from support.build import SESSION, assistant, call, line, moment, nth, result, session, text, user
+from support.traces import of_kind, spans, times_of, tree_of, write_agent, write_agent_as_is
 from turnlog.trace.span import Kind, Layout
 from turnlog.trace.spans import Options, spans_of
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from build import assistant, call, result, text, thinking, user
 from conversation.conftest import Opened
-from planted import BARE
-from traces import spans
+from support.build import assistant, call, result, text, thinking, user
+from support.planted import BARE
+from support.traces import spans
 from turnlog.trace.attributes import ROWS, attributes_of
 from turnlog.trace.content import Content, Mode
 from turnlog.trace.span import Layout, Span

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, attachment, call, result, session, text, user
 from conversation.conftest import Opened
-from traces import flat, spans
+from support.build import assistant, attachment, call, result, session, text, user
+from support.traces import flat, spans
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.content import Content, Mode
 from turnlog.trace.span import Span

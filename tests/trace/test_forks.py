@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from build import assistant, call, encode, result, session, system, text, user
-from otlp_receiver import Receiver, attributes
-from traces import spans
+from support.build import assistant, call, encode, result, session, system, text, user
+from support.otlp_receiver import Receiver, attributes
+from support.traces import spans
 from turnlog.conversation.session import Session, open_session
 from turnlog.trace.content import Content
 from turnlog.trace.otlp import Exporter

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from build import assistant, text, user
 from conversation.conftest import Opened
-from traces import spans
+from support.build import assistant, text, user
+from support.traces import spans
 from turnlog.trace.metrics import Meter, Metered
 from turnlog.trace.otlp import Exporter, Outcome
 from turnlog.trace.request_outcome import Verdict
@@ -19,12 +19,12 @@ from turnlog.trace.trace_settings import Settings, Temporality
 grpc = pytest.importorskip("grpc")
 
 if TYPE_CHECKING:
-    from grpc_receiver import GrpcReceiver
+    from support.grpc_receiver import GrpcReceiver
 
 
 @pytest.fixture
 def receiver() -> "Generator[GrpcReceiver]":
-    from grpc_receiver import receiving_grpc
+    from support.grpc_receiver import receiving_grpc
 
     with receiving_grpc() as started:
         yield started

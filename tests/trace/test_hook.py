@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from build import encode, session, user
-from hooked_client import Client
-from otlp_receiver import Receiver, attributes
+from support.build import encode, session, user
+from support.hooked_client import Client
+from support.otlp_receiver import Receiver, attributes
 from turnlog.trace import delivery
 from turnlog.trace.ledger import Ledger
 from turnlog.trace.note import leave_note

@@ -19,8 +19,8 @@ from hypothesis.stateful import (
 )
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-from hooked_client import PROJECT, Client, Clock, Names
-from otlp_receiver import receiving
+from support.hooked_client import PROJECT, Client, Clock, Names
+from support.otlp_receiver import receiving
 from turnlog.conversation.session import open_session
 from turnlog.store.paths import folder_name
 from turnlog.trace import ledger, ownership, progress, sent_state, spool

@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from hook_projects import Project, ProjectSession, leaks, turns_at
-from hooked_client import Clock, Names
-from otlp_receiver import receiving
+from support.hook_projects import Project, ProjectSession, leaks, turns_at
+from support.hooked_client import Clock, Names
+from support.otlp_receiver import receiving
 from turnlog.trace.note import leave_note
 from turnlog.trace.route_capture import capture
 from turnlog.trace.sender import Sender

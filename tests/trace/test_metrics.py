@@ -8,10 +8,10 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, NumberDataPoint
 
-from build import assistant, call, result, system, text, user
 from conversation.conftest import Opened
-from otlp_receiver import Receiver
-from traces import spans
+from support.build import assistant, call, result, system, text, user
+from support.otlp_receiver import Receiver
+from support.traces import spans
 from turnlog.conversation.session import Session
 from turnlog.trace.content import Content
 from turnlog.trace.metrics import Meter, Metered

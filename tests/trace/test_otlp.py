@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, call, nth, result, text, user
 from conversation.conftest import Opened
-from otlp_receiver import Receiver, attributes
-from traces import spans
+from support.build import assistant, call, nth, result, text, user
+from support.otlp_receiver import Receiver, attributes
+from support.traces import spans
 from turnlog.trace import otlp
 from turnlog.trace.content import Content
 from turnlog.trace.otlp import Exporter, Outcome

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from build import (
+from conversation.conftest import Opened
+from support.build import (
     assistant,
     attachment,
     call,
@@ -20,8 +21,7 @@ from build import (
     thinking,
     user,
 )
-from conversation.conftest import Opened
-from traces import flat, of_kind, spans, tree_of
+from support.traces import flat, of_kind, spans, tree_of
 from turnlog.conversation.session import open_session
 from turnlog.trace.span import Kind, Layout
 from turnlog.trace.spans import Options, first_trace, spans_of

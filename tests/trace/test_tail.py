@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 
-from build import (
+from conversation.conftest import Opened
+from support.build import (
     SESSION,
     assistant,
     call,
@@ -19,9 +20,8 @@ from build import (
     text,
     user,
 )
-from conversation.conftest import Opened
-from session_strategies import Files, damaged_sessions, sessions
-from traces import write_agent
+from support.session_strategies import Files, damaged_sessions, sessions
+from support.traces import write_agent
 from turnlog.conversation.session import Session, open_session
 from turnlog.trace.progress import Mark
 from turnlog.trace.span import Span

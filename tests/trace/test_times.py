@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from build import assistant, call, moment, nth, result, system, text, user
 from conversation.conftest import Opened
-from traces import SECOND, ZERO, flat, of_kind, spans, times_of
+from support.build import assistant, call, moment, nth, result, system, text, user
+from support.traces import SECOND, ZERO, flat, of_kind, spans, times_of
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.span import Kind
 

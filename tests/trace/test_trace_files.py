@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from build import assistant, call, moment, nth, result, session, text, user
 from conversation.conftest import Opened
-from traces import spans
+from support.build import assistant, call, moment, nth, result, session, text, user
+from support.traces import spans
 from turnlog.conversation.session import open_session
 from turnlog.format.regular_files import collect_skipped
 from turnlog.trace.content import Content

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chatting import make_parts, rules_of
+from support.chatting import make_parts, rules_of
 from turnlog.agent.permissions import Basis, Kind, Mode, Policy, decide, parse_rule
 from turnlog.agent.permissions.asking import Question, Reply
 from turnlog.agent.permissions.gate import admit

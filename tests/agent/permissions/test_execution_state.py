@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from chatting import AllowAll, make_parts
+from support.chatting import AllowAll, make_parts
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.permissions import Policy, Verdict, decide, parse_rule
 from turnlog.agent.permissions.gate import Refused, admit

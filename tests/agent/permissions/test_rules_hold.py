@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from chat_process import ANYTHING, ChatProcess
-from scripted_api import ScriptedApi, called, said, scripted_api
+from support.chat_process import ANYTHING, ChatProcess
+from support.scripted_api import ScriptedApi, called, said, scripted_api
 from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
 from turnlog.agent.workspace.access import Reads, Uses
 from turnlog.errors import UsageError

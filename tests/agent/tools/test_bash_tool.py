@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 from turnlog.agent.workspace.shell import processes
 from turnlog.agent.workspace.shell.sandbox_settings import Confinement
 from turnlog.agent.workspace.tool import Outcome, ToolError

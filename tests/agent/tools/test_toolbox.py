@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 from turnlog.agent.tools.toolbox import TOOLS, definitions, toolbox
 from turnlog.agent.workspace.access import Access, Fetches, Reads, Runs, Uses, Writes
 from turnlog.format.tools import INPUTS, KNOWN_TOOLS

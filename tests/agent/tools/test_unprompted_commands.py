@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 from turnlog.agent.workspace.access import Basis
 from turnlog.agent.workspace.shell.command_environment import environment_of, search_path
 from turnlog.agent.workspace.tool import Grant

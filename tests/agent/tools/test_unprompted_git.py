@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 from turnlog.agent.workspace.access import Basis
 from turnlog.agent.workspace.tool import Grant
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 from turnlog.agent.workspace import network_addresses, web_pages
 from turnlog.agent.workspace.network_addresses import Address, is_public
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 from turnlog.agent.tools.files import changes
 from turnlog.agent.tools.files.patch import NO_END, patch_of
 
