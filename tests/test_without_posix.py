@@ -179,7 +179,7 @@ def test_chat_says_that_it_needs_wsl(tmp_path: Path, arguments: list[str]) -> No
 
 LOCKING = """
 import os, sys
-from support import without_posix
+import without_posix
 descriptor = os.open(sys.argv[1], os.O_RDWR)
 without_posix.hide_posix()
 from turnlog.format.locks import lock

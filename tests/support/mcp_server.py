@@ -1,6 +1,7 @@
 """An MCP server to call: `python mcp_server.py`, or with `http`, `sse` on a port that it prints."""
 
 import base64
+import io
 import os
 import socket
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import PIL.Image
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import (
@@ -18,8 +20,6 @@ from mcp.types import (
     TextResourceContents,
     ToolAnnotations,
 )
-
-from support import media
 
 server = MCPServer("shop")
 
@@ -33,7 +33,9 @@ def add(a: int, b: int) -> str:
 @server.tool()
 def picture() -> Image:
     """A picture."""
-    return Image(data=media.picture(2_400, 12), format="png")
+    picture = io.BytesIO()
+    PIL.Image.new("RGB", (2_400, 12)).save(picture, "PNG")
+    return Image(data=picture.getvalue(), format="png")
 
 
 @server.tool()
