@@ -13,9 +13,9 @@ from uuid import UUID
 import pytest
 
 from support.scripted_api import Reply, Request, answered, called, said, scripted_api
-from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions import ApprovalMode
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
@@ -118,14 +118,14 @@ def answer_of_agent(body: Fields) -> Reply | None:
 
 async def work(store: Store, cwd: Path) -> Path:
     """Three prompts, a compaction before the second, a new process before the third."""
-    options = Options(cwd=cwd, mode=Mode.BYPASS)
+    options = ChatOptions(cwd=cwd, mode=ApprovalMode.BYPASS)
     chat = await open_chat(store, options)
     path = chat.parts.recorder.path
     _ = [event async for event in chat.send("Fix the file")]
     _ = [event async for event in chat.loop.compact()]
     _ = [event async for event in chat.send("Go on")]
     await chat.close()
-    again = await open_chat(store, Options(cwd=cwd, mode=Mode.BYPASS, resume=path))
+    again = await open_chat(store, ChatOptions(cwd=cwd, mode=ApprovalMode.BYPASS, resume=path))
     _ = [event async for event in again.send("And again")]
     await again.close()
     return path

@@ -39,7 +39,7 @@ from turnlog.edit.check.checks import check_session
 from turnlog.edit.check.findings import Severity
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.journal import Journal
-from turnlog.edit.plan_builder import Wanted, prepared
+from turnlog.edit.plan_builder import EditOptions, prepared
 from turnlog.errors import TurnlogError
 from turnlog.format.json_values import is_array, is_object
 from turnlog.store.paths import Store, sidecar_folder
@@ -221,7 +221,7 @@ def clone_of(store: Store, path: Path) -> Pair:
     if sidecar_folder(path).is_dir():
         shutil.copytree(sidecar_folder(path), sidecar_folder(project / path.name))
     source = open_session(project / path.name)
-    with prepared(source, Wanted(["straighten"])) as made:
+    with prepared(source, EditOptions(["straighten"])) as made:
         clone = plan_clone(store, source, made.plan, made.tally, _numbered_ids(path))
         create_session(Journal(store.root / "journal"), "clone", source, clone.files)
     return Pair(source, open_session(clone.path))

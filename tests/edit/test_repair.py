@@ -31,7 +31,7 @@ from turnlog.edit.apply import require_sound
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.check.rules import CLONE, MOVE, RULES
 from turnlog.edit.plan import carry_out
-from turnlog.edit.plan_builder import Prepared, Wanted, prepared
+from turnlog.edit.plan_builder import EditOptions, Prepared, prepared
 from turnlog.edit.repair.repairs import GROUPS
 from turnlog.store.paths import Store
 
@@ -51,7 +51,7 @@ def place(tmp_path: Path) -> Path:
 def repair(place: Path) -> Callable[[bytes], Result]:
     def repair_content(content: bytes) -> Result:
         place.write_bytes(content)
-        with prepared(open_session(place), Wanted(["repair"])) as ready:
+        with prepared(open_session(place), EditOptions(["repair"])) as ready:
             mended = b"".join(carry_out(ready.plan, ready.tally))
         place.write_bytes(mended)
         return mended, ready

@@ -16,7 +16,7 @@ from turnlog.errors import Unavailable
 from turnlog.index.database import open_index, writing
 from turnlog.index.ingest.change_check import is_current, scan_store
 from turnlog.index.ingest.sync import sync
-from turnlog.index.ingest.workers import Limits
+from turnlog.index.ingest.workers import BatchLimits
 from turnlog.store.paths import Store
 
 FORK = multiprocessing.get_context("fork")
@@ -48,7 +48,7 @@ def filled(tmp_path: Path) -> Store:
 
 def synced(path: Path, store: Store) -> None:
     with open_index(path) as index:
-        sync(index, store, limits=Limits(part=500, transaction=1))
+        sync(index, store, limits=BatchLimits(part=500, transaction=1))
 
 
 @pytest.mark.parametrize(("worth_sharing", "rounds"), [(0, 20), (1 << 40, 100)])
@@ -127,7 +127,7 @@ class Stopped(Exception):
 
 
 def test_who_is_late_and_stops_early_takes_nothing_away(filled: Store, tmp_path: Path) -> None:
-    small = Limits(part=500, transaction=1)
+    small = BatchLimits(part=500, transaction=1)
 
     def stop(done: int, total: int) -> None:
         if done:

@@ -7,20 +7,20 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.payload import SessionFacts
-from turnlog.agent.loop.conversation import Limits, Parts
-from turnlog.agent.loop.events import Ended, Event, Recorded
+from turnlog.agent.loop.conversation import Parts, TurnLimits
+from turnlog.agent.loop.events import Event, Recorded, TurnEnded
 from turnlog.agent.loop.loop import Loop
-from turnlog.agent.model.model_names import Choice
+from turnlog.agent.model.model_names import ModelChoice
 from turnlog.agent.model.streaming import Model
-from turnlog.agent.permissions.policy import Kind, Policy, Verdict
-from turnlog.agent.session.entry_builders import Facts
+from turnlog.agent.permissions.policy import Policy, Verdict, VerdictKind
+from turnlog.agent.session.entry_builders import EntryDefaults
 from turnlog.agent.session.recorder import Recorder
-from turnlog.agent.workspace.access import Access, Basis, Mode, Uses
-from turnlog.agent.workspace.tool import Grant, Outcome, Tool, ToolError
+from turnlog.agent.workspace.access import Access, ApprovalMode, Basis, Uses
+from turnlog.agent.workspace.tool import Grant, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
@@ -28,20 +28,22 @@ from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, sidecar_folder
 
 SESSION = "5e551011-0000-4000-8000-000000000000"
-FACTS = Facts(SESSION, "calm-teal-hopper", "cli")
+FACTS = EntryDefaults(SESSION, "calm-teal-hopper", "cli")
 
 
 class AllowAll:
     """Rules by which everything may run, but for what a test denies or wants asked."""
 
     def __init__(self) -> None:
-        self.mode = Mode.DEFAULT
+        self.mode = ApprovalMode.DEFAULT
         self.for_turn: tuple[str, ...] = ()
-        self.kinds: dict[str, Kind] = {}
+        self.kinds: dict[str, VerdictKind] = {}
         self.remembered: list[str] = []
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
-        return Verdict(self.kinds.get(tool, Kind.ALLOW), f"a rule about {tool}", basis=Basis.RULE)
+        return Verdict(
+            self.kinds.get(tool, VerdictKind.ALLOW), f"a rule about {tool}", basis=Basis.RULE
+        )
 
     def standing(self, workspace: Workspace) -> Policy:
         return Policy((), (), (), self.mode, workspace.cwd, (workspace.root,))
@@ -49,7 +51,7 @@ class AllowAll:
     def remember(self, rules: tuple[str, ...], is_kept: bool = True) -> None:
         self.remembered += rules if is_kept else [f"{rule} for now" for rule in rules]
 
-    def lent(self, mode: Mode | None, folder: Path | None) -> "AllowAll":
+    def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "AllowAll":
         other = copy(self)
         other.mode = mode or self.mode
         return other
@@ -73,13 +75,13 @@ def read_any(value: Fields) -> Fields:
     return value
 
 
-async def echo(value: Fields, output: Callable[[str], None]) -> Outcome:
+async def echo(value: Fields, output: Callable[[str], None]) -> ToolOutcome:
     """Give back the text that it is given."""
     output(value["text"])
-    return Outcome(value["text"], {"echo": value["text"]})
+    return ToolOutcome(value["text"], {"echo": value["text"]})
 
 
-async def fail(value: Fields, output: Callable[[str], None]) -> Outcome:
+async def fail(value: Fields, output: Callable[[str], None]) -> ToolOutcome:
     raise ToolError(value["text"])
 
 
@@ -93,7 +95,7 @@ def make_parts(store: Store, cwd: Path, hooks: Fields | None = None, **limits: A
     told = SessionFacts(SESSION, path, cwd, cwd)
     workspace = Workspace(cwd, sidecar_folder(path), cwd)
     return Parts(
-        choice=Choice("claude-opus-5-5"),
+        choice=ModelChoice("claude-opus-5-5"),
         model=Model(),
         recorder=Recorder(path, FACTS, lambda: workspace.cwd),
         tools={tool.name: tool for tool in (ECHO, FAIL)},
@@ -102,7 +104,7 @@ def make_parts(store: Store, cwd: Path, hooks: Fields | None = None, **limits: A
         rules=AllowAll(),
         ask=None,
         system=["Be useful."],
-        limits=Limits(**limits),
+        limits=TurnLimits(**limits),
     )
 
 
@@ -124,7 +126,7 @@ def chat(parts: Parts, *prompts: str) -> list[Event]:
     return asyncio.run(run())
 
 
-def hold_chat(store: Store, options: Options, *prompts: str) -> Path:
+def hold_chat(store: Store, options: ChatOptions, *prompts: str) -> Path:
     """Run prompts in a chat as `turnlog chat` opens it; gives the file of its session."""
 
     async def run() -> Path:
@@ -145,10 +147,10 @@ def lines_in(path: Path) -> list[Fields]:
     return [json.loads(raw) for raw in path.read_bytes().splitlines()]
 
 
-def ended(events: list[Event]) -> Ended:
+def ended(events: list[Event]) -> TurnEnded:
     """The end of the last turn."""
     last = events[-1]
-    assert isinstance(last, Ended)
+    assert isinstance(last, TurnEnded)
     return last
 
 

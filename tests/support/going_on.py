@@ -8,7 +8,7 @@ import pytest
 
 from support.chat_process import ChatProcess
 from support.scripted_api import ScriptedApi
-from turnlog.agent.chat.assembly import PRINTED, Options
+from turnlog.agent.chat.assembly import PRINTED, ChatOptions
 from turnlog.agent.chat.opening import open_chat
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
@@ -50,7 +50,7 @@ def asked_anew(
         monkeypatch.setenv(name, value)
 
     async def run() -> None:
-        options = Options(cwd=chat.work, entrypoint=PRINTED, resume=chat.session)
+        options = ChatOptions(cwd=chat.work, entrypoint=PRINTED, resume=chat.session)
         opened = await open_chat(chat.store, options)
         async for _ in opened.send(GO_ON, "sdk"):
             pass

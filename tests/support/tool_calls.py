@@ -8,7 +8,7 @@ import pytest
 
 from support.build import assistant, call, result, session
 from turnlog.agent.tools.toolbox import TOOLS
-from turnlog.agent.workspace.tool import BY_USER, Grant, Outcome, Tool, ToolError
+from turnlog.agent.workspace.tool import BY_USER, Grant, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
@@ -25,11 +25,11 @@ class Calls:
         self.printed: list[str] = []
         self.lines: list[bytes] = []
 
-    async def start(self, tool: str, **fields: Any) -> Outcome:
+    async def start(self, tool: str, **fields: Any) -> ToolOutcome:
         """Carry out a call, within a test's own loop."""
         return await self.admitted(BY_USER, tool, fields)
 
-    async def admitted(self, grant: Grant, tool: str, fields: Fields) -> Outcome:
+    async def admitted(self, grant: Grant, tool: str, fields: Fields) -> ToolOutcome:
         """Carry out a call as it was admitted."""
         value = self.tools[tool].read(fields)
         assert self.tools[tool].touches(value, self.workspace)
@@ -37,11 +37,11 @@ class Calls:
         self._keep(tool, fields, outcome)
         return outcome
 
-    def run(self, tool: str, **fields: Any) -> Outcome:
+    def run(self, tool: str, **fields: Any) -> ToolOutcome:
         """Carry out a call."""
         return asyncio.run(self.start(tool, **fields))
 
-    def run_by(self, grant: Grant, tool: str, **fields: Any) -> Outcome:
+    def run_by(self, grant: Grant, tool: str, **fields: Any) -> ToolOutcome:
         """Carry out a call as it was admitted."""
         return asyncio.run(self.admitted(grant, tool, fields))
 
@@ -80,7 +80,7 @@ class Calls:
         fields = [name for (name, known) in found.count_fields() if not known]
         return fields + list(found.misfits)
 
-    def _keep(self, tool: str, fields: Fields, outcome: Outcome) -> None:
+    def _keep(self, tool: str, fields: Fields, outcome: ToolOutcome) -> None:
         name = f"toolu_{len(self.lines)}"
         self.lines.append(assistant(call(tool, fields, name)))
         kept = {"tool_use_result": outcome.data}

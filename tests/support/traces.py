@@ -5,8 +5,8 @@ from typing import Any
 
 from support.build import START, encode, session
 from turnlog.conversation.session import Session, open_session
-from turnlog.trace.span import Kind, Span
-from turnlog.trace.spans import Options, spans_of
+from turnlog.trace.span import Span, WorkKind
+from turnlog.trace.spans import SpanOptions, spans_of
 
 SECOND = 1_000_000_000
 ZERO = int(START.timestamp()) * SECOND
@@ -16,10 +16,10 @@ ZERO = int(START.timestamp()) * SECOND
 def spans(of: Session, **options: Any) -> list[Span]:
     """The spans of a session that has ended."""
     usual: dict[str, Any] = {"ended": True}
-    return list(spans_of(of, Options(**(usual | options))))
+    return list(spans_of(of, SpanOptions(**(usual | options))))
 
 
-def of_kind(found: list[Span], kind: Kind) -> list[Span]:
+def of_kind(found: list[Span], kind: WorkKind) -> list[Span]:
     return [span for span in found if span.kind is kind]
 
 

@@ -24,11 +24,11 @@ from support.otlp_receiver import receiving
 from turnlog.conversation.session import open_session
 from turnlog.store.paths import folder_name
 from turnlog.trace import ledger, ownership, progress, sent_state, spool
-from turnlog.trace.content import Content
+from turnlog.trace.content import ContentPolicy
 from turnlog.trace.otlp import Exporter, resource_of, sdk_span
 from turnlog.trace.sender import Sender
 from turnlog.trace.settle import Patience
-from turnlog.trace.spans import Options, spans_of
+from turnlog.trace.spans import SpanOptions, spans_of
 from turnlog.trace.spool import Spool
 
 AT_ONCE = Patience(0, 0, 0, 0)
@@ -214,8 +214,10 @@ def wanted_from(folder: Path) -> dict[str, set[bytes]]:
     """Each span of some sessions, as it may arrive: a fork tells those of its past as its own."""
     found: dict[str, set[bytes]] = {}
     for path in folder.glob("*.jsonl"):
-        spans = spans_of(open_session(path), Options(ended=True))
-        encoded = encode_spans([sdk_span(Content().of(span), resource_of()) for span in spans])
+        spans = spans_of(open_session(path), SpanOptions(ended=True))
+        encoded = encode_spans(
+            [sdk_span(ContentPolicy().of(span), resource_of()) for span in spans]
+        )
         for scope in (scope for each in encoded.resource_spans for scope in each.scope_spans):
             for span in scope.spans:
                 found.setdefault(span.span_id.hex(), set()).add(span.SerializeToString())

@@ -23,7 +23,7 @@ from turnlog.store.paths import Store
 from turnlog.text import harmless
 
 if TYPE_CHECKING:
-    from turnlog.agent.chat.assembly import Options
+    from turnlog.agent.chat.assembly import ChatOptions
     from turnlog.agent.loop.lifecycle_hooks import Prompt
     from turnlog.agent.workspace.project_directories import SettingSource
 
@@ -108,16 +108,16 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _options(store: Store, given: dict[str, Any]) -> "Options":
-    from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, Options
-    from turnlog.agent.loop.conversation import Limits
-    from turnlog.agent.permissions import Mode
+def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
+    from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, ChatOptions
+    from turnlog.agent.loop.conversation import TurnLimits
+    from turnlog.agent.permissions import ApprovalMode
 
     cwd = Path.cwd().resolve()
     mode = (
         "bypassPermissions" if given["dangerously_skip_permissions"] else given["permission_mode"]
     )
-    return Options(
+    return ChatOptions(
         cwd=cwd,
         entrypoint=PRINTED if given["is_printed"] else INTERACTIVE,
         resume=_session(store, cwd, given),
@@ -128,7 +128,7 @@ def _options(store: Store, given: dict[str, Any]) -> "Options":
         setting_sources=_setting_sources(given["setting_sources"]),
         trusts_project=given["trust"],
         model=given["model"],
-        mode=Mode(mode) if mode else None,
+        mode=ApprovalMode(mode) if mode else None,
         allow=_rules(given["allowed_tools"]),
         deny=_rules(given["disallowed_tools"]),
         directories=tuple(Path(each).resolve() for each in given["add_dir"]),
@@ -137,7 +137,7 @@ def _options(store: Store, given: dict[str, Any]) -> "Options":
         servers=given["mcp_config"],
         has_only_these_servers=given["strict_mcp_config"],
         allows_private_pages=bool(os.environ.get(PRIVATE_PAGES)),
-        limits=Limits(given["max_turns"], given["max_budget_usd"]),
+        limits=TurnLimits(given["max_turns"], given["max_budget_usd"]),
     )
 
 
@@ -191,7 +191,7 @@ def _rules(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 async def _print(
-    store: Store, options: "Options", prompt: str | None, given: dict[str, Any]
+    store: Store, options: "ChatOptions", prompt: str | None, given: dict[str, Any]
 ) -> bool:
     """Run a chat without a screen; tell whether it failed."""
     from turnlog.agent.chat.opening import open_chat

@@ -14,7 +14,7 @@ from turnlog.cli.terminal import echo, style
 from turnlog.errors import Conflict, TurnlogError
 from turnlog.store.paths import Store
 from turnlog.trace.route import require_backend
-from turnlog.trace.send import Report
+from turnlog.trace.send import SendReport
 from turnlog.trace.sender import Sender, Urgency
 from turnlog.trace.spool import Spool
 from turnlog.trace.switch import ancestors, read_switches
@@ -163,7 +163,7 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
         ctx.exit(1)
 
 
-def _tell(reports: list[Report]) -> None:
+def _tell(reports: list[SendReport]) -> None:
     for report in reports:
         others = {"open": report.open, "refused": report.refused}
         told = "".join(f", {count:,} {name}" for name, count in others.items() if count)

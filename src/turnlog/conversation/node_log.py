@@ -23,7 +23,7 @@ from turnlog.format.portable import read_at
 from turnlog.format.regular_files import open_descriptor
 
 
-class Extent(NamedTuple):
+class ReadExtent(NamedTuple):
     """How much of a file has been read for good: up to the end of its last whole line."""
 
     offset: int = 0
@@ -32,7 +32,7 @@ class Extent(NamedTuple):
     problems: int = 0
 
 
-WHOLE = Extent()
+WHOLE = ReadExtent()
 
 
 class Log:
@@ -43,7 +43,7 @@ class Log:
     _derived: tuple[str, ...] = ("tree",)
     """Cached properties to work out anew when the file has grown."""
 
-    def __init__(self, path: Path, start: Extent = WHOLE) -> None:
+    def __init__(self, path: Path, start: ReadExtent = WHOLE) -> None:
         self.path = path
         self.nodes: list[Node] = []
         self.problems: list[Problem] = []
@@ -135,7 +135,7 @@ class Log:
             if line.is_whole:
                 extent = line.end, lines, len(self.nodes), len(self.problems)
                 trail.add(line)
-        self._extent, self._mark = Extent(*extent), trail.bookmark
+        self._extent, self._mark = ReadExtent(*extent), trail.bookmark
 
     def _add(self, line: Line) -> None:
         decoded = decode_line(line)

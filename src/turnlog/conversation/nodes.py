@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.conversation.prompts import PromptKind, prompt_kind
-from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock, Usage
+from turnlog.format.blocks import MessageBody, ToolResultBlock, ToolUseBlock, Usage
 from turnlog.format.entries import Assistant, ChainEntry, Entry, MessageEntry, Unknown, User
 from turnlog.format.fields import given
 from turnlog.format.json_values import is_object
@@ -185,7 +185,7 @@ def _results(entry: User) -> tuple[ResultRef, ...]:
 
 
 def _assistant_facts(entry: Assistant) -> tuple[Any, ...]:
-    message = entry.body or Message()
+    message = entry.body or MessageBody()
     blocks = entry.content if isinstance(entry.content, list) else []
     calls = tuple(
         CallRef(given(block.id) or "", intern(given(block.name) or ""))

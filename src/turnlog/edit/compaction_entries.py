@@ -9,7 +9,7 @@ from turnlog.conversation.prompts import ASKING, SUMMARY_START, PromptKind, full
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.edit.call_facts import both_ends, one_line
-from turnlog.edit.transforms import Choice
+from turnlog.edit.transforms import TransformOptions
 from turnlog.edit.turn_digest import EXTRACT, MATERIAL, Scale, tell_prompts, tell_turns
 from turnlog.format.entries import User
 from turnlog.format.fields import given
@@ -39,7 +39,7 @@ TITLE_LENGTH = 100
 
 
 def summary_text(
-    session: Session, turns: Sequence[Turn], nodes: Iterable[ChainNode], choice: Choice
+    session: Session, turns: Sequence[Turn], nodes: Iterable[ChainNode], choice: TransformOptions
 ) -> str | None:
     """Return the text that stands for turns and their nodes; None where only a summary is left.
 

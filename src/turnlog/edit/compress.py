@@ -23,7 +23,7 @@ from turnlog.edit.compaction_entries import (
     tokens_at,
 )
 from turnlog.edit.plan import Plan, Rewrite, main_nodes
-from turnlog.edit.transforms import Choice, rising, take_calls
+from turnlog.edit.transforms import TransformOptions, rising, take_calls
 from turnlog.format.fields import given
 from turnlog.format.json_values import Fields
 from turnlog.format.state import FileHistoryDelta, FileHistorySnapshot, Summary
@@ -37,7 +37,7 @@ OWNED = ("summary", "file-history-snapshot", "file-history-delta")
 """Kinds without a uuid that name the entry they belong to."""
 
 
-def compress(session: Session, plan: Plan, choice: Choice) -> None:
+def compress(session: Session, plan: Plan, choice: TransformOptions) -> None:
     """Put a summary in the place of all but the last turns.
 
     Nothing is done where there is nothing to put it in the place of, or only another summary.

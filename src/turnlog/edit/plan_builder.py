@@ -14,7 +14,7 @@ from turnlog.edit.effect import Tally
 from turnlog.edit.plan import Plan, carry_out, close_gaps
 from turnlog.edit.repair.repairs import repaired
 from turnlog.edit.transforms import (
-    Choice,
+    TransformOptions,
     keep_branch,
     straighten,
     strip_images,
@@ -25,7 +25,7 @@ from turnlog.edit.transforms import (
 )
 from turnlog.errors import NotFound
 
-Transform = Callable[[Session, Plan, Choice], None]
+Transform = Callable[[Session, Plan, TransformOptions], None]
 
 COMPRESS = "compress"
 REPAIR = "repair"
@@ -44,11 +44,11 @@ TRANSFORMS: dict[str, Transform] = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EditOptions:
     """What a user asks for."""
 
     transforms: list[str] = field(default_factory=list[str])
-    choice: Choice = field(default_factory=Choice)
+    choice: TransformOptions = field(default_factory=TransformOptions)
     until: str | None = None
     """The number of the last turn to keep, or the uuid of the last entry."""
     branch: str | None = None
@@ -68,7 +68,7 @@ class Prepared(NamedTuple):
 
 
 @contextmanager
-def prepared(session: Session, wanted: Wanted) -> Generator[Prepared]:
+def prepared(session: Session, wanted: EditOptions) -> Generator[Prepared]:
     """The plan for what a user asks for; after a repair it is one for a copy that lasts as long."""
     tally = Tally(session)
     if REPAIR in wanted.transforms:
@@ -83,7 +83,7 @@ def prepared(session: Session, wanted: Wanted) -> Generator[Prepared]:
         yield Prepared(build_plan(session, wanted), tally, [], [])
 
 
-def build_plan(session: Session, wanted: Wanted) -> Plan:
+def build_plan(session: Session, wanted: EditOptions) -> Plan:
     """The plan for what a user asks for."""
     plan = Plan(session)
     leaf = _last_to_keep(session, wanted)
@@ -106,7 +106,7 @@ def changes_anything(plan: Plan) -> bool:
     return tally.effect().is_change
 
 
-def _last_to_keep(session: Session, wanted: Wanted) -> int | None:
+def _last_to_keep(session: Session, wanted: EditOptions) -> int | None:
     leaf = session.tree.rank_of(session.node(wanted.branch).uuid) if wanted.branch else None
     if wanted.until is None:
         return leaf

@@ -24,7 +24,7 @@ ANSWERED = "AskUserQuestion"
 """The tool whose result is what the user said."""
 
 
-class Extent(NamedTuple):
+class DigestLimits(NamedTuple):
     """How much of a turn is told, in characters."""
 
     prompt: int | None
@@ -40,15 +40,25 @@ class Scale(NamedTuple):
     """How much is told of new, older and old turns, and in how many characters all of it."""
 
     room: int
-    extents: tuple[Extent, Extent, Extent]
+    extents: tuple[DigestLimits, DigestLimits, DigestLimits]
 
 
 EXTRACT = Scale(
-    200_000, (Extent(None, 1200, 0, 4), Extent(None, 300, 0, 40), Extent(None, 120, 0, 400))
+    200_000,
+    (
+        DigestLimits(None, 1200, 0, 4),
+        DigestLimits(None, 300, 0, 40),
+        DigestLimits(None, 120, 0, 400),
+    ),
 )
 """About 50,000 tokens of answers and calls, and every prompt."""
 MATERIAL = Scale(
-    300_000, (Extent(20_000, 5000, 1500, 4), Extent(4000, 1200, 300, 40), Extent(600, 300, 0, 400))
+    300_000,
+    (
+        DigestLimits(20_000, 5000, 1500, 4),
+        DigestLimits(4000, 1200, 300, 40),
+        DigestLimits(600, 300, 0, 400),
+    ),
 )
 """About 100,000 tokens."""
 SLACK = 200
@@ -117,14 +127,14 @@ def _shortened(session: Session, turns: Sequence[Turn], scale: Scale) -> Iterato
     yield first.text
 
 
-def _prompts(session: Session, turn: Turn, extent: Extent) -> str:
+def _prompts(session: Session, turn: Turn, extent: DigestLimits) -> str:
     """Return what the user typed in a turn, without reading any answer."""
     asked = [node for node in turn.nodes if not isinstance(node, AssistantNode)]
     steps = _steps(session, turn, asked, extent)
     return "\n".join(_line(step, 0) for step in steps if step.is_verbatim)
 
 
-def _tell(session: Session, turn: Turn, extent: Extent, room: int) -> Told:
+def _tell(session: Session, turn: Turn, extent: DigestLimits, room: int) -> Told:
     """Tell one turn: its prompt, and of the steps that followed as many of the last as fit."""
     steps = _counted(_steps(session, turn, turn.nodes, extent))
     head = [steps.pop(0)] if steps and steps[0].moment is not None else []
@@ -166,7 +176,7 @@ def _counted(steps: Iterator[Step]) -> list[Step]:
 
 
 def _steps(
-    session: Session, turn: Turn, nodes: Iterable[ChainNode], extent: Extent
+    session: Session, turn: Turn, nodes: Iterable[ChainNode], extent: DigestLimits
 ) -> Iterator[Step]:
     calls = {call.id: call for call in turn.calls}
     wanted = [node for node in nodes if _tells(node, turn)]
@@ -193,7 +203,7 @@ def _tells(node: ChainNode, turn: Turn) -> bool:
     return node.prompt in TOLD_KINDS
 
 
-def _asked(node: ChainNode, entry: User, extent: Extent) -> Iterator[Step]:
+def _asked(node: ChainNode, entry: User, extent: DigestLimits) -> Iterator[Step]:
     images = sum(isinstance(block, ImageBlock) for block in entry.content)
     label = prompt_label(entry)
     if isinstance(node, UserNode) and node.prompt is PromptKind.TASK_NOTIFICATION:
@@ -203,14 +213,14 @@ def _asked(node: ChainNode, entry: User, extent: Extent) -> Iterator[Step]:
         yield _typed(label, extent, marks)
 
 
-def _typed(text: str, extent: Extent, marks: str = "") -> Step:
+def _typed(text: str, extent: DigestLimits, marks: str = "") -> Step:
     """Return what the user typed, verbatim unless the extent has a limit for prompts."""
     if extent.prompt is None:
         return Step("USER", text + marks, is_verbatim=True)
     return Step("USER", both_ends(text, extent.prompt) + marks)
 
 
-def _notified(text: str, extent: Extent) -> Step:
+def _notified(text: str, extent: DigestLimits) -> Step:
     """What a task in the background reported."""
     told = TOLD.search(text)
     _, _, rest = text.partition("<result>")
@@ -219,7 +229,7 @@ def _notified(text: str, extent: Extent) -> Step:
     return Step("TASK", f"{head}\n{first_part(report, extent.answer)}".strip())
 
 
-def _queued(entry: Entry, extent: Extent) -> Iterator[Step]:
+def _queued(entry: Entry, extent: DigestLimits) -> Iterator[Step]:
     """A prompt that came while the model was at work."""
     held = given(entry.attachment) if isinstance(entry, Attachment) else None
     prompt = (held or {}).get("prompt")
@@ -234,7 +244,7 @@ def _queued(entry: Entry, extent: Extent) -> Iterator[Step]:
 
 
 def _answered(
-    session: Session, entry: Assistant, calls: dict[str, Call], extent: Extent
+    session: Session, entry: Assistant, calls: dict[str, Call], extent: DigestLimits
 ) -> Iterator[Step]:
     content = entry.content
     for block in [TextBlock(text=content)] if isinstance(content, str) else content:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from turnlog.render.rows import Did, Ended, Note, Prompt, Row, Said, Thought
+from turnlog.render.rows import AnswerRow, Did, NoteRow, PromptRow, Row, Thought, TurnEndRow
 
 Style = Callable[[str, str], str]
 """Colours a text, and takes from it what could harm the terminal: (text, role)."""
@@ -34,22 +34,22 @@ class Terminal:
 
     def _row(self, row: Row) -> Iterator[str]:
         match row:
-            case Prompt():
+            case PromptRow():
                 yield from self._prompt(row)
-            case Said():
+            case AnswerRow():
                 yield from self._answer(row.text)
                 yield ""
             case Thought():
                 yield from self._thought(row)
-            case Note():
+            case NoteRow():
                 yield from self._note(row)
             case Did():
                 yield from self._call(row)
-            case Ended():
+            case TurnEndRow():
                 yield self.style(_what_it_took(row), "dim")
                 yield ""
 
-    def _prompt(self, row: Prompt) -> Iterator[str]:
+    def _prompt(self, row: PromptRow) -> Iterator[str]:
         about = prompt_about(row)
         label = f" ({about})" if about else ""
         lines = row.text.splitlines() or [""]
@@ -86,7 +86,7 @@ class Terminal:
         if len(shown) < len(lines):
             yield self.style(f"  ∴ {_more(len(lines) - len(shown))}", "dim")
 
-    def _note(self, row: Note) -> Iterator[str]:
+    def _note(self, row: NoteRow) -> Iterator[str]:
         role = "error" if row.is_error else "note"
         for line in row.text.splitlines() if row.is_open else [self._short(row.text)]:
             yield self.style(f"── {line}", role)
@@ -116,7 +116,7 @@ class Terminal:
         return line if self.full or len(line) <= limit else f"{line[:limit]}…"
 
 
-def prompt_about(row: Prompt) -> str:
+def prompt_about(row: PromptRow) -> str:
     """Return what kind of prompt it is and in which permission mode, where that is unusual."""
     kind = "" if row.kind == "typed" else row.kind.replace("_", " ")
     return ", ".join(filter(None, (kind, row.mode)))
@@ -165,7 +165,7 @@ def minutes_text(milliseconds: int | None) -> str:
     return f"{minutes}m {seconds}s" if minutes else f"{seconds}s"
 
 
-def _what_it_took(row: Ended) -> str:
+def _what_it_took(row: TurnEndRow) -> str:
     facts = [f"turn {row.n}"]
     if times := times_text(row.working_ms, row.elapsed_ms):
         facts.append(times)

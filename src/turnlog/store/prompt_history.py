@@ -13,7 +13,7 @@ from turnlog.store.paths import Store
 HASH = re.compile(r"[0-9a-f]{8,64}")
 
 
-class Prompt(NamedTuple):
+class HistoryPrompt(NamedTuple):
     """A line of the history."""
 
     line: int
@@ -24,7 +24,7 @@ class Prompt(NamedTuple):
     """Pasted texts of more than 1024 characters lie in files of their own, named by their hash."""
 
 
-def read_history(store: Store) -> Iterator[Prompt]:
+def read_history(store: Store) -> Iterator[HistoryPrompt]:
     """The prompts that were typed, the first first."""
     if store.history.is_file():
         for line in read_lines(store.history):
@@ -33,7 +33,7 @@ def read_history(store: Store) -> Iterator[Prompt]:
                     yield _prompt(line.number, value)
 
 
-def prompts_of(store: Store, session: str, directories: Collection[str]) -> list[Prompt]:
+def prompts_of(store: Store, session: str, directories: Collection[str]) -> list[HistoryPrompt]:
     """The prompts of a session, and those without one that were typed in its directories."""
     return [
         prompt
@@ -42,18 +42,18 @@ def prompts_of(store: Store, session: str, directories: Collection[str]) -> list
     ]
 
 
-def paste_files(store: Store, prompts: Collection[Prompt]) -> list[Path]:
+def paste_files(store: Store, prompts: Collection[HistoryPrompt]) -> list[Path]:
     """The files of what was pasted in prompts."""
     names = {f"{paste}.txt" for prompt in prompts for paste in prompt.pastes}
     return [path for name in sorted(names) if (path := store.pastes / name).is_file()]
 
 
-def _prompt(line: int, fields: dict[str, object]) -> Prompt:
+def _prompt(line: int, fields: dict[str, object]) -> HistoryPrompt:
     session, project = fields.get("sessionId"), fields.get("project")
     pasted = fields.get("pastedContents")
     held = list(pasted.values()) if is_object(pasted) else list[object]()
     hashes = [str(each.get("contentHash")) for each in held if is_object(each)]
-    return Prompt(
+    return HistoryPrompt(
         line,
         session if isinstance(session, str) else None,
         project if isinstance(project, str) else None,

@@ -8,7 +8,7 @@ from typing import Any
 from turnlog.format.blocks import Usage
 from turnlog.format.fields import given
 from turnlog.format.timestamps import stamp_of
-from turnlog.trace.span import Kind, Span
+from turnlog.trace.span import Span, WorkKind
 from turnlog.trace.span_times import EPOCH
 
 Get = Callable[[Span], Any]
@@ -27,11 +27,11 @@ def shared(name: str) -> Get:
 
 def by_kind(*names: str) -> Get:
     """A name for each kind: span, agent, generation, tool."""
-    table = dict(zip(Kind, names, strict=True))
+    table = dict(zip(WorkKind, names, strict=True))
     return lambda span: table[span.kind]
 
 
-def when(kind: Kind, get: Get) -> Get:
+def when(kind: WorkKind, get: Get) -> Get:
     """A value that only spans of one kind have."""
     return lambda span: get(span) if span.kind is kind else None
 
@@ -83,21 +83,21 @@ def without_role(get: Get) -> Get:
 
     def content(span: Span) -> Any:
         value = get(span)
-        return value["content"] if span.kind is not Kind.TOOL and value else value
+        return value["content"] if span.kind is not WorkKind.TOOL and value else value
 
     return content
 
 
 def input_messages(span: Span) -> Any:
     """What was asked, as GenAI's messages."""
-    if span.kind is Kind.TOOL or not span.input:
+    if span.kind is WorkKind.TOOL or not span.input:
         return None
     return [{"role": "user", "parts": [{"type": "text", "content": span.input["content"]}]}]
 
 
 def output_messages(span: Span) -> Any:
     """What was answered, as GenAI's messages."""
-    if span.kind is Kind.TOOL or not span.output:
+    if span.kind is WorkKind.TOOL or not span.output:
         return None
     parts = span.parts
     if parts is None:
@@ -188,7 +188,7 @@ def message(span: Span) -> Any:
 
     Thinking and calls are in the form that Langfuse draws; without a text, they are all there is.
     """
-    if span.kind is not Kind.GENERATION or not span.output:
+    if span.kind is not WorkKind.GENERATION or not span.output:
         return span.output
     parts = span.parts or []
     thoughts = [part["content"] for part in parts if part["type"] == "reasoning"]
@@ -210,7 +210,7 @@ def _tool_call(part: dict[str, Any]) -> dict[str, Any]:
 def message_or_text(span: Span) -> Any:
     """Return what was said, or the whole message where it is more than a text."""
     found = message(span)
-    if span.kind is Kind.GENERATION and found and found.keys() > {"role", "content"}:
+    if span.kind is WorkKind.GENERATION and found and found.keys() > {"role", "content"}:
         return found
     return without_role(OUTPUT)(span)
 

@@ -13,23 +13,23 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.store.catalog import dead_sessions, live_sessions
 from turnlog.store.paths import Store
 from turnlog.trace.cc_langfuse import ids_sent
-from turnlog.trace.content import Content
+from turnlog.trace.content import ContentPolicy
 from turnlog.trace.ownership import Ownership
-from turnlog.trace.progress import Progress, load_progress, save_progress
-from turnlog.trace.send import Report, add_links, send_session
+from turnlog.trace.progress import SendProgress, load_progress, save_progress
+from turnlog.trace.send import SendReport, add_links, send_session
 from turnlog.trace.sent_state import State, open_state
 from turnlog.trace.settle import Patience, wait_for_end, wait_for_turn
 from turnlog.trace.span import Span, parse_traceparent
-from turnlog.trace.spans import Options, first_trace, spans_of
-from turnlog.trace.spool import Note, find_intrusion
+from turnlog.trace.spans import SpanOptions, first_trace, spans_of
+from turnlog.trace.spool import HookNote, find_intrusion
 from turnlog.trace.tail import is_enough, mark_at, open_end, sizes_of
 from turnlog.trace.targets import Target
-from turnlog.trace.trace_settings import Settings, Temporality
+from turnlog.trace.trace_settings import Temporality, TraceSettings
 from turnlog.trace.work import NOTHING, turns_of
 
 if TYPE_CHECKING:
     from turnlog.trace.metrics import Metered
-    from turnlog.trace.otlp import Exporter, Outcome
+    from turnlog.trace.otlp import Exporter, ExportOutcome
 
 IDLE = 600.0
 """Seconds after which a session that no running client names as its own is over."""
@@ -37,14 +37,14 @@ TURNING = ("Stop", "SessionEnd", "SessionStart")
 """Events that tell whether a session's last turn is over."""
 
 
-class Job(NamedTuple):
+class DeliveryJob(NamedTuple):
     """The notes on one session."""
 
-    notes: Sequence[Note]
+    notes: Sequence[HookNote]
     """The oldest first."""
 
     @property
-    def last(self) -> Note:
+    def last(self) -> HookNote:
         """The note that tells most of how things stand: an end counts until another start.
 
         Hooks that run at once leave their notes in no reliable order.
@@ -56,7 +56,7 @@ class Job(NamedTuple):
         return (ends or turning or list(self.notes))[-1]
 
     @property
-    def newest(self) -> Note:
+    def newest(self) -> HookNote:
         """The note that was left last: its credentials are the current ones."""
         return self.notes[-1]
 
@@ -83,7 +83,7 @@ class Meters(NamedTuple):
     project: str
 
 
-class Line:
+class LazyConnection:
     """A connection to a target that is opened when there is something to send."""
 
     def __init__(self, target: Target, timeout: float, meters: "Meters | None" = None) -> None:
@@ -104,13 +104,15 @@ class Line:
 
     @cached_property
     def metered(self) -> "Metered":
-        from turnlog.trace.metrics import Meter, Metered
+        from turnlog.trace.metrics import Metered, MetricStore
 
         assert self.meters, "asked for where metrics are wanted"
-        meter = Meter(self.meters.folder, self.target, self.meters.temporality, self.meters.project)
+        meter = MetricStore(
+            self.meters.folder, self.target, self.meters.temporality, self.meters.project
+        )
         return Metered(self.exporter, meter)
 
-    def send(self, spans: Iterable[Span]) -> "Iterator[Outcome]":
+    def send(self, spans: Iterable[Span]) -> "Iterator[ExportOutcome]":
         """Send spans, if there are any."""
         left = iter(spans)
         for first in left:
@@ -133,16 +135,16 @@ class Delivery(NamedTuple):
 
     folder: Path
     """Where it is remembered what was sent."""
-    settings: Settings
-    line: Line
+    settings: TraceSettings
+    line: LazyConnection
     patience: Patience
     ownership: Ownership
 
-    def progress(self, path: Path) -> Progress | None:
+    def progress(self, path: Path) -> SendProgress | None:
         """How far a session was sent before."""
         return load_progress(self.folder, self.line.target.name, path.stem)
 
-    def deliver(self, job: Job, path: Path) -> Report:
+    def deliver(self, job: DeliveryJob, path: Path) -> SendReport:
         """Send what is final of a session, and remember how far it got."""
         before = self.progress(path)
         target = self.line.target.name
@@ -151,8 +153,8 @@ class Delivery(NamedTuple):
         options = replace(options, excluded=foreign)
         first = before.first if before else first_trace(session)
         if first is None:  # nobody has said anything yet
-            return Report(session.id)
-        progress = before or Progress(session.id, str(path), first)
+            return SendReport(session.id)
+        progress = before or SendProgress(session.id, str(path), first)
         sizes = sizes_of(session)
         with open_state(self.folder, target, first) as state:
             if before is None and self.settings.to == "langfuse":
@@ -168,7 +170,9 @@ class Delivery(NamedTuple):
         save_progress(self.folder, target, progress)
         return report
 
-    def _read(self, job: Job, path: Path, before: Progress | None) -> tuple[Session, Options]:
+    def _read(
+        self, job: DeliveryJob, path: Path, before: SendProgress | None
+    ) -> tuple[Session, SpanOptions]:
         """As much of a session as is needed, once its last lines are there."""
         mark = before.mark if before else None
         session, past = open_end(path, mark)
@@ -180,14 +184,14 @@ class Delivery(NamedTuple):
             session, past = open_session(path), NOTHING
         return session, replace(options, past=past)
 
-    def _options(self, job: Job, session: Session) -> Options:
+    def _options(self, job: DeliveryJob, session: Session) -> SpanOptions:
         """How things stand with a session: is it over, or its last turn, or neither."""
         last = job.last
         has_ended = last.event == "SessionEnd" or is_over(job.store, session.path)
         is_settled = last.event == "Stop" and wait_for_turn(session, last, self.patience)
         if last.event == "SessionEnd":
             wait_for_end(session, self.patience, last.time)
-        return Options(
+        return SpanOptions(
             layout=self.settings.layout,
             **self.settings.labels,
             parent=parse_traceparent(job.last.fields.get("traceparent")),
@@ -196,10 +200,10 @@ class Delivery(NamedTuple):
             running=frozenset() if has_ended else last.running,
         )
 
-    def _send(self, session: Session, state: State, options: Options) -> Report:
+    def _send(self, session: Session, state: State, options: SpanOptions) -> SendReport:
         """Send; where a batch was refused for good, go on with the next."""
-        content = Content(self.settings.content, self.settings.max_chars)
-        reports = [Report(session.id)]
+        content = ContentPolicy(self.settings.content, self.settings.max_chars)
+        reports = [SendReport(session.id)]
         while not reports[1:] or (reports[-1].refused and not reports[-1].is_later):
             skip = state.sent | state.refused
             reports.append(send_session(session, self.line, state, options, content, skip))
@@ -214,7 +218,7 @@ def is_over(store: Store, path: Path) -> bool:
     return is_idle or path.stem in dead_sessions(store)
 
 
-def _summed(reports: Sequence[Report]) -> Report:
+def _summed(reports: Sequence[SendReport]) -> SendReport:
     last = reports[-1]
     last.sent = sum(report.sent for report in reports)
     last.turns = sum(report.turns for report in reports)
@@ -226,7 +230,7 @@ def _summed(reports: Sequence[Report]) -> Report:
     return last
 
 
-def _count(progress: Progress, report: Report) -> None:
+def _count(progress: SendProgress, report: SendReport) -> None:
     progress.spans += report.sent
     progress.open = report.open
     progress.unsent = report.failed - report.refused

@@ -9,7 +9,7 @@ FOR_NOW = frozenset({408, 425, 429})
 """Refusals that are not for good, beside those of 500 and above."""
 
 
-class Verdict(StrEnum):
+class BatchOutcome(StrEnum):
     """What a backend did with a batch."""
 
     SENT = "sent"
@@ -35,11 +35,11 @@ class Response:
         self.rejected, self.has_timed_out = 0, False
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> BatchOutcome:
         if self.status is None or self.status in FOR_NOW or self.status >= 500:
-            return Verdict.LATER
+            return BatchOutcome.LATER
         is_taken = 200 <= self.status < 300 and not self.rejected
-        return Verdict.SENT if is_taken else Verdict.REFUSED
+        return BatchOutcome.SENT if is_taken else BatchOutcome.REFUSED
 
     @property
     def is_for_good(self) -> bool:

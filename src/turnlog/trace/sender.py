@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.trace.backfill import find_missed
-from turnlog.trace.delivery import Delivery, Job, Line, Meters, is_over
+from turnlog.trace.delivery import Delivery, DeliveryJob, LazyConnection, Meters, is_over
 from turnlog.trace.ledger import Ledger
 from turnlog.trace.ownership import Ownership, record_announcements
 from turnlog.trace.progress import load_progress, save_progress
 from turnlog.trace.queue import load_queue, save_queue
 from turnlog.trace.route import Route, explain_withheld, open_target
-from turnlog.trace.send import Report
+from turnlog.trace.send import SendReport
 from turnlog.trace.sent_state import now_text, open_state
 from turnlog.trace.settle import PATIENCE, Patience
-from turnlog.trace.spool import Note, Spool, read_note
+from turnlog.trace.spool import HookNote, Spool, read_note
 from turnlog.trace.switch import read_switches
 from turnlog.trace.trace_settings import state_folder
 
@@ -55,7 +55,7 @@ class Sender:
         self.spool = spool
         self.folder = folder or state_folder()
         self.patience = patience
-        self.reports: list[Report] = []
+        self.reports: list[SendReport] = []
         self.problems: dict[str, str] = {}
         """Why the notes of a route still wait, by the key of the route."""
         self.held: dict[str, int] = {}
@@ -67,7 +67,7 @@ class Sender:
         Whoever leaves a note while a queue is being sent finds its lock taken, and goes. So each
         queue is looked at once more after its lock is free.
         """
-        workers: dict[str, _Worker] = {}
+        workers: dict[str, _TargetSender] = {}
         is_ours = True
         while again or self._has_new(workers) or not workers:
             with self.spool.lock(urgency.wait, is_shared=True) as may_work:
@@ -78,7 +78,7 @@ class Sender:
                     self._retry_refused()
                 again = False
                 for name in {note.route.queue for note in self.spool.notes()}:
-                    workers.setdefault(name, _Worker(self, name, urgency))
+                    workers.setdefault(name, _TargetSender(self, name, urgency))
                 is_ours &= _run_all([each for each in workers.values() if each.has_new()])
             if not workers:
                 break
@@ -102,7 +102,7 @@ class Sender:
         times = [load_queue(self.spool.folder, name).retry_at for name in names]
         return min(filter(None, times), default=None)
 
-    def _has_new(self, workers: Mapping[str, "_Worker"]) -> bool:
+    def _has_new(self, workers: Mapping[str, "_TargetSender"]) -> bool:
         names = {note.route.queue for note in self.spool.notes()}
         return not names <= workers.keys() or any(each.has_new() for each in workers.values())
 
@@ -124,15 +124,15 @@ class Sender:
         self.spool.forgive()
 
 
-def _run_all(workers: "Sequence[_Worker]") -> bool:
+def _run_all(workers: "Sequence[_TargetSender]") -> bool:
     """Let each worker send what waits for its target; False if one found its queue taken."""
     if len(workers) < 2:
         return all(worker.run() for worker in workers)
     with ThreadPoolExecutor(min(len(workers), THREADS)) as pool:
-        return all(list(pool.map(_Worker.run, workers)))
+        return all(list(pool.map(_TargetSender.run, workers)))
 
 
-class _Worker:
+class _TargetSender:
     """Sends the notes for one target."""
 
     def __init__(self, sender: Sender, name: str, urgency: Urgency) -> None:
@@ -156,9 +156,11 @@ class _Worker:
                 self._take_new()
         return is_ours
 
-    def _notes(self) -> list[Note]:
+    def _notes(self) -> list[HookNote]:
         found = (read_note(path) for path in self.spool.paths())
-        return [note for note in found if isinstance(note, Note) and note.route.queue == self.name]
+        return [
+            note for note in found if isinstance(note, HookNote) and note.route.queue == self.name
+        ]
 
     def _take_new(self) -> None:
         notes = self._notes()
@@ -172,7 +174,7 @@ class _Worker:
             ledger.save()
         self._handle([note for note in notes if note.transcript in new])
 
-    def _handle(self, notes: Sequence[Note]) -> None:
+    def _handle(self, notes: Sequence[HookNote]) -> None:
         for group in _by_route(notes).values():
             route = group[-1].route
             if not read_switches(route.config).is_on(route.project):
@@ -187,7 +189,7 @@ class _Worker:
             except TurnlogError as error:
                 self._fail(route, error.message)
 
-    def _send(self, notes: Sequence[Note]) -> None:
+    def _send(self, notes: Sequence[HookNote]) -> None:
         """Send what notes of one route announce, with the credentials of the newest of them.
 
         The newest hook of the same project and target knows a rotated key; the older ones do not.
@@ -205,7 +207,7 @@ class _Worker:
         self._record(route, target=target.address, announced=newest.time, withheld=withheld)
         kind = settings.metrics
         meters = Meters(self.folder, kind, route.project) if kind else None
-        line = Line(target, queue.timeout(settings.timeout), meters)
+        line = LazyConnection(target, queue.timeout(settings.timeout), meters)
         try:
             delivery = Delivery(self.folder, settings, line, self.patience, self._ownership(route))
             for job in _jobs(notes):
@@ -234,7 +236,7 @@ class _Worker:
                 setattr(record, name, value)
             ledger.save()
 
-    def _judge(self, delivery: Delivery, report: Report) -> None:
+    def _judge(self, delivery: Delivery, report: SendReport) -> None:
         """Remember how the target fared: after a failure, it is left alone for a while."""
         if not (report.sent or report.is_later):
             return
@@ -249,7 +251,7 @@ class _Worker:
         if report.is_later or before != (0, queue.target):
             save_queue(self.spool.folder, self.name, queue)
 
-    def _try(self, delivery: Delivery, job: Job) -> None:
+    def _try(self, delivery: Delivery, job: DeliveryJob) -> None:
         """Deliver one session; one that cannot be read is tried again, and holds up no other."""
         try:
             self._deliver(delivery, job)
@@ -258,7 +260,7 @@ class _Worker:
             if time.time() > job.last.time + GIVEN_UP:
                 self.spool.drop(job.notes)
 
-    def _deliver(self, delivery: Delivery, job: Job) -> None:
+    def _deliver(self, delivery: Delivery, job: DeliveryJob) -> None:
         path = job.path
         for other in find_missed(delivery, job, path, self.spool.since):
             self.spool.leave_backfill(job.newest, other)
@@ -284,14 +286,14 @@ class _Worker:
             self.spool.set_aside(job.newest)
         self.spool.drop(note for note in job.notes if note not in kept)
 
-    def _is_waiting(self, delivery: Delivery, job: Job, path: Path) -> bool:
+    def _is_waiting(self, delivery: Delivery, job: DeliveryJob, path: Path) -> bool:
         """Whether more is to come of a session, and nothing did since it was looked at last."""
         known = delivery.progress(path)
         if known is None or not known.open or job.newest.time > known.seen:
             return False
         return known.is_same(path) and not is_over(job.store, path)
 
-    def _miss(self, job: Job) -> None:
+    def _miss(self, job: DeliveryJob) -> None:
         """A session without a file: a new one has none yet, another's is gone."""
         if any(note.event == "Stop" for note in job.notes):
             if time.time() < job.last.time + self.patience.whole:
@@ -302,15 +304,15 @@ class _Worker:
         self.spool.drop(job.notes)
 
 
-def _by_route(notes: Iterable[Note]) -> Mapping[str, list[Note]]:
-    groups: dict[str, list[Note]] = {}
+def _by_route(notes: Iterable[HookNote]) -> Mapping[str, list[HookNote]]:
+    groups: dict[str, list[HookNote]] = {}
     for note in notes:
         groups.setdefault(note.route.key, []).append(note)
     return groups
 
 
-def _jobs(notes: Iterable[Note]) -> list[Job]:
-    by_session: dict[Path, list[Note]] = {}
+def _jobs(notes: Iterable[HookNote]) -> list[DeliveryJob]:
+    by_session: dict[Path, list[HookNote]] = {}
     for note in notes:
         by_session.setdefault(note.transcript, []).append(note)
-    return [Job(held) for held in by_session.values()]
+    return [DeliveryJob(held) for held in by_session.values()]

@@ -13,7 +13,7 @@ from turnlog import __version__
 from turnlog.format.json_values import is_array
 from turnlog.format.portable import BINARY
 from turnlog.trace.attributes import attributes_of
-from turnlog.trace.span import Event, Kind, Span
+from turnlog.trace.span import Event, Span, WorkKind
 
 INTERNAL, CLIENT = 1, 3
 """OTLP's kinds of spans."""
@@ -66,7 +66,7 @@ def otlp_span(span: Span) -> dict[str, Any]:
     if span.sent_parent:
         found["parentSpanId"] = span.sent_parent
     found["name"] = span.name
-    found["kind"] = CLIENT if span.kind is Kind.GENERATION else INTERNAL
+    found["kind"] = CLIENT if span.kind is WorkKind.GENERATION else INTERNAL
     if span.begins:
         found["startTimeUnixNano"] = str(span.begins)
     if span.ends:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_object
-from turnlog.trace.content import MAX_CHARS, Mode
+from turnlog.trace.content import MAX_CHARS, ContentMode
 from turnlog.trace.note import spool_folder
 from turnlog.trace.route_capture import (
     PREFIX,
@@ -26,7 +26,7 @@ from turnlog.trace.route_capture import (
     find_variables,
     split_targets,
 )
-from turnlog.trace.span import Layout
+from turnlog.trace.span import ToolPlacement
 from turnlog.trace.variable_origin import config_path
 
 
@@ -39,13 +39,13 @@ class Temporality(StrEnum):
     """What is new since the last export."""
 
 
-class Settings(Struct, frozen=True):
+class TraceSettings(Struct, frozen=True):
     """How to trace: each may be an option, a TURNLOG_TRACE_ variable, or in [trace]."""
 
     to: str | None = None
     """A preset such as langfuse or phoenix, an address, or a file."""
-    layout: Layout = Layout.SIBLINGS
-    content: Mode = Mode.REDACTED
+    layout: ToolPlacement = ToolPlacement.SIBLINGS
+    content: ContentMode = ContentMode.REDACTED
     max_chars: int = MAX_CHARS
     user: str | None = None
     tags: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Settings(Struct, frozen=True):
 
 def load_targets(
     typed: Mapping[str, Any], environment: Mapping[str, str] = os.environ
-) -> list[Settings]:
+) -> list[TraceSettings]:
     """Resolve the settings of each target that options, environment or configuration name.
 
     >>> [each.to for each in load_targets({"to": ["phoenix", "x.json"]}, {"TURNLOG_HOME": "/no"})]
@@ -110,7 +110,7 @@ def load_targets(
         raise UsageError(str(error), "turnlog trace --help") from error
     parent = {"traceparent": find_traceparent(environment) or None}
     is_only = len(targets) == 1
-    found: list[Settings] = []
+    found: list[TraceSettings] = []
     for to in targets:
         own = table_of(configured, to)
         host = str(chosen.get("host") or own.get("host") or "")
@@ -120,13 +120,13 @@ def load_targets(
     return found
 
 
-def convert_settings(known: Mapping[str, Any]) -> Settings:
+def convert_settings(known: Mapping[str, Any]) -> TraceSettings:
     """Return settings of the right types; raise UsageError if a value does not fit."""
     for name, parse in PARSERS.items():
         if isinstance(known.get(name), str):
             known = {**known, name: parse(known[name])}
     try:
-        return msgspec.convert(known, Settings, strict=False)
+        return msgspec.convert(known, TraceSettings, strict=False)
     except msgspec.ValidationError as error:
         message = f"a trace setting is not valid: {error}"
         raise UsageError(message, "turnlog trace --help") from error

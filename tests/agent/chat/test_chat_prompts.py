@@ -8,20 +8,20 @@ import pytest
 from support.chatting import rules_of, sound_session
 from support.scripted_api import ScriptedApi
 from turnlog.agent.chat.prompt_expansion import Prompts
-from turnlog.agent.config.custom_commands import Command
+from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.loop import Loop
-from turnlog.agent.permissions.policy import Kind
+from turnlog.agent.permissions.policy import VerdictKind
 from turnlog.agent.workspace.tool import ToolError
 from turnlog.conversation.prompts import PromptKind
 
 
-def command(name: str, body: str, **fields: object) -> Command:
+def command(name: str, body: str, **fields: object) -> CustomCommand:
     made = {"description": "d", "path": Path(f"/c/{name}.md"), "origin": "user"} | fields
-    return Command(name=name, body=body, **made)  # pyright: ignore[reportArgumentType]
+    return CustomCommand(name=name, body=body, **made)  # pyright: ignore[reportArgumentType]
 
 
-def run(parts: Parts, commands: list[Command], *texts: str) -> list[str]:
+def run(parts: Parts, commands: list[CustomCommand], *texts: str) -> list[str]:
     """Type texts; gives the models that were asked."""
 
     async def type_all() -> list[str]:
@@ -91,7 +91,7 @@ def test_what_a_shell_command_prints_is_told(parts: Parts, api: ScriptedApi) -> 
 
 
 def test_a_shell_command_that_may_not_run_stops_the_command(parts: Parts) -> None:
-    rules_of(parts).kinds["Bash"] = Kind.ASK
+    rules_of(parts).kinds["Bash"] = VerdictKind.ASK
     with pytest.raises(ToolError, match="may not run"):
         run(parts, [command("now", "It is !`echo late`.")], "/now")
     assert not parts.recorder.path.exists()

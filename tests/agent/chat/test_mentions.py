@@ -8,7 +8,7 @@ import pytest
 from support.media import pdf, picture
 from turnlog.agent.chat.mentions import mention_blocks, mentioned_paths
 from turnlog.agent.config.settings import Settings
-from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.edit.image_size import pixels_of
@@ -38,7 +38,7 @@ def test_a_text_mentions_what_there_is(shop: Path, text: str, names: list[str]) 
 
 
 def blocks(shop: Path, text: str, *denied: str) -> list[Fields]:
-    rules = Consent(Settings(shop, ()), Mode.DEFAULT, deny=denied)
+    rules = Consent(Settings(shop, ()), ApprovalMode.DEFAULT, deny=denied)
     workspace = Workspace(shop, shop / "session", shop)
     return asyncio.run(mention_blocks(text, workspace, rules))
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from support.scripted_api import ScriptedApi, called, said
-from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, Options, starting_mode
+from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, ChatOptions, starting_mode
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.config.settings import Settings
-from turnlog.agent.loop.events import Ended, Event
+from turnlog.agent.loop.events import Event, TurnEnded
 from turnlog.agent.loop.system_prompt import PLAN
 from turnlog.agent.model.model_names import choose
-from turnlog.agent.permissions import Kind, Mode
+from turnlog.agent.permissions import ApprovalMode, VerdictKind
 from turnlog.agent.permissions.consent import SANDBOX, Consent
 from turnlog.agent.session.resume import Resumed
 from turnlog.agent.workspace.access import Reads
@@ -41,7 +41,7 @@ server.run("stdio")
 """
 
 
-def send(store: Store, options: Options, *prompts: str) -> tuple[Chat, list[Event]]:
+def send(store: Store, options: ChatOptions, *prompts: str) -> tuple[Chat, list[Event]]:
     """Open a chat and send prompts."""
 
     async def run() -> tuple[Chat, list[Event]]:
@@ -74,9 +74,12 @@ def test_settings_choose_model_mode_and_variables(
     chosen = {"model": "claude-x", "permissions": {"defaultMode": "acceptEdits"}}
     put(store.settings, chosen | {"env": {"SHOP_COLOUR": "teal"}})
     api.replies[:] = [called(("t1", "Bash", {"command": "printenv SHOP_COLOUR"})), said("Done.")]
-    chat, _ = send(store, Options(cwd=project, allow=("Bash(printenv:*)",)), "go")
+    chat, _ = send(store, ChatOptions(cwd=project, allow=("Bash(printenv:*)",)), "go")
     monkeypatch.delenv("SHOP_COLOUR", raising=False)
-    assert (api.requests[0].body["model"], chat.parts.rules.mode) == ("claude-x", Mode.ACCEPT_EDITS)
+    assert (api.requests[0].body["model"], chat.parts.rules.mode) == (
+        "claude-x",
+        ApprovalMode.ACCEPT_EDITS,
+    )
     assert texts_of(api) == ["teal"]
 
 
@@ -89,7 +92,7 @@ def test_memory_files_are_part_of_the_system_prompt(
     put(project / "deep" / "a.txt", "a")
     read = ("t1", "Read", {"file_path": str(project / "deep" / "a.txt")})
     api.replies[:] = [called(read), said("Done.")]
-    send(store, Options(cwd=project), "go")
+    send(store, ChatOptions(cwd=project), "go")
     assert "Speak plainly." in system_of(api)
     assert "Use tabs." in system_of(api)
     assert "Use spaces here." not in system_of(api)
@@ -100,7 +103,7 @@ def test_a_command_is_recorded_as_typed_and_its_text_sent(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
     put(project / ".claude" / "commands" / "fix.md", "Fix issue $ARGUMENTS.")
-    chat, _ = send(store, Options(cwd=project), "/fix 12")
+    chat, _ = send(store, ChatOptions(cwd=project), "/fix 12")
     typed, told = texts_of(api)
     assert "<command-name>/fix</command-name>" in typed
     assert told == "Fix issue 12."
@@ -112,16 +115,16 @@ def test_a_command_that_cannot_be_carried_out_is_not_sent(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
     put(project / ".claude" / "commands" / "bad.md", "See: !`touch made`")
-    _, events = send(store, Options(cwd=project), "/bad")
+    _, events = send(store, ChatOptions(cwd=project), "/bad")
     end = events[-1]
-    assert isinstance(end, Ended)
+    assert isinstance(end, TurnEnded)
     assert (end.reason, api.requests) == ("blocked", [])
     assert not (project / "made").exists()
 
 
 def test_mentioned_files_go_with_the_prompt(store: Store, project: Path, api: ScriptedApi) -> None:
     put(project / "a.txt", "what it says")
-    send(store, Options(cwd=project), "look at @a.txt")
+    send(store, ChatOptions(cwd=project), "look at @a.txt")
     assert any("what it says" in text for text in texts_of(api))
 
 
@@ -131,7 +134,7 @@ def test_the_model_is_told_of_skills_and_may_take_one_up(
     head = "---\nname: tidy\ndescription: For tidying up.\n---\n"
     put(project / ".claude" / "skills" / "tidy" / "SKILL.md", f"{head}Sweep the floor.")
     api.replies[:] = [called(("t1", "Skill", {"skill": "tidy"})), said("Done.")]
-    send(store, Options(cwd=project, mode=Mode.BYPASS), "go")
+    send(store, ChatOptions(cwd=project, mode=ApprovalMode.BYPASS), "go")
     assert "- tidy: For tidying up." in system_of(api)
     assert "Sweep the floor." in texts_of(api)[0]
 
@@ -139,7 +142,7 @@ def test_the_model_is_told_of_skills_and_may_take_one_up(
 def test_agents_of_the_project_are_offered(store: Store, project: Path, api: ScriptedApi) -> None:
     head = "---\nname: critic\ndescription: Finds fault.\n---\n"
     put(project / ".claude" / "agents" / "critic.md", f"{head}You find fault.")
-    send(store, Options(cwd=project), "go")
+    send(store, ChatOptions(cwd=project), "go")
     (tool,) = [each for each in api.requests[0].body["tools"] if each["name"] == "Agent"]
     assert "- critic: Finds fault." in tool["description"]
 
@@ -153,7 +156,7 @@ def test_tools_of_servers_can_be_called_and_one_that_fails_is_told(
     put(project / ".mcp.json", {"mcpServers": servers})
     put(store.settings, {"enableAllProjectMcpServers": True})
     api.replies[:] = [called(("t1", "mcp__greeter__greet", {"name": "Ada"})), said("Done.")]
-    options = Options(cwd=project, mode=Mode.BYPASS, trusts_project=True)
+    options = ChatOptions(cwd=project, mode=ApprovalMode.BYPASS, trusts_project=True)
     chat, _ = send(store, options, "go")
     assert "Hello, Ada." in json.dumps(texts_of(api))
     assert chat.server_states == [
@@ -168,7 +171,7 @@ def test_file_changes_are_kept_and_recorded(store: Store, project: Path, api: Sc
     path = str(project / "a.txt")
     edit = ("t2", "Edit", {"file_path": path, "old_string": "old", "new_string": "new"})
     api.replies[:] = [called(("t1", "Read", {"file_path": path})), called(edit), said("Done.")]
-    chat, _ = send(store, Options(cwd=project, mode=Mode.ACCEPT_EDITS), "go")
+    chat, _ = send(store, ChatOptions(cwd=project, mode=ApprovalMode.ACCEPT_EDITS), "go")
     assert Path(path).read_text() == "new\n"
     (copy,) = (store.file_history / chat.parts.recorder.path.stem).iterdir()
     assert copy.read_text() == "old\n"
@@ -181,7 +184,7 @@ def test_file_changes_are_kept_and_recorded(store: Store, project: Path, api: Sc
 def test_hooks_of_the_settings_run(store: Store, project: Path, api: ScriptedApi) -> None:
     hook = {"hooks": [{"type": "command", "command": "echo from the start"}]}
     put(project / ".claude" / "settings.json", {"hooks": {"SessionStart": [hook]}})
-    send(store, Options(cwd=project, trusts_project=True), "go")
+    send(store, ChatOptions(cwd=project, trusts_project=True), "go")
     assert "from the start" in texts_of(api)[1]
 
 
@@ -197,7 +200,7 @@ def test_searches_leave_out_what_rules_deny_to_read(
         called(("t3", "Glob", {"pattern": "*"})),
         said("Done."),
     ]
-    send(store, Options(cwd=project), "look")
+    send(store, ChatOptions(cwd=project), "look")
     told = texts_of(api, 1) + texts_of(api, 2)
     assert told[0] == "a.txt:1:no secret here"
     assert told[1] == f"Found 1 file\n{project / 'a.txt'}"
@@ -208,11 +211,11 @@ def test_searches_leave_out_what_rules_deny_to_read(
 def test_what_is_kept_beside_the_session_may_be_read(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
-    chat, _ = send(store, Options(cwd=project))
+    chat, _ = send(store, ChatOptions(cwd=project))
     kept = chat.parts.workspace.folder / "tool-results" / "x.txt"
     put(kept, "all of it")
     verdict = chat.parts.rules.decide("Read", [Reads(kept)], chat.parts.workspace)
-    assert verdict.kind is Kind.ALLOW
+    assert verdict.kind is VerdictKind.ALLOW
 
 
 def test_a_sub_agent_starts_with_the_skills_of_its_definition(
@@ -226,7 +229,7 @@ def test_a_sub_agent_starts_with_the_skills_of_its_definition(
     put(project / ".claude" / "agents" / "dev.md", f"---\n{head}\n---\nYou develop.\n")
     task = {"description": "Do it", "prompt": "SUB", "subagent_type": "dev"}
     api.replies[:] = [called(("t1", "Agent", task)), said("Sub."), said("Done.")]
-    send(store, Options(cwd=project, allow=("Bash(echo *)", "Agent")), "go")
+    send(store, ChatOptions(cwd=project, allow=("Bash(echo *)", "Agent")), "go")
     assert [text.strip() for text in texts_of(api, 1)] == [
         "SUB",
         "<command-message>style</command-message>\n<command-name>style</command-name>\n"
@@ -239,7 +242,7 @@ def test_the_system_prompt_names_the_model_that_is_asked(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
     async def run() -> None:
-        chat = await open_chat(store, Options(cwd=project, model="opus"))
+        chat = await open_chat(store, ChatOptions(cwd=project, model="opus"))
         for name in ("opus", "sonnet"):
             chat.parts.choice = choose(name, {})
             async for _ in chat.send("go"):
@@ -254,7 +257,7 @@ def test_the_system_prompt_names_the_model_that_is_asked(
 def test_the_model_is_told_that_only_a_plan_is_wanted(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
-    send(store, Options(cwd=project, mode=Mode.PLAN), "go")
+    send(store, ChatOptions(cwd=project, mode=ApprovalMode.PLAN), "go")
     assert PLAN in texts_of(api)[-1]
 
 
@@ -262,7 +265,7 @@ def test_while_it_is_open_the_registry_says_so(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
     async def run() -> None:
-        first = await open_chat(store, Options(cwd=project))
+        first = await open_chat(store, ChatOptions(cwd=project))
         async for _ in first.send("go"):
             pass
         session = first.parts.recorder.path
@@ -272,10 +275,10 @@ def test_while_it_is_open_the_registry_says_so(
         assert live_sessions(store) == {session.stem}
         with pytest.raises(Conflict, match="is open in a running client"):
             require_idle(store, session)
-        same = await open_chat(store, Options(cwd=project, resume=session))
+        same = await open_chat(store, ChatOptions(cwd=project, resume=session))
         assert same.notes == ["this session is open elsewhere, too: both would write to it"]
         await same.close()
-        second = await open_chat(store, Options(cwd=project, start="clear"))
+        second = await open_chat(store, ChatOptions(cwd=project, start="clear"))
         await first.close()
         assert live_sessions(store) == {second.parts.recorder.path.stem}
         await second.close()
@@ -297,7 +300,7 @@ def start_dev(store: Store, project: Path, api: ScriptedApi, head: str, *calls: 
     task = {"description": "Do it", "prompt": "SUB", "subagent_type": "dev"}
     made = [called((f"s{place}", each["tool"], each["input"])) for place, each in enumerate(calls)]
     api.replies[:] = [called(("t1", "Agent", task)), *made, said("Sub."), said("Done.")]
-    send(store, Options(cwd=project, allow=("Agent",)), "go")
+    send(store, ChatOptions(cwd=project, allow=("Agent",)), "go")
 
 
 def test_a_sub_agent_keeps_a_memory_that_it_may_write_without_asking(
@@ -371,7 +374,7 @@ def test_further_settings_come_before_those_of_files(
     given = {"model": "claude-y", "permissions": {"deny": ["Bash(b)"]}}
     put(project / "more.json", given)
     for settings in ("more.json", json.dumps(given)):
-        chat, _ = send(store, Options(cwd=project, settings=settings), "go")
+        chat, _ = send(store, ChatOptions(cwd=project, settings=settings), "go")
         denied = chat.parts.rules.standing(chat.parts.workspace).deny
         assert api.requests[-1].body["model"] == "claude-y"
         assert [rule.text for rule in denied] == ["Bash(a)", "Bash(b)"]
@@ -380,9 +383,9 @@ def test_further_settings_come_before_those_of_files(
 def test_a_session_gets_its_name_with_its_first_prompt(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
-    chat, _ = send(store, Options(cwd=project, name="mend the cart"))
+    chat, _ = send(store, ChatOptions(cwd=project, name="mend the cart"))
     assert not chat.parts.recorder.path.exists()
-    chat, _ = send(store, Options(cwd=project, name="mend the cart"), "go", "on")
+    chat, _ = send(store, ChatOptions(cwd=project, name="mend the cart"), "go", "on")
     written = chat.parts.recorder.path.read_text().splitlines()
     assert [json.loads(line)["type"] for line in written[:2]] == ["custom-title", "agent-name"]
     assert describe(locate_session(chat.parts.recorder.path)).title == "mend the cart"
@@ -390,7 +393,7 @@ def test_a_session_gets_its_name_with_its_first_prompt(
 
 def test_rules_tell_where_they_come_from(store: Store, project: Path, api: ScriptedApi) -> None:
     put(project / ".claude" / "commands" / "do.md", "---\nallowed-tools: Bash(make)\n---\nDo it.")
-    options = Options(cwd=project, allow=("Edit",), deny=("Bash(rm)",), trusts_project=True)
+    options = ChatOptions(cwd=project, allow=("Edit",), deny=("Bash(rm)",), trusts_project=True)
     chat, _ = send(store, options, "/do")
     rules, workspace = chat.parts.rules, chat.parts.workspace
     assert isinstance(rules, Consent)
@@ -412,20 +415,21 @@ def test_root_is_asked_unless_nothing_can_be_harmed(
 ) -> None:
     monkeypatch.delenv(SANDBOX)
     with pytest.raises(UsageError, match="root may not"):
-        send(store, Options(cwd=project, mode=Mode.BYPASS))
+        send(store, ChatOptions(cwd=project, mode=ApprovalMode.BYPASS))
     put(
         store.settings, {"permissions": {"defaultMode": "bypassPermissions"}, "env": {SANDBOX: "1"}}
     )
     with pytest.raises(UsageError, match="root may not"):
-        send(store, Options(cwd=project))
+        send(store, ChatOptions(cwd=project))
 
 
 @pytest.mark.parametrize(
-    ("entrypoint", "mode"), [(PRINTED, Mode.DEFAULT), (INTERACTIVE, Mode.ACCEPT_EDITS)]
+    ("entrypoint", "mode"),
+    [(PRINTED, ApprovalMode.DEFAULT), (INTERACTIVE, ApprovalMode.ACCEPT_EDITS)],
 )
 def test_a_session_chooses_its_mode_only_where_a_person_sees_it(
-    entrypoint: str, mode: Mode, tmp_path: Path
+    entrypoint: str, mode: ApprovalMode, tmp_path: Path
 ) -> None:
-    options = Options(cwd=tmp_path, entrypoint=entrypoint)
-    resumed = Resumed(mode=Mode.ACCEPT_EDITS)
+    options = ChatOptions(cwd=tmp_path, entrypoint=entrypoint)
+    resumed = Resumed(mode=ApprovalMode.ACCEPT_EDITS)
     assert starting_mode(options, Settings(tmp_path, ()), resumed) is mode

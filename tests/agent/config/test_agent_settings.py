@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from turnlog.agent.config.settings import Settings, load
-from turnlog.agent.permissions import Kind, Mode, Rule, decide, sound_rules
+from turnlog.agent.permissions import ApprovalMode, Rule, VerdictKind, decide, sound_rules
 from turnlog.agent.workspace.access import Reads, Runs, Writes
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
@@ -42,7 +42,9 @@ def places(tmp_path: Path, store: Store) -> Places:
     return Places(tmp_path, store)
 
 
-def decided(settings: Settings, command: str, mode: Mode = Mode.DEFAULT) -> Kind:
+def decided(
+    settings: Settings, command: str, mode: ApprovalMode = ApprovalMode.DEFAULT
+) -> VerdictKind:
     return decide("Bash", [Runs(command)], settings.policy(mode, settings.root)).kind
 
 
@@ -53,7 +55,7 @@ def given(*rules: str) -> list[Rule]:
 def test_without_files_there_are_no_settings(places: Places) -> None:
     settings = places.load()
     assert (settings.model, settings.env, settings.hooks) == (None, {}, {})
-    assert settings.mode() is Mode.DEFAULT
+    assert settings.mode() is ApprovalMode.DEFAULT
     assert settings.directories == (places.root,)
     assert not settings.sandbox.is_on
 
@@ -73,12 +75,14 @@ def test_lists_are_joined_and_a_denial_anywhere_counts(places: Places) -> None:
     places.write("local", permissions={"allow": ["Bash(npm test)"]})
     places.write("managed", permissions={"deny": ["Bash(npm publish:*)"]})
     settings = places.load()
-    assert decided(settings, "git commit") is Kind.ALLOW
-    assert decided(settings, "git fetch") is Kind.ASK
-    assert decided(settings, "git push") is Kind.DENY
-    assert decided(settings, "npm test") is Kind.ALLOW
-    policy = settings.policy(Mode.BYPASS, places.root, extra_allow=given("Bash(npm publish)"))
-    assert decide("Bash", [Runs("npm publish")], policy).kind is Kind.DENY
+    assert decided(settings, "git commit") is VerdictKind.ALLOW
+    assert decided(settings, "git fetch") is VerdictKind.ASK
+    assert decided(settings, "git push") is VerdictKind.DENY
+    assert decided(settings, "npm test") is VerdictKind.ALLOW
+    policy = settings.policy(
+        ApprovalMode.BYPASS, places.root, extra_allow=given("Bash(npm publish)")
+    )
+    assert decide("Bash", [Runs("npm publish")], policy).kind is VerdictKind.DENY
 
 
 def test_managed_files_are_read_in_their_order(places: Places) -> None:
@@ -89,7 +93,7 @@ def test_managed_files_are_read_in_their_order(places: Places) -> None:
     places.write("notes.txt", model="notes")
     settings = places.load()
     assert settings.model == "third"
-    assert [rule.text for rule in settings.policy(Mode.DEFAULT, places.root).deny] == [
+    assert [rule.text for rule in settings.policy(ApprovalMode.DEFAULT, places.root).deny] == [
         "Bash(a)",
         "Bash(b)",
         "Bash(c)",
@@ -102,11 +106,13 @@ def test_managed_rules_can_be_the_only_ones(places: Places) -> None:
         "managed", permissions={"allow": ["Bash(a)"]}, allowManagedPermissionRulesOnly=True
     )
     settings = places.load()
-    assert decided(settings, "b") is Kind.ASK
+    assert decided(settings, "b") is VerdictKind.ASK
     assert settings.directories == (places.root,)
-    policy = settings.policy(Mode.DEFAULT, places.root, (), given("Bash(b)"), given("Bash(a)"))
-    assert decide("Bash", [Runs("b")], policy).kind is Kind.ASK
-    assert decide("Bash", [Runs("a")], policy).kind is Kind.DENY
+    policy = settings.policy(
+        ApprovalMode.DEFAULT, places.root, (), given("Bash(b)"), given("Bash(a)")
+    )
+    assert decide("Bash", [Runs("b")], policy).kind is VerdictKind.ASK
+    assert decide("Bash", [Runs("a")], policy).kind is VerdictKind.DENY
 
 
 def test_hooks_of_all_files_run_and_tell_their_source(places: Places) -> None:
@@ -137,43 +143,49 @@ def test_hooks_can_be_turned_off(
 
 @pytest.mark.parametrize(
     ("named", "mode"),
-    [("acceptEdits", Mode.ACCEPT_EDITS), ("manual", Mode.DEFAULT), ("auto", Mode.DEFAULT)],
+    [
+        ("acceptEdits", ApprovalMode.ACCEPT_EDITS),
+        ("manual", ApprovalMode.DEFAULT),
+        ("auto", ApprovalMode.DEFAULT),
+    ],
 )
 def test_a_session_starts_in_the_mode_of_the_settings(
-    named: str, mode: Mode, places: Places
+    named: str, mode: ApprovalMode, places: Places
 ) -> None:
     places.write("project", permissions={"defaultMode": named})
     assert places.load().mode() is mode
-    assert places.load().mode(Mode.PLAN) is Mode.PLAN
+    assert places.load().mode(ApprovalMode.PLAN) is ApprovalMode.PLAN
 
 
 def test_the_mode_without_questions_can_be_forbidden(places: Places) -> None:
     places.write("local", permissions={"defaultMode": "bypassPermissions"})
-    assert places.load().mode() is Mode.BYPASS
+    assert places.load().mode() is ApprovalMode.BYPASS
     places.write("user", permissions={"disableBypassPermissionsMode": "disable"})
-    assert places.load().mode() is Mode.DEFAULT
+    assert places.load().mode() is ApprovalMode.DEFAULT
     with pytest.raises(UsageError, match="forbid the mode"):
-        places.load().mode(Mode.BYPASS)
+        places.load().mode(ApprovalMode.BYPASS)
 
 
 def test_a_leading_slash_is_where_the_settings_are_for(places: Places) -> None:
     places.write("user", permissions={"deny": ["Read(/private/**)"]})
     places.write("project", permissions={"allow": ["Edit(/src/**)"]})
-    policy = places.load().policy(Mode.DEFAULT, places.root / "sub")
-    assert decide("Write", [Writes(places.root / "src" / "x")], policy).kind is Kind.ALLOW
-    assert decide("Write", [Writes(places.root / "sub" / "src" / "x")], policy).kind is Kind.ASK
-    assert decide("Read", [Reads(places.root / "private" / "x")], policy).kind is Kind.ALLOW
+    policy = places.load().policy(ApprovalMode.DEFAULT, places.root / "sub")
+    assert decide("Write", [Writes(places.root / "src" / "x")], policy).kind is VerdictKind.ALLOW
+    assert (
+        decide("Write", [Writes(places.root / "sub" / "src" / "x")], policy).kind is VerdictKind.ASK
+    )
+    assert decide("Read", [Reads(places.root / "private" / "x")], policy).kind is VerdictKind.ALLOW
     hidden = places.store.root / "private" / "x"
-    assert decide("Read", [Reads(hidden)], policy).kind is Kind.DENY
+    assert decide("Read", [Reads(hidden)], policy).kind is VerdictKind.DENY
 
 
 def test_where_commands_run_does_not_move_rules_nor_widen_what_may_be_read(places: Places) -> None:
     places.write("project", permissions={"deny": ["Read(.env)"]})
     settings = places.load()
-    moved = settings.policy(Mode.DEFAULT, places.root.parent)
-    assert decide("Read", [Reads(places.root / ".env")], moved).kind is Kind.DENY
-    assert decide("Read", [Reads(places.root.parent / "x")], moved).kind is Kind.ASK
-    assert decide("Bash", [Runs("cat x")], moved).kind is Kind.ASK
+    moved = settings.policy(ApprovalMode.DEFAULT, places.root.parent)
+    assert decide("Read", [Reads(places.root / ".env")], moved).kind is VerdictKind.DENY
+    assert decide("Read", [Reads(places.root.parent / "x")], moved).kind is VerdictKind.ASK
+    assert decide("Bash", [Runs("cat x")], moved).kind is VerdictKind.ASK
 
 
 def test_further_directories_come_from_settings_and_the_command_line(
@@ -181,10 +193,10 @@ def test_further_directories_come_from_settings_and_the_command_line(
 ) -> None:
     monkeypatch.setenv("HOME", str(places.root.parent))
     places.write("local", permissions={"additionalDirectories": ["../docs/", "~/notes"]})
-    policy = places.load().policy(Mode.DEFAULT, places.root, [places.root.parent / "more"])
+    policy = places.load().policy(ApprovalMode.DEFAULT, places.root, [places.root.parent / "more"])
     for name in ("docs", "notes", "more"):
         read = [Reads(places.root.parent / name / "x")]
-        assert decide("Read", read, policy).kind is Kind.ALLOW
+        assert decide("Read", read, policy).kind is VerdictKind.ALLOW
 
 
 def test_what_the_files_say_of_the_sandbox_is_taken_together(places: Places) -> None:
@@ -264,7 +276,7 @@ def test_a_rule_that_makes_no_sense_is_skipped_and_told(places: Places) -> None:
     rules = {"allow": ["Bash()", "Edit"], "ask": ["read"], "deny": ["Bash(rm", "Bash(mv *)"]}
     places.write("project", permissions=rules)
     settings = places.load()
-    policy = settings.policy(Mode.DEFAULT, places.root, (), given("Bash("))
+    policy = settings.policy(ApprovalMode.DEFAULT, places.root, (), given("Bash("))
     kept = [[rule.text for rule in each] for each in (policy.allow, policy.ask, policy.deny)]
     assert kept == [["Edit"], [], ["Bash(mv *)"]]
     path = places.root / ".claude" / "settings.json"
@@ -306,7 +318,7 @@ def test_local_settings_of_the_repository_and_of_the_directory_both_count(
     git("init", "-q", cwd=inner.parent)
     settings = load(store, inner, tmp_path / "none.json")
     assert [decided(settings, command) for command in ("a", "b", "c")] == [
-        Kind.ALLOW,
-        Kind.ALLOW,
-        Kind.ASK,
+        VerdictKind.ALLOW,
+        VerdictKind.ALLOW,
+        VerdictKind.ASK,
     ]

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from turnlog.agent.chat.injection import run_injected
-from turnlog.agent.config.command_expansion import Place, expand, rules_of
-from turnlog.agent.config.custom_commands import Command, load_commands, read_command
+from turnlog.agent.config.command_expansion import CommandContext, expand, rules_of
+from turnlog.agent.config.custom_commands import CustomCommand, load_commands, read_command
 from turnlog.agent.config.definition_directories import DefinitionFiles
 from turnlog.agent.config.settings import Settings
 from turnlog.agent.config.skills import for_model, listing, skill_tool
-from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.permissions.consent import Consent
-from turnlog.agent.workspace.tool import Outcome, ToolError
+from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.store.paths import Store
 
@@ -24,16 +24,16 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def command(body: str, **fields: object) -> Command:
+def command(body: str, **fields: object) -> CustomCommand:
     made = {"name": "c", "description": "d", "path": Path("/s/c/SKILL.md"), "origin": "user"}
-    return Command(body=body, **(made | fields))  # pyright: ignore[reportArgumentType]
+    return CustomCommand(body=body, **(made | fields))  # pyright: ignore[reportArgumentType]
 
 
 def filled(body: str, typed: str = "", **fields: object) -> str:
     async def run(text: str) -> str:
         return f"<{text}>"
 
-    place = Place("5e55", Path("/shop"), run)
+    place = CommandContext("5e55", Path("/shop"), run)
     return asyncio.run(expand(command(body, **fields), typed, place)).text
 
 
@@ -66,7 +66,7 @@ model: haiku
 Fix #$ARGUMENTS.
 """
     path = write(tmp_path / "fix.md", text)
-    assert read_command(path, "fix", "user") == Command(
+    assert read_command(path, "fix", "user") == CustomCommand(
         name="fix",
         description="Fix an issue",
         body="Fix #$ARGUMENTS.",
@@ -141,7 +141,7 @@ def test_rules_name_the_places_of_a_skill_but_no_arguments() -> None:
         return text
 
     allowed = ("Bash(${CLAUDE_SKILL_DIR}/x.sh *)", "Bash($ARGUMENTS)")
-    rules = rules_of(command("", allowed_tools=allowed), Place("5e55", Path("/shop"), run))
+    rules = rules_of(command("", allowed_tools=allowed), CommandContext("5e55", Path("/shop"), run))
     assert rules == ("Bash(/s/c/x.sh *)", "Bash($ARGUMENTS)")
 
 
@@ -160,7 +160,7 @@ def test_shell_commands_are_run_once_and_never_from_arguments(body: str, expecte
 
 
 def injected(tmp_path: Path, text: str, *allowed: str) -> str:
-    rules = Consent(Settings(tmp_path, ()), Mode.DEFAULT)
+    rules = Consent(Settings(tmp_path, ()), ApprovalMode.DEFAULT)
     rules.for_turn = allowed
     workspace = Workspace(tmp_path, tmp_path / "session", tmp_path)
     return asyncio.run(run_injected(text, workspace, rules))
@@ -198,12 +198,12 @@ def test_a_listing_keeps_all_names_where_there_is_no_room_for_more() -> None:
 
 
 def test_the_model_takes_up_a_skill(tmp_path: Path) -> None:
-    async def fill(found: Command, arguments: str) -> str:
+    async def fill(found: CustomCommand, arguments: str) -> str:
         return found.body.replace("$0", arguments)
 
     tool = skill_tool({"pdf": command("Fill $0.", name="pdf", is_skill=True)}, fill)
 
-    async def call(**taken: str) -> Outcome:
+    async def call(**taken: str) -> ToolOutcome:
         workspace = Workspace(tmp_path, tmp_path, tmp_path)
         return await tool.run(tool.read(taken), workspace, lambda text: None)
 

@@ -11,10 +11,10 @@ import pytest
 from support.build import image
 from support.media import picture
 from support.scripted_api import ScriptedApi, answered, called, refused, said
-from turnlog.agent.chat.assembly import PRINTED, Options
+from turnlog.agent.chat.assembly import PRINTED, ChatOptions
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.headless.print_mode import Printer, Style, read_prompts
-from turnlog.agent.loop.conversation import Limits
+from turnlog.agent.loop.conversation import TurnLimits
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.edit.image_size import pixels_of
 from turnlog.errors import UsageError
@@ -27,7 +27,7 @@ class Printed:
 
     def __init__(self, store: Store, project: Path) -> None:
         self.store = store
-        self.options = Options(cwd=project, entrypoint=PRINTED, model="opus")
+        self.options = ChatOptions(cwd=project, entrypoint=PRINTED, model="opus")
         self.is_error = False
         self.is_verbose = False
 
@@ -171,14 +171,14 @@ def test_a_failure_of_the_api_is_an_error(printed: Printed, api: ScriptedApi) ->
 @pytest.mark.parametrize(
     ("limits", "subtype", "told"),
     [
-        (Limits(max_turns=1), "error_max_turns", "Reached maximum number of turns (1)"),
-        (Limits(max_budget=0.0), "error_max_budget_usd", "Reached maximum budget ($0.0)"),
+        (TurnLimits(max_turns=1), "error_max_turns", "Reached maximum number of turns (1)"),
+        (TurnLimits(max_budget=0.0), "error_max_budget_usd", "Reached maximum budget ($0.0)"),
     ],
 )
 def test_limits_are_errors(
-    printed: Printed, api: ScriptedApi, limits: Limits, subtype: str, told: str
+    printed: Printed, api: ScriptedApi, limits: TurnLimits, subtype: str, told: str
 ) -> None:
-    printed.options = Options(cwd=printed.options.cwd, limits=limits, model="opus")
+    printed.options = ChatOptions(cwd=printed.options.cwd, limits=limits, model="opus")
     api.replies[:] = [called(("t1", "Bash", {"command": "ls"}))]
     result = printed.result("go")
     assert (result["subtype"], result["is_error"], result["errors"]) == (subtype, True, [told])

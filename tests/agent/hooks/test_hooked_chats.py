@@ -11,9 +11,9 @@ import pytest
 
 from support.hook_server import HookServer, Reply, hook_server
 from support.scripted_api import ScriptedApi, called, said
-from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.loop.events import Ended, Event, Noted
+from turnlog.agent.loop.events import Event, Notice, TurnEnded
 from turnlog.agent.loop.notifications import NOTICE, listen, next_notice
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
@@ -41,7 +41,7 @@ def put(path: Path, content: str | Fields) -> None:
     path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
 
 
-def send(store: Store, options: Options, *prompts: str) -> list[Event]:
+def send(store: Store, options: ChatOptions, *prompts: str) -> list[Event]:
     async def run() -> list[Event]:
         chat = await open_chat(store, options)
         events = [event for prompt in prompts async for event in chat.send(prompt)]
@@ -82,7 +82,7 @@ def test_an_address_may_tell_the_model_something(
     answer["hookSpecificOutput"]["additionalContext"] = "it rains"
     server.replies["/prompt"] = Reply(json.dumps(answer))
     put(store.settings, hooks(UserPromptSubmit={"type": "http", "url": f"{server.url}/prompt"}))
-    send(store, Options(cwd=project), "go")
+    send(store, ChatOptions(cwd=project), "go")
     assert server.posted[0].body["prompt"] == "go"
     assert "it rains" in last_texts(api)
 
@@ -92,9 +92,9 @@ def test_the_settings_say_which_addresses_may_be_reached(
 ) -> None:
     allowed = {"allowedHttpHookUrls": ["https://hooks.example.com/*"]}
     put(store.settings, allowed | hooks(Stop={"type": "http", "url": server.url}))
-    events = send(store, Options(cwd=project), "go")
+    events = send(store, ChatOptions(cwd=project), "go")
     assert server.posted == []
-    assert any("allowedHttpHookUrls" in each.text for each in events if isinstance(each, Noted))
+    assert any("allowedHttpHookUrls" in each.text for each in events if isinstance(each, Notice))
 
 
 def test_a_tool_of_a_server_is_called_with_what_happened(
@@ -113,9 +113,9 @@ def test_a_tool_of_a_server_is_called_with_what_happened(
     settings["hooks"]["UserPromptSubmit"] = [{"hooks": [told]}]
     put(store.settings, settings | {"enableAllProjectMcpServers": True})
     api.replies[:] = [called(("t1", "Bash", {"command": "echo x", "timeout": 7000})), said("Done.")]
-    events = send(store, Options(cwd=project, trusts_project=True), "go")
+    events = send(store, ChatOptions(cwd=project, trusts_project=True), "go")
     assert "UserPromptSubmit hook additional context: 21" in last_texts(api)
-    errors = [each.text for each in events if isinstance(each, Noted) and each.is_error]
+    errors = [each.text for each in events if isinstance(each, Notice) and each.is_error]
     assert [error.partition("hook error: ")[2] for error in errors[-3:]] == [
         "Error executing tool fail: out of stock",
         "MCP server shop has no tool nothing",
@@ -127,8 +127,8 @@ def test_a_model_may_keep_a_chat_going(store: Store, project: Path, api: Scripte
     put(store.settings, hooks(Stop={"type": "prompt", "prompt": "Were the tests run?"}))
     answers = [said("Done."), said('{"ok": false, "reason": "no"}'), said("Ran.")]
     api.replies[:] = [*answers, said('{"ok": true}')]
-    end = send(store, Options(cwd=project), "go")[-1]
-    assert isinstance(end, Ended)
+    end = send(store, ChatOptions(cwd=project), "go")[-1]
+    assert isinstance(end, TurnEnded)
     assert (end.text, end.requests) == ("Ran.", 2)
 
 
@@ -138,7 +138,7 @@ def test_what_is_wrong_at_the_start_is_told(store: Store, project: Path, api: Sc
     put(store.settings, {"hooks": {"SessionStart": [{"hooks": [say, wrong]}]}})
 
     async def notes() -> list[str]:
-        chat = await open_chat(store, Options(cwd=project))
+        chat = await open_chat(store, ChatOptions(cwd=project))
         await chat.close()
         return chat.notes
 
@@ -153,7 +153,7 @@ def test_a_hook_in_the_background_may_start_a_turn(
     put(store.settings, hooks(UserPromptSubmit=rewake))
 
     async def run() -> str:
-        chat = await open_chat(store, Options(cwd=project))
+        chat = await open_chat(store, ChatOptions(cwd=project))
         woken = asyncio.Event()
         listen(chat.parts, woken.set)
         _ = [event async for event in chat.send("go")]
@@ -181,7 +181,7 @@ def test_an_agent_may_read_the_session_and_nothing_else_outside(
     ]
     decided = called(("h3", "StructuredOutput", {"ok": True}))
     api.replies[:] = [said("Done."), called(*reads), decided]
-    send(store, Options(cwd=project, session_id=session), "look around")
+    send(store, ChatOptions(cwd=project, session_id=session), "look around")
     found, refused = api.requests[2].body["messages"][-1]["content"]
     assert "look around" in found["content"]
     assert "nobody is here to give" in refused["content"]
@@ -194,7 +194,7 @@ def test_a_hook_may_name_the_session(
     named = {"hookEventName": event, "sessionTitle": " Mend  the cart"}
     say = f"echo '{json.dumps({'hookSpecificOutput': named})}'"
     put(store.settings, hooks(**{event: {"type": "command", "command": say}}))
-    send(store, Options(cwd=project), "go")
+    send(store, ChatOptions(cwd=project), "go")
     (path,) = store.root.glob("projects/*/*.jsonl")
     assert describe(locate_session(path)).title == "Mend the cart"
 
@@ -209,7 +209,7 @@ def test_hooks_follow_where_commands_go(
     commands = bash("cd sub", "echo $PLACE")
     calls = [called((f"t{n}", "Bash", each)) for n, each in enumerate(commands)]
     api.replies[:] = [*calls, said("Done.")]
-    send(store, Options(cwd=project, allow=("Bash",)), "go")
+    send(store, ChatOptions(cwd=project, allow=("Bash",)), "go")
     events = [(each["hook_event_name"], each["cwd"]) for each in told_to(heard)]
     place = str(project / "sub")
     assert events == [("CwdChanged", place), ("PostToolUse", place), ("PostToolUse", place)]
@@ -223,7 +223,7 @@ def test_a_typed_command_is_told_before_it_is_a_prompt(
     put(project / ".claude" / "commands" / "hello.md", "Greet $ARGUMENTS.")
     say = {"type": "command", "command": f"cat > {heard}; echo be brief"}
     put(store.settings, hooks(UserPromptExpansion=say))
-    send(store, Options(cwd=project), "/hello Bob")
+    send(store, ChatOptions(cwd=project), "/hello Bob")
     (told,) = told_to(heard)
     names = ("expansion_type", "command_name", "command_args", "command_source", "prompt")
     expected = ["slash_command", "hello", "Bob", "projectSettings", "/hello Bob"]
@@ -236,8 +236,8 @@ def test_a_typed_command_may_be_blocked(store: Store, project: Path, api: Script
     block = {"type": "command", "command": "echo 'not on Fridays' >&2; exit 2"}
     groups = {"UserPromptExpansion": [{"matcher": "deploy", "hooks": [block]}]}
     put(store.settings, {"hooks": groups})
-    end = send(store, Options(cwd=project), "/deploy")[-1]
-    assert isinstance(end, Ended)
+    end = send(store, ChatOptions(cwd=project), "/deploy")[-1]
+    assert isinstance(end, TurnEnded)
     assert (end.reason, end.text) == ("blocked", "not on Fridays")
     assert api.requests == []
 
@@ -256,7 +256,7 @@ def test_hooks_hear_of_each_memory_file(
     until_all = "until [ $(ls told.* | wc -l) = 4 ]; do sleep 0.01; done"
     wait = hooks(Stop={"type": "command", "command": until_all})
     put(project / ".claude" / "settings.json", wait)
-    send(store, Options(cwd=project, trusts_project=True), "go")
+    send(store, ChatOptions(cwd=project, trusts_project=True), "go")
     told = [json.loads(path.read_bytes()) for path in project.glob("told.*")]
     by_name = {Path(each["file_path"]).relative_to(project).as_posix(): each for each in told}
     assert {name: each["load_reason"] for name, each in by_name.items()} == {
@@ -275,10 +275,10 @@ def test_hooks_hear_of_each_memory_file(
 def test_hooks_are_told_how_a_session_goes_on(
     store: Store, project: Path, api: ScriptedApi, heard: Path, is_fork: bool, source: str
 ) -> None:
-    send(store, Options(cwd=project), "go")
+    send(store, ChatOptions(cwd=project), "go")
     (path,) = store.root.glob("projects/*/*.jsonl")
     put(store.settings, hooks(SessionStart=log(heard)))
-    send(store, Options(cwd=project, resume=path, is_fork=is_fork), "go on")
+    send(store, ChatOptions(cwd=project, resume=path, is_fork=is_fork), "go on")
     assert told_to(heard)[0]["source"] == source
 
 
@@ -307,7 +307,7 @@ def test_a_skill_brings_hooks_for_the_rest_of_the_session(
     calls = [called((f"t{n}", "Bash", {"command": f"echo {n}"})) for n in range(4)]
     api.replies[:] = [calls[0], said("Done."), calls[1], calls[2], said("Done."), calls[3]]
     api.replies += [said("Done.")]
-    options = Options(cwd=project, allow=("Bash",), trusts_project=True)
+    options = ChatOptions(cwd=project, allow=("Bash",), trusts_project=True)
     send(store, options, "go", "/careful", "go on")
     assert [each["tool_input"]["command"] for each in told_to(heard)] == [
         f"echo {n}" for n in range(1, 1 + count)
@@ -343,7 +343,7 @@ def test_an_agent_of_a_trusted_directory_brings_hooks_for_itself(
     inside = called(("s1", "Bash", {"command": "echo inside"}))
     after = called(("t2", "Bash", {"command": "echo outside"}))
     api.replies[:] = [called(("t1", "Agent", task)), inside, said("Fine."), after, said("Done.")]
-    send(store, Options(cwd=project, allow=("Bash",)), "go")
+    send(store, ChatOptions(cwd=project, allow=("Bash",)), "go")
     events = [each["hook_event_name"] for each in told_to(heard)]
     assert events == (["PreToolUse", "SubagentStop"] if is_trusted else [])
 
@@ -355,7 +355,7 @@ def test_hooks_of_a_sub_agent_judge_its_own_conversation(
     task = {"description": "Look", "prompt": "look at it", "subagent_type": "general-purpose"}
     api.replies[:] = [called(("t1", "Agent", task)), said("Looked."), said('{"ok": true}')]
     api.replies += [said("Done.")]
-    send(store, Options(cwd=project), "go")
+    send(store, ChatOptions(cwd=project), "go")
     judged = api.requests[2].body["messages"]
     assert "look at it" in json.dumps(judged[0])
     assert "Looked." in json.dumps(judged[1])

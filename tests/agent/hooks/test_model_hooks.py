@@ -10,8 +10,8 @@ from support.scripted_api import Reply, ScriptedApi, answered, called, refused, 
 from turnlog.agent.hooks.prompt_hooks import Judgement, question_of, read_judgement
 from turnlog.agent.hooks.runs import Firing
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.events import Noted
-from turnlog.agent.permissions.policy import Kind
+from turnlog.agent.loop.events import Notice
+from turnlog.agent.permissions.policy import VerdictKind
 from turnlog.agent.subagents.hook_evaluation import ANSWER_TOOL, HookMeans
 from turnlog.format.json_values import Fields, is_object
 from turnlog.format.survey import is_known_kind, survey_file
@@ -69,7 +69,7 @@ def test_what_may_go_ahead_leaves_no_word(store: Store, project: Path, api: Scri
     api.replies[:] = [ECHO, said("Done.")]
     events = chat(parts, "go")
     assert results(parts) == ["x"]
-    assert not [event for event in events if isinstance(event, Noted)]
+    assert not [event for event in events if isinstance(event, Notice)]
     assert [each["type"] for each in recorded(events)].count("attachment") == 0
 
 
@@ -131,7 +131,7 @@ def test_a_call_that_may_not_run_ends_the_turn(
     events = chat(parts, "go")
     assert (ended(events).reason, ended(events).requests) == ("done", 1)
     assert results(parts) == ["Echo was not allowed: [All well?]: no tests"]
-    assert Noted("no tests") in events
+    assert Notice("no tests") in events
     assert "PreToolUse:Echo hook stopped continuation: no tests" in json.dumps(recorded(events))
     assert "interrupted by user" not in parts.recorder.path.read_text("utf-8")
     sound_session(parts)
@@ -174,7 +174,7 @@ def test_an_objection_to_all_calls_ends_the_turn(
     api.replies[:] = [ECHO, said("Done.")]
     events = chat(parts, "go")
     assert ended(events).requests == 1
-    assert Noted("[All well?]: no tests", is_error=True) in events
+    assert Notice("[All well?]: no tests", is_error=True) in events
     sound_session(parts)
 
 
@@ -189,7 +189,7 @@ def test_a_permission_is_not_for_a_model_to_refuse(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
     parts = hooked(store, project, "PermissionRequest")
-    rules_of(parts).kinds["Echo"] = Kind.ASK
+    rules_of(parts).kinds["Echo"] = VerdictKind.ASK
     answer_hooks(api, said(NO))
     api.replies[:] = [ECHO, said("Done.")]
     chat(parts, "go")
@@ -205,7 +205,7 @@ def test_no_decision_is_an_error_that_stops_nothing(
     answer_hooks(api, reply)
     events = chat(parts, "go")
     assert ended(events).text == "Done."
-    (told,) = [event for event in events if isinstance(event, Noted)]
+    (told,) = [event for event in events if isinstance(event, Notice)]
     assert told.is_error
     assert told.text.startswith("Stop hook error: ")
 
@@ -218,7 +218,7 @@ def test_a_model_that_takes_too_long_is_not_waited_for(
     api.replies[:] = [ECHO, said("Done.")]
     events = chat(parts, "go")
     assert results(parts) == ["x"]
-    assert any("took longer" in event.text for event in events if isinstance(event, Noted))
+    assert any("took longer" in event.text for event in events if isinstance(event, Notice))
 
 
 def test_what_hooks_ask_is_counted(store: Store, project: Path, api: ScriptedApi) -> None:
@@ -303,7 +303,7 @@ def test_nobody_is_asked_about_what_an_agent_does(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
     parts = hooked(store, project, "Stop", "agent")
-    rules_of(parts).kinds["Echo"] = Kind.ASK
+    rules_of(parts).kinds["Echo"] = VerdictKind.ASK
     answer_hooks(api, called(("h1", "Echo", {"text": "y"})), decided(ok=True, reason=""))
     chat(parts, "go")
     assert "nobody is here" in json.dumps(asked(api)[1]["messages"])
@@ -324,7 +324,7 @@ def test_an_agent_that_fails_is_an_error_that_stops_nothing(
     answer_hooks(api, refused(400, "too odd"))
     events = chat(parts, "go")
     assert ended(events).text == "Done."
-    assert any("too odd" in event.text for event in events if isinstance(event, Noted))
+    assert any("too odd" in event.text for event in events if isinstance(event, Notice))
 
 
 def test_an_agent_does_not_go_on_for_ever(store: Store, project: Path, api: ScriptedApi) -> None:
@@ -332,7 +332,7 @@ def test_an_agent_does_not_go_on_for_ever(store: Store, project: Path, api: Scri
     answer_hooks(api, called(("h1", "Echo", {"text": "y"})))
     events = chat(parts, "go")
     assert len(asked(api)) == 50
-    assert Noted("Stop hook error: the model gave no decision", is_error=True) in events
+    assert Notice("Stop hook error: the model gave no decision", is_error=True) in events
 
 
 @pytest.mark.parametrize(

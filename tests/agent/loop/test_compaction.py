@@ -9,14 +9,14 @@ import pytest
 
 from support.chatting import chat, ended, make_parts, recorded, sound_session
 from support.scripted_api import Reply, ScriptedApi, answered, called, refused, said
-from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.loop.compaction import ASK
 from turnlog.agent.loop.context_limit import Compacting, compacting
-from turnlog.agent.loop.conversation import Limits, Parts
-from turnlog.agent.loop.events import Ended, Event, Noted
+from turnlog.agent.loop.conversation import Parts, TurnLimits
+from turnlog.agent.loop.events import Event, Notice, TurnEnded
 from turnlog.agent.loop.loop import Loop
-from turnlog.agent.model.model_names import Choice
+from turnlog.agent.model.model_names import ModelChoice
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
@@ -76,7 +76,7 @@ def test_a_full_conversation_is_compacted_before_the_next_prompt(
     api.replies[:] = [full({"type": "text", "text": "Hello."}), SUMMARY, said("On.")]
     events = chat(parts, "hello", "and now")
     assert first_texts(api, 2) == ["This session is being continued from a p", "and now"]
-    assert any(isinstance(event, Noted) and "990,001 tokens" in event.text for event in events)
+    assert any(isinstance(event, Notice) and "990,001 tokens" in event.text for event in events)
     assert ended(events).text == "On."
 
 
@@ -117,7 +117,7 @@ def test_a_model_with_little_room_is_compacted_again_and_again(
     api.choose = choose
     api.replies[:] = [said("word " * 100)]
     events = chat(parts, *(f"prompt {number}" for number in range(40)))
-    ends = [event.reason for event in events if isinstance(event, Ended)]
+    ends = [event.reason for event in events if isinstance(event, TurnEnded)]
     assert ends == ["done"] * 40
     boundaries = [each for each in recorded(events) if each.get("subtype") == "compact_boundary"]
     assert len(boundaries) > 2
@@ -126,7 +126,7 @@ def test_a_model_with_little_room_is_compacted_again_and_again(
 
 def test_there_must_be_something_to_compact(parts: Parts, api: ScriptedApi) -> None:
     (noted, _) = compact(parts)
-    assert noted == Noted("Not compacted: there is nothing to compact")
+    assert noted == Notice("Not compacted: there is nothing to compact")
     assert api.requests == []
 
 
@@ -159,7 +159,7 @@ def test_hooks_hear_of_it_and_may_forbid_it(store: Store, project: Path, api: Sc
 def test_the_mark_of_a_long_context_is_sent_as_a_header(
     parts: Parts, api: ScriptedApi, model: str, is_marked: bool
 ) -> None:
-    parts.choice = Choice(model)
+    parts.choice = ModelChoice(model)
     chat(parts, "hello")
     assert api.requests[0].body["model"] == "claude-x"
     has_header = "context-1m" in api.requests[0].headers.get("anthropic-beta", "")
@@ -176,7 +176,7 @@ def test_calls_in_a_summary_are_not_run(parts: Parts, api: ScriptedApi) -> None:
 
 def grown(parts: Parts, api: ScriptedApi, tokens: int, **rule: Any) -> bool:
     """Whether a conversation of so many tokens is compacted before the next prompt."""
-    parts.limits = Limits(compacting=Compacting(**rule))
+    parts.limits = TurnLimits(compacting=Compacting(**rule))
     api.replies[:] = [
         answered({"type": "text", "text": "Hello."}, input_tokens=tokens),
         SUMMARY,
@@ -200,7 +200,7 @@ def grown(parts: Parts, api: ScriptedApi, tokens: int, **rule: Any) -> bool:
 def test_how_far_a_conversation_may_grow_is_up_to_its_model(
     parts: Parts, api: ScriptedApi, model: str, tokens: int, is_compacted: bool
 ) -> None:
-    parts.choice = Choice(model)
+    parts.choice = ModelChoice(model)
     assert grown(parts, api, tokens) == is_compacted
 
 
@@ -223,12 +223,12 @@ def test_how_far_a_conversation_may_grow_can_be_set(
 def test_what_is_turned_off_is_not_done_even_if_it_is_too_long(
     parts: Parts, api: ScriptedApi
 ) -> None:
-    parts.limits = Limits(compacting=Compacting(is_automatic=False, is_possible=False))
+    parts.limits = TurnLimits(compacting=Compacting(is_automatic=False, is_possible=False))
     api.replies[:] = [refused(400, "prompt is too long: 210000 tokens > 200000 maximum")]
     events = chat(parts, "hello")
     assert len(api.requests) == 1
     assert ended(events).reason == "failed"
-    assert any(isinstance(event, Noted) and "turned off" in event.text for event in events)
+    assert any(isinstance(event, Notice) and "turned off" in event.text for event in events)
     assert recorded(compact(parts)) == []
 
 
@@ -279,8 +279,8 @@ def test_a_chat_keeps_to_what_its_settings_say(
     store.settings.parent.mkdir(parents=True, exist_ok=True)
     store.settings.write_text('{"autoCompactEnabled": false, "autoCompactWindow": 400000}')
 
-    async def limits() -> Limits:
-        opened = await open_chat(store, Options(cwd=project))
+    async def limits() -> TurnLimits:
+        opened = await open_chat(store, ChatOptions(cwd=project))
         await opened.close()
         return opened.parts.limits
 

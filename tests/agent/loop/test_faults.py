@@ -17,10 +17,10 @@ import pytest
 from support.chat_process import ANYTHING, NEW, ChatProcess
 from support.going_on import go_on
 from support.scripted_api import Reply, ScriptedApi, called, refused, said, scripted_api
-from turnlog.agent.chat.assembly import PRINTED, Options
+from turnlog.agent.chat.assembly import PRINTED, ChatOptions
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.headless.print_mode import Printer, Style
-from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions import ApprovalMode
 
 TOO_LONG = refused(400, "prompt is too long: 210000 tokens > 200000 maximum")
 TOO_LARGE = os.strerror(errno.EFBIG)
@@ -149,7 +149,9 @@ def ask(chat: ChatProcess, prompt: str) -> list[str]:
     lines: list[str] = []
 
     async def run() -> None:
-        options = Options(cwd=chat.work, entrypoint=PRINTED, mode=Mode.BYPASS, session_id=NEW[1])
+        options = ChatOptions(
+            cwd=chat.work, entrypoint=PRINTED, mode=ApprovalMode.BYPASS, session_id=NEW[1]
+        )
         opened = await open_chat(chat.store, options)
 
         async def one() -> AsyncIterator[str]:

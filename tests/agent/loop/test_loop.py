@@ -18,12 +18,12 @@ from support.chatting import (
 )
 from support.scripted_api import ScriptedApi, answered, called, refused, said
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.events import Called, Event, Printed, Recorded, Retrying, Streamed
+from turnlog.agent.loop.events import CallStarted, Event, Printed, Recorded, Retrying, Streamed
 from turnlog.agent.loop.loop import Loop
-from turnlog.agent.permissions.asking import Question, Reply
-from turnlog.agent.permissions.policy import Kind
+from turnlog.agent.permissions.asking import PermissionReply, Question
+from turnlog.agent.permissions.policy import VerdictKind
 from turnlog.agent.session.entry_builders import REJECTED_TEXT, STOPPED, STOPPED_AT_CALL
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
 from turnlog.store.paths import Store
@@ -87,7 +87,7 @@ def test_calls_are_run_and_their_results_sent(parts: Parts, api: ScriptedApi) ->
         ("t1", "first", None),
         ("t2", "no", True),
     ]
-    assert [each.call_id for each in events if isinstance(each, Called)] == ["t1", "t2"]
+    assert [each.call_id for each in events if isinstance(each, CallStarted)] == ["t1", "t2"]
     assert Printed("t1", "first") in events
     assert ended(events).requests == 2
 
@@ -108,11 +108,11 @@ def test_safe_calls_run_side_by_side_and_are_recorded_in_their_order(
 ) -> None:
     second_is_done = asyncio.Event()
 
-    async def wait(value: Fields, output: Callable[[str], None]) -> Outcome:
+    async def wait(value: Fields, output: Callable[[str], None]) -> ToolOutcome:
         if value["n"] == 1:
             await second_is_done.wait()
         second_is_done.set()
-        return Outcome(str(value["n"]))
+        return ToolOutcome(str(value["n"]))
 
     parts.tools = {"Wait": make_tool("Wait", wait, is_parallel=True)}
     api.replies[:] = [called(("t1", "Wait", {"n": 1}), ("t2", "Wait", {"n": 2})), said("Done.")]
@@ -124,11 +124,11 @@ def test_safe_calls_run_side_by_side_and_are_recorded_in_their_order(
 def test_other_calls_run_one_after_the_other(parts: Parts, api: ScriptedApi) -> None:
     running: list[str] = []
 
-    async def step(value: Fields, output: Callable[[str], None]) -> Outcome:
+    async def step(value: Fields, output: Callable[[str], None]) -> ToolOutcome:
         running.append(f"start {value['n']}")
         await asyncio.sleep(0)
         running.append(f"end {value['n']}")
-        return Outcome("ok")
+        return ToolOutcome("ok")
 
     parts.tools = {"Step": make_tool("Step", step)}
     api.replies[:] = [called(("t1", "Step", {"n": 1}), ("t2", "Step", {"n": 2})), said("Done.")]
@@ -294,9 +294,9 @@ def test_an_interrupted_answer_keeps_what_was_said(parts: Parts, api: ScriptedAp
 def test_an_interrupted_call_has_a_result_and_one_that_ended_keeps_its_own(
     parts: Parts, api: ScriptedApi
 ) -> None:
-    async def hang(value: Fields, output: Callable[[str], None]) -> Outcome:
+    async def hang(value: Fields, output: Callable[[str], None]) -> ToolOutcome:
         await asyncio.Event().wait()
-        return Outcome("never")
+        return ToolOutcome("never")
 
     parts.tools = {"Hang": make_tool("Hang", hang, is_parallel=True), "Echo": ECHO}
     api.replies[:] = [called(("t1", "Hang", {}), ("t2", "Echo", {"text": "quick"}))]
@@ -326,7 +326,7 @@ def test_whoever_stops_listening_stops_the_work(parts: Parts, api: ScriptedApi) 
 
 
 def test_what_rules_deny_is_not_run(parts: Parts, api: ScriptedApi) -> None:
-    rules_of(parts).kinds["Echo"] = Kind.DENY
+    rules_of(parts).kinds["Echo"] = VerdictKind.DENY
     api.replies[:] = [called(("t1", "Echo", {"text": "no"})), said("Done.")]
     events = chat(parts, "go")
     (result,) = api.requests[1].body["messages"][-1]["content"]
@@ -336,7 +336,7 @@ def test_what_rules_deny_is_not_run(parts: Parts, api: ScriptedApi) -> None:
 
 
 def test_where_nobody_can_be_asked_the_model_is_told(parts: Parts, api: ScriptedApi) -> None:
-    rules_of(parts).kinds["Echo"] = Kind.ASK
+    rules_of(parts).kinds["Echo"] = VerdictKind.ASK
     api.replies[:] = [called(("t1", "Echo", {"text": "no"})), said("Done.")]
     assert ended(chat(parts, "go")).reason == "done"
     (result,) = api.requests[1].body["messages"][-1]["content"]
@@ -346,10 +346,10 @@ def test_where_nobody_can_be_asked_the_model_is_told(parts: Parts, api: Scripted
 def test_the_user_is_asked_and_what_is_allowed_for_good_is_remembered(
     parts: Parts, api: ScriptedApi
 ) -> None:
-    async def allow(question: Question) -> Reply:
-        return Reply("allow", ("Echo",))
+    async def allow(question: Question) -> PermissionReply:
+        return PermissionReply("allow", ("Echo",))
 
-    rules_of(parts).kinds["Echo"] = Kind.ASK
+    rules_of(parts).kinds["Echo"] = VerdictKind.ASK
     parts.ask = allow
     api.replies[:] = [called(("t1", "Echo", {"text": "yes"})), said("Done.")]
     chat(parts, "go")
@@ -359,10 +359,10 @@ def test_the_user_is_asked_and_what_is_allowed_for_good_is_remembered(
 
 
 def test_a_refusal_without_a_word_ends_the_turn(parts: Parts, api: ScriptedApi) -> None:
-    async def deny(question: Question) -> Reply:
-        return Reply("deny")
+    async def deny(question: Question) -> PermissionReply:
+        return PermissionReply("deny")
 
-    rules_of(parts).kinds["Echo"] = Kind.ASK
+    rules_of(parts).kinds["Echo"] = VerdictKind.ASK
     parts.ask = deny
     api.replies[:] = [called(("t1", "Echo", {"text": "a"}), ("t2", "Fail", {"text": "b"}))]
     events = chat(parts, "go")
@@ -376,10 +376,10 @@ def test_a_refusal_without_a_word_ends_the_turn(parts: Parts, api: ScriptedApi) 
 
 
 def test_a_refusal_with_a_word_goes_on(parts: Parts, api: ScriptedApi) -> None:
-    async def deny(question: Question) -> Reply:
-        return Reply("deny", feedback="use tabs")
+    async def deny(question: Question) -> PermissionReply:
+        return PermissionReply("deny", feedback="use tabs")
 
-    rules_of(parts).kinds["Echo"] = Kind.ASK
+    rules_of(parts).kinds["Echo"] = VerdictKind.ASK
     parts.ask = deny
     api.replies[:] = [called(("t1", "Echo", {"text": "a"})), said("Done.")]
     assert ended(chat(parts, "go")).reason == "done"

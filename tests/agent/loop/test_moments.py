@@ -8,9 +8,9 @@ import pytest
 from support.chatting import chat, ended, make_parts, recorded, rules_of, sound_session
 from support.scripted_api import ScriptedApi, called, refused, said
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.events import Ended, Noted
+from turnlog.agent.loop.events import Notice, TurnEnded
 from turnlog.agent.loop.lifecycle_hooks import end_session, start_session
-from turnlog.agent.permissions.policy import Kind
+from turnlog.agent.permissions.policy import VerdictKind
 from turnlog.format.json_values import Fields
 from turnlog.format.survey import survey_file
 from turnlog.store.paths import Store
@@ -125,14 +125,14 @@ def test_a_hook_may_answer_for_the_user_from_now_on(
     bypass = {"type": "setMode", "mode": "bypassPermissions", "destination": "session"}
     updates = [kept, kept | {"destination": "session"}, mode]
     parts = hooked(store, project, PermissionRequest=permission(updatedPermissions=updates))
-    rules_of(parts).kinds["Echo"] = Kind.ASK
+    rules_of(parts).kinds["Echo"] = VerdictKind.ASK
     api.replies[:] = [called(("t1", "Echo", {"text": "x"})), said("Done.")]
     chat(parts, "go")
     assert last_texts(api) == ["x"]
     assert rules_of(parts).remembered == ["Echo", "Echo for now"]
     assert (parts.rules.mode, parts.hooks.facts.permission_mode) == ("acceptEdits", "acceptEdits")
     parts = hooked(store, project, PermissionRequest=permission(updatedPermissions=[bypass]))
-    rules_of(parts).kinds["Echo"] = Kind.ASK
+    rules_of(parts).kinds["Echo"] = VerdictKind.ASK
     api.replies[:] = [called(("t1", "Echo", {"text": "x"})), said("Done.")]
     chat(parts, "go")
     assert parts.rules.mode == "default"
@@ -180,8 +180,8 @@ def test_the_turn_may_be_ended_after_all_calls(
     parts = hooked(store, project, PostToolBatch="echo 'look first' >&2; exit 2")
     api.replies[:] = [called(("t1", "Echo", {"text": "x"})), said("Done.")]
     events = chat(parts, "go", "and now?")
-    assert [event.requests for event in events if isinstance(event, Ended)] == [1, 1]
-    assert Noted("look first", is_error=True) in events
+    assert [event.requests for event in events if isinstance(event, TurnEnded)] == [1, 1]
+    assert Notice("look first", is_error=True) in events
     assert "PostToolBatch hook stopped continuation: look first" in json.dumps(
         api.requests[-1].body["messages"]
     )
@@ -196,7 +196,7 @@ def test_a_hook_that_stops_everything_is_not_the_user_interrupting(
     api.replies[:] = [called(("t1", "Echo", {"text": "x"})), said("Done.")]
     events = chat(parts, "go")
     assert (ended(events).reason, ended(events).requests) == ("done", 1)
-    assert Noted("build failed") in events
+    assert Notice("build failed") in events
     assert "interrupted" not in parts.recorder.path.read_text("utf-8")
     sound_session(parts)
 
@@ -207,7 +207,7 @@ def test_what_a_hook_says_that_denies_is_told_to_the_user(
     answer = json.dumps({"decision": "block", "reason": "no", "systemMessage": "look here"})
     parts = hooked(store, project, PreToolUse=f"echo '{answer}'")
     api.replies[:] = [called(("t1", "Echo", {"text": "x"})), said("Done.")]
-    assert Noted("look here") in chat(parts, "go")
+    assert Notice("look here") in chat(parts, "go")
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_hook_that_fails_is_told_to_the_user(
 ) -> None:
     parts = hooked(store, project, Stop="echo oops >&2; exit 1")
     events = chat(parts, "go")
-    assert Noted("Stop hook error (exit code 1): oops", is_error=True) in events
+    assert Notice("Stop hook error (exit code 1): oops", is_error=True) in events
 
 
 def test_sessions_start_and_end_with_hooks(

@@ -9,7 +9,7 @@ import pytest
 
 from support.chatting import chat, make_parts, make_tool, sound_session
 from support.scripted_api import ScriptedApi, called, said
-from turnlog.agent.chat.assembly import PRINTED, Options
+from turnlog.agent.chat.assembly import PRINTED, ChatOptions
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.config.agent_definitions import BUILT_IN
 from turnlog.agent.headless.print_mode import Printer, Style
@@ -17,10 +17,10 @@ from turnlog.agent.headless.prompt_queue import CEILING, incoming
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.notifications import listen, summary_of
-from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.subagents.runner import NAME, Agents
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields
 from turnlog.format.jsonl import read_lines
 from turnlog.store.paths import Store
@@ -38,9 +38,9 @@ def parts(store: Store, project: Path, api: ScriptedApi) -> Parts:
     """A conversation that can run commands, and wait for those in the background."""
     parts = make_parts(store, project)
 
-    async def wait(value: Fields, output: object) -> Outcome:
+    async def wait(value: Fields, output: object) -> ToolOutcome:
         await asyncio.gather(*(job.watch for job in parts.workspace.shells.jobs.values()))
-        return Outcome("waited")
+        return ToolOutcome("waited")
 
     parts.tools |= {"Bash": BASH, "Wait": make_tool("Wait", wait)}
     listen(parts, lambda: None)
@@ -153,7 +153,9 @@ def printed(store: Store, project: Path, style: Style, *prompts: Prompt) -> list
     written: list[str] = []
 
     async def run() -> None:
-        options = Options(cwd=project, entrypoint=PRINTED, model="opus", mode=Mode.BYPASS)
+        options = ChatOptions(
+            cwd=project, entrypoint=PRINTED, model="opus", mode=ApprovalMode.BYPASS
+        )
         opened = await open_chat(store, options)
         await Printer(opened, style, written.append).run(given(*prompts))
         await opened.close()

@@ -6,7 +6,7 @@ import pytest
 
 from support.chatting import hold_chat, lines_in
 from support.scripted_api import ScriptedApi, called, said
-from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.loop.pull_requests import find_pull_request
 from turnlog.agent.session.entry_builders import PullRequest
 from turnlog.format.json_values import Fields
@@ -32,7 +32,7 @@ def run(store: Store, project: Path, api: ScriptedApi, *commands: str) -> list[F
 
 
 def send(store: Store, project: Path) -> list[Fields]:
-    return lines_in(hold_chat(store, Options(cwd=project, allow=("Bash",)), "go"))
+    return lines_in(hold_chat(store, ChatOptions(cwd=project, allow=("Bash",)), "go"))
 
 
 def links_in(lines: list[Fields]) -> list[str]:

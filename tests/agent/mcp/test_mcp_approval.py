@@ -10,11 +10,11 @@ from typing import Any, Literal
 import pytest
 
 from support.scripted_api import ScriptedApi
-from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.config.settings import Settings, load
 from turnlog.agent.mcp.server_config import ServerConfig, given_servers
-from turnlog.agent.permissions.asking import Question, Reply
+from turnlog.agent.permissions.asking import PermissionReply, Question
 from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
@@ -130,9 +130,9 @@ def test_a_question_shows_the_variables_and_headers_of_a_server(places: Places) 
     write(places.root / ".mcp.json", mcpServers={"a": started, "b": reached})
     shown: list[str] = []
 
-    async def ask(question: Question) -> Reply:
+    async def ask(question: Question) -> PermissionReply:
         shown.append(question.input["description"])
-        return Reply("deny")
+        return PermissionReply("deny")
 
     asyncio.run(ask_for(places.found(), places.settings(), ask))
     assert shown[0] == "'NODE_OPTIONS=--require ./x.js' node s.js"
@@ -144,10 +144,10 @@ def test_a_question_shows_the_variables_and_headers_of_a_server(places: Places) 
 def test_the_user_is_asked_once_and_the_answers_are_kept(places: Places) -> None:
     asked: list[str] = []
 
-    async def ask(question: Question) -> Reply:
+    async def ask(question: Question) -> PermissionReply:
         kind: Literal["allow", "deny"] = "allow" if question.call_id == "a" else "deny"
         asked.append(f"{question.tool}: {question.input['description']}")
-        return Reply(kind)
+        return PermissionReply(kind)
 
     write(places.local, model="opus")
     settings = places.settings()
@@ -188,7 +188,7 @@ def test_only_approved_servers_run(places: Places, api: ScriptedApi) -> None:
     write(places.local, enabledMcpjsonServers=["shop"])
 
     async def run() -> None:
-        chat = await open_chat(places.store, Options(cwd=places.root, trusts_project=True))
+        chat = await open_chat(places.store, ChatOptions(cwd=places.root, trusts_project=True))
         try:
             assert "mcp__shop__add" in chat.parts.tools
             assert chat.server_states == [
@@ -222,7 +222,7 @@ def test_what_names_no_servers_is_refused(places: Places, text: str) -> None:
 def test_others_can_be_left_out(places: Places, api: ScriptedApi) -> None:
     write(places.local, enabledMcpjsonServers=["a", "b"])
     shop = json.dumps({"mcpServers": {"shop": SHOP}})
-    options = Options(cwd=places.root, servers=(shop,), has_only_these_servers=True)
+    options = ChatOptions(cwd=places.root, servers=(shop,), has_only_these_servers=True)
 
     async def run() -> list[str]:
         chat = await open_chat(places.store, options)

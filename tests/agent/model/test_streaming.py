@@ -14,8 +14,8 @@ from support.scripted_api import ScriptedApi, answered, called, refused, said, s
 from turnlog.agent.loop.answering import LONGEST_WAIT, backoff
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.request import build_request
-from turnlog.agent.model.answer import Answer
-from turnlog.agent.model.model_names import Choice, choose, model_named
+from turnlog.agent.model.answer import StreamedMessage
+from turnlog.agent.model.model_names import ModelChoice, choose, model_named
 from turnlog.agent.model.streaming import Faltered, Model, _asked_wait, is_too_long
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
@@ -27,12 +27,12 @@ REQUEST: Fields = {
 }
 
 
-def ask() -> Answer:
-    async def run() -> Answer:
+def ask() -> StreamedMessage:
+    async def run() -> StreamedMessage:
         model = Model()
         try:
             async with model.ask(REQUEST) as stream:
-                answer = Answer(stream.request_id)
+                answer = StreamedMessage(stream.request_id)
                 async for event in stream.events:
                     answer.take(event)
                 return answer
@@ -72,7 +72,7 @@ def test_blocks_of_the_apis_own_tools_are_kept(api: ScriptedApi) -> None:
 
 
 def test_an_input_that_was_cut_off_is_empty() -> None:
-    answer = Answer()
+    answer = StreamedMessage()
     events = list(stream_events(called(("t1", "Write", {"content": "long"})).body))
     del events[5]
     for event in events:
@@ -183,7 +183,7 @@ def test_what_is_too_long_is_known() -> None:
 
 
 def test_thinking_is_asked_for_with_room_for_an_answer(parts: Parts) -> None:
-    parts.choice = Choice("claude-opus-5-5", max_tokens=1000, thinking_tokens=8000)
+    parts.choice = ModelChoice("claude-opus-5-5", max_tokens=1000, thinking_tokens=8000)
     parts.recorder.prompt("go", "default", "typed")
     request = build_request(parts)
     assert request["thinking"] == {"type": "enabled", "budget_tokens": 8000}

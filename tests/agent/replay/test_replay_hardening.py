@@ -11,11 +11,11 @@ from threading import Thread
 import pytest
 
 from support.build import SESSION, assistant, session, text, user
-from turnlog.agent.replay.local_http import Limits
+from turnlog.agent.replay.local_http import ClientLimits
 from turnlog.agent.replay.server import ReplayServer
 from turnlog.conversation.session import open_session
 
-LIMITS = Limits(connections=4, idle_seconds=1, request_seconds=1, body=10_000)
+LIMITS = ClientLimits(connections=4, idle_seconds=1, request_seconds=1, body=10_000)
 BODY = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.chatting import hold_chat, lines_in
 from support.scripted_api import ScriptedApi, answered, called
-from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
@@ -40,7 +40,7 @@ def places_in(path: Path, project: Path) -> list[tuple[str, str, str]]:
 
 
 def run(store: Store, project: Path, *prompts: str) -> Path:
-    return hold_chat(store, Options(cwd=project, allow=("Bash",)), *prompts)
+    return hold_chat(store, ChatOptions(cwd=project, allow=("Bash",)), *prompts)
 
 
 def test_lines_after_a_command_tell_the_branch_and_directory_that_it_left(

@@ -10,7 +10,7 @@ from turnlog.agent.session.entry_builders import STOPPED
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import go_on, reopen
 from turnlog.agent.workspace.ids import new_agent_id, new_slug
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.errors import NotFound
@@ -42,7 +42,7 @@ def a_turn(recorder: Recorder, n: int = 1) -> None:
     recorder.block(message, CALL | {"id": call}, 1, "req_1")
     recorder.settle()
     recorder.progress({"type": "bash_progress", "output": "a"}, "bash-progress-0", call)
-    recorder.result(call, Outcome("a.txt", {"stdout": "a.txt", "stderr": ""}))
+    recorder.result(call, ToolOutcome("a.txt", {"stdout": "a.txt", "stderr": ""}))
     recorder.block(message | {"id": f"msg_{n}b"}, TEXT, 0, "req_2")
     recorder.settle()
     recorder.turn_duration(1.5)

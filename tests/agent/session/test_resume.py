@@ -8,9 +8,9 @@ import pytest
 
 from support.build import assistant, call, compaction, nth, session, text, user
 from support.scripted_api import ScriptedApi
-from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.session.resume import SMALL, latest_in, reopen
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
@@ -32,7 +32,7 @@ def go_on(store: Store, prompt: str, **options: object) -> Path:
     """Run a prompt in a session; gives its file."""
 
     async def run() -> Path:
-        chat = await open_chat(store, Options(**options))  # pyright: ignore[reportArgumentType]
+        chat = await open_chat(store, ChatOptions(**options))  # pyright: ignore[reportArgumentType]
         async for _ in chat.loop.run(prompt):
             pass
         await chat.close()
@@ -96,7 +96,7 @@ def test_opening_alone_leaves_a_session_as_it_is(
 ) -> None:
     path = keep(store, project, session(user("go"), assistant(call("Bash", {"command": "ls"}))))
     before = path.read_bytes()
-    asyncio.run(open_chat(store, Options(cwd=project, resume=path)))
+    asyncio.run(open_chat(store, ChatOptions(cwd=project, resume=path)))
     assert path.read_bytes() == before
 
 
@@ -110,7 +110,7 @@ def test_the_model_and_the_mode_are_those_of_the_session(
     path = keep(store, project, session(*lines))
     go_on(store, "again", cwd=project, resume=path)
     assert api.requests[0].body["model"] == "claude-x"
-    assert reopen(path).mode is Mode.ACCEPT_EDITS
+    assert reopen(path).mode is ApprovalMode.ACCEPT_EDITS
 
 
 @pytest.mark.parametrize("mode", ["plan", "bypassPermissions"])
@@ -168,7 +168,7 @@ def test_a_fork_goes_on_by_itself(store: Store, project: Path, api: ScriptedApi)
 def test_a_new_session_may_not_have_the_id_of_another(store: Store, project: Path) -> None:
     keep(store, project, session(user("go")))
     with pytest.raises(UsageError, match="exists already"):
-        asyncio.run(open_chat(store, Options(cwd=project, session_id=NAME)))
+        asyncio.run(open_chat(store, ChatOptions(cwd=project, session_id=NAME)))
 
 
 def test_the_latest_of_a_directory_is_found(store: Store, project: Path, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from support.build import assistant, call, result
 from support.changed_files import Work
 from turnlog.agent.session.rewind import (
+    RewindScope,
     Rewound,
-    Scope,
     apply_rewind,
     plan_rewind,
     rewind_points,
@@ -34,7 +34,11 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def go_back(
-    work: Work, journal: Journal, prompt: str, scope: Scope = Scope.BOTH, overwrite: bool = False
+    work: Work,
+    journal: Journal,
+    prompt: str,
+    scope: RewindScope = RewindScope.BOTH,
+    overwrite: bool = False,
 ) -> Rewound:
     session = open_session(work.path)
     plan = plan_rewind(work.store, session, prompt, work.root)
@@ -71,7 +75,7 @@ def test_points_are_the_prompts(work: Work) -> None:
 
 def test_files_become_what_they_were_at_a_prompt(work: Work, journal: Journal) -> None:
     prompts = three_turns(work)
-    go_back(work, journal, prompts[1], Scope.FILES)
+    go_back(work, journal, prompts[1], RewindScope.FILES)
     assert (work.root / "a.txt").read_text() == "one"
     assert not (work.root / "b" / "new.txt").exists()
     assert said(open_session(work.path))[-1] == "done"
@@ -81,13 +85,13 @@ def test_a_file_changed_in_the_turn_itself_becomes_what_it_was(
     work: Work, journal: Journal
 ) -> None:
     prompts = three_turns(work)
-    go_back(work, journal, prompts[0], Scope.FILES)
+    go_back(work, journal, prompts[0], RewindScope.FILES)
     assert (work.root / "a.txt").read_text() == "zero"
 
 
 def test_the_conversation_goes_on_before_a_prompt(work: Work, journal: Journal) -> None:
     prompts = three_turns(work)
-    go_back(work, journal, prompts[1], Scope.CONVERSATION)
+    go_back(work, journal, prompts[1], RewindScope.CONVERSATION)
     session = open_session(work.path)
     assert said(session) == ["write one", "done"]
     assert session.tree.active_leaf == session.tree.newest_leaf
@@ -108,7 +112,7 @@ def test_an_older_note_of_the_tip_does_not_bring_the_rest_back(
 ) -> None:
     prompts = three_turns(work)
     work.aside({"type": "last-prompt", "leafUuid": work.leaf, "lastPrompt": "write three"})
-    go_back(work, journal, prompts[2], Scope.CONVERSATION)
+    go_back(work, journal, prompts[2], RewindScope.CONVERSATION)
     assert said(open_session(work.path))[-2:] == ["write two", "done"]
 
 
@@ -131,10 +135,10 @@ def test_what_someone_else_changed_is_not_overwritten(work: Work, journal: Journ
     plan = plan_rewind(work.store, session, prompts[0], work.root)
     assert [file.path for file in plan.conflicts] == [mine]
     with pytest.raises(Conflict, match=r"a\.txt"):
-        apply_rewind(plan, Scope.BOTH, session, journal)
+        apply_rewind(plan, RewindScope.BOTH, session, journal)
     assert mine.read_text() == "by hand"
     assert said(open_session(work.path))[-2:] == ["write three", "done"]
-    apply_rewind(plan, Scope.FILES, session, journal, overwrite=True)
+    apply_rewind(plan, RewindScope.FILES, session, journal, overwrite=True)
     assert mine.read_text() == "zero"
 
 
@@ -155,7 +159,7 @@ def test_a_change_whose_text_is_not_told_is_judged_by_its_time(
 def test_what_a_copy_holds_may_be_overwritten(work: Work, journal: Journal) -> None:
     prompts = three_turns(work)
     work.prompt("so that all is kept")
-    go_back(work, journal, prompts[0], Scope.FILES)
+    go_back(work, journal, prompts[0], RewindScope.FILES)
     assert (work.root / "a.txt").read_text() == "zero"
 
 
@@ -178,7 +182,7 @@ def test_a_file_that_was_removed_comes_back_with_its_mode(work: Work, journal: J
     work.history.before_change(path)
     path.unlink()
     path.parent.rmdir()
-    go_back(work, journal, prompt, Scope.FILES)
+    go_back(work, journal, prompt, RewindScope.FILES)
     assert path.read_text() == "#!/bin/sh\n"
     assert path.stat().st_mode & 0o777 == 0o755
     assert path.parent.stat().st_mode & 0o700 == 0o700
@@ -189,7 +193,7 @@ def test_a_restored_file_looks_changed_to_whoever_goes_by_its_time(
 ) -> None:
     prompts = three_turns(work)
     settle(work)
-    go_back(work, journal, prompts[0], Scope.FILES, overwrite=True)
+    go_back(work, journal, prompts[0], RewindScope.FILES, overwrite=True)
     assert (work.root / "a.txt").stat().st_mtime > 0
 
 
@@ -199,7 +203,7 @@ def test_a_copy_that_is_gone_is_told_and_its_file_left_alone(work: Work, journal
         copy.unlink()
     plan = plan_rewind(work.store, open_session(work.path), prompts[0], work.root)
     assert [file.is_lost for file in plan.files if file.path.name == "a.txt"] == [True]
-    go_back(work, journal, prompts[0], Scope.FILES, overwrite=True)
+    go_back(work, journal, prompts[0], RewindScope.FILES, overwrite=True)
     assert (work.root / "a.txt").read_text() == "three"
 
 

@@ -12,15 +12,15 @@ from support.chatting import chat, ended, make_parts, make_tool, recorded, rules
 from support.scripted_api import Reply, ScriptedApi, answered, called, refused, said
 from turnlog.agent.config.agent_definitions import BUILT_IN, AgentDefinition
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.events import Called, Ended, Inside, Printed
+from turnlog.agent.loop.events import CallStarted, Inside, Printed, TurnEnded
 from turnlog.agent.loop.loop import Loop
-from turnlog.agent.permissions import Kind, Mode
+from turnlog.agent.permissions import ApprovalMode, VerdictKind
+from turnlog.agent.permissions.asking import PermissionReply as Consented
 from turnlog.agent.permissions.asking import Question
-from turnlog.agent.permissions.asking import Reply as Consented
 from turnlog.agent.session.entry_builders import STOPPED_AT_CALL
 from turnlog.agent.subagents.overrides import rules_for
 from turnlog.agent.subagents.runner import NAME, Agents
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.format.json_values import Fields
@@ -102,8 +102,8 @@ def test_what_happens_in_it_is_told_with_its_call(parts: Parts, api: ScriptedApi
     )
     inside = [event for event in chat(parts, "go") if isinstance(event, Inside)]
     assert {event.call_id for event in inside} == {"t1"}
-    assert Called("s1", "Echo", {"text": "x"}) in [event.event for event in inside]
-    assert isinstance(inside[-1].event, Ended)
+    assert CallStarted("s1", "Echo", {"text": "x"}) in [event.event for event in inside]
+    assert isinstance(inside[-1].event, TurnEnded)
     news = [
         each
         for each in parts.recorder.path.read_text("utf-8").splitlines()
@@ -132,12 +132,12 @@ def test_several_run_side_by_side(parts: Parts, api: ScriptedApi) -> None:
     both = asyncio.Event()
     waiting: list[int] = []
 
-    async def meet(value: Fields, output: Callable[[str], None]) -> Outcome:
+    async def meet(value: Fields, output: Callable[[str], None]) -> ToolOutcome:
         waiting.append(1)
         if len(waiting) == 2:
             both.set()
         await both.wait()
-        return Outcome("met")
+        return ToolOutcome("met")
 
     parts.tools["Meet"] = make_tool("Meet", meet)
     script(
@@ -197,7 +197,7 @@ def test_its_permissions_are_asked_for_in_its_name(parts: Parts, api: ScriptedAp
         asked.append(question)
         return Consented("deny")
 
-    rules_of(parts).kinds["Echo"] = Kind.ASK
+    rules_of(parts).kinds["Echo"] = VerdictKind.ASK
     parts.ask = deny
     script(
         api,
@@ -234,19 +234,19 @@ def test_interrupting_the_conversation_interrupts_it(parts: Parts, api: Scripted
 def test_its_mode_is_that_of_its_definition_unless_the_conversation_allows_more_or_plans(
     parts: Parts,
 ) -> None:
-    def mode_in(conversation: Mode, named: str | None) -> Mode:
+    def mode_in(conversation: ApprovalMode, named: str | None) -> ApprovalMode:
         parts.rules.mode = conversation
         definition = AgentDefinition("x", "X.", "You x.", permission_mode=named)
         return rules_for(definition, parts.rules, None).mode
 
-    assert mode_in(Mode.DEFAULT, "acceptEdits") is Mode.ACCEPT_EDITS
-    assert mode_in(Mode.DEFAULT, "plan") is Mode.PLAN
-    assert mode_in(Mode.PLAN, "manual") is Mode.PLAN
-    assert mode_in(Mode.PLAN, "bypassPermissions") is Mode.PLAN
-    assert mode_in(Mode.PLAN, None) is Mode.PLAN
-    assert mode_in(Mode.DEFAULT, "auto") is Mode.DEFAULT
-    assert mode_in(Mode.BYPASS, "plan") is Mode.BYPASS
-    assert mode_in(Mode.ACCEPT_EDITS, "default") is Mode.ACCEPT_EDITS
+    assert mode_in(ApprovalMode.DEFAULT, "acceptEdits") is ApprovalMode.ACCEPT_EDITS
+    assert mode_in(ApprovalMode.DEFAULT, "plan") is ApprovalMode.PLAN
+    assert mode_in(ApprovalMode.PLAN, "manual") is ApprovalMode.PLAN
+    assert mode_in(ApprovalMode.PLAN, "bypassPermissions") is ApprovalMode.PLAN
+    assert mode_in(ApprovalMode.PLAN, None) is ApprovalMode.PLAN
+    assert mode_in(ApprovalMode.DEFAULT, "auto") is ApprovalMode.DEFAULT
+    assert mode_in(ApprovalMode.BYPASS, "plan") is ApprovalMode.BYPASS
+    assert mode_in(ApprovalMode.ACCEPT_EDITS, "default") is ApprovalMode.ACCEPT_EDITS
 
 
 def define(parts: Parts, **fields: Any) -> None:
@@ -262,7 +262,7 @@ def test_one_that_does_not_ask_is_refused_what_would_be_asked_about(
         raise AssertionError
 
     parts.ask = ask
-    rules_of(parts).kinds["Echo"] = Kind.ASK
+    rules_of(parts).kinds["Echo"] = VerdictKind.ASK
     define(parts, permission_mode="dontAsk")
     work = [called(("s1", "Echo", {"text": "x"})), said("No.")]
     script(api, go=[called(start("t1", "look", "own")), said("Done.")], look=work)

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from support.media import picture
-from turnlog.agent.config.custom_commands import Command
+from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.terminal.completer import files_in, offers
 from turnlog.agent.terminal.pastes import Pastes, image_path
 from turnlog.agent.terminal.slash_commands import known
@@ -15,7 +15,7 @@ from turnlog.store.paths import Store
 from turnlog.store.prompt_history import read_history
 
 PNG = picture(2_200, 11)
-OWN = {"commit": Command("commit", "Commit it", "…", Path("x.md"), "project", hint="[what]")}
+OWN = {"commit": CustomCommand("commit", "Commit it", "…", Path("x.md"), "project", hint="[what]")}
 
 
 def meant(text: str, *files: str) -> list[str]:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from turnlog.agent.permissions import Verdict
-from turnlog.agent.permissions.asking import Question, Reply
-from turnlog.agent.permissions.policy import Kind
+from turnlog.agent.permissions.asking import PermissionReply, Question
+from turnlog.agent.permissions.policy import VerdictKind
 from turnlog.agent.terminal.menu import Choices, Item, Menu
 from turnlog.agent.terminal.permission_prompt import ACCEPT, Asking
 from turnlog.agent.terminal.styled_text import cells, make_style
@@ -37,7 +37,9 @@ def press(menu: Menu, *keys: str) -> Menu:
 
 
 def question(tool: str = "Bash", *rules: str) -> Question:
-    return Question("t1", tool, {"command": "ls"}, Verdict(Kind.ASK, "no rule allows ls", rules))
+    return Question(
+        "t1", tool, {"command": "ls"}, Verdict(VerdictKind.ASK, "no rule allows ls", rules)
+    )
 
 
 def test_keys_move_and_choose() -> None:
@@ -107,16 +109,18 @@ def test_rules_to_remember_are_never_cut() -> None:
 
 
 def test_replies() -> None:
-    def reply(*keys: str) -> Reply:
+    def reply(*keys: str) -> PermissionReply:
         return in_loop(lambda: press(Asking(question("Bash", "Bash(ls *)")), *keys)).chosen.result()
 
-    assert reply("enter") == Reply("allow")
-    assert reply("text:1") == Reply("allow")
-    assert reply("text:2") == Reply("allow", remember=("Bash(ls *)",))
-    assert reply("escape") == Reply("deny")
-    assert reply("down", "down", "enter") == Reply("deny")
+    assert reply("enter") == PermissionReply("allow")
+    assert reply("text:1") == PermissionReply("allow")
+    assert reply("text:2") == PermissionReply("allow", remember=("Bash(ls *)",))
+    assert reply("escape") == PermissionReply("deny")
+    assert reply("down", "down", "enter") == PermissionReply("deny")
     typed = [f"text:{each}" for each in "use 2 dots"]
-    assert reply("text:3", *typed, "erase", "enter") == Reply("deny", feedback="use 2 dot")
+    assert reply("text:3", *typed, "erase", "enter") == PermissionReply(
+        "deny", feedback="use 2 dot"
+    )
 
 
 def test_edits_can_be_accepted_from_now_on() -> None:
@@ -130,5 +134,5 @@ def test_commands_offer_no_edits() -> None:
 
 
 def test_a_sub_agent_is_named() -> None:
-    asked = Question("t1", "Bash", {}, Verdict(Kind.ASK, ""), "a1b2", "Explore")
+    asked = Question("t1", "Bash", {}, Verdict(VerdictKind.ASK, ""), "a1b2", "Explore")
     assert in_loop(lambda: Asking(asked)).head == ["Run this command? (sub-agent Explore, a1b2)"]

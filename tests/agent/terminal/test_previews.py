@@ -10,28 +10,28 @@ from hypothesis import strategies as st
 
 from turnlog.agent.permissions import Verdict
 from turnlog.agent.permissions.asking import Question
-from turnlog.agent.permissions.policy import Finding, Kind, strictest
-from turnlog.agent.terminal.call_preview import Place, preview
+from turnlog.agent.permissions.policy import AccessDecision, VerdictKind, strictest
+from turnlog.agent.terminal.call_preview import CallPlace, preview
 from turnlog.agent.terminal.event_text import Teller
 from turnlog.agent.terminal.folding import LEAST, PAGE, Unfolding, fold_rows
 from turnlog.agent.terminal.permission_prompt import Asking, head_of
 
 ROOT = Path("/work")
-PLACE = Place(ROOT, ROOT)
+PLACE = CallPlace(ROOT, ROOT)
 
 
 def bare(value: str, role: str) -> str:
     return value
 
 
-def told(tool: str, place: Place = PLACE, **given: Any) -> list[str]:
+def told(tool: str, place: CallPlace = PLACE, **given: Any) -> list[str]:
     """What is shown of a call, the title first."""
     shown = preview(tool, given, place)
     return [f"{shown.title}  {shown.facts}".strip(), *(line for _, line in shown.lines)]
 
 
 def asked(tool: str = "Bash", *reasons: str, rules: tuple[str, ...] = (), **given: Any) -> Question:
-    verdict = Verdict(Kind.ASK, "; ".join(reasons), rules, reasons=reasons)
+    verdict = Verdict(VerdictKind.ASK, "; ".join(reasons), rules, reasons=reasons)
     return Question("t1", tool, given, verdict)
 
 
@@ -77,7 +77,7 @@ def test_many_empty_lines_are_counted() -> None:
 
 
 def test_a_command_is_shown_with_all_else_that_is_given() -> None:
-    elsewhere = Place(ROOT, ROOT / "pkg")
+    elsewhere = CallPlace(ROOT, ROOT / "pkg")
     shown = told("Bash", elsewhere, command="make", run_in_background=True, extra={"a": 1})
     assert shown == ["make", "in pkg", "run_in_background: true", 'extra: {"a": 1}']
 
@@ -88,7 +88,7 @@ def test_the_directory_of_the_session_is_not_cut_out_of_a_command() -> None:
 
 def test_a_line_with_a_carriage_return_is_shown_whole(tmp_path: Path) -> None:
     content = "import os; os.system('x')\rprint('hello')\n"
-    shown = told("Write", Place(tmp_path, tmp_path), file_path="new.py", content=content)
+    shown = told("Write", CallPlace(tmp_path, tmp_path), file_path="new.py", content=content)
     assert shown == [
         "new.py  +1 -0",
         "a new file",
@@ -100,7 +100,7 @@ def test_a_line_with_a_carriage_return_is_shown_whole(tmp_path: Path) -> None:
 def test_blanks_at_the_end_of_changed_lines_and_a_missing_newline_are_shown(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("same \nx\n")
-    shown = told("Write", Place(tmp_path, tmp_path), file_path=str(file), content="same \nx \t")
+    shown = told("Write", CallPlace(tmp_path, tmp_path), file_path=str(file), content="same \nx \t")
     assert shown[-5:] == [
         "@@ -1,2 +1,2 @@",
         " same ",
@@ -115,7 +115,7 @@ def test_a_link_and_an_unusual_mode_are_named(tmp_path: Path) -> None:
     target.write_text("a\n")
     target.chmod(0o755)
     link.symlink_to(target)
-    shown = told("Write", Place(tmp_path, tmp_path), file_path=str(link), content="b\n")
+    shown = told("Write", CallPlace(tmp_path, tmp_path), file_path=str(link), content="b\n")
     assert shown[:3] == ["notes.txt  +1 -1", f"a link to {target}", "mode 0755"]
 
 
@@ -138,7 +138,7 @@ def test_a_cell_of_a_notebook_is_shown_as_a_diff(tmp_path: Path) -> None:
     path = tmp_path / "a.ipynb"
     path.write_text('{"cells": [{"id": "c1", "cell_type": "code", "source": ["a\\n", "b\\n"]}]}')
     given = {"notebook_path": str(path), "cell_id": "c1", "new_source": "a\nc\n"}
-    assert told("NotebookEdit", Place(tmp_path, tmp_path), **given) == [
+    assert told("NotebookEdit", CallPlace(tmp_path, tmp_path), **given) == [
         "a.ipynb  +1 -1",
         "cell_id: c1",
         "@@ -1,2 +1,2 @@",
@@ -173,7 +173,9 @@ def test_a_host_that_may_be_misread_is_named(url: str, note: str) -> None:
 
 
 def test_all_reasons_are_told() -> None:
-    findings = [Finding(Kind.ASK, f"no rule allows a{number}") for number in range(200)]
+    findings = [
+        AccessDecision(VerdictKind.ASK, f"no rule allows a{number}") for number in range(200)
+    ]
     verdict = strictest(findings)
     question = Question("t1", "Bash", {"command": "x"}, verdict)
     assert head_of(question)[1] == "for 200 reasons, listed above"

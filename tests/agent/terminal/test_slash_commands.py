@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.config.custom_commands import Command
+from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.terminal.completer import offers
 from turnlog.agent.terminal.slash_commands import COMMANDS, OWN, known
 
 
-def command(name: str) -> Command:
-    return Command(name, f"My {name}", "…", Path("x.md"), "project")
+def command(name: str) -> CustomCommand:
+    return CustomCommand(name, f"My {name}", "…", Path("x.md"), "project")
 
 
 def test_each_name_stands_for_one_command() -> None:
@@ -25,7 +25,7 @@ def test_a_command_of_the_users_own_takes_the_place_of_another(name: str) -> Non
 
 
 def test_a_command_that_only_the_model_may_call_takes_no_place() -> None:
-    hidden = Command("clear", "Mine", "…", Path("x.md"), "project", for_user=False)
+    hidden = CustomCommand("clear", "Mine", "…", Path("x.md"), "project", for_user=False)
     (offer,) = offers("/clear", known({"clear": hidden}), [])
     assert offer.note == "Start a new conversation; this one stays"
 

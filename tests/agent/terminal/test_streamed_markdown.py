@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.agent.terminal.markdown_stream import Answer, draw, split_finished
+from turnlog.agent.terminal.markdown_stream import MarkdownStream, draw, split_finished
 from turnlog.agent.terminal.styled_text import COLOUR, cells
 
 PIECES = st.sampled_from(
@@ -27,7 +27,7 @@ def test_what_is_finished_stays_so(start: str, rest: str) -> None:
 
 @given(TEXTS, st.integers(1, 7))
 def test_an_answer_is_given_out_once_and_whole(text: str, size: int) -> None:
-    answer = Answer()
+    answer = MarkdownStream()
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     given_out = "".join(answer.grow(piece) for piece in pieces)
     assert given_out + answer.finish(text) == text

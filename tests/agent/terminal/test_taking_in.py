@@ -6,11 +6,11 @@ import json
 from support.chatting import sound_session
 from support.scripted_api import ScriptedApi, called, said
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.events import Event, Noted
+from turnlog.agent.loop.events import Event, Notice
 from turnlog.agent.loop.lifecycle_hooks import SHELL, Prompt
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.terminal.input_dispatch import shell_prompt
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 
 
 def run(parts: Parts, prompt: Prompt, *meanwhile: Prompt, source: str = "typed") -> list[Event]:
@@ -45,7 +45,7 @@ def test_what_a_hook_does_not_let_through_is_told_and_the_turn_goes_on(
     hook = {"hooks": [{"type": "command", "command": command}]}
     parts.hooks._groups = {"UserPromptSubmit": [hook]}
     events = run(parts, "first", "second")
-    assert Noted("not that", is_error=True) in events
+    assert Notice("not that", is_error=True) in events
     assert len(api.requests) == 2
 
 
@@ -54,7 +54,7 @@ def test_a_shell_command_of_the_user_is_part_of_the_conversation(
 ) -> None:
     hook = {"hooks": [{"type": "command", "command": "echo no >&2; exit 2"}]}
     parts.hooks._groups = {"UserPromptSubmit": [hook]}
-    run(parts, shell_prompt("ls", Outcome("a.txt", {"stdout": "a.txt"})), source=SHELL)
+    run(parts, shell_prompt("ls", ToolOutcome("a.txt", {"stdout": "a.txt"})), source=SHELL)
     told = [block["text"].strip() for block in api.requests[0].body["messages"][0]["content"]]
     assert told == [
         "<bash-input>ls</bash-input>",
@@ -66,6 +66,6 @@ def test_a_shell_command_of_the_user_is_part_of_the_conversation(
 
 
 def test_what_a_failed_command_printed_is_an_error() -> None:
-    failed = Outcome("Exit code 1\nno", "Error: Exit code 1\nno", is_error=True)
+    failed = ToolOutcome("Exit code 1\nno", "Error: Exit code 1\nno", is_error=True)
     told = shell_prompt("false", failed)[1]["text"]
     assert told == "<bash-stdout></bash-stdout><bash-stderr>Exit code 1\nno</bash-stderr>"

@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from support.build import assistant, session, text, user
-from turnlog.agent.permissions import Mode, Policy, Verdict, parse_rule
+from turnlog.agent.permissions import ApprovalMode, Policy, Verdict, parse_rule
 from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.gate import REJECTED
-from turnlog.agent.permissions.policy import Kind
+from turnlog.agent.permissions.policy import VerdictKind
 from turnlog.agent.session.entry_builders import REJECTED_TEXT, STOPPED
 from turnlog.agent.terminal.chat_driver import last_turns
 from turnlog.agent.terminal.event_text import Teller
-from turnlog.agent.terminal.listings import Amount, context_rows, permission_rows
-from turnlog.agent.terminal.screen_protocol import Shown
+from turnlog.agent.terminal.listings import ContextShare, context_rows, permission_rows
+from turnlog.agent.terminal.screen_protocol import ScrollbackItem
 from turnlog.agent.terminal.session_menu import session_items, sessions_in
 from turnlog.agent.terminal.styled_text import make_style
 from turnlog.store.paths import Store
@@ -44,7 +44,7 @@ def result(content: str, data: Any = None, **more: Any) -> Fields:
     return said([block], **({"toolUseResult": data} if data else {}), **more)
 
 
-def lines(shown: Shown | None) -> list[str]:
+def lines(shown: ScrollbackItem | None) -> list[str]:
     return shown.lines if shown else []
 
 
@@ -155,7 +155,7 @@ def test_of_a_call_of_before_it_is_not_known_how_far_it_came() -> None:
 
 
 def asked(tool: str, **given: Any) -> Question:
-    return Question("t1", tool, given, Verdict(Kind.ASK, "why"))
+    return Question("t1", tool, given, Verdict(VerdictKind.ASK, "why"))
 
 
 def test_what_was_shown_with_the_question_is_not_shown_again() -> None:
@@ -211,7 +211,11 @@ def test_there_may_be_no_sessions(store: Store, tmp_path: Path) -> None:
 
 
 def test_the_context_is_a_bar_of_its_parts() -> None:
-    amounts = [Amount("system", 20_000, "a"), Amount("memory", 0, "b"), Amount("talk", 60_000, "c")]
+    amounts = [
+        ContextShare("system", 20_000, "a"),
+        ContextShare("memory", 0, "b"),
+        ContextShare("talk", 60_000, "c"),
+    ]
     head, bar, *rows = context_rows(amounts, 200_000, 33_000, bare, 42)
     assert head == "80k of 200k tokens"
     assert bar == "█" * 16 + "░" * 17 + "▒" * 7
@@ -224,7 +228,7 @@ def test_the_context_is_a_bar_of_its_parts() -> None:
 
 
 def test_a_context_may_be_fuller_than_it_should() -> None:
-    amounts = [Amount("talk", 250_000, "a")]
+    amounts = [ContextShare("talk", 250_000, "a")]
     head, bar, *rows = context_rows(amounts, 200_000, 33_000, bare, 42)
     assert (head, bar, len(rows)) == ("250k of 200k tokens", "█" * 40, 1)
 
@@ -234,7 +238,7 @@ def test_permissions_are_told_with_where_they_come_from() -> None:
     denied = parse_rule("Read(.env)", root, "/work/.claude/settings.json")
     asked_about = parse_rule("Bash(git push:*)", home, f"{home}/.claude/settings.json")
     allowed = parse_rule("Edit", root, "the command line")
-    policy = Policy((denied,), (asked_about,), (allowed,), Mode.ACCEPT_EDITS, root, (root,))
+    policy = Policy((denied,), (asked_about,), (allowed,), ApprovalMode.ACCEPT_EDITS, root, (root,))
     assert permission_rows(policy, bare, 80) == [
         "mode   accepts edits     acceptEdits",
         "deny   Read(.env)        ./.claude/settings.json",

@@ -15,8 +15,8 @@ from support.chatting import chat, recorded, rules_of
 from support.scripted_api import ScriptedApi, called, said
 from support.tool_calls import Calls
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.permissions.asking import Question, Reply
-from turnlog.agent.permissions.policy import Kind
+from turnlog.agent.permissions.asking import PermissionReply, Question
+from turnlog.agent.permissions.policy import VerdictKind
 from turnlog.agent.tools.toolbox import TOOLS
 from turnlog.agent.workspace.access import Basis, Reads, Writes, targets_of
 from turnlog.agent.workspace.tool import Grant, ToolError
@@ -72,12 +72,12 @@ def run_swapped(
     reads += [("toolu_2", "Read", {"file_path": "src/code.ipynb"})]
     api.replies[:] = [called(*reads), called(("toolu_3", tool, given)), said("Done.")]
 
-    async def ask(question: Question) -> Reply:
+    async def ask(question: Question) -> PermissionReply:
         if question.call_id == "toolu_3":
             swap()
-        return Reply("allow")
+        return PermissionReply("allow")
 
-    rules_of(parts).kinds[tool] = Kind.ASK
+    rules_of(parts).kinds[tool] = VerdictKind.ASK
     parts.ask = ask
     [*_, result] = [line for line in recorded(chat(parts, "go")) if line["type"] == "user"]
     return str(result["message"]["content"][0]["content"])

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from turnlog.agent.config.memory_text import PUNCTUATION
-from turnlog.agent.permissions import Kind, Verdict
+from turnlog.agent.permissions import Verdict, VerdictKind
 from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.tools.files.pdf import count_pages
@@ -50,11 +50,11 @@ async def mention_blocks(
     blocks: list[Fields] = []
     for path, asked in named.items():
         verdict = rules.decide(READ.name, [Reads(path)], workspace)
-        if verdict.kind is Kind.ASK and await _is_agreed(path, verdict, rules, asked):
-            verdict = Verdict(Kind.ALLOW, "the user agreed")
-        if verdict.kind is Kind.ALLOW:
+        if verdict.kind is VerdictKind.ASK and await _is_agreed(path, verdict, rules, asked):
+            verdict = Verdict(VerdictKind.ALLOW, "the user agreed")
+        if verdict.kind is VerdictKind.ALLOW:
             blocks += await _told(path, workspace)
-        elif verdict.kind is Kind.ASK:
+        elif verdict.kind is VerdictKind.ASK:
             blocks.append(_reminder(NOT_READ.format(path=path, why=verdict.reason), ""))
     return blocks
 

@@ -8,8 +8,8 @@ from typing import Self
 
 from turnlog.agent.chat.injection import run_injected
 from turnlog.agent.chat.mentions import mention_blocks
-from turnlog.agent.config.command_expansion import Expanded, Place, expand, rules_of
-from turnlog.agent.config.custom_commands import Command
+from turnlog.agent.config.command_expansion import CommandContext, Expanded, expand, rules_of
+from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.config.skills import for_model, skill_text, skill_tool
 from turnlog.agent.loop.lifecycle_hooks import Prompt, expand_command
 from turnlog.agent.loop.loop import Loop
@@ -38,13 +38,13 @@ class PipedPrompt(str):
 class Prompts:
     """Reads what is typed in a conversation."""
 
-    def __init__(self, loop: Loop, commands: Mapping[str, Command]) -> None:
+    def __init__(self, loop: Loop, commands: Mapping[str, CustomCommand]) -> None:
         self.commands = commands
         self._loop = loop
         self._usual = self._lent = loop.parts.choice
         """The model that the user chose, and the one that a command wants for its turn."""
 
-    def find(self, text: str) -> tuple[Command, str] | None:
+    def find(self, text: str) -> tuple[CustomCommand, str] | None:
         """The command that a text names, with its arguments, if the user may type it."""
         found = TYPED.fullmatch(text.strip())
         command = self.commands.get(found[1]) if found else None
@@ -72,17 +72,17 @@ class Prompts:
         await self._tell_files(typed, () if command.is_skill else body.written)
         return RECORDED.format(name=command.name, arguments=arguments)
 
-    async def take_up(self, command: Command, arguments: str) -> str:
+    async def take_up(self, command: CustomCommand, arguments: str) -> str:
         """The text of a command, whose rules hold from here to the end of the turn."""
         return (await self._expand(command, arguments)).text
 
-    async def _expand(self, command: Command, arguments: str) -> Expanded:
+    async def _expand(self, command: CustomCommand, arguments: str) -> Expanded:
         place = self._place()
         self._loop.parts.rules.for_turn += rules_of(command, place)
         self._loop.parts.hooks.add(command.hooks)
         return await expand(command, arguments, place)
 
-    async def _hear(self, command: Command, arguments: str, text: str) -> None:
+    async def _hear(self, command: CustomCommand, arguments: str, text: str) -> None:
         """Let hooks have their say about a command that the user typed."""
         about = {
             "command_name": command.name,
@@ -95,10 +95,10 @@ class Prompts:
             raise ToolError(why)
         self._loop.told += told
 
-    def _place(self) -> Place:
+    def _place(self) -> CommandContext:
         parts = self._loop.parts
         run = partial(run_injected, workspace=parts.workspace, rules=parts.rules)
-        return Place(parts.recorder.facts.session_id, parts.workspace.root, run)
+        return CommandContext(parts.recorder.facts.session_id, parts.workspace.root, run)
 
     async def preload(self, name: str) -> Prompt | None:
         """A skill as a sub-agent is given it at its start; None if the model may not have it."""

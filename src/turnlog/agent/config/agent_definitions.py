@@ -10,13 +10,13 @@ from turnlog.agent.config.definition_directories import DefinitionFiles, read_te
 from turnlog.agent.config.frontmatter import model_of, names_of, number_of, split_head, text_of
 from turnlog.agent.hooks.matchers import groups_of
 from turnlog.agent.permissions.rules import TOOLS, server_in
-from turnlog.agent.workspace.access import Mode
+from turnlog.agent.workspace.access import ApprovalMode
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.store.paths import Store
 
 CALLS = ("Task", "Agent")
 """The tool that starts agents has had two names."""
-WIDER = (Mode.ACCEPT_EDITS, Mode.BYPASS)
+WIDER = (ApprovalMode.ACCEPT_EDITS, ApprovalMode.BYPASS)
 """Modes in which more is done without asking."""
 
 

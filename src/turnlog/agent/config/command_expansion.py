@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.config.custom_commands import Command
+from turnlog.agent.config.custom_commands import CustomCommand
 
 INJECTED = re.compile(r"(?<!\S)!`([^`\n]+)`|^```!\s*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 VARIABLE = r"\$\{(CLAUDE_SESSION_ID|CLAUDE_SKILL_DIR|CLAUDE_PROJECT_DIR)\}"
@@ -21,7 +21,7 @@ Run = Callable[[str], Awaitable[str]]
 """Runs a shell command, and gives what it prints; raises if it may not run, or fails."""
 
 
-class Place(Struct, frozen=True):
+class CommandContext(Struct, frozen=True):
     """Where a command is used."""
 
     session_id: str
@@ -38,7 +38,7 @@ class Expanded(Struct, frozen=True):
     shell commands printed is in none of them."""
 
 
-async def expand(command: Command, arguments: str, place: Place) -> Expanded:
+async def expand(command: CustomCommand, arguments: str, place: CommandContext) -> Expanded:
     """Make a prompt of a command: fill in arguments and run the shell commands in its text."""
     filler = _Filler(command, arguments, place)
     parts: list[str] = []
@@ -55,7 +55,7 @@ async def expand(command: Command, arguments: str, place: Place) -> Expanded:
     return Expanded("".join([*parts, written[-1]]), tuple(written))
 
 
-def rules_of(command: Command, place: Place) -> tuple[str, ...]:
+def rules_of(command: CustomCommand, place: CommandContext) -> tuple[str, ...]:
     """The rules that hold while a command is carried out; no argument becomes a part of them."""
     known = _variables(command, place)
     return tuple(re.sub(VARIABLE, lambda m: known[m[1]], rule) for rule in command.allowed_tools)
@@ -76,7 +76,7 @@ def split_arguments(text: str) -> list[str]:
 class _Filler:
     """Puts arguments and variables into a command's text."""
 
-    def __init__(self, command: Command, arguments: str, place: Place) -> None:
+    def __init__(self, command: CustomCommand, arguments: str, place: CommandContext) -> None:
         self.is_used = False
         """Whether any argument was asked for."""
         self._whole = arguments.strip()
@@ -108,7 +108,7 @@ class _Filler:
         return slashes + (self._each[rank] if rank < len(self._each) else "")
 
 
-def _variables(command: Command, place: Place) -> dict[str, str]:
+def _variables(command: CustomCommand, place: CommandContext) -> dict[str, str]:
     return {
         "CLAUDE_SESSION_ID": place.session_id,
         "CLAUDE_SKILL_DIR": str(command.path.parent),

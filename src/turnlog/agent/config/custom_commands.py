@@ -19,7 +19,7 @@ SKILL = "SKILL.md"
 PROJECT = "project"
 
 
-class Command(Struct, frozen=True):
+class CustomCommand(Struct, frozen=True):
     """A command, as its file defines it."""
 
     name: str
@@ -46,14 +46,14 @@ class Command(Struct, frozen=True):
 
 def load_commands(
     store: Store, cwd: Path, files: DefinitionFiles | None = None
-) -> dict[str, Command]:
+) -> dict[str, CustomCommand]:
     """All commands by name: skills before plain commands, and the user's before the project's.
 
     A command in a folder is named with it, and without it too if no other has that name. One of an
     untrusted project is only text: it brings neither hooks nor rules.
     """
     known = files or DefinitionFiles(store, cwd)
-    found: dict[str, Command] = {}
+    found: dict[str, CustomCommand] = {}
     for command in _all(known):
         wants = {"hooks": command.hooks, "allowed-tools": command.allowed_tools}
         may_act = known.may_act(command.path, [name for name, said in wants.items() if said])
@@ -64,13 +64,13 @@ def load_commands(
     return found
 
 
-def read_command(path: Path, name: str, origin: str) -> Command | None:
+def read_command(path: Path, name: str, origin: str) -> CustomCommand | None:
     """The command that a file defines; None for one that cannot be read."""
     text = read_text(path)
     if text is None:
         return None
     fields, body = split_head(text)
-    return Command(
+    return CustomCommand(
         name=name,
         description=_description(fields, body),
         body=body.strip(),
@@ -87,7 +87,7 @@ def read_command(path: Path, name: str, origin: str) -> Command | None:
     )
 
 
-def _all(files: DefinitionFiles) -> Iterator[Command]:
+def _all(files: DefinitionFiles) -> Iterator[CustomCommand]:
     """Every command, those that count more later."""
     for kind, read in (("commands", _plain_commands), ("skills", _skills)):
         for folder in files.project_folders(kind):
@@ -96,7 +96,7 @@ def _all(files: DefinitionFiles) -> Iterator[Command]:
             yield from read(files, folder, "user")
 
 
-def _plain_commands(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[Command]:
+def _plain_commands(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[CustomCommand]:
     for path in files.markdown(folder):
         *spaces, name = path.relative_to(folder).with_suffix("").parts
         command = read_command(path, ":".join([*spaces, name]), ":".join([origin, *spaces]))
@@ -104,7 +104,7 @@ def _plain_commands(files: DefinitionFiles, folder: Path, origin: str) -> Iterat
             yield command
 
 
-def _skills(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[Command]:
+def _skills(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[CustomCommand]:
     for path in files.in_folders(folder, SKILL):
         command = read_command(path, path.parent.name, origin)
         if command:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from turnlog.agent.permissions import Mode, Policy, Rule, parse_rule, sound_rules
+from turnlog.agent.permissions import ApprovalMode, Policy, Rule, parse_rule, sound_rules
 from turnlog.agent.permissions.server_approval import ServerChoice
 from turnlog.agent.workspace.project_directories import (
     EVERY_SOURCE,
@@ -26,8 +26,8 @@ from turnlog.agent.workspace.project_directories import (
 from turnlog.agent.workspace.project_environment import is_own, is_routing
 from turnlog.agent.workspace.shell.sandbox_settings import (
     Confinement,
-    Said,
     Sandbox,
+    SandboxEntry,
     SandboxFiles,
     SandboxNetwork,
     confine,
@@ -57,7 +57,7 @@ class Permissions(Struct, rename="camel"):
     disable_bypass_permissions_mode: str | None = None
 
 
-class Content(Struct, rename="camel"):
+class SettingsContent(Struct, rename="camel"):
     """What a settings file says; what turnlog does not use is left alone."""
 
     permissions: Permissions | None = None
@@ -78,13 +78,13 @@ class Content(Struct, rename="camel"):
     disabled_mcpjson_servers: list[str] | None = None
 
 
-class Source(Struct, frozen=True):
+class SettingsSource(Struct, frozen=True):
     """A settings file."""
 
     path: Path
     base: Path
     """What a leading slash stands for in its rules about files."""
-    content: Content
+    content: SettingsContent
     is_managed: bool = False
     is_given: bool = False
     """Whether the user named it for this session."""
@@ -103,7 +103,7 @@ class Settings(Struct, frozen=True):
 
     root: Path
     """The directory that the session was started in."""
-    sources: tuple[Source, ...]
+    sources: tuple[SettingsSource, ...]
     skipped: tuple[str, ...] = ()
     """Files that are not loaded, and why."""
 
@@ -161,11 +161,13 @@ class Settings(Struct, frozen=True):
         ]
 
     @property
-    def default_mode(self) -> Mode:
+    def default_mode(self) -> ApprovalMode:
         """The mode that a session starts in; one that turnlog does not have is the default."""
         named = self._highest(source.permissions.default_mode for source in self.sources)
-        known = named in list(Mode) and not (named == Mode.BYPASS and self.is_bypass_disabled)
-        return Mode(named) if known else Mode.DEFAULT
+        known = named in list(ApprovalMode) and not (
+            named == ApprovalMode.BYPASS and self.is_bypass_disabled
+        )
+        return ApprovalMode(named) if known else ApprovalMode.DEFAULT
 
     @property
     def is_bypass_disabled(self) -> bool:
@@ -209,7 +211,7 @@ class Settings(Struct, frozen=True):
     def sandbox(self) -> Confinement:
         """How shell commands are run, by what the sources say together."""
         return confine(
-            Said(source.content.sandbox or Sandbox(), source.base, source.is_managed)
+            SandboxEntry(source.content.sandbox or Sandbox(), source.base, source.is_managed)
             for source in self.sources
         )
 
@@ -250,15 +252,15 @@ class Settings(Struct, frozen=True):
             if source.ignored
         ]
 
-    def mode(self, wanted: Mode | None = None) -> Mode:
+    def mode(self, wanted: ApprovalMode | None = None) -> ApprovalMode:
         """The mode to start in: the one that is asked for, unless it is forbidden."""
-        if wanted is Mode.BYPASS and self.is_bypass_disabled:
+        if wanted is ApprovalMode.BYPASS and self.is_bypass_disabled:
             raise UsageError(f"the settings forbid the mode {wanted.value}", "another mode")
         return wanted or self.default_mode
 
     def policy(
         self,
-        mode: Mode,
+        mode: ApprovalMode,
         cwd: Path,
         directories: Iterable[Path] = (),
         extra_allow: Iterable[Rule] = (),
@@ -277,12 +279,12 @@ class Settings(Struct, frozen=True):
             directories=tuple(dict.fromkeys((*self.directories, *directories))),
         )
 
-    def _sources_of_rules(self) -> tuple[Source, ...]:
+    def _sources_of_rules(self) -> tuple[SettingsSource, ...]:
         managed = self._managed()
         only = any(source.content.allow_managed_permission_rules_only for source in managed)
         return managed if only else self.sources
 
-    def _sources_of_hooks(self) -> tuple[Source, ...]:
+    def _sources_of_hooks(self) -> tuple[SettingsSource, ...]:
         managed = self._managed()
         if any(source.content.disable_all_hooks for source in managed):
             return ()
@@ -290,12 +292,12 @@ class Settings(Struct, frozen=True):
         only = any(source.content.allow_managed_hooks_only for source in managed)
         return managed if disabled or only else self.sources
 
-    def _variables(self) -> Iterator[tuple[Source, str, str]]:
+    def _variables(self) -> Iterator[tuple[SettingsSource, str, str]]:
         for source in self.sources:
             for name, value in (source.content.env or {}).items():
                 yield source, name, _shown(value)
 
-    def _managed(self) -> tuple[Source, ...]:
+    def _managed(self) -> tuple[SettingsSource, ...]:
         return tuple(source for source in self.sources if source.is_managed)
 
     @staticmethod
@@ -334,7 +336,7 @@ def load(
     own += [_given_source(given, root)] if given is not None else []
     dropped = sorted(managed.with_suffix(".d").glob("[!.]*.json"))
     theirs = [path for path in (managed, *dropped) if _is_there(path, skipped)]
-    above = [Source(path, path.parent, read(path), is_managed=True) for path in theirs]
+    above = [SettingsSource(path, path.parent, read(path), is_managed=True) for path in theirs]
     return Settings(root, (*own, *above), tuple(skipped))
 
 
@@ -350,24 +352,24 @@ def _is_there(path: Path, skipped: list[str]) -> bool:
     return False
 
 
-def _read_own(store: Store) -> Source:
-    return Source(store.settings, store.root, read(store.settings))
+def _read_own(store: Store) -> SettingsSource:
+    return SettingsSource(store.settings, store.root, read(store.settings))
 
 
-def _project_source(path: Path, root: Path, is_project: bool, is_trusted: bool) -> Source:
+def _project_source(path: Path, root: Path, is_project: bool, is_trusted: bool) -> SettingsSource:
     content = read(path)
     if is_trusted:
-        return Source(path, root, content, is_project=is_project)
+        return SettingsSource(path, root, content, is_project=is_project)
     kept = _restricting(content)
-    return Source(path, root, kept, is_project=True, ignored=tuple(_lost(content, kept)))
+    return SettingsSource(path, root, kept, is_project=True, ignored=tuple(_lost(content, kept)))
 
 
-def _restricting(content: Content) -> Content:
+def _restricting(content: SettingsContent) -> SettingsContent:
     """The part of a file that can only forbid: what an untrusted project may still say."""
     permissions = content.permissions or Permissions()
     sandbox = content.sandbox or Sandbox()
     files, network = sandbox.filesystem or SandboxFiles(), sandbox.network or SandboxNetwork()
-    return Content(
+    return SettingsContent(
         permissions=Permissions(
             ask=permissions.ask,
             deny=permissions.deny,
@@ -384,7 +386,7 @@ def _restricting(content: Content) -> Content:
     )
 
 
-def _lost(content: Content, kept: Content) -> Iterator[str]:
+def _lost(content: SettingsContent, kept: SettingsContent) -> Iterator[str]:
     """The settings of a file that are left out, by their names."""
     said, rest = msgspec.to_builtins(content), msgspec.to_builtins(kept)
     for name, value in said.items():
@@ -399,13 +401,13 @@ def _is_lost(said: Any, kept: Any) -> bool:
     return said not in (None, {}, []) and said != kept
 
 
-def _given_source(text: str, root: Path) -> Source:
+def _given_source(text: str, root: Path) -> SettingsSource:
     """What the command line says, or a file that it names."""
     if text.lstrip().startswith("{"):
         content = _decode(text, GIVEN, "a file, or JSON")
-        return Source(Path(GIVEN), root, content, is_given=True)
+        return SettingsSource(Path(GIVEN), root, content, is_given=True)
     path = root / Path(text).expanduser()
-    return Source(path, root, read(path, Path.read_bytes), is_given=True)
+    return SettingsSource(path, root, read(path, Path.read_bytes), is_given=True)
 
 
 def files_of(store: Store, root: Path, managed: Path = MANAGED) -> dict[Path, str]:
@@ -422,7 +424,7 @@ def _read_bytes(path: Path) -> bytes:
     return read_regular(path, LARGEST)
 
 
-def read(path: Path, read_bytes: Callable[[Path], bytes] = _read_bytes) -> Content:
+def read(path: Path, read_bytes: Callable[[Path], bytes] = _read_bytes) -> SettingsContent:
     """Return what a settings file says; raise `UsageError` for one that is not valid.
 
     `Path.read_bytes` also reads pipes, which the user may name: `--settings <(make-settings)`.
@@ -433,24 +435,24 @@ def read(path: Path, read_bytes: Callable[[Path], bytes] = _read_bytes) -> Conte
         raise UsageError(f"{path} is not valid: {error}", BY_HAND) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    return _decode(text, str(path), BY_HAND) if text.strip() else Content()
+    return _decode(text, str(path), BY_HAND) if text.strip() else SettingsContent()
 
 
-def _decode(text: str, name: str, hint: str) -> Content:
+def _decode(text: str, name: str, hint: str) -> SettingsContent:
     try:
-        return msgspec.json.decode(text, type=Content)
+        return msgspec.json.decode(text, type=SettingsContent)
     except msgspec.MsgspecError as error:
         raise UsageError(f"{name} is not valid: {error}", hint) from error
 
 
 def _rules(
-    sources: Iterable[Source], said: Callable[[Permissions], list[str] | None]
+    sources: Iterable[SettingsSource], said: Callable[[Permissions], list[str] | None]
 ) -> Iterator[Rule]:
     for source in sources:
         yield from sound_rules(said(source.permissions) or [], source.base, str(source.path))
 
 
-def _senseless(source: Source) -> Iterator[str]:
+def _senseless(source: SettingsSource) -> Iterator[str]:
     """Of each rule of a file that makes no sense: what is wrong, and what comes of it."""
     said = source.permissions
     for rules, effect in ((said.allow, ""), (said.ask, NOT_ASKED), (said.deny, NOT_DENIED)):

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from turnlog.agent.chat.opening import Chat
 from turnlog.agent.headless.prompt_queue import incoming
-from turnlog.agent.loop.events import Ended, Event, Inside, Recorded, Retrying, Streamed
+from turnlog.agent.loop.events import Event, Inside, Recorded, Retrying, Streamed, TurnEnded
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.session.entry_builders import VERSION
 from turnlog.agent.workspace.image_blocks import block_of
@@ -94,7 +94,7 @@ class Printer:
         return self._chat.loop.interrupt()
 
     def _tell(self, event: Event) -> None:
-        if isinstance(event, Ended):
+        if isinstance(event, TurnEnded):
             self._cost += event.cost
             self.is_error = event.reason not in ("done", "refused")
             self._end(event)
@@ -105,7 +105,7 @@ class Printer:
             for message in messages_of(event, None, self._has_pieces):
                 self._print(message)
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: TurnEnded) -> None:
         result = result_message(self._chat, ended, self._cost)
         if self._style is Style.TEXT:
             told = "\n".join([result.get("result") or "", *result.get("errors", [])]).strip()
@@ -192,7 +192,7 @@ def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
         }
 
 
-def result_message(chat: Chat, ended: Ended, cost: float) -> Fields:
+def result_message(chat: Chat, ended: TurnEnded, cost: float) -> Fields:
     """What a turn came to; `cost` is that of all turns so far."""
     subtype = SUBTYPES.get(ended.reason, "success")
     result: Fields = {

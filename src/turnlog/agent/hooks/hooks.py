@@ -29,7 +29,7 @@ from turnlog.agent.hooks.mcp_hooks import filled
 from turnlog.agent.hooks.outputs import HookOutcome, merge_outcomes, read_answer
 from turnlog.agent.hooks.payload import SessionFacts
 from turnlog.agent.hooks.prompt_hooks import Means, judge
-from turnlog.agent.hooks.runs import Failed, Firing, HookRun, Reply, timed
+from turnlog.agent.hooks.runs import Failed, Firing, HookReply, HookRun, timed
 from turnlog.agent.workspace.spilled_results import fit_text
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import sidecar_folder
@@ -188,7 +188,7 @@ class Hooks:
             return await run_command(firing.event, firing.name, command)
         return await timed(firing, shown(firing.handler), self._reply(firing))
 
-    async def _reply(self, firing: Firing) -> Reply:
+    async def _reply(self, firing: Firing) -> HookReply:
         """What a hook says that is no command."""
         if firing.kind not in EVENTS[firing.event].kinds:
             raise Failed(f"a hook of type {firing.kind} cannot be run at {firing.event}")
@@ -196,13 +196,13 @@ class Hooks:
             return await post(firing, self._allowed)
         return await (self._call(firing) if firing.kind == "mcp_tool" else self._judge(firing))
 
-    async def _call(self, firing: Firing) -> Reply:
+    async def _call(self, firing: Firing) -> HookReply:
         if self.means is None:
             raise Failed(f"MCP server {firing.text('server')} is not connected")
         given: Fields = filled(firing.handler.get("input") or {}, firing.told)
-        return Reply(await self.means.call(firing.text("server"), firing.text("tool"), given))
+        return HookReply(await self.means.call(firing.text("server"), firing.text("tool"), given))
 
-    async def _judge(self, firing: Firing) -> Reply:
+    async def _judge(self, firing: Firing) -> HookReply:
         if self.means is None:
             raise Failed("there is no model to ask")
         return await judge(firing, self.means)

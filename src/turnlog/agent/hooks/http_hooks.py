@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from turnlog.agent.hooks.runs import MOST_OUTPUT, Failed, Firing, Reply
+from turnlog.agent.hooks.runs import MOST_OUTPUT, Failed, Firing, HookReply
 from turnlog.agent.workspace.network_addresses import NotPublic, pinned_request, resolve
 from turnlog.format.json_values import is_array, is_object
 
@@ -37,7 +37,7 @@ class Allowed(Struct, frozen=True):
 ANYTHING = Allowed()
 
 
-async def post(firing: Firing, allowed: Allowed) -> Reply:
+async def post(firing: Firing, allowed: Allowed) -> HookReply:
     """Post the payload; raise `Failed` for all but success with an empty body or a JSON object.
 
     No redirect is followed: it could lead to where the settings do not let hooks go.
@@ -111,13 +111,13 @@ def headers_of(
     return {name.encode(): value.translate(BREAKS).encode() for name, value in filled.items()}
 
 
-def _reply(url: str, response: "Response", text: str) -> Reply:
+def _reply(url: str, response: "Response", text: str) -> HookReply:
     status = response.status_code
     if not response.is_success:
-        raise Failed(f"HTTP {status} from {url}", Reply("", status))
+        raise Failed(f"HTTP {status} from {url}", HookReply("", status))
     if text.strip() and not _is_json_object(text):
-        raise Failed(f"the answer of {url} is not JSON: {text[:200]}", Reply(text, status))
-    return Reply(text, status)
+        raise Failed(f"the answer of {url} is not JSON: {text[:200]}", HookReply(text, status))
+    return HookReply(text, status)
 
 
 async def _read(response: "Response") -> bytes:

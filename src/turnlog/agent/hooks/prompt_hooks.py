@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from turnlog.agent.hooks.runs import Failed, Firing, Reply
+from turnlog.agent.hooks.runs import Failed, Firing, HookReply
 from turnlog.format.json_values import Fields, is_object
 
 PLACE = re.compile(r"\\\$|\$ARGUMENTS\b")
@@ -45,7 +45,7 @@ class Means(Protocol):
         ...
 
 
-async def judge(firing: Firing, means: Means) -> Reply:
+async def judge(firing: Firing, means: Means) -> HookReply:
     """Let a model decide; what a command would have printed to say the same."""
     question, model = question_of(firing), firing.text("model")
     if firing.kind == "agent":
@@ -54,8 +54,8 @@ async def judge(firing: Firing, means: Means) -> Reply:
         said = await means.ask(question, model, firing.event in STOPS)
     judgement = read_judgement(said)
     if judgement is None:
-        raise Failed("the model gave no decision", Reply(said))
-    return Reply(_answer(firing, judgement))
+        raise Failed("the model gave no decision", HookReply(said))
+    return HookReply(_answer(firing, judgement))
 
 
 def question_of(firing: Firing) -> str:

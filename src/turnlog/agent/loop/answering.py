@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from turnlog.agent.loop.conversation import Emit, Parts
 from turnlog.agent.loop.events import Recorded, Retrying, Streamed
-from turnlog.agent.model.answer import Answer
+from turnlog.agent.model.answer import StreamedMessage
 from turnlog.agent.model.streaming import Faltered
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
@@ -17,21 +17,21 @@ MOST_PATIENT = 300.0
 """Seconds: if the API asks to be left alone for longer, the user is told instead."""
 
 
-async def ask_model(parts: Parts, request: Fields, emit: Emit) -> Answer:
+async def ask_model(parts: Parts, request: Fields, emit: Emit) -> StreamedMessage:
     """Let the model answer; each block is a line of the session before it is told as finished."""
 
-    async def receive() -> Answer:
+    async def receive() -> StreamedMessage:
         return await _receive(parts, request, emit)
 
     return await _ask_until_answered(parts, receive, emit)
 
 
-async def ask_aside(parts: Parts, request: Fields, emit: Emit) -> Answer:
+async def ask_aside(parts: Parts, request: Fields, emit: Emit) -> StreamedMessage:
     """Let the model answer something that is no part of the conversation."""
 
-    async def receive() -> Answer:
+    async def receive() -> StreamedMessage:
         async with parts.model.ask(request) as stream:
-            answer = Answer(stream.request_id)
+            answer = StreamedMessage(stream.request_id)
             async for event in stream.events:
                 answer.take(event)
             return answer
@@ -40,8 +40,8 @@ async def ask_aside(parts: Parts, request: Fields, emit: Emit) -> Answer:
 
 
 async def _ask_until_answered(
-    parts: Parts, receive: Callable[[], Awaitable[Answer]], emit: Emit
-) -> Answer:
+    parts: Parts, receive: Callable[[], Awaitable[StreamedMessage]], emit: Emit
+) -> StreamedMessage:
     attempt = 0
     while True:
         try:
@@ -63,13 +63,13 @@ def backoff(attempt: int) -> float:
     return min(SHORTEST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.75, 1.25)
 
 
-async def _receive(parts: Parts, request: Fields, emit: Emit) -> Answer:
+async def _receive(parts: Parts, request: Fields, emit: Emit) -> StreamedMessage:
     """Take an answer in.
 
     A finished block waits for the event after it, which follows at once: the last block of an
     answer gets the final counts and the stop reason that way.
     """
-    answer = Answer()
+    answer = StreamedMessage()
     waiting: Fields | None = None
     try:
         async with parts.model.ask(request) as stream:
@@ -92,12 +92,12 @@ async def _receive(parts: Parts, request: Fields, emit: Emit) -> Answer:
         raise
 
 
-def _record(parts: Parts, answer: Answer, index: int, emit: Emit) -> None:
+def _record(parts: Parts, answer: StreamedMessage, index: int, emit: Emit) -> None:
     block = answer.blocks[index]
     emit(Recorded(parts.recorder.block(answer.message, block, index, answer.request_id)))
 
 
-def _keep_text(parts: Parts, answer: Answer, emit: Emit) -> None:
+def _keep_text(parts: Parts, answer: StreamedMessage, emit: Emit) -> None:
     """Keep what the user has read of a text; thinking and calls are nothing by halves."""
     text = answer.unfinished_text
     if text.strip():

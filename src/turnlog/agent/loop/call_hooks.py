@@ -6,17 +6,17 @@ from turnlog.agent.hooks.env_file import left_variables
 from turnlog.agent.hooks.hook_entries import reminder
 from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.loop.conversation import Emit, Parts
-from turnlog.agent.loop.events import Noted, Recorded
+from turnlog.agent.loop.events import Notice, Recorded
 from turnlog.agent.loop.noting import note_hooks
 from turnlog.agent.session.entry_builders import text_of
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields
 
 BATCH = "PostToolBatch"
 
 
 async def after_call(
-    parts: Parts, call: Fields, given: Fields, outcome: Outcome, seconds: float
+    parts: Parts, call: Fields, given: Fields, outcome: ToolOutcome, seconds: float
 ) -> tuple[str, HookOutcome]:
     """What hooks say of what came of a call, and the event that they say it at."""
     event = "PostToolUseFailure" if outcome.is_error else "PostToolUse"
@@ -48,7 +48,7 @@ async def take_variables(parts: Parts) -> None:
 
 
 async def after_batch(
-    parts: Parts, calls: list[tuple[Fields, Outcome]], emit: Emit
+    parts: Parts, calls: list[tuple[Fields, ToolOutcome]], emit: Emit
 ) -> HookOutcome | None:
     """What hooks say of all calls of an answer; given if the turn is to end with them."""
     told = [
@@ -65,5 +65,5 @@ async def after_batch(
     if said.context:
         emit(Recorded(parts.recorder.meta(reminder(said.context, BATCH))))
     if said.block and not said.stop:
-        emit(Noted(said.reason, is_error=True))
+        emit(Notice(said.reason, is_error=True))
     return said if said.block or said.stop else None

@@ -7,7 +7,7 @@ import asyncio
 
 from turnlog.agent.loop.answering import ask_aside
 from turnlog.agent.loop.conversation import Emit, Parts
-from turnlog.agent.loop.events import Noted, Recorded
+from turnlog.agent.loop.events import Notice, Recorded
 from turnlog.agent.loop.lifecycle_hooks import start_session
 from turnlog.agent.loop.request import request_with
 from turnlog.agent.loop.spending import Spending, context_tokens
@@ -40,24 +40,24 @@ async def compact(parts: Parts, trigger: str, focus: str, emit: Emit, spent: Spe
     """Compact the conversation, unless a setting or a hook forbids it; tell whether it was done."""
     when = parts.limits.compacting
     if not (when.is_automatic if trigger == AUTO else when.is_possible):
-        emit(Noted("Not compacted: that is turned off"))
+        emit(Notice("Not compacted: that is turned off"))
         return False
     fields = {"trigger": trigger, "custom_instructions": focus}
     said = await parts.hooks.fire("PreCompact", trigger, fields)
     if said.block or not parts.recorder.chain:
-        emit(Noted(f"Not compacted: {said.reason or 'there is nothing to compact'}"))
+        emit(Notice(f"Not compacted: {said.reason or 'there is nothing to compact'}"))
         return False
     tokens = context_tokens(parts.recorder.chain)
     text = await _summarise(parts, focus, emit, spent)
     title = describe(locate_session(parts.recorder.path)).title or "Conversation"
     for entry in parts.recorder.compaction(text, title, trigger, tokens):
         emit(Recorded(entry))
-    emit(Noted(f"Compacted {tokens:,} tokens into a summary; /rewind brings them back"))
+    emit(Notice(f"Compacted {tokens:,} tokens into a summary; /rewind brings them back"))
     fields = {"trigger": trigger, "compact_summary": text}
     said = await parts.hooks.fire("PostCompact", trigger, fields)
     for error in said.errors:
-        emit(Noted(error, is_error=True))
-    for told in await start_session(parts, "compact", lambda told: emit(Noted(told))):
+        emit(Notice(error, is_error=True))
+    for told in await start_session(parts, "compact", lambda told: emit(Notice(told))):
         emit(Recorded(parts.recorder.meta(told)))
     return True
 
@@ -98,13 +98,13 @@ def _extracts(parts: Parts) -> str:
     from turnlog.conversation.session import open_session
     from turnlog.edit.call_facts import both_ends
     from turnlog.edit.compaction_entries import HEAD, TRANSCRIPT, summary_text
-    from turnlog.edit.transforms import Choice
+    from turnlog.edit.transforms import TransformOptions
 
     path, chain = parts.recorder.path, parts.recorder.chain
     session = open_session(path)
     since = {entry["uuid"] for entry in chain}
     nodes = [each for each in session.branch_to(session.tree.active_leaf) if each.uuid in since]
     turns = [turn for turn in session.turns if any(node.uuid in since for node in turn.nodes)]
-    text = summary_text(session, turns, nodes, Choice()) or HEAD
+    text = summary_text(session, turns, nodes, TransformOptions()) or HEAD
     room = max(LEAST, sum(len(str(entry["message"])) for entry in chain if "message" in entry) // 4)
     return both_ends(text, room) + TRANSCRIPT.format(path=path)

@@ -13,7 +13,7 @@ from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.loop.context_limit import Compacting
 from turnlog.agent.loop.events import Event
 from turnlog.agent.loop.spending import Spending
-from turnlog.agent.model.model_names import Choice
+from turnlog.agent.model.model_names import ModelChoice
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions.asking import Ask
 from turnlog.agent.permissions.consent import Rules
@@ -25,7 +25,7 @@ from turnlog.format.json_values import Fields
 Emit = Callable[[Event], None]
 
 
-class Limits(Struct, frozen=True):
+class TurnLimits(Struct, frozen=True):
     """When to stop."""
 
     max_turns: int | None = None
@@ -54,7 +54,7 @@ class Backups(Protocol):
 class Parts:
     """All that one conversation needs; a sub-agent has its own recorder, tools and workspace."""
 
-    choice: Choice
+    choice: ModelChoice
     model: Model
     recorder: Recorder
     tools: dict[str, Tool]
@@ -69,7 +69,7 @@ class Parts:
     """The part of it that the user's and the project's files are."""
     recall: Callable[[Path], list[str]] = lambda path: []
     """What memory files say of a file that is read or changed, each told once."""
-    limits: Limits = field(default_factory=Limits)
+    limits: TurnLimits = field(default_factory=TurnLimits)
     backups: Backups | None = None
     agent_type: str | None = None
     """What kind of sub-agent this is."""
@@ -83,11 +83,11 @@ class Parts:
         return {"agent_id": agent_id, "agent_type": self.agent_type} if agent_id else {}
 
 
-class Running(Struct, frozen=True):
+class RunningTurn(Struct, frozen=True):
     """The turn that a call is carried out in."""
 
     emit: Emit
     spent: Spending
 
 
-RUNNING: ContextVar[Running] = ContextVar("running")
+RUNNING: ContextVar[RunningTurn] = ContextVar("running")

@@ -19,7 +19,7 @@ class Recorded(Struct, frozen=True):
     entry: Fields
 
 
-class Called(Struct, frozen=True):
+class CallStarted(Struct, frozen=True):
     """A call is about to run: its input is complete, and it was allowed."""
 
     call_id: str
@@ -46,14 +46,14 @@ class Retrying(Struct, frozen=True):
     """The status of its answer; None where there was none."""
 
 
-class Noted(Struct, frozen=True):
+class Notice(Struct, frozen=True):
     """Something that the user should know: what a hook said, what was compacted."""
 
     text: str
     is_error: bool = False
 
 
-class Ended(Struct, frozen=True):
+class TurnEnded(Struct, frozen=True):
     """The turn is over."""
 
     reason: str
@@ -82,4 +82,4 @@ class Inside(Struct, frozen=True):
     event: Any
 
 
-Event = Streamed | Recorded | Called | Printed | Retrying | Noted | Ended | Inside
+Event = Streamed | Recorded | CallStarted | Printed | Retrying | Notice | TurnEnded | Inside

@@ -12,14 +12,14 @@ from typing import Any
 from turnlog.agent.loop.answering import ask_model
 from turnlog.agent.loop.compaction import AUTO, GO_ON, compact, compact_now, is_full
 from turnlog.agent.loop.conversation import Emit, Parts
-from turnlog.agent.loop.events import Event, Noted, Recorded
+from turnlog.agent.loop.events import Event, Notice, Recorded
 from turnlog.agent.loop.lifecycle_hooks import Prompt, hear_failure, is_kept_going, submit
 from turnlog.agent.loop.notifications import Arrival, absorb
 from turnlog.agent.loop.request import build_request
 from turnlog.agent.loop.spending import SPENT, Spending
 from turnlog.agent.loop.tool_calls import run_calls, stop_here
 from turnlog.agent.loop.turn_records import not_written, record_end, record_failure, record_prompt
-from turnlog.agent.model.answer import Answer
+from turnlog.agent.model.answer import StreamedMessage
 from turnlog.agent.model.streaming import is_too_long
 from turnlog.agent.session.entry_builders import text_of
 from turnlog.errors import ModelError
@@ -101,7 +101,7 @@ class Loop:
                     return ending, answer.text
                 for arrived, how in [*absorb(self.parts), *self.more()]:
                     if why := await self._accept(arrived, how, emit, spent):
-                        emit(Noted(why, is_error=True))
+                        emit(Notice(why, is_error=True))
             elif answer.stop_reason != "pause_turn":
                 if pushes == MOST_PUSHES or not await self._is_pushed(answer, pushes, emit):
                     return "refused" if answer.stop_reason == "refusal" else "done", answer.text
@@ -120,7 +120,7 @@ class Loop:
         self.told = []
         return None
 
-    async def _answer(self, emit: Emit, spent: Spending) -> Answer:
+    async def _answer(self, emit: Emit, spent: Spending) -> StreamedMessage:
         """One answer of the model; a conversation that is too long for it is compacted."""
         if is_full(self.parts):
             await self._make_room(emit, spent)
@@ -139,7 +139,7 @@ class Loop:
             emit(Recorded(self.parts.recorder.meta(GO_ON)))
         return done
 
-    async def _is_pushed(self, answer: Answer, pushes: int, emit: Emit) -> bool:
+    async def _is_pushed(self, answer: StreamedMessage, pushes: int, emit: Emit) -> bool:
         """Whether the model is told to go on though it would stop."""
         if answer.stop_reason == "max_tokens":
             emit(Recorded(self.parts.recorder.meta(CUT_OFF)))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.lifecycle_hooks import Prompt
-from turnlog.agent.workspace.shell.background import Job
+from turnlog.agent.workspace.shell.background import BackgroundCommand
 from turnlog.agent.workspace.shell.processes import told_code
 
 NOTICE = "system"
@@ -21,7 +21,7 @@ Arrival = tuple[Prompt, str]
 def listen(parts: Parts, wake: Callable[[], None]) -> None:
     """From now on note each that ends, and wake whoever waits."""
 
-    def heard(job: Job) -> None:
+    def heard(job: BackgroundCommand) -> None:
         parts.recorder.queue("enqueue", notice_of(job))
         wake()
 
@@ -42,7 +42,7 @@ def next_notice(parts: Parts) -> str | None:
     return f"<system-reminder>\n{news.pop(0)}\n</system-reminder>" if news else None
 
 
-def notice_of(job: Job) -> str:
+def notice_of(job: BackgroundCommand) -> str:
     """The end of a command, as clients tell it."""
     rows = [
         f"<task-id>{job.name}</task-id>",
@@ -54,7 +54,7 @@ def notice_of(job: Job) -> str:
     return "\n".join(["<task-notification>", *rows, "</task-notification>"])
 
 
-def summary_of(job: Job) -> str:
+def summary_of(job: BackgroundCommand) -> str:
     """The end of a command in a sentence."""
     code = told_code(job.running.code)
     how = f"failed with exit code {code}" if code else "completed (exit code 0)"

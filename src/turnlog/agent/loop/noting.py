@@ -3,7 +3,7 @@
 from turnlog.agent.hooks.hook_entries import progress_line, stopped_text
 from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.loop.conversation import Emit, Parts
-from turnlog.agent.loop.events import Noted, Recorded
+from turnlog.agent.loop.events import Notice, Recorded
 
 
 def note_hooks(parts: Parts, said: HookOutcome, call_id: str, emit: Emit) -> None:
@@ -12,7 +12,7 @@ def note_hooks(parts: Parts, said: HookOutcome, call_id: str, emit: Emit) -> Non
         line = progress_line(run, call_id)
         parts.recorder.progress(line["data"], call_id, call_id)
     for text in [*said.errors, *filter(None, [said.system_message, said.stop_reason])]:
-        emit(Noted(text, is_error=text in said.errors))
+        emit(Notice(text, is_error=text in said.errors))
 
 
 def note_stop(parts: Parts, said: HookOutcome, name: str, emit: Emit) -> None:

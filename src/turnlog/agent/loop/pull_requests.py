@@ -9,14 +9,14 @@ from typing import Any
 from turnlog.agent.session.entry_builders import PullRequest, text_of
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields
 
 CREATES = re.compile(r"(?:^|[\s;&|(/])gh\s+pr\s+create\b")
 ADDRESS = re.compile(r"https://[\w.-]+/([\w.-]+/[\w.-]+)/pull/([0-9]{1,9})\b")
 
 
-def link_pull_request(recorder: Recorder, tool: str, given: Fields, outcome: Outcome) -> None:
+def link_pull_request(recorder: Recorder, tool: str, given: Fields, outcome: ToolOutcome) -> None:
     """Record the pull request that a call made, if it made one."""
     command: Any = given.get("command")
     if tool != BASH.name or outcome.is_error or not isinstance(command, str):

@@ -6,8 +6,8 @@ from time import monotonic
 
 import msgspec
 
-from turnlog.agent.loop.events import Ended, Event, Inside
-from turnlog.agent.model.answer import Answer
+from turnlog.agent.loop.events import Event, Inside, TurnEnded
+from turnlog.agent.model.answer import StreamedMessage
 from turnlog.conversation.cost import cost_of
 from turnlog.format.blocks import Usage
 from turnlog.format.json_values import Fields, is_object
@@ -38,19 +38,19 @@ class Spending:
     def seconds(self) -> float:
         return monotonic() - self._started
 
-    def add_answer(self, answer: Answer) -> None:
+    def add_answer(self, answer: StreamedMessage) -> None:
         """Count an answer."""
         self.requests += 1
         self.add_aside(answer)
 
-    def add_aside(self, answer: Answer) -> None:
+    def add_aside(self, answer: StreamedMessage) -> None:
         """Count an answer that is no part of the conversation."""
         cost = price_of(answer.model, answer.usage)
         counts = {told: answer.usage.get(name) or 0 for name, told in COUNTED.items()}
         self._add(answer.usage, cost, answer.seconds)
         self._add_models({answer.model: counts | {COST: cost}})
 
-    def add_agent(self, ended: Ended) -> None:
+    def add_agent(self, ended: TurnEnded) -> None:
         """Count what a sub-agent took."""
         self._add(ended.usage, ended.cost, ended.api_seconds)
         self._add_models(ended.models)
@@ -60,15 +60,15 @@ class Spending:
         """A way to tell events by which what sub-agents took is counted as well."""
 
         def tell(event: Event) -> None:
-            if isinstance(event, Inside) and isinstance(event.event, Ended):
+            if isinstance(event, Inside) and isinstance(event.event, TurnEnded):
                 self.add_agent(event.event)
             emit(event)
 
         return tell
 
-    def ended(self, reason: str, text: str) -> Ended:
+    def ended(self, reason: str, text: str) -> TurnEnded:
         """The end of the turn."""
-        return Ended(
+        return TurnEnded(
             reason,
             text,
             self.seconds,

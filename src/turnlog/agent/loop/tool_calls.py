@@ -14,8 +14,8 @@ from msgspec import UNSET, Struct
 from turnlog.agent.hooks.hook_entries import reminder
 from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.loop.call_hooks import BATCH, after_batch, after_call, after_move
-from turnlog.agent.loop.conversation import RUNNING, Emit, Parts, Running
-from turnlog.agent.loop.events import Called, Printed, Recorded
+from turnlog.agent.loop.conversation import RUNNING, Emit, Parts, RunningTurn
+from turnlog.agent.loop.events import CallStarted, Printed, Recorded
 from turnlog.agent.loop.noting import note_hooks, note_stop
 from turnlog.agent.loop.pull_requests import link_pull_request
 from turnlog.agent.loop.spending import Spending
@@ -29,7 +29,7 @@ from turnlog.agent.session.entry_builders import (
 )
 from turnlog.agent.tools.toolbox import offered_name
 from turnlog.agent.workspace.access import Reads, Writes
-from turnlog.agent.workspace.tool import CALL_ID, Outcome, ToolError
+from turnlog.agent.workspace.tool import CALL_ID, ToolError, ToolOutcome
 from turnlog.format.json_values import Fields
 
 FEEDBACK = (
@@ -37,7 +37,7 @@ FEEDBACK = (
     "a file edit, the new_string was NOT written to the file). To tell you how to proceed, the "
     "user said:\n{text}"
 )
-NOT_RUN = Outcome(REJECTED_TEXT, REJECTED_DATA, is_error=True)
+NOT_RUN = ToolOutcome(REJECTED_TEXT, REJECTED_DATA, is_error=True)
 FIRST_NEWS = 2.0
 """Seconds until a command's output is first noted in the session; then each time twice as long."""
 NEWS_LENGTH = 2_000
@@ -46,7 +46,7 @@ NEWS_LENGTH = 2_000
 class Done(Struct):
     """What came of a call, and what is to be said of it."""
 
-    outcome: Outcome
+    outcome: ToolOutcome
     context: list[str] = []
     """What hooks want the model to be told."""
     kind: str | None = None
@@ -117,7 +117,7 @@ class _Batch:
         return [text for done in self._done.values() for text in done.context]
 
     @property
-    def outcomes(self) -> list[tuple[Fields, Outcome]]:
+    def outcomes(self) -> list[tuple[Fields, ToolOutcome]]:
         return [(call, self._done[call["id"]].outcome) for call in self._calls]
 
     async def run(self) -> None:
@@ -150,7 +150,7 @@ class _Batch:
 
     async def _carry_out(self, call: Fields) -> None:
         CALL_ID.set(call["id"])
-        RUNNING.set(Running(self._emit, self._spent))
+        RUNNING.set(RunningTurn(self._emit, self._spent))
         done = await _run(self._parts, self._named(call), self._emit)
         self._done[call["id"]] = done
         for ready in self._calls[self._recorded :]:
@@ -183,10 +183,10 @@ async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
         return _refusal(refused, f"PreToolUse:{call['name']}")
     except Invalid as error:
         text = f"<tool_use_error>{error}</tool_use_error>"
-        return Done(Outcome(text, str(error), is_error=True))
+        return Done(ToolOutcome(text, str(error), is_error=True))
     except Exception as error:  # a call that cannot be judged does not run, and the chat goes on
         return Done(_failed(f"Permission could not be decided: {type(error).__name__}: {error}"))
-    emit(Called(call["id"], call["name"], admitted.input))
+    emit(CallStarted(call["id"], call["name"], admitted.input))
     started = monotonic()
     news = _News(parts, call, emit)
     try:
@@ -209,12 +209,12 @@ def _refusal(refused: Refused, name: str) -> Done:
             _failed(refused.text), kind=refused.kind, ends_turn=refused.ends_turn, stop=stop
         )
     told = FEEDBACK.format(text=refused.text) if refused.text else REJECTED_TEXT
-    outcome = Outcome(told, REJECTED_DATA, is_error=True)
+    outcome = ToolOutcome(told, REJECTED_DATA, is_error=True)
     return Done(outcome, kind=REJECTED, ends_turn=refused.ends_turn)
 
 
 async def _after(
-    parts: Parts, call: Fields, admitted: Admitted, outcome: Outcome, seconds: float, emit: Emit
+    parts: Parts, call: Fields, admitted: Admitted, outcome: ToolOutcome, seconds: float, emit: Emit
 ) -> Done:
     """Let hooks have their say about what came of a call."""
     given = plain_input(admitted.input, parts)
@@ -223,7 +223,7 @@ async def _after(
     for each in (admitted.said, said):
         note_hooks(parts, each, call["id"], emit)
     if said.updated_output is not UNSET:
-        outcome = Outcome(text_of(said.updated_output), said.updated_output)
+        outcome = ToolOutcome(text_of(said.updated_output), said.updated_output)
     told = [*admitted.said.context, *said.context, *([said.reason] if said.block else [])]
     context = [reminder([text], name) for text in told]
     stop = (name, said) if said.stop else None
@@ -238,8 +238,8 @@ def _recalled(parts: Parts, admitted: Admitted) -> list[str]:
     return [f"<system-reminder>\n{text}\n</system-reminder>" for text in told]
 
 
-def _failed(text: str) -> Outcome:
-    return Outcome(text, f"Error: {text}", is_error=True)
+def _failed(text: str) -> ToolOutcome:
+    return ToolOutcome(text, f"Error: {text}", is_error=True)
 
 
 class _News:

@@ -7,7 +7,7 @@ from turnlog.agent.loop.events import Recorded
 from turnlog.agent.loop.lifecycle_hooks import SHELL, Prompt
 from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.loop.system_prompt import PLAN
-from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.session.entry_builders import text_of
 from turnlog.conversation.prompts import label_of
 from turnlog.errors import ModelError
@@ -31,7 +31,7 @@ def record_prompt(
     if not parts.agent_type:
         parts.hooks.facts.prompt_id = recorder.prompt_id
     plan = [f"<system-reminder>\n{PLAN}\n</system-reminder>"]
-    for content in [*told, *(plan if parts.rules.mode is Mode.PLAN else [])]:
+    for content in [*told, *(plan if parts.rules.mode is ApprovalMode.PLAN else [])]:
         emit(Recorded(recorder.meta(content)))
 
 

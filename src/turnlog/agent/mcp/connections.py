@@ -19,7 +19,7 @@ from turnlog.agent.mcp.results import outcome_of
 from turnlog.agent.mcp.server_config import ServerConfig
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.project_environment import without_credentials
-from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 
@@ -68,7 +68,7 @@ class Connections:
 
         Of servers that would have tools of the same name, the first one keeps them.
         """
-        place = _Place(root, variables)
+        place = _ServerPlace(root, variables)
         starts = (self._start(name, config, place, seconds) for name, config in configs.items())
         try:
             listed = await asyncio.gather(*starts)
@@ -106,7 +106,7 @@ class Connections:
             self.problems.append(f"MCP server {name}: {told}")
 
     async def _start(
-        self, name: str, config: ServerConfig, place: "_Place", seconds: float
+        self, name: str, config: ServerConfig, place: "_ServerPlace", seconds: float
     ) -> list[Tool]:
         ready: asyncio.Future[list[Tool]] = asyncio.get_running_loop().create_future()
         with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
@@ -131,7 +131,7 @@ class Connections:
 
 
 @dataclass
-class _Place:
+class _ServerPlace:
     """Where servers run."""
 
     root: Path
@@ -145,7 +145,7 @@ class _Server:
 
     name: str
     config: ServerConfig
-    place: _Place
+    place: _ServerPlace
     complaints: TextIO
     """Takes what it prints besides its answers."""
     is_open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -220,7 +220,7 @@ async def _list_tools(client: "Client") -> "list[ServerTool]":
 
 
 def _tool(server: str, client: "Client", tool: "ServerTool") -> Tool:
-    async def run(given: Fields, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+    async def run(given: Fields, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
         from mcp import MCPError
 
         try:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from turnlog.agent.workspace.image_blocks import block_of
 from turnlog.agent.workspace.spilled_results import fit_blocks
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock, EmbeddedResource
 
 
-def outcome_of(result: "CallToolResult", folder: Path) -> Outcome:
+def outcome_of(result: "CallToolResult", folder: Path) -> ToolOutcome:
     """What came of a call."""
     blocks = [_block(part) for part in result.content]
     if not blocks and result.structured_content is not None:
@@ -21,8 +21,8 @@ def outcome_of(result: "CallToolResult", folder: Path) -> Outcome:
     fitted = fit_blocks(blocks or [_text("(no content)")], folder)
     if result.is_error:
         text = "\n".join(block.get("text", "[image]") for block in fitted)
-        return Outcome(text, f"Error: {text}", is_error=True)
-    return Outcome(fitted, fitted)
+        return ToolOutcome(text, f"Error: {text}", is_error=True)
+    return ToolOutcome(fitted, fitted)
 
 
 def _block(part: "ContentBlock") -> Fields:

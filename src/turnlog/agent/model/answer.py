@@ -14,7 +14,7 @@ ADDED = {
 """Which part of a block an event adds to."""
 
 
-class Answer:
+class StreamedMessage:
     """What has come in so far."""
 
     def __init__(self, request_id: str | None = None) -> None:

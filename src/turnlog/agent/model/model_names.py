@@ -17,7 +17,7 @@ ELSEWHERE = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_V
 """Variables by which the API is asked on another server."""
 
 
-class Choice(Struct, frozen=True):
+class ModelChoice(Struct, frozen=True):
     """Which model is asked, and how."""
 
     model: str
@@ -54,11 +54,11 @@ def fast_model(usual: str, environment: Mapping[str, str]) -> str:
     return named or (usual if is_elsewhere else NEWEST["haiku"])
 
 
-def choose(name: str | None, environment: Mapping[str, str]) -> Choice:
+def choose(name: str | None, environment: Mapping[str, str]) -> ModelChoice:
     """The model to ask, and how: by the names that the client's documents give to variables."""
     model = model_named(name or environment.get("ANTHROPIC_MODEL") or DEFAULT, environment)
-    usual = Choice(model)
-    return Choice(
+    usual = ModelChoice(model)
+    return ModelChoice(
         model,
         _number(environment.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")) or usual.max_tokens,
         _number(environment.get("MAX_THINKING_TOKENS")) or 0,

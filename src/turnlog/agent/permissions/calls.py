@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash import HOLE, Part, Word
+from turnlog.agent.permissions.bash import HOLE, SimpleCommand, Word
 from turnlog.agent.permissions.launchers import (
     INTERPRETERS,
     READERS,
@@ -47,7 +47,7 @@ SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
 MESSAGES = frozenset("-m -am --message".split())
 
 
-class Call(Struct, frozen=True):
+class ProgramCall(Struct, frozen=True):
     """A program that may do more with its arguments than is known."""
 
     name: str
@@ -129,14 +129,14 @@ class Call(Struct, frozen=True):
         return any(OUTPUT.match(word.text) for word in self.words)
 
 
-def call_of(part: Part, words: tuple[Word, ...], text: str) -> Call:
+def call_of(part: SimpleCommand, words: tuple[Word, ...], text: str) -> ProgramCall:
     """Return the call that a part makes behind its wrappers; `text` is the whole command."""
     name = name_of(words[0])
     is_known = words[0].text.rpartition("/")[0] in SYSTEM
     around = "" if takes_data(part) else text
     # A program that is only known when it runs may bring arguments: `$x` is `cat .env`.
     given = words if HOLE in words[0].text else _without_messages(name, words[1:])
-    return Call(name, given, is_known, around, part.is_fed)
+    return ProgramCall(name, given, is_known, around, part.is_fed)
 
 
 def _without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:

@@ -27,7 +27,7 @@ MOST_LINES = 20
 SAME_INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-class Answer(Struct, frozen=True):
+class RecordedAnswer(Struct, frozen=True):
     """A message as the API would give it."""
 
     body: Fields
@@ -59,7 +59,7 @@ class Track:
             self.played += 1
         return self.played - 1
 
-    def answer(self, rank: int) -> Answer | None:
+    def answer(self, rank: int) -> RecordedAnswer | None:
         """A message, read from the recording; None behind its end."""
         if rank >= len(self.messages):
             return None
@@ -119,12 +119,12 @@ def difference(expected: list[Fields], received: list[Fields]) -> list[str]:
     return list(islice(lines, MOST_LINES))
 
 
-def over(model: str) -> Answer:
+def over(model: str) -> RecordedAnswer:
     """What is said when nothing more is recorded."""
     usage = {"input_tokens": 0, "output_tokens": 0}
     head = {"id": "msg_replay_over", "type": "message", "role": "assistant", "model": model}
     rest = {"stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
-    return Answer(head | {"content": [{"type": "text", "text": OVER}]} | rest, None)
+    return RecordedAnswer(head | {"content": [{"type": "text", "text": OVER}]} | rest, None)
 
 
 def _track(name: str, session: Session) -> Track:
@@ -135,7 +135,7 @@ def _track(name: str, session: Session) -> Track:
     return Track(name, session, messages, "\n".join(_texts(said)))
 
 
-def _answer(session: Session, message: Message) -> Answer:
+def _answer(session: Session, message: Message) -> RecordedAnswer:
     """A message from its lines: what they share from the last, which has the final counts."""
     values = list(session.values(message.nodes))
     bodies = [value["message"] for value in values if is_object(value.get("message"))]
@@ -154,7 +154,7 @@ def _answer(session: Session, message: Message) -> Answer:
         "usage": {"input_tokens": 0, "output_tokens": 0} | usage,
     }
     requests = [value["requestId"] for value in values if value.get("requestId")]
-    return Answer(body, requests[0] if requests else None)
+    return RecordedAnswer(body, requests[0] if requests else None)
 
 
 def _count_answers(messages: object) -> int:

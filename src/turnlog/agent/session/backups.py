@@ -38,7 +38,7 @@ class Backup(Struct, frozen=True):
         return told if self.folder is None else told | {"realParentDir": self.folder}
 
 
-class Snapshot(Struct):
+class FileSnapshot(Struct):
     """What the files that were changed so far were when a prompt was given."""
 
     message_id: str
@@ -99,16 +99,16 @@ def file_of(name: str, backup: Backup, root: Path) -> Path:
     return Path(backup.folder) / path.name if backup.folder else root / path
 
 
-def snapshots_in(session: Path) -> list[Snapshot]:
+def snapshots_in(session: Path) -> list[FileSnapshot]:
     """All snapshots of a session, oldest first, each with what was added to it later."""
-    found: dict[str, Snapshot] = {}
+    found: dict[str, FileSnapshot] = {}
     for line in read_lines(session):
         for value in _told(line):
             _add(found, value, line.offset)
     return list(found.values())
 
 
-def last_snapshot(session: Path) -> Snapshot | None:
+def last_snapshot(session: Path) -> FileSnapshot | None:
     """The last snapshot of a session, read from its end."""
     if not session.exists():
         return None
@@ -118,7 +118,7 @@ def last_snapshot(session: Path) -> Snapshot | None:
         lines += [(value, line.offset) for value in told]
         if any(value.get("type") == SNAPSHOT for value in told):
             break
-    found: dict[str, Snapshot] = {}
+    found: dict[str, FileSnapshot] = {}
     for value, offset in reversed(lines):
         _add(found, value, offset)
     return next(reversed(found.values()), None)
@@ -129,7 +129,7 @@ def _told(line: Line) -> Iterator[Fields]:
         yield from (value for value in values_of(line) if is_object(value))
 
 
-def _add(found: dict[str, Snapshot], value: Fields, offset: int) -> None:
+def _add(found: dict[str, FileSnapshot], value: Fields, offset: int) -> None:
     if value.get("type") == SNAPSHOT:
         held = value.get("snapshot")
         held = held if is_object(held) else {}
@@ -138,7 +138,7 @@ def _add(found: dict[str, Snapshot], value: Fields, offset: int) -> None:
         if name in found:
             found[name].backups |= backups
         else:
-            found[name] = Snapshot(name, str(held.get("timestamp") or ""), offset, backups)
+            found[name] = FileSnapshot(name, str(held.get("timestamp") or ""), offset, backups)
     elif value.get("type") == DELTA:
         snapshot = found.get(str(value.get("snapshotMessageId")))
         if snapshot:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.json_values import Fields
@@ -27,7 +27,7 @@ REJECTED_TEXT = (
 REJECTED_DATA = "User rejected tool use"
 
 
-class Facts(Struct, frozen=True):
+class EntryDefaults(Struct, frozen=True):
     """What is the same on all lines of a file."""
 
     session_id: str
@@ -55,7 +55,9 @@ class PullRequest(Struct, frozen=True):
     """With its owner: `octo/shop`."""
 
 
-def chained(own: Fields, facts: Facts, moment: Moment, uuid: str, parent: str | None) -> Fields:
+def chained(
+    own: Fields, facts: EntryDefaults, moment: Moment, uuid: str, parent: str | None
+) -> Fields:
     """A line of the conversation."""
     agent = {"agentId": facts.agent_id} if facts.agent_id else {}
     return {
@@ -129,7 +131,7 @@ def block(message: Fields, content: Fields, index: int, request_id: str | None) 
     }
 
 
-def result(call_id: str, outcome: Outcome, prompt_id: str | None, source: str | None) -> Fields:
+def result(call_id: str, outcome: ToolOutcome, prompt_id: str | None, source: str | None) -> Fields:
     """What came of a call; `source` is the uuid of the line that made it."""
     held: Fields = {"type": "tool_result", "tool_use_id": call_id, "content": outcome.content}
     if outcome.is_error:

@@ -13,9 +13,9 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from turnlog.agent.session import entry_builders
-from turnlog.agent.session.entry_builders import Facts, Moment, PullRequest
+from turnlog.agent.session.entry_builders import EntryDefaults, Moment, PullRequest
 from turnlog.agent.workspace.repository import branch_of
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingEnd
 from turnlog.edit.plan import encoded
 from turnlog.format.blocks import THINKING
@@ -33,7 +33,7 @@ class Recorder:
     def __init__(
         self,
         path: Path,
-        facts: Facts,
+        facts: EntryDefaults,
         where: Callable[[], Path],
         session: "Recorder | None" = None,
     ) -> None:
@@ -136,7 +136,7 @@ class Recorder:
             del self.chain[start[0] :]
             self.leaf = start[1]
 
-    def result(self, call_id: str, outcome: Outcome, **extra: Any) -> Fields:
+    def result(self, call_id: str, outcome: ToolOutcome, **extra: Any) -> Fields:
         """What came of a call; `extra` are further fields of the line."""
         source = self._callers.pop(call_id, None)
         if self.facts.agent_id:  # the files of sub-agents have none (observed: 2.1.29 to 2.1.325)
@@ -223,7 +223,7 @@ class Recorder:
         """Give a session that broke off the end that clients give it when they resume it."""
         missing, self.missing = self.missing, None
         for call in missing.calls if missing else []:
-            self.result(call, Outcome(INTERRUPTED_CALL, is_error=True))
+            self.result(call, ToolOutcome(INTERRUPTED_CALL, is_error=True))
         if missing and missing.is_open:
             self._add(entry_builders.synthetic(NO_RESPONSE, str(uuid4())))
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from turnlog.agent.session.backups import Backup, Snapshot, backup_folder, file_of, snapshots_in
+from turnlog.agent.session.backups import Backup, FileSnapshot, backup_folder, file_of, snapshots_in
 from turnlog.agent.session.left import is_changed_outside, is_same, last_changes
 from turnlog.conversation.nodes import ChainNode, UserNode
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_label
@@ -45,7 +45,7 @@ _START: Fields = {
 2.1.150, 2.1.325)."""
 
 
-class Scope(StrEnum):
+class RewindScope(StrEnum):
     """What is to go back."""
 
     CONVERSATION = "conversation"
@@ -131,16 +131,20 @@ def plan_rewind(store: Store, session: Session, prompt: str, root: Path) -> Rewi
 
 
 def apply_rewind(
-    plan: RewindPlan, scope: Scope, session: Session, journal: Journal, overwrite: bool = False
+    plan: RewindPlan,
+    scope: RewindScope,
+    session: Session,
+    journal: Journal,
+    overwrite: bool = False,
 ) -> Rewound:
     """Go back. Files that someone else has changed are a `Conflict`, unless they may be lost."""
     change = None
-    if scope is not Scope.CONVERSATION:
+    if scope is not RewindScope.CONVERSATION:
         if plan.conflicts and not overwrite:
             names = ", ".join(str(file.path) for file in plan.conflicts)
             raise Conflict(f"changed since by someone else: {names}")
         change = _restore(plan, journal)
-    if scope is Scope.FILES:
+    if scope is RewindScope.FILES:
         return Rewound(plan.session, None, change)
     move_tip(session, plan.leaf, f"Went back to before: {plan.point.text}")
     return Rewound(plan.session, plan.tip, change)
@@ -213,7 +217,7 @@ def _files_back(
             yield FileBack(path, copy, outside)
 
 
-def _states_at(snapshots: list[Snapshot], prompt: ChainNode) -> dict[str, Backup]:
+def _states_at(snapshots: list[FileSnapshot], prompt: ChainNode) -> dict[str, Backup]:
     """What each file was at a prompt: until a file's first backup after it, nothing changed it."""
     states: dict[str, Backup] = {}
     exact = [rank for rank, each in enumerate(snapshots) if each.message_id == prompt.uuid]
@@ -223,7 +227,7 @@ def _states_at(snapshots: list[Snapshot], prompt: ChainNode) -> dict[str, Backup
     return states
 
 
-def _versions(snapshots: list[Snapshot], name: str) -> list[Backup]:
+def _versions(snapshots: list[FileSnapshot], name: str) -> list[Backup]:
     return [each.backups[name] for each in snapshots if name in each.backups]
 
 

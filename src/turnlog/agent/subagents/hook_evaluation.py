@@ -19,7 +19,7 @@ from turnlog.agent.config.agent_definitions import CALLS
 from turnlog.agent.hooks.runs import Failed
 from turnlog.agent.loop.answering import ask_aside
 from turnlog.agent.loop.conversation import Parts
-from turnlog.agent.loop.events import Ended
+from turnlog.agent.loop.events import TurnEnded
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.loop.spending import SPENT, Spending
 from turnlog.agent.loop.system_prompt import surroundings
@@ -32,7 +32,7 @@ from turnlog.agent.tools.toolbox import definitions
 from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.shell.background import Shells
-from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.conversation.context import messages_of
 from turnlog.conversation.context_windows import LONG_MARK
@@ -159,12 +159,12 @@ class HookMeans:
         )
 
 
-async def _run(loop: Loop, question: str, found: list[str]) -> Ended:
+async def _run(loop: Loop, question: str, found: list[str]) -> TurnEnded:
     """Run a conversation until the answer is found, or nothing more is done."""
-    ended: Ended | None = None
+    ended: TurnEnded | None = None
     async with aclosing(loop.run(question)) as events:
         async for event in events:
-            if isinstance(event, Ended):
+            if isinstance(event, TurnEnded):
                 ended = event
             elif found:
                 loop.interrupt()
@@ -177,9 +177,9 @@ def _answer_tool(found: list[str]) -> Tool:
 
     async def run(
         given: AnswerInput, workspace: Workspace, output: Output, grant: Grant
-    ) -> Outcome:
+    ) -> ToolOutcome:
         found.append(msgspec.json.encode(given).decode())
-        return Outcome("Decided.")
+        return ToolOutcome("Decided.")
 
     told = "Say what you have decided. This ends your work."
     schema, read = schema_of(AnswerInput), reader_of(AnswerInput)

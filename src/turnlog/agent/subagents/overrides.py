@@ -5,11 +5,11 @@ from pathlib import Path
 
 from turnlog.agent.config.agent_definitions import WIDER, AgentDefinition
 from turnlog.agent.config.frontmatter import model_of
-from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.workspace.tool import Tool
 
-MODES = {mode.value: mode for mode in Mode} | {"manual": Mode.DEFAULT}
+MODES = {mode.value: mode for mode in ApprovalMode} | {"manual": ApprovalMode.DEFAULT}
 """Modes that a definition may name; any other is that of the conversation."""
 NOT_ASKED = "dontAsk"
 """What would be asked about is refused."""
@@ -29,7 +29,7 @@ def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) ->
     mode = MODES.get(definition.permission_mode or "")
     # No definition overrides a wider mode of the conversation, as documented of the client, and
     # none leaves plan mode: the user was promised that nothing is written.
-    mode = None if rules.mode in (*WIDER, Mode.PLAN) else mode
+    mode = None if rules.mode in (*WIDER, ApprovalMode.PLAN) else mode
     return rules.lent(mode, memory) if mode or memory else rules
 
 

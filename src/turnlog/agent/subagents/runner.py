@@ -16,8 +16,8 @@ from msgspec import Meta
 
 from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.agent_memory import memory_folder, memory_told
-from turnlog.agent.loop.conversation import RUNNING, Parts, Running
-from turnlog.agent.loop.events import Ended, Event, Inside, Noted, Recorded
+from turnlog.agent.loop.conversation import RUNNING, Parts, RunningTurn
+from turnlog.agent.loop.events import Event, Inside, Notice, Recorded, TurnEnded
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.loop.spending import context_tokens
@@ -32,7 +32,7 @@ from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.ids import new_agent_id
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.shell.background import Shells
-from turnlog.agent.workspace.tool import CALL_ID, Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.tool import CALL_ID, Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
@@ -91,7 +91,7 @@ class Agents:
 
     async def _run(
         self, given: TaskInput, workspace: Workspace, output: Output, grant: Grant
-    ) -> Outcome:
+    ) -> ToolOutcome:
         definition = self.definitions.get(given.subagent_type)
         if definition is None:
             known = ", ".join(self.definitions)
@@ -99,7 +99,7 @@ class Agents:
         running, call_id = RUNNING.get(), CALL_ID.get()
         child = self._child(definition, given, workspace)
         self._describe(child.recorder.path, definition, given, call_id)
-        ended: Ended | None = None
+        ended: TurnEnded | None = None
         agent_id = child.recorder.facts.agent_id or ""
         servers = Connections()
         try:
@@ -109,7 +109,7 @@ class Agents:
                 async for event in events:
                     self._note(event, agent_id, call_id)
                     running.emit(Inside(agent_id, call_id, event))
-                    ended = event if isinstance(event, Ended) else ended
+                    ended = event if isinstance(event, TurnEnded) else ended
         finally:  # what it left running ends with it, as documented of the client
             await child.workspace.shells.close()
             await servers.close()
@@ -166,14 +166,14 @@ class Agents:
         return folder
 
     async def _connect(
-        self, servers: Connections, definition: AgentDefinition, child: Parts, running: Running
+        self, servers: Connections, definition: AgentDefinition, child: Parts, running: RunningTurn
     ) -> None:
         """Let it have the tools of its own servers; what is wrong with one stops nothing else."""
         found = listed_servers(definition.servers, os.environ, definition.is_project)
         place = child.workspace
         await servers.start(found.configs, place.root, place.environment)
         for problem in (*found.problems, *servers.problems):
-            running.emit(Noted(problem, is_error=True))
+            running.emit(Notice(problem, is_error=True))
         child.tools |= {
             tool.name: tool
             for tool in servers.tools
@@ -213,7 +213,9 @@ def _touches(given: TaskInput, workspace: Workspace) -> Sequence[Uses]:
     return [Uses(given.subagent_type)]
 
 
-def _outcome(child: Parts, given: TaskInput, definition: AgentDefinition, ended: Ended) -> Outcome:
+def _outcome(
+    child: Parts, given: TaskInput, definition: AgentDefinition, ended: TurnEnded
+) -> ToolOutcome:
     chain = child.recorder.chain
     messages = [entry["message"] for entry in chain if entry["type"] == "assistant"]
     calls = sum(message["content"][0]["type"] == "tool_use" for message in messages)
@@ -232,4 +234,4 @@ def _outcome(child: Parts, given: TaskInput, definition: AgentDefinition, ended:
         "totalToolUseCount": calls,
         "usage": messages[-1].get("usage") if messages else None,
     }
-    return Outcome(content, data)
+    return ToolOutcome(content, data)

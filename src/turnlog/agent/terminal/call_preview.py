@@ -50,7 +50,7 @@ class Preview(Struct, frozen=True):
     """What is said of it in a few words."""
 
 
-class Place(Struct, frozen=True):
+class CallPlace(Struct, frozen=True):
     """Where a call is made."""
 
     root: Path
@@ -66,7 +66,7 @@ class Place(Struct, frozen=True):
         return spelled(str(path.relative_to(self.root) if path.is_relative_to(self.root) else path))
 
 
-def preview(tool: str, given: Fields, place: Place) -> Preview:
+def preview(tool: str, given: Fields, place: CallPlace) -> Preview:
     """Return everything that a call would do."""
     return PREVIEWS.get(tool, _preview_any(tool))(given, place)
 
@@ -95,7 +95,7 @@ def spelled_lines(text: str) -> list[str]:
     return shown
 
 
-def _command(given: Fields, place: Place) -> Preview:
+def _command(given: Fields, place: CallPlace) -> Preview:
     lines = spelled_lines(str(given.get("command", "")))
     body = [("output", line) for line in lines] if len(lines) > 1 else []
     if in_order := _in_order(lines):
@@ -121,13 +121,13 @@ def _in_order(lines: list[str]) -> list[str]:
     return ordered.split("\n") if ordered != text else []
 
 
-def _write(given: Fields, place: Place) -> Preview:
+def _write(given: Fields, place: CallPlace) -> Preview:
     path = place.path_of(given.get("file_path", ""))
     old, notes = _current(path)
     return _change(place, path, notes, old.text, _text(given.get("content")))
 
 
-def _edit(given: Fields, place: Place) -> Preview:
+def _edit(given: Fields, place: CallPlace) -> Preview:
     path = place.path_of(given.get("file_path", ""))
     old, notes = _current(path)
     try:
@@ -139,7 +139,7 @@ def _edit(given: Fields, place: Place) -> Preview:
         return _change(place, path, notes, *pieces)
 
 
-def _notebook(given: Fields, place: Place) -> Preview:
+def _notebook(given: Fields, place: CallPlace) -> Preview:
     path = place.path_of(given.get("notebook_path", ""))
     old, notes = _current(path)
     cell = _cell(old.text, path, given.get("cell_id"))
@@ -182,7 +182,7 @@ def _current(path: Path) -> tuple[TextFile, list[str]]:
     return text, [*notes, *(["all lines end with CR LF"] if text.newline != "\n" else [])]
 
 
-def _change(place: Place, path: Path, notes: list[str], old: str, new: str) -> Preview:
+def _change(place: CallPlace, path: Path, notes: list[str], old: str, new: str) -> Preview:
     lines = list(_diff(old, new))
     added, removed = (sum(role == kind for role, _ in lines) for kind in ("added", "removed"))
     notes += [] if lines else ["the content stays as it is"]
@@ -210,8 +210,8 @@ def _spelled_end(line: str) -> str:
     return spelled(body) + end
 
 
-def _preview_any(tool: str) -> Callable[[Fields, Place], Preview]:
-    def show(given: Fields, place: Place) -> Preview:
+def _preview_any(tool: str) -> Callable[[Fields, CallPlace], Preview]:
+    def show(given: Fields, place: CallPlace) -> Preview:
         title = call_title(tool, given)
         is_said = len(given) <= 1 and "\n" not in title
         return Preview(spelled(title) if is_said else "", [] if is_said else _fields(given))
@@ -219,7 +219,7 @@ def _preview_any(tool: str) -> Callable[[Fields, Place], Preview]:
     return show
 
 
-def _page(given: Fields, place: Place) -> Preview:
+def _page(given: Fields, place: CallPlace) -> Preview:
     url = _text(given.get("url"))
     others = {name: value for name, value in given.items() if name != "url"}
     return Preview(spelled(url), [("note", note) for note in _host_notes(url)] + _fields(others))
@@ -272,7 +272,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-PREVIEWS: dict[str, Callable[[Fields, Place], Preview]] = {
+PREVIEWS: dict[str, Callable[[Fields, CallPlace], Preview]] = {
     "Bash": _command,
     "Edit": _edit,
     "Write": _write,

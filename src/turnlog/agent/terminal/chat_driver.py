@@ -7,20 +7,20 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
-from turnlog.agent.chat.assembly import Options
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.mentions import MENTION
 from turnlog.agent.chat.opening import Chat, open_chat
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.notifications import NOTICE, Arrival, listen, next_notice
 from turnlog.agent.loop.spending import context_tokens
-from turnlog.agent.permissions import Mode
-from turnlog.agent.permissions.asking import Question, Reply
+from turnlog.agent.permissions import ApprovalMode
+from turnlog.agent.permissions.asking import PermissionReply, Question
 from turnlog.agent.session.resume import go_on, reopen
 from turnlog.agent.session.rewind import Rewound
 from turnlog.agent.terminal.event_view import Telling
 from turnlog.agent.terminal.permission_prompt import ACCEPT, Asking
-from turnlog.agent.terminal.screen_protocol import Face, Shown, Waiting
-from turnlog.agent.terminal.status_line import Facts
+from turnlog.agent.terminal.screen_protocol import Face, ScrollbackItem, Waiting
+from turnlog.agent.terminal.status_line import StatusFacts
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_kind
 from turnlog.conversation.session import open_session
 from turnlog.format.entries import User
@@ -42,7 +42,7 @@ COUNTED = 1 << 24
 class Talk:
     """A chat, and what the screen knows of it."""
 
-    def __init__(self, face: Face, store: Store, options: Options) -> None:
+    def __init__(self, face: Face, store: Store, options: ChatOptions) -> None:
         self.face = face
         self.store = store
         self.options = options
@@ -55,7 +55,7 @@ class Talk:
         self._counting: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, face: Face, store: Store, options: Options) -> Self:
+    async def open(cls, face: Face, store: Store, options: ChatOptions) -> Self:
         """Open a chat, and show where it goes on."""
         talk = cls(face, store, options)
         talk._begin(await talk._open(options))
@@ -75,7 +75,7 @@ class Talk:
         self.rewound = None
         self._begin(chat)
 
-    async def _open(self, options: Options) -> Chat:
+    async def _open(self, options: ChatOptions) -> Chat:
         return await open_chat(self.store, options, self._ask, self._approve)
 
     def _begin(self, chat: Chat) -> None:
@@ -131,7 +131,7 @@ class Talk:
 
     def show_lines(self, lines: list[str], indent: int = 2) -> None:
         """Show what the user asked to see; `indent` is where the rest of a long line stands."""
-        self.face.show(Shown([f"  {line}".rstrip() for line in lines], 2 + indent))
+        self.face.show(ScrollbackItem([f"  {line}".rstrip() for line in lines], 2 + indent))
 
     def stop(self) -> None:
         """Stop the turn."""
@@ -140,12 +140,12 @@ class Talk:
     def next_mode(self) -> None:
         """Go to the next permission mode."""
         rules = self.chat.parts.rules
-        modes = [Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN]
-        modes += [Mode.BYPASS] if self.options.mode is Mode.BYPASS else []
+        modes = [ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN]
+        modes += [ApprovalMode.BYPASS] if self.options.mode is ApprovalMode.BYPASS else []
         place = modes.index(rules.mode) if rules.mode in modes else -1
         self._set_mode(modes[(place + 1) % len(modes)])
 
-    def _set_mode(self, mode: Mode) -> None:
+    def _set_mode(self, mode: ApprovalMode) -> None:
         self.chat.parts.rules.mode = mode
         self.chat.parts.hooks.facts.permission_mode = mode.value
 
@@ -154,11 +154,13 @@ class Talk:
         self.chat.parts.recorder.queue(operation, text)
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> StatusFacts:
         """What the status line tells."""
         parts = self.chat.parts
         tokens, window = context_tokens(parts.recorder.chain), parts.choice.window
-        return Facts(parts.choice.model, parts.rules.mode, tokens, window, self.telling.meter.cost)
+        return StatusFacts(
+            parts.choice.model, parts.rules.mode, tokens, window, self.telling.meter.cost
+        )
 
     def _absorb(self) -> list[Arrival]:
         """Prompts that were typed meanwhile, for the model to see before its next step."""
@@ -170,23 +172,23 @@ class Talk:
             taken.append((self.face.pastes.prompt(waiting.text), "queued"))
         return taken
 
-    async def _approve(self, question: Question) -> Reply:
+    async def _approve(self, question: Question) -> PermissionReply:
         """Ask about a server of the project, before the chat is open."""
         return await self.face.ask(Asking(question), self.telling.question(question))
 
-    async def _ask(self, question: Question) -> Reply:
+    async def _ask(self, question: Question) -> PermissionReply:
         message = f"A permission is needed for {question.tool}"
         about = {"message": message, "title": "turnlog", "notification_type": ASKED}
         heard = asyncio.create_task(self.chat.parts.hooks.fire("Notification", ASKED, about))
         rules = self.chat.parts.rules
-        menu = Asking(question, offers_edits=rules.mode is Mode.DEFAULT)
+        menu = Asking(question, offers_edits=rules.mode is ApprovalMode.DEFAULT)
         try:
             reply = await self.face.ask(menu, self.telling.question(question))
         finally:
             await heard
         if reply is ACCEPT:
-            self._set_mode(Mode.ACCEPT_EDITS)
-            return Reply("allow")
+            self._set_mode(ApprovalMode.ACCEPT_EDITS)
+            return PermissionReply("allow")
         return reply
 
 

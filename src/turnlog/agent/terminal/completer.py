@@ -14,7 +14,7 @@ MOST = 50
 MOST_FILES = 50_000
 
 
-class Known(Struct, frozen=True):
+class KnownCommand(Struct, frozen=True):
     """A command that can be typed."""
 
     name: str
@@ -41,7 +41,7 @@ class Offer(Struct, frozen=True):
     """Whether it is a command that does nothing by itself."""
 
 
-def offers(before: str, commands: Sequence[Known], files: Sequence[str]) -> list[Offer]:
+def offers(before: str, commands: Sequence[KnownCommand], files: Sequence[str]) -> list[Offer]:
     """What may be meant, by the text before the cursor."""
     if found := COMMAND.fullmatch(before):
         return command_offers(found[1], commands)
@@ -51,21 +51,21 @@ def offers(before: str, commands: Sequence[Known], files: Sequence[str]) -> list
     return []
 
 
-def command_offers(typed: str, commands: Sequence[Known]) -> list[Offer]:
+def command_offers(typed: str, commands: Sequence[KnownCommand]) -> list[Offer]:
     """Commands by any name that is what is typed, then that starts with it, then that holds it."""
     ranked = [(rank, each) for each in commands if (rank := _command_rank(each, typed)) is not None]
     ranked.sort(key=lambda pair: pair[0])
     return [_command_offer(each, typed) for _, each in ranked[:MOST]]
 
 
-def _command_offer(command: Known, typed: str) -> Offer:
+def _command_offer(command: KnownCommand, typed: str) -> Offer:
     """A command by its name, unless all of another one is typed."""
     name = typed if typed in command.aliases else command.name
     is_begun = command.usage.startswith("<")
     return Offer(f"/{name}", len(typed) + 1, command.shown, command.help, is_begun)
 
 
-def _command_rank(command: Known, typed: str) -> int | None:
+def _command_rank(command: KnownCommand, typed: str) -> int | None:
     """How far a command is from what is typed; None if it cannot be meant."""
     names = (command.name, *command.aliases) if typed else (command.name,)
     if typed in names:

@@ -9,9 +9,9 @@ from msgspec import Struct
 from turnlog.agent.permissions.asking import Question
 from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.session.entry_builders import REJECTED_TEXT, text_of
-from turnlog.agent.terminal.call_preview import EDITS, Place, preview
+from turnlog.agent.terminal.call_preview import EDITS, CallPlace, preview
 from turnlog.agent.terminal.permission_prompt import long_reasons
-from turnlog.agent.terminal.screen_protocol import Shown
+from turnlog.agent.terminal.screen_protocol import ScrollbackItem
 from turnlog.agent.terminal.styled_text import Style, one_line
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.nodes import SYNTHETIC
@@ -32,7 +32,7 @@ PRINTED = ("<bash-stdout>", "<bash-stderr>")
 SAID = "the user said:\n"
 
 
-class Use(Struct, frozen=True):
+class ToolUse(Struct, frozen=True):
     """A call that the model made."""
 
     name: str
@@ -49,11 +49,11 @@ class Teller:
         self._begun: set[str] = set()
         self._terminal = Terminal(style, full=False)
         self._root = root
-        self._uses: dict[str, Use] = {}
+        self._uses: dict[str, ToolUse] = {}
         self._asked: set[str] = set()
         """Calls that the user was shown when asked about them."""
 
-    def tell(self, entry: Fields, seconds: float | None = None) -> Shown | None:
+    def tell(self, entry: Fields, seconds: float | None = None) -> ScrollbackItem | None:
         """What to show of a line; `seconds` is how long it took to get there."""
         match entry.get("type"):
             case "user":
@@ -67,42 +67,44 @@ class Teller:
             case _:
                 return None
 
-    def prompt(self, text: str, mark: str = "❯") -> Shown:
+    def prompt(self, text: str, mark: str = "❯") -> ScrollbackItem:
         """What the user asked."""
         first, *rest = text.strip("\n").split("\n")
         head = f"{self._style(mark, 'prompt')} {self._style(first, 'bold')}"
-        return Shown([head, *(f"  {self._style(line, 'bold')}" for line in rest)], indent=2)
+        return ScrollbackItem(
+            [head, *(f"  {self._style(line, 'bold')}" for line in rest)], indent=2
+        )
 
-    def note(self, text: str, is_error: bool = False) -> Shown:
+    def note(self, text: str, is_error: bool = False) -> ScrollbackItem:
         """Something that the user should know."""
         role = "error" if is_error else "dim"
         lines = [self._style(line, role) for line in text.strip().split("\n")]
-        return Shown(
+        return ScrollbackItem(
             [f"{self._style('──', role)} {lines[0]}", *(f"   {each}" for each in lines[1:])], 3
         )
 
-    def question(self, question: Question) -> list[Shown]:
+    def question(self, question: Question) -> list[ScrollbackItem]:
         """Show a call that the user is asked about, and the reasons where they are many."""
         self._asked.add(question.call_id)
-        place = Place(self._root, self._root / question.place)
+        place = CallPlace(self._root, self._root / question.place)
         shown = preview(question.tool, question.input, place)
         mark, name = self._style("●", "ok"), self._style(visible(question.tool, keep=""), "tool")
         parts = (f"{mark} {name}", self._style(shown.title, "text"))
         head = " ".join(filter(None, parts)) + f"  {self._style(shown.facts, 'dim')}"
         body = [f"    {self._style(line, role)}".rstrip() for role, line in shown.lines]
         reasons = [f"  • {self._style(each, 'dim')}" for each in long_reasons(question)]
-        call = Shown([head.rstrip(), *body])
-        return [call, Shown(reasons, is_attached=True)] if reasons else [call]
+        call = ScrollbackItem([head.rstrip(), *body])
+        return [call, ScrollbackItem(reasons, is_attached=True)] if reasons else [call]
 
     def _did(self, name: str, detail: Detail, outcome: str, style: str, body: list[str]) -> Did:
         title = title_of(name, detail).replace(f"{self._root}/", "")
         return Did(name, title, outcome, is_error=False, duration_ms=None, style=style, body=body)
 
-    def printed(self, text: str) -> Shown:
+    def printed(self, text: str) -> ScrollbackItem:
         """What a shell command of the user's printed."""
         left = as_printed(text).strip("\n").split("\n")
         lines = [f"    {self._style(line, 'output')}" for line in left]
-        return Shown(lines, is_attached=True)
+        return ScrollbackItem(lines, is_attached=True)
 
     def begin(self, call_id: str) -> None:
         """A call is about to run."""
@@ -116,19 +118,21 @@ class Teller:
         """The tool that a call is of."""
         return self._uses[call_id].name if call_id in self._uses else ""
 
-    def _assistant(self, entry: Fields) -> Shown | None:
+    def _assistant(self, entry: Fields) -> ScrollbackItem | None:
         message: Fields = entry["message"]
         for block in message["content"] if is_array(message["content"]) else []:
             if block.get("type") == "tool_use":
-                self._uses[block["id"]] = Use(str(block.get("name")), _object(block.get("input")))
+                self._uses[block["id"]] = ToolUse(
+                    str(block.get("name")), _object(block.get("input"))
+                )
         text = text_of(message["content"]).strip()
         if entry.get("isApiErrorMessage"):
             return self.note(text, is_error=True)
         if not text or message.get("model") == SYNTHETIC:
             return None
-        return Shown([text], is_markdown=True)
+        return ScrollbackItem([text], is_markdown=True)
 
-    def _user(self, entry: Fields, seconds: float | None) -> Shown | None:
+    def _user(self, entry: Fields, seconds: float | None) -> ScrollbackItem | None:
         content = entry["message"]["content"]
         results = (
             [each for each in content if each.get("type") == "tool_result"]
@@ -142,7 +146,7 @@ class Teller:
             return None
         return self._said(text)
 
-    def _said(self, text: str) -> Shown | None:
+    def _said(self, text: str) -> ScrollbackItem | None:
         if text.startswith(INTERRUPTION):
             return self.note("interrupted")
         if text.startswith(PRINTED):
@@ -153,15 +157,15 @@ class Teller:
             return self.prompt(shell[1], "!")
         return self.prompt(command_text(text) or text)
 
-    def _result(self, block: Fields, entry: Fields, seconds: float | None) -> Shown | None:
+    def _result(self, block: Fields, entry: Fields, seconds: float | None) -> ScrollbackItem | None:
         call_id = str(block.get("tool_use_id"))
-        use = self._uses.pop(call_id, Use("?", {}))
+        use = self._uses.pop(call_id, ToolUse("?", {}))
         text = as_printed(_untagged(text_of(block.get("content") or "")))
         is_asked = call_id in self._asked
         stop = self._stop(call_id, text) if entry.get("toolDenialKind") == REJECTED else ""
         if is_asked and stop:
             mark, told = self._style("✗", "error"), self._style(stop, "dim")
-            return Shown([f"  {mark} {told}"], is_attached=True)
+            return ScrollbackItem([f"  {mark} {told}"], is_attached=True)
         detail = Detail(
             use.input, text, entry.get("toolUseResult"), denial=entry.get("toolDenialKind")
         )
@@ -171,7 +175,7 @@ class Teller:
         if is_asked and use.name in EDITS and not is_error:
             return None
         is_tight = len(lines) == 1
-        return Shown(lines, is_tight=is_tight, is_attached=is_asked) if lines else None
+        return ScrollbackItem(lines, is_tight=is_tight, is_attached=is_asked) if lines else None
 
     def _stop(self, call_id: str, text: str) -> str:
         """How a call came to nothing that the user did not let run, or not run on."""

@@ -2,15 +2,23 @@
 
 from pathlib import Path
 
-from turnlog.agent.loop.events import Called, Ended, Event, Noted, Recorded, Retrying, Streamed
+from turnlog.agent.loop.events import (
+    CallStarted,
+    Event,
+    Notice,
+    Recorded,
+    Retrying,
+    Streamed,
+    TurnEnded,
+)
 from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.permissions.gate import REJECTED
 from turnlog.agent.session.entry_builders import text_of
 from turnlog.agent.terminal.event_text import Teller
 from turnlog.agent.terminal.live_region import Live, todo_rows
-from turnlog.agent.terminal.markdown_stream import Answer
-from turnlog.agent.terminal.screen_protocol import Face, Shown
-from turnlog.agent.terminal.status_line import Meter, dollars, short, span, spinner
+from turnlog.agent.terminal.markdown_stream import MarkdownStream
+from turnlog.agent.terminal.screen_protocol import Face, ScrollbackItem
+from turnlog.agent.terminal.status_line import UsageMeter, dollars, short, span, spinner
 from turnlog.agent.terminal.styled_text import one_line
 from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.json_values import Fields, is_array
@@ -35,11 +43,11 @@ class Telling:
         self._teller = Teller(face.style, root)
         self._past = Teller(face.style, root, is_past=True)
         self._live = Live(str(root))
-        self._answer = Answer()
+        self._answer = MarkdownStream()
         self._has_failed = False
         self.is_running = False
         """Whether something is going on."""
-        self.meter = Meter()
+        self.meter = UsageMeter()
         self.question = self._teller.question
 
     @property
@@ -100,7 +108,7 @@ class Telling:
         self.meter.take(event)
         self._live.take(event)
         match event:
-            case Called():
+            case CallStarted():
                 self._teller.begin(event.call_id)
                 self._live.jobs[event.call_id].is_shown = self._teller.was_shown(event.call_id)
             case Streamed():
@@ -111,9 +119,9 @@ class Telling:
                 self._say(self._answer.finish())
                 wait = f"in {span(event.wait)}" if event.wait >= 1 else "at once"
                 self.note(f"{event.reason}; trying again {wait} (try {event.attempt})")
-            case Noted():
+            case Notice():
                 self.note(event.text, event.is_error)
-            case Ended():
+            case TurnEnded():
                 self._ended(event)
             case _:
                 pass
@@ -126,7 +134,7 @@ class Telling:
 
     def _say(self, text: str) -> None:
         if text.strip():
-            self._face.show(Shown([text], is_markdown=True))
+            self._face.show(ScrollbackItem([text], is_markdown=True))
 
     def _recorded(self, entry: Fields) -> None:
         content = entry["message"]["content"] if "message" in entry else None
@@ -156,10 +164,10 @@ class Telling:
         elif entry.get("promptSource") in UNSEEN or _is_stop(first):
             self._face.show(self._teller.tell(entry))
 
-    def _ended(self, ended: Ended) -> None:
+    def _ended(self, ended: TurnEnded) -> None:
         if self._live.todos:
             rows = todo_rows(self._live.todos, self._face.style, 1_000)
-            self._face.show(Shown(rows, indent=2))
+            self._face.show(ScrollbackItem(rows, indent=2))
             self._live.todos = []
         if ended.reason in LIMITS:
             self.note(LIMITS[ended.reason])

@@ -3,14 +3,14 @@
 import asyncio
 
 from turnlog.agent.chat.prompt_expansion import TYPED
-from turnlog.agent.loop.events import Called, Printed
+from turnlog.agent.loop.events import CallStarted, Printed
 from turnlog.agent.loop.lifecycle_hooks import SHELL
 from turnlog.agent.loop.pull_requests import link_pull_request
 from turnlog.agent.terminal.chat_driver import Talk
 from turnlog.agent.terminal.screen_protocol import Waiting
 from turnlog.agent.terminal.slash_commands import COMMANDS
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace.tool import Outcome
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields, is_object
 
 CALL = "shell"
@@ -48,7 +48,7 @@ async def _run_shell(talk: Talk, command: str) -> None:
         return
     talk.telling.prompt(f"!{command}")
     talk.telling.start()
-    talk.telling.tell(Called(CALL, "Bash", {"command": command}))
+    talk.telling.tell(CallStarted(CALL, "Bash", {"command": command}))
     try:
         outcome = await BASH.run(
             BASH.read({"command": command}),
@@ -65,7 +65,7 @@ async def _run_shell(talk: Talk, command: str) -> None:
     await talk.send(shell_prompt(command, outcome), SHELL)
 
 
-def shell_prompt(command: str, outcome: Outcome) -> list[Fields]:
+def shell_prompt(command: str, outcome: ToolOutcome) -> list[Fields]:
     """A command that the user ran, and what it printed; all of that is an error if it failed."""
     printed = _printed(outcome)
     stdout, stderr = ("", printed) if outcome.is_error else (printed, "")
@@ -74,7 +74,7 @@ def shell_prompt(command: str, outcome: Outcome) -> list[Fields]:
     return [{"type": "text", "text": text} for text in texts]
 
 
-def _printed(outcome: Outcome) -> str:
+def _printed(outcome: ToolOutcome) -> str:
     if is_object(outcome.data) and isinstance(outcome.data.get("stdout"), str):
         return outcome.data["stdout"]
     return str(outcome.content)

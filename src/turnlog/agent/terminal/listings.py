@@ -18,7 +18,7 @@ from turnlog.agent.loop.spending import context_tokens
 from turnlog.agent.mcp.connections import spelt, tool_name
 from turnlog.agent.permissions.policy import Policy
 from turnlog.agent.terminal.chat_driver import Talk
-from turnlog.agent.terminal.completer import Known
+from turnlog.agent.terminal.completer import KnownCommand
 from turnlog.agent.terminal.status_line import BY_TOKEN, MODES, dollars, short
 from turnlog.agent.terminal.styled_text import Style, cells, cut, fold, one_line
 from turnlog.agent.tools.toolbox import definitions
@@ -49,7 +49,7 @@ KEYS = (
 )
 
 
-class Amount(Struct, frozen=True):
+class ContextShare(Struct, frozen=True):
     """A part of the context."""
 
     name: str
@@ -58,7 +58,7 @@ class Amount(Struct, frozen=True):
     mark: str = "█"
 
 
-def show_tables(talk: Talk, commands: Sequence[Sequence[Known]]) -> None:
+def show_tables(talk: Talk, commands: Sequence[Sequence[KnownCommand]]) -> None:
     """Show commands by group, and keys."""
     groups = [[(each.shown, each.help) for each in group] for group in commands]
     wide = max(cells(name) for group in groups for name, _ in group)
@@ -75,7 +75,7 @@ async def show_context(talk: Talk, arguments: str) -> None:
     talk.show_lines([parts.choice.model, *rows])
 
 
-def amounts_in(parts: Parts) -> list[Amount]:
+def amounts_in(parts: Parts) -> list[ContextShare]:
     """What the context holds: the whole as the API counted it, its parts by their length."""
     memory = _tokens("".join(parts.memory))
     system = _tokens("".join(parts.system)) - memory
@@ -83,23 +83,25 @@ def amounts_in(parts: Parts) -> list[Amount]:
     total = context_tokens(parts.recorder.chain)
     said = _tokens(json.dumps(messages_of(parts.recorder.chain, is_open=True)))
     return [
-        Amount("system prompt", system, "ok"),
-        Amount("memory", memory, "mode"),
-        Amount("tools", tools, "note"),
-        Amount("conversation", max(0, total - system - memory - tools) if total else said, "added"),
+        ContextShare("system prompt", system, "ok"),
+        ContextShare("memory", memory, "mode"),
+        ContextShare("tools", tools, "note"),
+        ContextShare(
+            "conversation", max(0, total - system - memory - tools) if total else said, "added"
+        ),
     ]
 
 
 def context_rows(
-    amounts: Sequence[Amount], window: int, reserve: int, style: Style, columns: int
+    amounts: Sequence[ContextShare], window: int, reserve: int, style: Style, columns: int
 ) -> list[str]:
     """A bar of what fills the context, and what each part of it is."""
     used = sum(each.tokens for each in amounts)
     free = max(0, window - used - reserve)
     parts = [
         *amounts,
-        Amount("free", free, "dim", "░"),
-        Amount("kept for a summary", window - used - free, "dim", "▒"),
+        ContextShare("free", free, "dim", "░"),
+        ContextShare("kept for a summary", window - used - free, "dim", "▒"),
     ]
     shown = [each for each in parts if each.tokens > 0]
     bar = "".join(
@@ -114,7 +116,7 @@ def context_rows(
     return [f"{short(used)} of {short(window)} tokens", bar, *rows]
 
 
-def _lengths(parts: Sequence[Amount], cells_in_all: int) -> list[tuple[Amount, int]]:
+def _lengths(parts: Sequence[ContextShare], cells_in_all: int) -> list[tuple[ContextShare, int]]:
     """How long each part of a bar is: at least a cell, together the whole bar."""
     whole = sum(each.tokens for each in parts) or 1
     lengths = [max(1, round(cells_in_all * each.tokens / whole)) for each in parts]

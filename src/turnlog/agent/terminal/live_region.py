@@ -6,14 +6,14 @@ from time import monotonic
 from typing import Any
 
 from turnlog.agent.loop.events import (
-    Called,
-    Ended,
+    CallStarted,
     Event,
     Inside,
     Printed,
     Recorded,
     Retrying,
     Streamed,
+    TurnEnded,
 )
 from turnlog.agent.terminal.status_line import span
 from turnlog.agent.terminal.styled_text import Style, cut, one_line, printable
@@ -31,7 +31,7 @@ WAITING = "Waiting"
 
 
 @dataclass
-class Job:
+class RunningCall:
     """A call that runs."""
 
     name: str
@@ -62,16 +62,16 @@ class Live:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, RunningCall] = {}
         self.label = WAITING
         self.todos: list[Fields] = []
 
     def take(self, event: Event) -> None:
         """Follow an event."""
         match event:
-            case Called():
+            case CallStarted():
                 title = call_title(event.tool, event.input).replace(f"{self.root}/", "")
-                self.jobs[event.call_id] = Job(event.tool, one_line(title))
+                self.jobs[event.call_id] = RunningCall(event.tool, one_line(title))
                 self.label = "Working"
             case Printed() if event.call_id in self.jobs:
                 self.jobs[event.call_id].printed(event.text)
@@ -81,7 +81,7 @@ class Live:
                 self._stream(event.event)
             case Inside() if event.call_id in self.jobs:
                 self._inside(self.jobs[event.call_id], event.event)
-            case Ended():
+            case TurnEnded():
                 self.jobs = {}
                 self.label = WAITING
             case _:
@@ -115,7 +115,7 @@ class Live:
             case _:
                 pass
 
-    def _inside(self, job: Job, event: Any) -> None:
+    def _inside(self, job: RunningCall, event: Any) -> None:
         """Follow a sub-agent by the calls that it makes."""
         if not isinstance(event, Recorded) or event.entry["type"] != "assistant":
             return
@@ -132,7 +132,7 @@ def todo_rows(todos: list[Fields], style: Style, room: int) -> list[str]:
     return [_todo_row(todo, style, room) for todo in todos]
 
 
-def _job_rows(job: Job, style: Style, room: int) -> list[str]:
+def _job_rows(job: RunningCall, style: Style, room: int) -> list[str]:
     facts = [
         f"{job.calls} calls" if job.calls else "",
         span(job.seconds) if job.seconds >= SLOW else "",

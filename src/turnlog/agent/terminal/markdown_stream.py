@@ -46,7 +46,7 @@ def split_finished(text: str) -> tuple[str, str]:
     return text[:end], text[end:]
 
 
-class Answer:
+class MarkdownStream:
     """A text that grows."""
 
     def __init__(self) -> None:

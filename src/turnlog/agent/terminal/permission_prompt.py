@@ -3,7 +3,7 @@
 Whatever a reply would save as rules is part of the reply's label, in full.
 """
 
-from turnlog.agent.permissions.asking import Question, Reply
+from turnlog.agent.permissions.asking import PermissionReply, Question
 from turnlog.agent.permissions.trust import IMPORTS, TRUST
 from turnlog.agent.terminal.call_preview import EDITS, spelled, spelled_lines
 from turnlog.agent.terminal.menu import Choices, Item
@@ -30,7 +30,7 @@ LONGEST = 400
 """Characters of a line of the question: what takes more is listed above it, or not offered."""
 
 
-ACCEPT = Reply("allow", remember=("acceptEdits",))
+ACCEPT = PermissionReply("allow", remember=("acceptEdits",))
 """The reply that changes the mode; it never goes further as it is."""
 
 
@@ -41,14 +41,14 @@ class Asking(Choices):
         """`offers_edits`: whether all edits to come may be allowed along with this one."""
         rules, head = question.verdict.remember, head_of(question)
         label = f"Yes, and don't ask again for {', '.join(map(spelled, rules))}"
-        items = [Item("Yes", Reply("allow"))]
+        items = [Item("Yes", PermissionReply("allow"))]
         if offers_edits and question.tool in EDITS:
             items.append(Item("Yes, and accept edits from now on", ACCEPT))
         elif rules and len(label) <= LONGEST:
-            items.append(Item(label, Reply("allow", remember=rules)))
+            items.append(Item(label, PermissionReply("allow", remember=rules)))
         elif rules:
             head.append(TOO_LONG)
-        items.append(Item(REFUSAL, Reply("deny")))
+        items.append(Item(REFUSAL, PermissionReply("deny")))
         super().__init__(head, items, FOOT)
 
     @property
@@ -57,9 +57,9 @@ class Asking(Choices):
 
     def press(self, key: str, text: str = "") -> None:
         if key == "escape":
-            self.choose(Reply("deny"))
+            self.choose(PermissionReply("deny"))
         elif key == "enter" and self._is_refusing:
-            self.choose(Reply("deny", feedback=self.typed.strip()))
+            self.choose(PermissionReply("deny", feedback=self.typed.strip()))
         elif key == "text" and self._is_refusing:
             self.typed += text
         elif key == "text" and text == str(len(self.items)):

@@ -12,7 +12,7 @@ from turnlog.agent.session.rewind import (
     FileBack,
     Point,
     RewindPlan,
-    Scope,
+    RewindScope,
     apply_rewind,
     plan_rewind,
     rewind_points,
@@ -59,13 +59,15 @@ def point_menu(points: list[Point], has_undo: bool) -> Menu:
 def scope_menu(plan: RewindPlan, root: Path) -> Choices:
     """Offer what is to go back; with a file to delete, the files stay unless that is chosen."""
     files = [file for file in plan.files if not file.is_lost]
-    keep = Item("Conversation", Scope.CONVERSATION, "files stay as they are")
+    keep = Item("Conversation", RewindScope.CONVERSATION, "files stay as they are")
     items = [keep]
     if files:
-        both = Item("Conversation and files", Scope.BOTH, _counts(files))
+        both = Item("Conversation and files", RewindScope.BOTH, _counts(files))
         # Whoever presses Enter out of habit must not delete anything.
         items = [keep, both] if plan.removed else [both, keep]
-        items.append(Item("Files", Scope.FILES, f"the conversation goes on; {_counts(files)}"))
+        items.append(
+            Item("Files", RewindScope.FILES, f"the conversation goes on; {_counts(files)}")
+        )
     told = _listed(sorted(plan.files, key=_is_kept), root)[:SHOWN]
     more = len(plan.files) - SHOWN
     told += [f"  … and {more:,} more"] if more > 0 else []
@@ -115,15 +117,19 @@ async def _go_back(talk: Talk, session: Session, prompt: str) -> None:
     scope = await _choose(talk, scope_menu(plan, root), plan.files)
     if scope is None:
         return
-    risky = [] if scope is Scope.CONVERSATION else _risky(plan)
+    risky = [] if scope is RewindScope.CONVERSATION else _risky(plan)
     if risky and not await _choose(talk, confirm_menu(plan, root), risky):
         return
     talk.rewound = apply_rewind(plan, scope, session, _journal(), overwrite=True)
-    if scope is not Scope.FILES:
+    if scope is not RewindScope.FILES:
         talk.go_on()
         talk.face.type_in(plan.point.text)
-    done = [] if scope is Scope.FILES else ["the conversation is where it was before that prompt"]
-    done += [] if scope is Scope.CONVERSATION else _done(plan)
+    done = (
+        []
+        if scope is RewindScope.FILES
+        else ["the conversation is where it was before that prompt"]
+    )
+    done += [] if scope is RewindScope.CONVERSATION else _done(plan)
     talk.telling.note(f"went back: {', '.join(done)}; /rewind can undo it")
 
 

@@ -22,14 +22,14 @@ from turnlog.agent.terminal.menu import Choices, Menu
 from turnlog.agent.terminal.pastes import Pastes, clipboard_image
 from turnlog.agent.terminal.prompt_editor import make_buffer, quiet_since
 from turnlog.agent.terminal.screen_layout import View
-from turnlog.agent.terminal.screen_protocol import Shown, Waiting
+from turnlog.agent.terminal.screen_protocol import ScrollbackItem, Waiting
 from turnlog.agent.terminal.styled_text import cut, fold, has_colour, make_style, one_line
 from turnlog.agent.terminal.typed_prompts import add_typed, typed_in
 from turnlog.errors import TurnlogError
 from turnlog.store.paths import Store
 
 if TYPE_CHECKING:
-    from turnlog.agent.chat.assembly import Options
+    from turnlog.agent.chat.assembly import ChatOptions
     from turnlog.agent.terminal.chat_driver import Talk
 
 TICK = 0.12
@@ -69,7 +69,9 @@ class Screen:
         self._was_tight = False
         self._is_stopping = False
 
-    async def run(self, make_options: "Callable[[], Options]", prompt: str | None) -> str | None:
+    async def run(
+        self, make_options: "Callable[[], ChatOptions]", prompt: str | None
+    ) -> str | None:
         """Talk until the user leaves, or the terminal is closed; gives the session's id."""
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP):
@@ -103,7 +105,7 @@ class Screen:
             if isinstance(error, Exception):
                 raise error
 
-    async def _talk(self, make_options: "Callable[[], Options]", prompt: str | None) -> None:
+    async def _talk(self, make_options: "Callable[[], ChatOptions]", prompt: str | None) -> None:
         await asyncio.sleep(0)  # the prompt is drawn first
         await asyncio.to_thread(import_module, HEAVY)
         from turnlog.agent.terminal.chat_driver import Talk
@@ -161,14 +163,14 @@ class Screen:
     def columns(self) -> int:
         return self._view.columns
 
-    def show(self, shown: Shown | None) -> None:
+    def show(self, shown: ScrollbackItem | None) -> None:
         if shown is None:
             return
         gap = "" if shown.is_attached or (shown.is_tight and self._was_tight) else "\n"
         self._was_tight = shown.is_tight
         self._view.app.print_above(gap + self._laid_out(shown))
 
-    def _laid_out(self, shown: Shown) -> str:
+    def _laid_out(self, shown: ScrollbackItem) -> str:
         if not shown.is_markdown:
             return "\n".join(fold(line, self.columns, shown.indent) for line in shown.lines)
         from turnlog.agent.terminal.markdown_stream import draw
@@ -184,7 +186,7 @@ class Screen:
             self.menu = before
             self._view.focus()
 
-    async def ask(self, menu: Choices, about: Sequence[Shown]) -> Any:
+    async def ask(self, menu: Choices, about: Sequence[ScrollbackItem]) -> Any:
         rows = [(await asyncio.to_thread(self._laid_out, each)).split("\n") for each in about]
         # An enter that is held, or was typed ahead, must not answer a question that nobody has
         # seen: wait until no key was pressed for a moment, forget what came meanwhile, and draw.

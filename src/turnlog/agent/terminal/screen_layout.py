@@ -55,7 +55,7 @@ KEYS = {
 }
 
 
-class Source(Controls, Protocol):
+class ScreenSource(Controls, Protocol):
     """Where what is shown comes from."""
 
     buffer: Buffer
@@ -73,7 +73,7 @@ class Source(Controls, Protocol):
 class View:
     """The part of the screen that is redrawn."""
 
-    def __init__(self, source: Source, style: Style, is_coloured: bool) -> None:
+    def __init__(self, source: ScreenSource, style: Style, is_coloured: bool) -> None:
         self._source = source
         self._style = style
         self._output = Output(is_coloured)

@@ -10,7 +10,7 @@ from turnlog.agent.terminal.pastes import Pastes
 from turnlog.agent.terminal.styled_text import Style
 
 
-class Shown(Struct, frozen=True):
+class ScrollbackItem(Struct, frozen=True):
     """Something to put into the scrollback."""
 
     lines: list[str]
@@ -43,7 +43,7 @@ class Face(Protocol):
         """How wide the terminal is."""
         ...
 
-    def show(self, shown: Shown | None) -> None:
+    def show(self, shown: ScrollbackItem | None) -> None:
         """Print something into the scrollback."""
         ...
 
@@ -51,7 +51,7 @@ class Face(Protocol):
         """Let the user choose; None if nothing was chosen."""
         ...
 
-    async def ask(self, menu: Choices, about: Sequence[Shown]) -> Any:
+    async def ask(self, menu: Choices, about: Sequence[ScrollbackItem]) -> Any:
         """Let the user answer an unexpected question; what it is about is shown first.
 
         What does not fit on the screen is folded, and a key shows all of it. Keys that were

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.config.custom_commands import Command
+from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.model.model_names import NEWEST, choose, model_named
 from turnlog.agent.session.title import name_session
 from turnlog.agent.terminal import listings
 from turnlog.agent.terminal.chat_driver import Talk
-from turnlog.agent.terminal.completer import Known
+from turnlog.agent.terminal.completer import KnownCommand
 from turnlog.agent.terminal.menu import Choices, Item, Menu
 from turnlog.agent.terminal.rewind_menu import rewind
 from turnlog.agent.terminal.session_menu import session_items, sessions_in
@@ -46,28 +46,28 @@ async def show_help(talk: Talk, arguments: str) -> None:
     listings.show_tables(talk, [known_own(given), known_given(given)])
 
 
-def known(given: Mapping[str, Command]) -> list[Known]:
+def known(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
     """All commands that can be typed."""
     return [*known_given(given), *known_own(given)]
 
 
-def known_given(given: Mapping[str, Command]) -> list[Known]:
+def known_given(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
     """The commands of files, each once: the short name of one in a folder is another name of it."""
     names: dict[str, list[str]] = {}
     for name, command in given.items():
         if command.for_user:
             names.setdefault(command.name, []).append(name)
     return [
-        Known(name, given[name].hint, given[name].description, tuple({*typed} - {name}))
+        KnownCommand(name, given[name].hint, given[name].description, tuple({*typed} - {name}))
         for name, typed in names.items()
     ]
 
 
-def known_own(given: Mapping[str, Command]) -> list[Known]:
+def known_own(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
     """turnlog's own commands, without names that a file has: those count (2.1.325 observed)."""
     taken = {name for name, command in given.items() if command.for_user}
     return [
-        Known(
+        KnownCommand(
             each.name,
             each.usage,
             each.help,

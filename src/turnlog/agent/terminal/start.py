@@ -14,10 +14,10 @@ from turnlog.store.paths import Store
 from turnlog.text import visible
 
 if TYPE_CHECKING:
-    from turnlog.agent.chat.assembly import Options
+    from turnlog.agent.chat.assembly import ChatOptions
 
 
-def run(store: Store, make_options: "Callable[[], Options]", prompt: str | None) -> None:
+def run(store: Store, make_options: "Callable[[], ChatOptions]", prompt: str | None) -> None:
     """Talk with a model on this terminal, until the user leaves."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("a chat needs a terminal", "turnlog chat -p PROMPT")
@@ -39,7 +39,7 @@ def _head(cwd: Path, columns: int) -> str:
 
 
 async def _run(
-    store: Store, cwd: Path, make_options: "Callable[[], Options]", prompt: str | None
+    store: Store, cwd: Path, make_options: "Callable[[], ChatOptions]", prompt: str | None
 ) -> str | None:
     from turnlog.agent.terminal.screen import Screen
 

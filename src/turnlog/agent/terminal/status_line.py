@@ -5,9 +5,9 @@ from time import monotonic
 
 from msgspec import Struct
 
-from turnlog.agent.loop.events import Ended, Event, Inside, Streamed
+from turnlog.agent.loop.events import Event, Inside, Streamed, TurnEnded
 from turnlog.agent.loop.spending import COUNTED, price_of
-from turnlog.agent.permissions import Mode
+from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.terminal.styled_text import Style, cells, cut
 from turnlog.format.json_values import Fields
 
@@ -16,15 +16,15 @@ GAP = " · "
 BY_TOKEN = 4
 """Characters of a token, roughly; what is counted so is replaced by what the API counts."""
 MODES = {
-    Mode.DEFAULT: "asks before changes",
-    Mode.ACCEPT_EDITS: "accepts edits",
-    Mode.PLAN: "plans only",
-    Mode.BYPASS: "asks nothing",
+    ApprovalMode.DEFAULT: "asks before changes",
+    ApprovalMode.ACCEPT_EDITS: "accepts edits",
+    ApprovalMode.PLAN: "plans only",
+    ApprovalMode.BYPASS: "asks nothing",
 }
 NOT_SENT = "output_tokens"
 
 
-class Meter:
+class UsageMeter:
     """Counts what a turn takes, and what all took."""
 
     def __init__(self) -> None:
@@ -46,9 +46,9 @@ class Meter:
         match event:
             case Streamed():
                 self._stream(event.event)
-            case Inside() if not isinstance(event.event, Ended):
+            case Inside() if not isinstance(event.event, TurnEnded):
                 self.take(event.event)
-            case Ended():
+            case TurnEnded():
                 self.total += event.cost
                 self._cost = 0.0
             case _:
@@ -108,28 +108,28 @@ def _written(delta: Fields) -> str:
     return next((str(delta[name]) for name in names if name in delta), "")
 
 
-class Facts(Struct, frozen=True):
+class StatusFacts(Struct, frozen=True):
     """What the status line tells."""
 
     model: str
-    mode: Mode
+    mode: ApprovalMode
     tokens: int
     window: int
     cost: float
 
 
-def status_parts(facts: Facts) -> list[str]:
+def status_parts(facts: StatusFacts) -> list[str]:
     """What the status line tells, the most important first."""
     share = f"{min(999, round(100 * facts.tokens / facts.window))}% of {short(facts.window)}"
     return [MODES[facts.mode], share, dollars(facts.cost), facts.model]
 
 
-def status_row(facts: Facts, style: Style, columns: int) -> str:
+def status_row(facts: StatusFacts, style: Style, columns: int) -> str:
     """The status line; what is not usual stands out."""
     parts = status_parts(facts)
     line = fit_line(parts, columns - 3)
     head = line[: len(parts[0])]
-    role = "dim" if facts.mode is Mode.DEFAULT else "mode"
+    role = "dim" if facts.mode is ApprovalMode.DEFAULT else "mode"
     return f"  {style(head, role)}{style(line[len(head) :], 'dim')}"
 
 
@@ -148,7 +148,7 @@ def fit_line(parts: Sequence[str], room: int) -> str:
     return line
 
 
-def spinner(label: str, meter: Meter, hint: str, room: int) -> str:
+def spinner(label: str, meter: UsageMeter, hint: str, room: int) -> str:
     """What is going on, on one line that moves."""
     frame = FRAMES[int(meter.seconds * 8) % len(FRAMES)]
     parts = [f"{frame} {label}", span(meter.seconds)]

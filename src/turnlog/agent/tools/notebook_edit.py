@@ -12,7 +12,7 @@ from turnlog.agent.tools.files.pinned_files import pin
 from turnlog.agent.tools.files.targets import require_file
 from turnlog.agent.workspace.access import Writes
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
-from turnlog.agent.workspace.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 
@@ -44,7 +44,7 @@ def touches(given: NotebookEditInput, workspace: Workspace) -> list[Writes]:
 
 async def run(
     given: NotebookEditInput, workspace: Workspace, output: Output, grant: Grant
-) -> Outcome:
+) -> ToolOutcome:
     path = workspace.path_of(given.notebook_path)
     require_file(path)
     pinned = pin(path, grant)
@@ -68,7 +68,7 @@ async def run(
         "updated_file": text,
     }
     done = {"replace": "replaced", "insert": "inserted", "delete": "deleted"}[given.edit_mode]
-    return Outcome(f"The cell {data['cell_id']} of {path} has been {done}.", data)
+    return ToolOutcome(f"The cell {data['cell_id']} of {path} has been {done}.", data)
 
 
 def _change(notebook: Fields, given: NotebookEditInput) -> Fields:

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 
-class Mode(StrEnum):
+class ApprovalMode(StrEnum):
     """How much is done without asking; values as the client has them."""
 
     DEFAULT = "default"
@@ -31,7 +31,7 @@ class Basis(StrEnum):
     BYPASS = "bypass"
 
 
-class Footprint(Struct, frozen=True):
+class DirectoryUse(Struct, frozen=True):
     """The directories that a command depends on."""
 
     places: tuple[Path, ...] = ()
@@ -45,7 +45,7 @@ class Runs(Struct, frozen=True, tag=True):
 
     command: str
     in_background: bool = False
-    running: tuple[Footprint, ...] = ()
+    running: tuple[DirectoryUse, ...] = ()
     """Commands that run at the same time."""
 
 

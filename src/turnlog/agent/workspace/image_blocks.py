@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from turnlog.agent.workspace.tool import Outcome, ToolError
+from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Picture(Struct, frozen=True):
         return {"type": "image", "source": source}
 
 
-def read_image(path: Path, file: BufferedReader) -> Outcome:
+def read_image(path: Path, file: BufferedReader) -> ToolOutcome:
     """Show an image of an open file as a block, with a note if it is shown smaller."""
     raw = file.read()
     picture = fit(raw, str(path))
@@ -72,7 +72,7 @@ def read_image(path: Path, file: BufferedReader) -> Outcome:
         "originalSize": len(raw),
         "dimensions": sizes,
     }
-    return Outcome([picture.block, *_note(picture)], {"type": "image", "file": described})
+    return ToolOutcome([picture.block, *_note(picture)], {"type": "image", "file": described})
 
 
 def fit(raw: bytes, name: str) -> Picture:

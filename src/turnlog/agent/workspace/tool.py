@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.workspace.access import Access, Basis, Footprint
+from turnlog.agent.workspace.access import Access, Basis, DirectoryUse
 from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
 from turnlog.format.json_values import Fields
 
@@ -18,7 +18,7 @@ Output = Callable[[str], None]
 """Is told what a call prints, while it runs."""
 
 
-class Outcome(Struct, frozen=True):
+class ToolOutcome(Struct, frozen=True):
     """What came of a call."""
 
     content: str | list[Fields]
@@ -42,7 +42,7 @@ class Grant(Struct, frozen=True):
     """The working directory that was decided about; None if any is right."""
     command: str | None = None
     """The command that was decided about, with the names that its patterns matched then."""
-    footprint: Footprint = Footprint()
+    footprint: DirectoryUse = DirectoryUse()
     guards_git: bool = False
     """Whether git runs nothing that a repository names, though a rule allows the command."""
 
@@ -70,7 +70,7 @@ class Tool(Struct, frozen=True):
     """Its input as a typed value; raises `ToolError` for one that does not fit."""
     touches: Callable[[Any, Workspace], Sequence[Access]]
     """What a call would touch."""
-    execute: Callable[[Any, Workspace, Output, Grant], Awaitable[Outcome]]
+    execute: Callable[[Any, Workspace, Output, Grant], Awaitable[ToolOutcome]]
     """Runs a call; raises `ToolError` if it fails; may be cancelled at any moment."""
     is_parallel: bool = False
     """Whether calls may run side by side with others: those that change nothing."""
@@ -79,6 +79,6 @@ class Tool(Struct, frozen=True):
 
     def run(
         self, value: Any, workspace: Workspace, output: Output, grant: Grant = BY_USER
-    ) -> Awaitable[Outcome]:
+    ) -> Awaitable[ToolOutcome]:
         """Run a call as it was admitted; without a grant, as one that a person started."""
         return self.execute(value, workspace, output, grant)

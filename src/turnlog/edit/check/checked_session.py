@@ -22,7 +22,7 @@ ASIDE = frozenset(
 """User lines that may follow on an answer that still waits for results."""
 
 
-class Mark(NamedTuple):
+class Fault(NamedTuple):
     """A fault at a place: the name of its rule, and the facts that its message tells."""
 
     rule: str
@@ -44,10 +44,10 @@ class SentImage(NamedTuple):
 
 
 @dataclass
-class Facts:
+class LineFacts:
     """What one reading of the lines gathers; it grows with the faults, not with the contents."""
 
-    marks: list[Mark] = field(default_factory=list[Mark])
+    marks: list[Fault] = field(default_factory=list[Fault])
     images: list[SentImage] = field(default_factory=list[SentImage])
     thinking: dict[str | int, list[AssistantNode]] = field(
         default_factory=dict[str | int, list[AssistantNode]]
@@ -77,7 +77,7 @@ class Case:
     session: Session
     place: Path
     """Where the session lies, of which this may be a copy."""
-    facts: Facts = field(default_factory=Facts)
+    facts: LineFacts = field(default_factory=LineFacts)
 
     @property
     def is_subagent(self) -> bool:
@@ -162,12 +162,12 @@ class Case:
         return self.is_subagent or not is_sidechain(node)
 
 
-Check = Callable[[Case], Iterator[Mark]]
+Check = Callable[[Case], Iterator[Fault]]
 
 
-def mark_at(rule: str, node: ChainNode, onto: ChainNode | None = None, **facts: Any) -> Mark:
+def mark_at(rule: str, node: ChainNode, onto: ChainNode | None = None, **facts: Any) -> Fault:
     """The mark of a fault that is one entry's."""
-    return Mark(rule, node.line, facts, node, onto)
+    return Fault(rule, node.line, facts, node, onto)
 
 
 def is_talk(node: object) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from turnlog.conversation.session import Session
 from turnlog.edit.check import request_checks, tree_checks
-from turnlog.edit.check.checked_session import Case, Mark
+from turnlog.edit.check.checked_session import Case, Fault
 from turnlog.edit.check.findings import Finding, by_weight
 from turnlog.edit.check.line_checks import read_facts
 from turnlog.edit.check.request_checks import UUID
@@ -67,7 +67,7 @@ def needs_straightening(session: Session, version: str) -> bool:
     return any(RULES[rule].severity_for(version) for rule in rules)
 
 
-def concerns_old_clients(case: Case, mark: Mark) -> bool:
+def concerns_old_clients(case: Case, mark: Fault) -> bool:
     """Whether a fault is to be mended for older clients alone, as the newest sends the same after.
 
     Without the line at the tip, it would go on elsewhere: at a branch that the user left. A result
@@ -90,7 +90,7 @@ def examine(session: Session, place: Path | None = None) -> Case:
 
 def findings_of(case: Case, version: str | None = None) -> list[Finding]:
     """Return findings for the faults that were found, the worst first."""
-    groups: dict[str, list[Mark]] = {}
+    groups: dict[str, list[Fault]] = {}
     for mark in case.facts.marks:
         groups.setdefault(mark.rule, []).append(mark)
     name = name_of(case.place)
@@ -105,7 +105,7 @@ def name_of(place: Path) -> str:
     return place.stem[:SHORT_ID] if UUID.fullmatch(place.stem) else shlex.quote(place.stem)
 
 
-def _finding(name: str, marks: list[Mark], session: str, version: str | None) -> Finding | None:
+def _finding(name: str, marks: list[Fault], session: str, version: str | None) -> Finding | None:
     rule = RULES[name]
     severity = rule.severity_for(version)
     if severity is None:

@@ -13,7 +13,7 @@ import msgspec
 from turnlog.conversation.calls import PERSISTED
 from turnlog.conversation.node_log import is_sidechain
 from turnlog.conversation.nodes import SYNTHETIC, AssistantNode, ChainNode, Node, UserNode
-from turnlog.edit.check.checked_session import Case, Mark, SentImage, is_talk, mark_at, message_key
+from turnlog.edit.check.checked_session import Case, Fault, SentImage, is_talk, mark_at, message_key
 from turnlog.edit.image_size import pixels_of
 from turnlog.format.blocks import THINKING
 from turnlog.format.decode import MARK, values_of
@@ -55,34 +55,34 @@ def _read_line(case: Case, line: Line, nodes: list[Node]) -> list[Fields]:
     else:
         case.facts.is_odd_line = False
         if not line.is_whole:
-            case.facts.marks.append(Mark("no-newline", line.number))
+            case.facts.marks.append(Fault("no-newline", line.number))
     return [value for value in values if is_object(value)]
 
 
-def _unsound(line: Line, nodes: list[Node], count: int) -> Iterator[Mark]:
+def _unsound(line: Line, nodes: list[Node], count: int) -> Iterator[Fault]:
     """What is wrong with a line that a strict parser refuses."""
     raw = line.raw.removeprefix(MARK).strip()
     is_talking = any(is_talk(node) for node in nodes)
     if raw != line.raw.strip():
-        yield Mark("byte-order-mark", line.number)
+        yield Fault("byte-order-mark", line.number)
     if not raw.strip(b"\0"):
         if raw:
-            yield Mark("nul-line", line.number)
+            yield Fault("nul-line", line.number)
     elif _is_json(raw):
         if not _is_utf8(raw):
-            yield Mark("invalid-utf-8", line.number)
+            yield Fault("invalid-utf-8", line.number)
         if not line.is_whole:
-            yield Mark("no-newline", line.number)
+            yield Fault("no-newline", line.number)
     elif not line.is_whole and not nodes:
-        yield Mark("torn-line", line.number)
+        yield Fault("torn-line", line.number)
     elif count > 1:
         lost = any(is_talk(node) for node in nodes[1:])
         rule = "several-values-old" if is_talking else "several-values-note"
-        yield Mark("several-values" if lost else rule, line.number)
+        yield Fault("several-values" if lost else rule, line.number)
     elif nodes:
-        yield Mark("unreadable-line" if is_talking else "unreadable-note", line.number)
+        yield Fault("unreadable-line" if is_talking else "unreadable-note", line.number)
     else:
-        yield Mark("unreadable-line", line.number)
+        yield Fault("unreadable-line", line.number)
 
 
 def _is_json(raw: bytes) -> bool:
@@ -139,7 +139,7 @@ def _read_place(case: Case, node: ChainNode, value: Fields) -> None:
         facts.entrypoint = entrypoint
 
 
-def _missing_fields(case: Case, node: ChainNode, value: Fields) -> Iterator[Mark]:
+def _missing_fields(case: Case, node: ChainNode, value: Fields) -> Iterator[Fault]:
     time = value.get("timestamp")
     if not isinstance(time, str) or parse_timestamp(time) is None:
         yield mark_at("no-timestamp" if node is case.last_said else "no-timestamp-old", node)
@@ -193,7 +193,7 @@ def _read_sent(case: Case, node: ChainNode, value: Fields) -> None:
         case.facts.marks.append(mark_at("lone-surrogate", node))
 
 
-def _user_marks(node: UserNode, content: object) -> Iterator[Mark]:
+def _user_marks(node: UserNode, content: object) -> Iterator[Fault]:
     if isinstance(content, str):
         if not content.strip():
             yield mark_at("empty-prompt", node)
@@ -215,7 +215,7 @@ def _read_results(case: Case, node: UserNode, content: object) -> None:
             case.facts.marks += _lost_output(case, node, texts[0])
 
 
-def _lost_output(case: Case, node: UserNode, text: str) -> Iterator[Mark]:
+def _lost_output(case: Case, node: UserNode, text: str) -> Iterator[Fault]:
     named = PERSISTED.search(text)
     name = last_part(named[1].strip()) if named else ""
     if name and not (tool_results(case.place) / name).is_file():

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, TipNode, UserNode
 from turnlog.conversation.prompts import ASKING, PromptKind
 from turnlog.conversation.tree import Tree, can_be_tip, is_compaction, is_progress
-from turnlog.edit.check.checked_session import Case, Check, Mark, is_talk, mark_at, some
+from turnlog.edit.check.checked_session import Case, Check, Fault, is_talk, mark_at, some
 from turnlog.format.timestamps import parse_timestamp
 
 UNREAD = ("unreadable-line", "unreadable-note")
@@ -26,7 +26,7 @@ class Gap(NamedTuple):
     """Whether the parent is in the file, but of an unknown type."""
 
 
-def no_uuid(case: Case) -> Iterator[Mark]:
+def no_uuid(case: Case) -> Iterator[Fault]:
     """The client keeps one line without a uuid, the last; nothing can name it as its parent."""
     nodes = case.facts.nameless
     lost = [node for node in nodes[:-1] if is_talk(node)]
@@ -36,7 +36,7 @@ def no_uuid(case: Case) -> Iterator[Mark]:
         yield mark_at(rule, node)
 
 
-def no_parent(case: Case) -> Iterator[Mark]:
+def no_parent(case: Case) -> Iterator[Fault]:
     first = case.session.tree.chain[:1]
     for node in case.facts.parentless:
         starts = node in first or is_compaction(node) or not node.uuid
@@ -44,7 +44,7 @@ def no_parent(case: Case) -> Iterator[Mark]:
             yield mark_at("no-parent", node)
 
 
-def dangling_parents(case: Case) -> Iterator[Mark]:
+def dangling_parents(case: Case) -> Iterator[Fault]:
     broken = sorted(mark.line or 0 for mark in case.facts.marks if mark.rule in UNREAD)
     for gap in _gaps(case):
         is_unread = bisect(broken, gap.onto.line) < bisect(broken, gap.node.line)
@@ -54,7 +54,7 @@ def dangling_parents(case: Case) -> Iterator[Mark]:
             yield mark_at(rule, gap.node, gap.onto)
 
 
-def unknown_parents(case: Case) -> Iterator[Mark]:
+def unknown_parents(case: Case) -> Iterator[Fault]:
     """An entry of a type that a client does not know is not there for it."""
     for gap in _gaps(case):
         if gap.is_unknown:
@@ -62,7 +62,7 @@ def unknown_parents(case: Case) -> Iterator[Mark]:
             yield mark_at(rule, gap.node, gap.onto)
 
 
-def progress_parents(case: Case) -> Iterator[Mark]:
+def progress_parents(case: Case) -> Iterator[Fault]:
     """Clients up to 2.0.76 do not know progress entries, and stop at one in the chain."""
     tree = case.session.tree
     for rank in case.path:
@@ -74,7 +74,7 @@ def progress_parents(case: Case) -> Iterator[Mark]:
             yield mark_at("progress-parent", node, tree.chain[above])
 
 
-def circular_parents(case: Case) -> Iterator[Mark]:
+def circular_parents(case: Case) -> Iterator[Fault]:
     """Where the tree had to cut a circle, a node is not joined to the parent that it names."""
     tree = case.session.tree
     for rank, node in enumerate(tree.chain):
@@ -86,7 +86,7 @@ def circular_parents(case: Case) -> Iterator[Mark]:
             yield mark_at(rule, node, tree.chain[used] if used >= 0 else None)
 
 
-def duplicate_uuids(case: Case) -> Iterator[Mark]:
+def duplicate_uuids(case: Case) -> Iterator[Fault]:
     tree = case.session.tree
     for uuid, contents in case.facts.twins.items():
         rank = tree.rank_of(uuid)
@@ -99,7 +99,7 @@ def duplicate_uuids(case: Case) -> Iterator[Mark]:
         yield mark_at("duplicate-uuid" if is_lost else "duplicate-uuid-note", node)
 
 
-def second_root(case: Case) -> Iterator[Mark]:
+def second_root(case: Case) -> Iterator[Fault]:
     """An earlier conversation in the same file that nothing joins to the one that is sent."""
     tree = case.session.tree
     root = case.path[-1] if case.path else None
@@ -119,11 +119,11 @@ def second_root(case: Case) -> Iterator[Mark]:
         if _has_answer(lost) and case.last_rewind < lost[-1].index:
             facts = {"lost": some(len(lost), "line")}
             end = _end_of(tree, rank, following)
-            yield Mark("second-root", start.line, facts, tree.chain[following], end)
+            yield Fault("second-root", start.line, facts, tree.chain[following], end)
             following = rank
 
 
-def stray_tip(case: Case) -> Iterator[Mark]:
+def stray_tip(case: Case) -> Iterator[Fault]:
     """A lone line hung on an old entry hides what really followed on that entry."""
     tree, leaf = case.session.tree, case.session.tree.active_leaf
     if leaf is None or leaf != tree.leaves[-1]:
@@ -138,7 +138,7 @@ def stray_tip(case: Case) -> Iterator[Mark]:
             if _has_answer(lost) and case.last_rewind < lost[-1].index:
                 facts = {"lost": some(len(lost), "line")}
                 end = _end_of(tree, tree.rank_of(lost[-1].uuid) or rank, before)
-                yield Mark("stray-tip", tree.chain[leaf].line, facts, tree.chain[before], end)
+                yield Fault("stray-tip", tree.chain[leaf].line, facts, tree.chain[before], end)
             return
         asks = isinstance(node, UserNode) and node.prompt in ASKING
         if isinstance(node, AssistantNode) or (asks and not has_notes):
@@ -146,7 +146,7 @@ def stray_tip(case: Case) -> Iterator[Mark]:
         before, said = rank, said + is_talk(node)
 
 
-def parallel_results(case: Case) -> Iterator[Mark]:
+def parallel_results(case: Case) -> Iterator[Fault]:
     """Clients up to 2.1.45 follow parents from the latest entry, and see nothing beside them."""
     tree = case.session.tree
     first = tree.chain[case.path[-1]] if case.path else None
@@ -163,7 +163,7 @@ def parallel_results(case: Case) -> Iterator[Mark]:
         yield mark_at("parallel-results", aside[0], results=told[0], lines=told[1])
 
 
-def late_times(case: Case) -> Iterator[Mark]:
+def late_times(case: Case) -> Iterator[Fault]:
     """Clients up to 2.1.45 go on at the latest time, wherever that stands."""
     tree = case.session.tree
     if tree.newest_leaf is None or not case.path or tree.newest_leaf == case.path[0]:
@@ -177,14 +177,14 @@ def late_times(case: Case) -> Iterator[Mark]:
         yield mark_at("late-time", newest, lost=some(len(lost), "line"))
 
 
-def gone_preserved(case: Case) -> Iterator[Mark]:
+def gone_preserved(case: Case) -> Iterator[Fault]:
     missing = [rank for rank in _preserved(case) if rank is None]
     if missing:
         boundary = case.session.tree.chain[case.path[-1]]
         yield mark_at("gone-preserved", boundary, gone=len(missing))
 
 
-def gone_anchor(case: Case) -> Iterator[Mark]:
+def gone_anchor(case: Case) -> Iterator[Fault]:
     """Preserved messages follow on an anchor; what followed on it follows on them."""
     nodes = [case.session.tree.chain[rank] for rank in reversed(case.path)]
     boundary = nodes[0] if nodes else None
@@ -197,21 +197,21 @@ def gone_anchor(case: Case) -> Iterator[Mark]:
         yield mark_at("gone-anchor", boundary, nodes[1] if is_summary else boundary)
 
 
-def unanswered_calls(case: Case) -> Iterator[Mark]:
+def unanswered_calls(case: Case) -> Iterator[Fault]:
     for name, node in case.unanswered.items():
         yield mark_at(
             "open-call" if name in case.open_calls else "unanswered-call", node, call=name
         )
 
 
-def orphan_results(case: Case) -> Iterator[Mark]:
+def orphan_results(case: Case) -> Iterator[Fault]:
     calls = {c.id for node in case.sent if isinstance(node, AssistantNode) for c in node.calls}
     for node in case.sent:
         if isinstance(node, UserNode) and any(r.call_id not in calls for r in node.results):
             yield mark_at("orphan-result", node)
 
 
-def duplicate_calls(case: Case) -> Iterator[Mark]:
+def duplicate_calls(case: Case) -> Iterator[Fault]:
     seen: Counter[str] = Counter()
     for node in case.sent:
         for call in node.calls if isinstance(node, AssistantNode) else ():
@@ -220,7 +220,7 @@ def duplicate_calls(case: Case) -> Iterator[Mark]:
                 yield mark_at("duplicate-call", node)
 
 
-def unnamed_answers(case: Case) -> Iterator[Mark]:
+def unnamed_answers(case: Case) -> Iterator[Fault]:
     """Clients take answers without a message id for one, as far as results go.
 
     They join user lines first: a prompt right behind a result does not part two answers.

@@ -23,7 +23,7 @@ OWN = frozenset({"input", "toolUseResult"})
 """What lies below these is a tool's: its names mean nothing to the client."""
 
 
-class Place(NamedTuple):
+class StringPlace(NamedTuple):
     """Where a string stands."""
 
     name: str
@@ -37,12 +37,12 @@ class Place(NamedTuple):
 class Spelled(NamedTuple):
     """A string as it is written."""
 
-    place: Place
+    place: StringPlace
     start: int
     end: int
 
 
-class Decoded(NamedTuple):
+class DecodedString(NamedTuple):
     """What a string means, and where each part of that is written."""
 
     text: str
@@ -95,7 +95,7 @@ def spelled_strings(text: str) -> Iterator[Spelled]:
             yield Spelled(_named(named, is_tools), *token.span(1))
 
 
-def decode_string(written: str) -> Decoded:
+def decode_string(written: str) -> DecodedString:
     r"""What a string means that is written so.
 
     >>> decode_string(r"a\nb\u0041").text, decode_string(r"a\nb").where(2)
@@ -109,18 +109,23 @@ def decode_string(written: str) -> Decoded:
         length += escape.start() - end + 1
         end = escape.end()
         marks.append((length, end))
-    return Decoded("".join([*parts, written[end:]]), marks)
+    return DecodedString("".join([*parts, written[end:]]), marks)
 
 
-def decoded_strings(value: Any, is_wanted: Callable[[Place], bool]) -> list[tuple[Place, str]]:
+def decoded_strings(
+    value: Any, is_wanted: Callable[[StringPlace], bool]
+) -> list[tuple[StringPlace, str]]:
     """The strings of a decoded value that are wanted, with the same places."""
-    found: list[tuple[Place, str]] = []
-    _collect(value, Place(""), is_wanted, found)
+    found: list[tuple[StringPlace, str]] = []
+    _collect(value, StringPlace(""), is_wanted, found)
     return found
 
 
 def _collect(
-    value: Any, place: Place, is_wanted: Callable[[Place], bool], found: list[tuple[Place, str]]
+    value: Any,
+    place: StringPlace,
+    is_wanted: Callable[[StringPlace], bool],
+    found: list[tuple[StringPlace, str]],
 ) -> None:
     if isinstance(value, str):
         if is_wanted(place):
@@ -142,13 +147,13 @@ def _collect(
 
 
 @lru_cache(4096)
-def _name(name: str, is_tools: bool) -> Place:
-    return Place(name, is_tools, is_name=True)
+def _name(name: str, is_tools: bool) -> StringPlace:
+    return StringPlace(name, is_tools, is_name=True)
 
 
 @lru_cache(4096)
-def _named(name: str, is_tools: bool) -> Place:
-    return Place(name, is_tools)
+def _named(name: str, is_tools: bool) -> StringPlace:
+    return StringPlace(name, is_tools)
 
 
 def _unescaped(escape: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.edit.redact.json_strings import decode_string, spelled_strings
-from turnlog.edit.redact.replacement import JSON, LINES, Find, Noted, Part, redacted
+from turnlog.edit.redact.replacement import JSON, LINES, Find, FoundValue, RedactedPart, redacted
 from turnlog.edit.redact.secret_finder import Finder
 from turnlog.secrets import MASKED, placeholder_for
 
@@ -42,7 +42,7 @@ class RedactionMatch(NamedTuple):
 
 
 def matches_of(
-    parts: Sequence[Part], finder: Finder, finds: Iterable[Find]
+    parts: Sequence[RedactedPart], finder: Finder, finds: Iterable[Find]
 ) -> Iterator[RedactionMatch]:
     """Yield what would be replaced, file by file, each with its context."""
     by_path: dict[Path, list[Find]] = {}
@@ -55,11 +55,11 @@ def matches_of(
             yield from _matches_in(part, finder, found)
 
 
-def _matches_in(part: Part, finder: Finder, finds: list[Find]) -> Iterator[RedactionMatch]:
+def _matches_in(part: RedactedPart, finder: Finder, finds: list[Find]) -> Iterator[RedactionMatch]:
     by_line: dict[int, list[Find]] = {}
     for find in finds:
         by_line.setdefault(find.line, []).append(find)
-    content = redacted(part._replace(lines=None), finder, Noted())
+    content = redacted(part._replace(lines=None), finder, FoundValue())
     if part.path.suffix != LINES:
         # A replaced value may have had several lines, so line numbers no longer tell where it was.
         yield from _located(_text(b"".join(content)), finds, part.path.suffix in JSON)

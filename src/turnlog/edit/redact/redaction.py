@@ -14,7 +14,15 @@ from typing import TypeVar
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import Change, Ready, apply_changes, require_sound
 from turnlog.edit.journal import Journal, Record
-from turnlog.edit.redact.replacement import IN_NAME, JSON, LINES, Find, Noted, Part, redacted
+from turnlog.edit.redact.replacement import (
+    IN_NAME,
+    JSON,
+    LINES,
+    Find,
+    FoundValue,
+    RedactedPart,
+    redacted,
+)
 from turnlog.edit.redact.secret_finder import Finder, settle_kinds
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.secrets import find_secrets
@@ -34,34 +42,34 @@ ROUNDS = 5
 
 
 @dataclass(frozen=True)
-class Group:
+class RedactionGroup:
     """What is redacted in one change: the files of a session, or those that sessions share."""
 
     title: str
-    parts: list[Part]
+    parts: list[RedactedPart]
     sessions: list[Path]
     """The sessions among the files."""
 
 
-def session_group(store: Store, session: Path) -> Group:
+def session_group(store: Store, session: Path) -> RedactionGroup:
     """All files of a session."""
     found = footprint_of(store, session)
     prompts = prompts_of(store, session.stem, found.directories)
     paths = dict.fromkeys([*found.files, *paste_files(store, prompts)])
-    parts = [Part(path) for path in paths]
+    parts = [RedactedPart(path) for path in paths]
     if prompts:
-        parts.append(Part(store.history, frozenset(prompt.line for prompt in prompts)))
-    parts += [Part(path, is_shared=True) for path in project_notes(session.parent)]
-    return Group(f"redact of {session.stem}", parts, [session])
+        parts.append(RedactedPart(store.history, frozenset(prompt.line for prompt in prompts)))
+    parts += [RedactedPart(path, is_shared=True) for path in project_notes(session.parent)]
+    return RedactionGroup(f"redact of {session.stem}", parts, [session])
 
 
-def store_groups(store: Store) -> list[Group]:
+def store_groups(store: Store) -> list[RedactionGroup]:
     """All files of all sessions, those of each in a group, and what they share in the last."""
     sessions = set(store.session_files())
     return [
-        Group(
+        RedactionGroup(
             f"redact of {name or 'what sessions share'}",
-            [Part(path) for path in paths],
+            [RedactedPart(path) for path in paths],
             [path for path in paths if path in sessions],
         )
         for name, paths in files_by_session(store).items()
@@ -69,8 +77,8 @@ def store_groups(store: Store) -> list[Group]:
 
 
 def find_all(
-    parts: Sequence[Part], also: Iterable[re.Pattern[str]], progress: Progress
-) -> tuple[Noted, Finder]:
+    parts: Sequence[RedactedPart], also: Iterable[re.Pattern[str]], progress: Progress
+) -> tuple[FoundValue, Finder]:
     """All that is to be replaced, and what finds it, which knows every value by then."""
     finder = Finder(tuple(also))
     noted = _examine(parts, finder, None, progress)
@@ -88,12 +96,16 @@ def find_all(
 
 
 def replace_all(
-    journal: Journal, store: Store, group: Group, finder: Finder, paths: set[Path]
+    journal: Journal, store: Store, group: RedactionGroup, finder: Finder, paths: set[Path]
 ) -> Record | None:
     """Swap in the files of a group that something was found in with placeholders: one change."""
     changes = [
         Change(
-            path, redacted(part, finder, Noted()), FileState.of(path), None, path == store.history
+            path,
+            redacted(part, finder, FoundValue()),
+            FileState.of(path),
+            None,
+            path == store.history,
         )
         for part in group.parts
         if (path := part.path) in paths
@@ -101,14 +113,14 @@ def replace_all(
     return apply_changes(journal, group.title, changes, partial(_require_sound, group.sessions))
 
 
-def find_left(parts: Sequence[Part], finder: Finder, progress: Progress) -> list[Find]:
+def find_left(parts: Sequence[RedactedPart], finder: Finder, progress: Progress) -> list[Find]:
     """Find what is still there: what would be found again, known secrets in the bare bytes, and
     secrets in what is left alone: ids, working directories, names of files."""
     noted = _examine(parts, finder, None, progress)
     return list(dict.fromkeys([*noted.finds, *noted.stuck, *names_with_secrets(parts)]))
 
 
-def names_with_secrets(parts: Sequence[Part]) -> Iterator[Find]:
+def names_with_secrets(parts: Sequence[RedactedPart]) -> Iterator[Find]:
     """Yield the secrets in the names of files and their folders."""
     for path in dict.fromkeys(part.path for part in parts):
         name = "/".join(path.parts[-NAMES:])
@@ -116,7 +128,7 @@ def names_with_secrets(parts: Sequence[Part]) -> Iterator[Find]:
             yield Find(path, IN_NAME, secret.kind, name[secret.start : secret.end])
 
 
-def fixed_matches(parts: Sequence[Part], finder: Finder) -> Counter[str]:
+def fixed_matches(parts: Sequence[RedactedPart], finder: Finder) -> Counter[str]:
     """How often the user's patterns match what holds sessions together, by the field's name."""
     counts: Counter[str] = Counter()
     for found in _shared(partial(_fixed_matches, finder=finder), parts) if finder.also else ():
@@ -124,7 +136,7 @@ def fixed_matches(parts: Sequence[Part], finder: Finder) -> Counter[str]:
     return counts
 
 
-def earlier_changes(journal: Journal, groups: Sequence[Group]) -> list[Record]:
+def earlier_changes(journal: Journal, groups: Sequence[RedactionGroup]) -> list[Record]:
     """Changes made before that keep copies of the same files, or of others of the sessions."""
     paths = {part.path for group in groups for part in group.parts}
     names = {path.stem for group in groups for path in group.sessions}
@@ -146,12 +158,12 @@ def _require_sound(sessions: Iterable[Path], ready: Ready) -> None:
 
 
 def _examine(
-    parts: Sequence[Part],
+    parts: Sequence[RedactedPart],
     finder: Finder,
     suspects: Mapping[Path, set[int]] | None,
     progress: Progress,
-) -> Noted:
-    whole = Noted()
+) -> FoundValue:
+    whole = FoundValue()
     for noted in _shared(partial(_noted, finder=finder, suspects=suspects), parts, progress):
         whole.finds += noted.finds
         whole.stuck += noted.stuck
@@ -159,10 +171,12 @@ def _examine(
 
 
 def _shared(
-    work: Callable[[Part], T], parts: Sequence[Part], progress: Progress = lambda count: None
+    work: Callable[[RedactedPart], T],
+    parts: Sequence[RedactedPart],
+    progress: Progress = lambda count: None,
 ) -> Iterator[T]:
     """What is made of each part, the files shared among processes."""
-    by_path: dict[Path, list[Part]] = {}
+    by_path: dict[Path, list[RedactedPart]] = {}
     for part in parts:
         by_path.setdefault(part.path, []).append(part)
     for count, made in map_files(partial(_work_on, work=work, by_path=by_path), list(by_path)):
@@ -171,19 +185,23 @@ def _shared(
 
 
 def _work_on(
-    paths: Sequence[Path], work: Callable[[Part], T], by_path: Mapping[Path, list[Part]]
+    paths: Sequence[Path],
+    work: Callable[[RedactedPart], T],
+    by_path: Mapping[Path, list[RedactedPart]],
 ) -> list[T]:
     return [work(part) for path in paths for part in by_path[path]]
 
 
-def _noted(part: Part, finder: Finder, suspects: Mapping[Path, set[int]] | None) -> Noted:
-    noted = Noted()
+def _noted(
+    part: RedactedPart, finder: Finder, suspects: Mapping[Path, set[int]] | None
+) -> FoundValue:
+    noted = FoundValue()
     lines = None if suspects is None else suspects.get(part.path, set())
     deque(redacted(part, finder, noted, lines), maxlen=0)
     return noted
 
 
-def _fixed_matches(part: Part, finder: Finder) -> Counter[str]:
+def _fixed_matches(part: RedactedPart, finder: Finder) -> Counter[str]:
     if part.is_shared or part.path.suffix not in JSON:
         return Counter()
     if part.path.suffix != LINES:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import msgspec
 
 from turnlog.edit.redact.json_strings import decode_string, spelled_strings
-from turnlog.edit.redact.secret_finder import REDACTED, Finder, Span
+from turnlog.edit.redact.secret_finder import REDACTED, Finder, TextSpan
 from turnlog.format.jsonl import read_lines
 
-Note = Callable[[int, Span], None]
+Note = Callable[[int, TextSpan], None]
 """Takes the place in a text near which something was found."""
 
 LINES = ".jsonl"
@@ -22,7 +22,7 @@ JSON = (LINES, ".json")
 _decode = msgspec.json.Decoder().decode
 
 
-class Part(NamedTuple):
+class RedactedPart(NamedTuple):
     """A file of what is to be redacted, or lines of it."""
 
     path: Path
@@ -47,7 +47,7 @@ class Find(NamedTuple):
 
 
 @dataclass
-class Noted:
+class FoundValue:
     """What was found."""
 
     finds: list[Find] = field(default_factory=list[Find])
@@ -56,7 +56,7 @@ class Noted:
 
 
 def redacted(
-    part: Part, finder: Finder, noted: Noted, suspects: set[int] | None = None
+    part: RedactedPart, finder: Finder, noted: FoundValue, suspects: set[int] | None = None
 ) -> Iterator[bytes]:
     """The content of a file with placeholders; what they stand for is noted.
 
@@ -74,7 +74,9 @@ def redacted(
     noted.stuck += _values_in(raw, part.path, 0, finder)
 
 
-def _lines(part: Part, finder: Finder, noted: Noted, suspects: set[int] | None) -> Iterator[bytes]:
+def _lines(
+    part: RedactedPart, finder: Finder, noted: FoundValue, suspects: set[int] | None
+) -> Iterator[bytes]:
     for line in read_lines(part.path):
         if part.lines is not None and line.number not in part.lines:
             yield line.raw
@@ -92,7 +94,7 @@ def _lines(part: Part, finder: Finder, noted: Noted, suspects: set[int] | None) 
         yield raw
 
 
-def _whole(raw: bytes, path: Path, finder: Finder, noted: Noted) -> bytes:
+def _whole(raw: bytes, path: Path, finder: Finder, noted: FoundValue) -> bytes:
     text = _text(raw)
     breaks = [match.start() for match in re.finditer("\n", text)]
     note = _noting(noted, path, finder, lambda at: bisect_left(breaks, at) + 1)
@@ -149,8 +151,8 @@ def _spliced(text: str, where: Iterable[tuple[int, int]], new: Iterable[str]) ->
     return "".join([*pieces, text[done:]])
 
 
-def _noting(noted: Noted, path: Path, finder: Finder, line_at: Callable[[int], int]) -> Note:
-    def note(at: int, span: Span) -> None:
+def _noting(noted: FoundValue, path: Path, finder: Finder, line_at: Callable[[int], int]) -> Note:
+    def note(at: int, span: TextSpan) -> None:
         kind = finder.kinds.get(span.value, span.kind)
         noted.finds.append(Find(path, line_at(at), kind, span.value))
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from turnlog.edit.redact.json_strings import Place, decoded_strings
+from turnlog.edit.redact.json_strings import StringPlace, decoded_strings
 from turnlog.secrets import (
     MASKED,
     find_named,
@@ -64,7 +64,7 @@ DATA = re.compile(r"[A-Za-z0-9+/]{100,}={0,2}")
 _decode = msgspec.json.Decoder().decode
 
 
-class Role(Enum):
+class StringRole(Enum):
     """What a string is to whoever looks for secrets."""
 
     TEXT = auto()
@@ -78,7 +78,7 @@ class Role(Enum):
     """Encoded data, if it looks so."""
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A part of a text that is to be replaced."""
 
     start: int
@@ -114,19 +114,19 @@ class Finder:
         kinds = {value: kind for value, kind in self.kinds.items() if kind != REDACTED}
         return Finder((), kinds)
 
-    def placeholder(self, span: Span) -> str:
+    def placeholder(self, span: TextSpan) -> str:
         """What stands for a value: of one kind wherever it is found."""
         return placeholder_for(self.kinds.get(span.value, span.kind), span.value)
 
-    def spans(self, text: str, place: Place | None = None) -> list[Span]:
+    def spans(self, text: str, place: StringPlace | None = None) -> list[TextSpan]:
         """What is to be replaced in a text, or in a string of a JSON text."""
-        role = role_of(place) if place else Role.TEXT
-        if role is Role.FIXED or (role is Role.DATA and DATA.fullmatch(text)):
+        role = role_of(place) if place else StringRole.TEXT
+        if role is StringRole.FIXED or (role is StringRole.DATA and DATA.fullmatch(text)):
             return []
         found = [*_secrets_in(text), *self._known(text)]
-        if place and role is Role.TELLING:
+        if place and role is StringRole.TELLING:
             found += _named_secrets(text, place)
-        if role is Role.FIELD:
+        if role is StringRole.FIELD:
             found = [span for span in found if span.kind != REDACTED]
         else:
             found += self._matches(text)
@@ -153,50 +153,50 @@ class Finder:
                 if any(self._matches(text)):
                     yield place.name
 
-    def fixed_secrets(self, raw: bytes) -> Iterator[Span]:
+    def fixed_secrets(self, raw: bytes) -> Iterator[TextSpan]:
         """Yield the secrets in strings that are left alone, such as a working directory."""
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             for _, text in decoded_strings(_decode(raw), _is_fixed):
                 if not _is_clean(text):
                     yield from _secrets_in(text)
 
-    def _suspects(self, text: str, place: Place) -> bool:
+    def _suspects(self, text: str, place: StringPlace) -> bool:
         role = role_of(place)
-        if role is Role.DATA and DATA.fullmatch(text):
+        if role is StringRole.DATA and DATA.fullmatch(text):
             return False
-        if not _is_clean(text) or (role is Role.TELLING and any(_named_secrets(text, place))):
+        if not _is_clean(text) or (role is StringRole.TELLING and any(_named_secrets(text, place))):
             return True
-        return role is not Role.FIELD and any(pattern.search(text) for pattern in self.also)
+        return role is not StringRole.FIELD and any(pattern.search(text) for pattern in self.also)
 
-    def _matches(self, text: str) -> Iterator[Span]:
+    def _matches(self, text: str) -> Iterator[TextSpan]:
         for pattern in self.also:
             group = 1 if pattern.groups else 0
             for match in pattern.finditer(text):
                 start, end = match.span(group)
                 if start < end:
-                    yield Span(start, end, REDACTED, text[start:end])
+                    yield TextSpan(start, end, REDACTED, text[start:end])
 
-    def _known(self, text: str) -> Iterator[Span]:
+    def _known(self, text: str) -> Iterator[TextSpan]:
         for form, value in self.forms.items():
             start = text.find(form)
             while start >= 0:
                 end = start + len(form)
-                yield Span(start, end, self.kinds[value], value)
+                yield TextSpan(start, end, self.kinds[value], value)
                 start = text.find(form, end)
 
 
 @lru_cache(4096)
-def role_of(place: Place) -> Role:
+def role_of(place: StringPlace) -> StringRole:
     """What a string is, as far as its place tells."""
     if place.is_name:
-        return Role.FIELD if FIELD.fullmatch(place.name) else Role.TEXT
+        return StringRole.FIELD if FIELD.fullmatch(place.name) else StringRole.TEXT
     if place.name in IDS or (place.name in HELD and not place.is_tools):
-        return Role.FIXED
+        return StringRole.FIXED
     if place.name in CHOSEN and not place.is_tools:
-        return Role.FIELD
+        return StringRole.FIELD
     if place.name in ENCODED:
-        return Role.DATA
-    return Role.TELLING if tells_secret(place.name) else Role.TEXT
+        return StringRole.DATA
+    return StringRole.TELLING if tells_secret(place.name) else StringRole.TEXT
 
 
 def is_distinct(value: str) -> bool:
@@ -224,25 +224,25 @@ def _rank(kind: str) -> tuple[int, str]:
     return BROAD.index(kind) if kind in BROAD else -1, kind
 
 
-def _secrets_in(text: str) -> Iterator[Span]:
+def _secrets_in(text: str) -> Iterator[TextSpan]:
     for secret in find_secrets(text):
         value = visible(text[secret.start : secret.end])
-        yield Span(secret.start, secret.end, secret.kind, value)
+        yield TextSpan(secret.start, secret.end, secret.kind, value)
 
 
-def _named_secrets(text: str, place: Place) -> Iterator[Span]:
+def _named_secrets(text: str, place: StringPlace) -> Iterator[TextSpan]:
     """Yield all of a text whose name tells that it is a secret: `"password": "…"`."""
     if kind := find_named(place.name, text):
         start = len(text) - len(text.lstrip())
-        yield Span(start, start + len(text.strip()), kind, text.strip())
+        yield TextSpan(start, start + len(text.strip()), kind, text.strip())
 
 
-def _disjoint(text: str, found: list[Span]) -> list[Span]:
+def _disjoint(text: str, found: list[TextSpan]) -> list[TextSpan]:
     """Spans in order, those that overlap made one, and none that touches a placeholder."""
     if not found:
         return []
     masked = [match.span() for match in re.finditer(MASKED, text)]
-    kept: list[Span] = []
+    kept: list[TextSpan] = []
     for span in sorted(found, key=lambda span: (span.start, -span.end, _rank(span.kind))):
         after = bisect_right(masked, span.start, key=itemgetter(1))
         if after < len(masked) and masked[after][0] < span.end:
@@ -251,7 +251,7 @@ def _disjoint(text: str, found: list[Span]) -> list[Span]:
             kept.append(span)
         elif span.end > kept[-1].end:
             start = kept[-1].start
-            kept[-1] = Span(start, span.end, kept[-1].kind, text[start : span.end])
+            kept[-1] = TextSpan(start, span.end, kept[-1].kind, text[start : span.end])
     return kept
 
 
@@ -263,21 +263,21 @@ def _forms(value: str) -> Iterator[str]:
 
 
 @lru_cache(4096)
-def _is_read(place: Place) -> bool:
+def _is_read(place: StringPlace) -> bool:
     """Whether a secret can be there; of the name of a field that can be told at once."""
     role = role_of(place)
-    is_plain = place.is_name and role is Role.FIELD and _is_clean(place.name)
-    return role is not Role.FIXED and not is_plain
+    is_plain = place.is_name and role is StringRole.FIELD and _is_clean(place.name)
+    return role is not StringRole.FIXED and not is_plain
 
 
 @lru_cache(4096)
-def _is_clients(place: Place) -> bool:
-    return not place.is_name and role_of(place) in (Role.FIXED, Role.FIELD)
+def _is_clients(place: StringPlace) -> bool:
+    return not place.is_name and role_of(place) in (StringRole.FIXED, StringRole.FIELD)
 
 
 @lru_cache(4096)
-def _is_fixed(place: Place) -> bool:
-    return not place.is_name and role_of(place) is Role.FIXED
+def _is_fixed(place: StringPlace) -> bool:
+    return not place.is_name and role_of(place) is StringRole.FIXED
 
 
 def _is_clean(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from turnlog.conversation.context import INTERRUPTED_CALL, RESULT, USE
 from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.prompts import PromptKind
-from turnlog.edit.check.checked_session import Case, Mark, message_key
+from turnlog.edit.check.checked_session import Case, Fault, message_key
 from turnlog.edit.plan import Plan
 from turnlog.edit.repair.repair_types import (
     Repair,
@@ -37,17 +37,17 @@ Names = dict[int, dict[int, str]]
 """New ids of the calls or results of an entry, by its index and their ranks."""
 
 
-def rename_calls(case: Case, marks: list[Mark], plan: Plan) -> None:
+def rename_calls(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Give an id of its own to each call whose id was used before, and to its result."""
     for index, names in _new_names(case.sent).items():
         node = case.session.nodes[index]
         plan.rewrite(node, partial(_with_names, names=names))
 
 
-def answer_calls(case: Case, marks: list[Mark], plan: Plan) -> None:
+def answer_calls(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Put a result that tells of the interruption behind the message of each open call."""
     ends = _ends_of_messages(case.sent)
-    waiting: dict[int, list[Mark]] = {}
+    waiting: dict[int, list[Fault]] = {}
     for mark in marks:
         if mark.node and mark.facts["call"]:
             waiting.setdefault(ends[mark.node.index].index, []).append(mark)
@@ -55,7 +55,7 @@ def answer_calls(case: Case, marks: list[Mark], plan: Plan) -> None:
         _add_results(case, plan, ends[index], calls)
 
 
-def drop_orphans(case: Case, marks: list[Mark], plan: Plan) -> None:
+def drop_orphans(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Take results away whose calls are not sent."""
     calls = {c.id for node in case.sent if isinstance(node, AssistantNode) for c in node.calls}
 
@@ -127,7 +127,7 @@ def _ends_of_messages(nodes: list[ChainNode]) -> dict[int, AssistantNode]:
     return ends
 
 
-def _add_results(case: Case, plan: Plan, last: AssistantNode, calls: list[Mark]) -> None:
+def _add_results(case: Case, plan: Plan, last: AssistantNode, calls: list[Fault]) -> None:
     """Put results between a message and what follows on it."""
     (like,) = case.session.values([last])
     parent, moment = last.uuid, parse_timestamp(last.time)
@@ -148,7 +148,7 @@ def _followers(case: Case, node: ChainNode) -> list[ChainNode]:
     return [tree.chain[rank] for rank in children if tree.chain[rank].index in case.path_indexes]
 
 
-def _result(like: Fields, mark: Mark, parent: str | None) -> Fields:
+def _result(like: Fields, mark: Fault, parent: str | None) -> Fields:
     """What the client itself writes for a call that was interrupted (2.1.325)."""
     failed = {"type": RESULT, "content": INTERRUPTED_CALL, "is_error": True}
     failed["tool_use_id"] = mark.facts["call"]

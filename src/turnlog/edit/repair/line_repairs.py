@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from turnlog.conversation.context import sound_text
-from turnlog.edit.check.checked_session import Case, Mark
+from turnlog.edit.check.checked_session import Case, Fault
 from turnlog.edit.check.tree_checks import UNREAD
 from turnlog.edit.plan import Plan
 from turnlog.edit.repair.repair_types import Repair
@@ -17,7 +17,7 @@ from turnlog.format.jsonl import read_lines
 _decoder = json.JSONDecoder(strict=False)
 
 
-def mend_lines(case: Case, marks: list[Mark], plan: Plan) -> None:
+def mend_lines(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Give each entry a line of its own; drop remains that nothing can be read from.
 
     What turnlog can read and the client cannot is written anew.
@@ -30,7 +30,7 @@ def mend_lines(case: Case, marks: list[Mark], plan: Plan) -> None:
     _rescue(case, plan)
 
 
-def replace_halves(case: Case, marks: list[Mark], plan: Plan) -> None:
+def replace_halves(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Put the mark for what is lost in the place of half a character, as 2.1.150 and later do."""
     for mark in marks:
         if mark.node:

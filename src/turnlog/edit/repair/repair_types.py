@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from turnlog.conversation.nodes import ChainNode, Node
-from turnlog.edit.check.checked_session import Case, Mark
+from turnlog.edit.check.checked_session import Case, Fault
 from turnlog.edit.plan import Plan
 from turnlog.edit.transforms import blocks_of, with_blocks
 from turnlog.format.json_values import Fields
 
-Repair = Callable[[Case, list[Mark], Plan], None]
+Repair = Callable[[Case, list[Fault], Plan], None]
 """Adds to a plan what takes away the faults that were marked."""
 
 
@@ -18,7 +18,7 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
-def marked_nodes(marks: Iterable[Mark]) -> list[ChainNode]:
+def marked_nodes(marks: Iterable[Fault]) -> list[ChainNode]:
     """The entries that have faults, each once."""
     nodes = {mark.node.index: mark.node for mark in marks if mark.node}
     return list(nodes.values())

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.check.checked_session import Case, Mark
+from turnlog.edit.check.checked_session import Case, Fault
 from turnlog.edit.check.checks import examine, findings_of
 from turnlog.edit.check.findings import Finding
 from turnlog.edit.effect import Tally
@@ -40,7 +40,7 @@ GROUPS: tuple[dict[str, Repair], ...] = (
     tree_repairs.STRAIGHT,
 )
 """In the order in which they have their rounds: what is read first comes first."""
-IsWanted = Callable[[Case, Mark], bool]
+IsWanted = Callable[[Case, Fault], bool]
 """Whether a fault is to be mended."""
 
 

@@ -9,7 +9,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from turnlog.conversation.drafts import NO_CONTENT, text_block
 from turnlog.conversation.nodes import ChainNode, Node, UserNode
-from turnlog.edit.check.checked_session import Case, Mark
+from turnlog.edit.check.checked_session import Case, Fault
 from turnlog.edit.check.line_checks import image_data, is_blank, is_unsigned
 from turnlog.edit.check.request_checks import (
     BY_PROGRAM,
@@ -22,7 +22,7 @@ from turnlog.edit.check.request_checks import (
 from turnlog.edit.image_size import pixels_of
 from turnlog.edit.plan import Plan
 from turnlog.edit.repair.repair_types import Repair, marked_nodes, set_fields, take_blocks
-from turnlog.edit.transforms import Choice, with_short_results
+from turnlog.edit.transforms import TransformOptions, with_short_results
 from turnlog.format.blocks import THINKING
 from turnlog.format.json_values import Fields, is_array, is_object
 
@@ -40,13 +40,13 @@ UNWANTED: dict[str, Unwanted] = {
 """The blocks that are taken away for each fault."""
 
 
-def fill_prompts(case: Case, marks: list[Mark], plan: Plan) -> None:
+def fill_prompts(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Let an empty prompt say that it is empty, as the client does for empty blocks."""
     for node in marked_nodes(marks):
         set_fields(plan, node, message={"role": "user", "content": NO_CONTENT})
 
 
-def drop_blocks(case: Case, marks: list[Mark], plan: Plan) -> None:
+def drop_blocks(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Take away blocks that must not be sent, and answers of which nothing is left."""
     faults: dict[int, list[Unwanted]] = {}
     for mark in marks:
@@ -57,27 +57,27 @@ def drop_blocks(case: Case, marks: list[Mark], plan: Plan) -> None:
         take_blocks(case, plan, node, partial(_is_any, faults=faults[node.index]), instead)
 
 
-def name_answers(case: Case, marks: list[Mark], plan: Plan) -> None:
+def name_answers(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Give answers without a message id one of their own."""
     for node in marked_nodes(marks):
         name = uuid5(NAMESPACE_OID, f"{case.session.id} {node.index}").hex
         plan.rewrite(node, partial(_with_message_id, name=f"msg_{name[:24]}"))
 
 
-def make_blocks(case: Case, marks: list[Mark], plan: Plan) -> None:
+def make_blocks(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Put texts that stand where a block should into blocks of their own."""
     for node in marked_nodes(marks):
         plan.rewrite(node, _in_blocks)
 
 
-def drop_large_images(case: Case, marks: list[Mark], plan: Plan) -> None:
+def drop_large_images(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Take away images that break a limit."""
     side = SIDE_OF_MANY if len(case.facts.images) > MANY_IMAGES else IMAGE_SIDE
     for node in marked_nodes(marks):
         _drop_images(plan, node, lambda _, data: _is_large(data, side))
 
 
-def drop_old_images(case: Case, marks: list[Mark], plan: Plan) -> None:
+def drop_old_images(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Take away the oldest images, so that no more are left than may be sent."""
     surplus = case.facts.images[:-MOST_IMAGES]
     for index, number in Counter(image.node.index for image in surplus).items():
@@ -85,13 +85,13 @@ def drop_old_images(case: Case, marks: list[Mark], plan: Plan) -> None:
         _drop_images(plan, node, lambda rank, _, number=number: rank < number)
 
 
-def shorten_results(case: Case, marks: list[Mark], plan: Plan) -> None:
+def shorten_results(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Keep the starts of results that are too large to be sent each time."""
     for node in marked_nodes(marks):
-        plan.rewrite(node, lambda value: with_short_results(value, Choice().larger_than))
+        plan.rewrite(node, lambda value: with_short_results(value, TransformOptions().larger_than))
 
 
-def own_lines(case: Case, marks: list[Mark], plan: Plan) -> None:
+def own_lines(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Let all entries name this session; the first one tells which they come from."""
     name = case.session.id
     first = next((node for node in case.session.nodes if isinstance(node, ChainNode)), None)
@@ -100,7 +100,7 @@ def own_lines(case: Case, marks: list[Mark], plan: Plan) -> None:
     plan.everywhere.append(partial(_owned, name=name))
 
 
-def list_in_picker(case: Case, marks: list[Mark], plan: Plan) -> None:
+def list_in_picker(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Let all entries say that a person made them."""
     plan.everywhere.append(_by_person)
 

@@ -7,23 +7,23 @@ from typing import Any
 
 from turnlog.conversation.nodes import BoundaryNode, ChainNode
 from turnlog.conversation.tree import can_be_tip, is_compaction
-from turnlog.edit.check.checked_session import Case, Mark, is_talk
+from turnlog.edit.check.checked_session import Case, Fault, is_talk
 from turnlog.edit.check.line_checks import flat_content
 from turnlog.edit.plan import Plan, main_nodes, without_preserved
 from turnlog.edit.repair.repair_types import Repair, marked_nodes, new_uuid, set_fields
-from turnlog.edit.transforms import Choice, straighten
+from turnlog.edit.transforms import TransformOptions, straighten
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 
 
-def drop_speechless(case: Case, marks: list[Mark], plan: Plan) -> None:
+def drop_speechless(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Drop lines in which nothing is said; a file of which nothing would be left is not ours."""
     nodes = marked_nodes(marks)
     if len(nodes) < sum(is_talk(node) for node in main_nodes(case.session)):
         plan.dropped |= {node.index for node in nodes}
 
 
-def wrap_contents(case: Case, marks: list[Mark], plan: Plan) -> None:
+def wrap_contents(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Put what is said where clients look for it."""
     nodes = marked_nodes(marks)
     for node, value in zip(nodes, case.session.values(nodes), strict=True):
@@ -31,13 +31,13 @@ def wrap_contents(case: Case, marks: list[Mark], plan: Plan) -> None:
         set_fields(plan, node, message=message)
 
 
-def set_types(case: Case, marks: list[Mark], plan: Plan) -> None:
+def set_types(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Write down of what type an entry is, which its message tells."""
     for node in marked_nodes(marks):
         set_fields(plan, node, type=node.kind)
 
 
-def name_entries(case: Case, marks: list[Mark], plan: Plan) -> None:
+def name_entries(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Give a uuid to what has none: that which the next entry names as its parent, or a new one.
 
     Unless it names a parent itself, it follows on the entry before it.
@@ -57,7 +57,7 @@ def name_entries(case: Case, marks: list[Mark], plan: Plan) -> None:
         before = name
 
 
-def set_times(case: Case, marks: list[Mark], plan: Plan) -> None:
+def set_times(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Give a time to what has none: a moment after the entry before it."""
     wanted = {node.index for node in marked_nodes(marks)}
     nodes = list(main_nodes(case.session))
@@ -70,7 +70,7 @@ def set_times(case: Case, marks: list[Mark], plan: Plan) -> None:
             clock = parse_timestamp(node.time) or clock
 
 
-def part_twins(case: Case, marks: list[Mark], plan: Plan) -> None:
+def part_twins(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Keep the last of equal entries; give those that differ names of their own."""
     for mark in marks:
         uuid = (mark.node and mark.node.uuid) or ""
@@ -85,7 +85,7 @@ def part_twins(case: Case, marks: list[Mark], plan: Plan) -> None:
                 set_fields(plan, later, parentUuid=end)
 
 
-def hang_parentless(case: Case, marks: list[Mark], plan: Plan) -> None:
+def hang_parentless(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Let entries without the field for a parent follow on the entry before them."""
     tree = case.session.tree
     for node in case.facts.parentless:
@@ -94,14 +94,14 @@ def hang_parentless(case: Case, marks: list[Mark], plan: Plan) -> None:
             set_fields(plan, node, parentUuid=tree.chain[rank - 1].uuid)
 
 
-def hang_elsewhere(case: Case, marks: list[Mark], plan: Plan) -> None:
+def hang_elsewhere(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Let entries follow on those that the check found for them."""
     for mark in marks:
         if mark.node:
             set_fields(plan, mark.node, parentUuid=mark.onto.uuid if mark.onto else None)
 
 
-def join_ends(case: Case, marks: list[Mark], plan: Plan) -> None:
+def join_ends(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Hang the tip's conversation behind the one it hid, and let the client's note name the tip.
 
     A note that names an older entry would overrule the tip as soon as a compaction lies between.
@@ -113,7 +113,7 @@ def join_ends(case: Case, marks: list[Mark], plan: Plan) -> None:
         plan.rewrite(tree.tip_note, lambda value: value | {"leafUuid": tip})
 
 
-def forget_preserved(case: Case, marks: list[Mark], plan: Plan) -> None:
+def forget_preserved(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Take what is gone out of the lists of what a compaction preserved."""
     for mark in marks:
         if isinstance(mark.node, BoundaryNode) and mark.node.preserved:
@@ -123,16 +123,16 @@ def forget_preserved(case: Case, marks: list[Mark], plan: Plan) -> None:
             plan.rewrite(mark.node, partial(_without_gone, gone=gone))
 
 
-def set_anchor(case: Case, marks: list[Mark], plan: Plan) -> None:
+def set_anchor(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Let what a compaction preserved follow on its summary, or on itself if that is gone."""
     for mark in marks:
         if mark.node and mark.onto:
             plan.rewrite(mark.node, partial(_anchored, uuid=mark.onto.uuid))
 
 
-def make_straight(case: Case, marks: list[Mark], plan: Plan) -> None:
+def make_straight(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Make one chain of the conversation, also across entries that name no parent."""
-    straighten(case.session, plan, Choice())
+    straighten(case.session, plan, TransformOptions())
     branch = case.session.branch_to(case.session.tree.active_leaf)
     before = None
     for node in branch:

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from turnlog.index.ingest.figure_writer import Source
+from turnlog.index.ingest.figure_writer import SourceFile
 from turnlog.store.archive.archive import Archive, ArchivedCopy, Manifest
 from turnlog.store.paths import Store, is_session_name
 
 
-def archived_sources(archive: Archive, store: Store, present: Iterable[Source]) -> Iterator[Source]:
+def archived_sources(
+    archive: Archive, store: Store, present: Iterable[SourceFile]
+) -> Iterator[SourceFile]:
     """The files of sessions and sub-agents that only the archive has."""
     root = str(store.root.resolve())
     # A session that was moved is there under another path.
@@ -20,7 +22,7 @@ def archived_sources(archive: Archive, store: Store, present: Iterable[Source]) 
 
 def _sources(
     archive: Archive, store: Store, manifest: Manifest, roles: set[tuple[str, ...]]
-) -> Iterator[Source]:
+) -> Iterator[SourceFile]:
     for file in manifest.current:
         if manifest.problem(file):  # a path of a hostile archive could name any file of the user
             continue
@@ -31,4 +33,6 @@ def _sources(
         if folder == "projects" and (is_agent or is_session) and role not in roles:
             owner = manifest.session if is_session or len(role) > 1 else None
             copy = ArchivedCopy(archive, file, manifest.title)
-            yield Source(str(Path(store.root, file.path)), file.state, owner, not is_session, copy)
+            yield SourceFile(
+                str(Path(store.root, file.path)), file.state, owner, not is_session, copy
+            )

@@ -17,7 +17,7 @@ from turnlog.conversation.cost import split_advice
 from turnlog.conversation.messages import larger_usage
 from turnlog.conversation.nodes import LONGEST, SYNTHETIC
 from turnlog.conversation.prompts import ASKING, LOCAL, WORK, PromptKind, prompt_kind, prompt_label
-from turnlog.format.blocks import Block, Message, ToolResultBlock, ToolUseBlock, Usage
+from turnlog.format.blocks import Block, MessageBody, ToolResultBlock, ToolUseBlock, Usage
 from turnlog.format.decode import decode_line, decode_sound
 from turnlog.format.entries import (
     AgentProgress,
@@ -37,15 +37,15 @@ from turnlog.format.system import CompactBoundary, TurnDuration
 from turnlog.format.timestamps import seconds_of
 from turnlog.format.tools import CHANGING
 from turnlog.index.ingest.facts import (
-    Answer,
+    CallFact,
     Carry,
     Commit,
     Compaction,
-    Facts,
-    Prompt,
+    FileFacts,
+    MessageFact,
+    PromptFact,
     Pull,
-    Said,
-    Use,
+    ResultFact,
 )
 from turnlog.index.ingest.figures import LARGEST, figures_of
 from turnlog.index.ingest.partial_decode import CHAINED, Glance, GlanceBlock, GlanceBody, glance
@@ -65,7 +65,7 @@ def read_facts(
     owner: str | None,
     limit: int,
     look: Callable[[bytes], Glance | None] = glance,
-) -> Facts:
+) -> FileFacts:
     """Read a part of a file of at most `limit` bytes and a line; `carry` is left as it is.
 
     `owner` is the session that the file lies with, if known; `look` is the fast way to read a line.
@@ -97,7 +97,7 @@ class _Reader:
         owner: str | None,
         look: Callable[[bytes], Glance | None],
     ) -> None:
-        self.facts = Facts(carry)
+        self.facts = FileFacts(carry)
         self.name = name
         self.owner = owner
         self.look = look
@@ -111,7 +111,7 @@ class _Reader:
         elif not line.is_blank:
             decoded = decode_sound(line) or decode_line(storable(line))
             for entry in decoded.entries:
-                self._read_entry(_Place(carry.lines), entry)
+                self._read_entry(_LinePlace(carry.lines), entry)
 
     def _read_glance(self, seen: Glance) -> None:
         """Read a line by its glance; this runs for nearly every line, so it calls little."""
@@ -122,7 +122,7 @@ class _Reader:
             facts.slug = seen.slug
         if facts.cwd is None and CHAINED.get(kind or "", True):
             facts.cwd = seen.cwd
-        place = _Place(facts.carry.lines, seconds_of(seen.when))
+        place = _LinePlace(facts.carry.lines, seconds_of(seen.when))
         if kind == "assistant" and seen.message:
             self._read_answer(place, seen)
             self._read_calls(place, seen, seen.message.content or ())
@@ -133,14 +133,14 @@ class _Reader:
                 self._read_results(place, seen)
         self._note_time(place)
 
-    def _read_results(self, place: "_Place", seen: Glance) -> None:
+    def _read_results(self, place: "_LinePlace", seen: Glance) -> None:
         content = seen.message.content if seen.message else None
         for block in content or ():
             if not isinstance(block, str):
                 result = Result(block.tool_use_id or "")
                 self._read_result(place, result, seen.git_branch, seen.raw_tool_use_result)
 
-    def _read_entry(self, place: "_Place", entry: Entry) -> None:
+    def _read_entry(self, place: "_LinePlace", entry: Entry) -> None:
         facts = self.facts
         facts.session = facts.session or given(entry.session_id) or None
         place.at = seconds_of(entry.when)
@@ -168,7 +168,7 @@ class _Reader:
                 pass
         self._note_time(place)
 
-    def _note_time(self, place: "_Place") -> None:
+    def _note_time(self, place: "_LinePlace") -> None:
         facts, at = self.facts, place.at
         if at is None:
             return
@@ -196,7 +196,7 @@ class _Reader:
         else:
             facts.working_before = (facts.working_before or 0) + lasted / 1000
 
-    def _read_user(self, place: "_Place", entry: User) -> None:
+    def _read_user(self, place: "_LinePlace", entry: User) -> None:
         kind = prompt_kind(entry)
         place.is_work = kind in WORK
         if kind is PromptKind.TOOL_RESULT:
@@ -207,10 +207,10 @@ class _Reader:
         elif begins_turn(entry, kind):
             self._add_prompt(place, entry, kind)
 
-    def _add_prompt(self, place: "_Place", entry: User, kind: PromptKind) -> None:
+    def _add_prompt(self, place: "_LinePlace", entry: User, kind: PromptKind) -> None:
         text = prompt_label(entry)
         self.facts.prompts.append(
-            Prompt(
+            PromptFact(
                 line=place.line,
                 key=self._prompt_key(place, entry, text),
                 kind=kind.value,
@@ -223,7 +223,7 @@ class _Reader:
             )
         )
 
-    def _prompt_key(self, place: "_Place", entry: User, text: str) -> str:
+    def _prompt_key(self, place: "_LinePlace", entry: User, text: str) -> str:
         """Identify a prompt by what a copy keeps: a clone has new uuids, but the same times."""
         if place.at is None:
             return given(entry.uuid) or f"{self.name}:{place.line}"
@@ -231,7 +231,7 @@ class _Reader:
         return f"{place.at:.3f} {zlib.crc32(told):08x}"
 
     def _read_result(
-        self, place: "_Place", result: "Result", branch: str | None, raw: Raw | None
+        self, place: "_LinePlace", result: "Result", branch: str | None, raw: Raw | None
     ) -> None:
         """Take note of what came back for a call; `raw` is what the client keeps of it."""
         facts, is_error = self.facts, result.is_error
@@ -242,9 +242,9 @@ class _Reader:
             facts.commits.extend(_commits(place, branch, raw))
         changed = (0, 0) if is_error else _patched(raw) if tool in CHANGING else None
         where = result.call_id, place.line, place.at
-        self._add_answer(Answer(*where, is_error, result.error, *(changed or (None, None))))
+        self._add_answer(ResultFact(*where, is_error, result.error, *(changed or (None, None))))
 
-    def _add_answer(self, answer: Answer) -> None:
+    def _add_answer(self, answer: ResultFact) -> None:
         use = self.facts.uses.get(answer.key)
         if use is None:
             self.facts.answers[answer.key] = answer
@@ -254,7 +254,7 @@ class _Reader:
         use.added = use.added if answer.added is None else answer.added
         use.removed = use.removed if answer.removed is None else answer.removed
 
-    def _read_answer(self, place: "_Place", seen: Glance) -> None:
+    def _read_answer(self, place: "_LinePlace", seen: Glance) -> None:
         body = seen.message
         is_error = bool(seen.is_api_error_message)
         is_said = body is not None and not is_error and body.model != SYNTHETIC
@@ -264,7 +264,7 @@ class _Reader:
             self._note_model(body.model)
 
     def _read_calls(
-        self, place: "_Place", seen: Glance, content: "Iterable[str | GlanceBlock]"
+        self, place: "_LinePlace", seen: Glance, content: "Iterable[str | GlanceBlock]"
     ) -> None:
         for block in content:
             if not isinstance(block, str) and block.type == "tool_use":
@@ -277,7 +277,7 @@ class _Reader:
         else:
             facts.model_before = facts.model_before or model
 
-    def _add_said(self, place: "_Place", seen: Glance, body: GlanceBody) -> None:
+    def _add_said(self, place: "_LinePlace", seen: Glance, body: GlanceBody) -> None:
         facts, name, told = self.facts, body.id, body.usage
         key = name or facts.carry.loose or seen.uuid or f"{self.name}:{place.line}"
         facts.carry.loose = None if name else key
@@ -287,7 +287,7 @@ class _Reader:
             if told != known.usage:
                 known.usage = larger_usage(known.usage, told or NO_USAGE)
             return
-        facts.said[key] = Said(
+        facts.said[key] = MessageFact(
             line=place.line,
             prompt=self._prompt,
             key=key,
@@ -302,7 +302,7 @@ class _Reader:
             stop_reason=body.stop_reason,
         )
 
-    def _read_progress(self, place: "_Place", entry: Progress) -> None:
+    def _read_progress(self, place: "_LinePlace", entry: Progress) -> None:
         """Add the message of a sub-agent that its session repeats while it works.
 
         Clients 2.1.12 to 2.1.81 wrote such lines; where the sub-agent's own file has the message
@@ -322,7 +322,7 @@ class _Reader:
             self._enlarge(body)
             return
         seen.git_branch, seen.version = given(entry.git_branch), given(entry.version)
-        self._add_said(_Place(place.line, seconds_of(inner.when) or place.at), seen, body)
+        self._add_said(_LinePlace(place.line, seconds_of(inner.when) or place.at), seen, body)
         added = self.facts.said[body.id]
         added.is_copy, added.is_subagent = True, True
 
@@ -342,7 +342,7 @@ class _Reader:
                 key = f"{each.key}/{rank}"
                 said[key] = replace(each, key=key, model=model, usage=usage)
 
-    def _add_use(self, place: "_Place", seen: Glance, block: GlanceBlock) -> None:
+    def _add_use(self, place: "_LinePlace", seen: Glance, block: GlanceBlock) -> None:
         key, tool = block.id or f"{self.name}:{place.line}", block.name or ""
         fields: dict[str, Any] = block.input if is_object(block.input) else {}
         self.facts.carry.pending[key] = tool
@@ -351,7 +351,7 @@ class _Reader:
         added, removed = _asked(fields) if tool in CHANGING else (0, 0)
         path = fields.get("file_path") or fields.get("notebook_path")
         command = fields.get("command")
-        self.facts.uses[key] = Use(
+        self.facts.uses[key] = CallFact(
             line=place.line,
             prompt=self._prompt,
             key=key,
@@ -392,7 +392,7 @@ def _answer_glance(entry: Assistant) -> Glance:
     )
 
 
-def _body_glance(body: Message) -> GlanceBody:
+def _body_glance(body: MessageBody) -> GlanceBody:
     return GlanceBody(
         id=given(body.id),
         model=given(body.model),
@@ -426,7 +426,7 @@ def begins_turn(entry: User, kind: PromptKind) -> bool:
     return kind in BEGINNING and not given(entry.is_sidechain)
 
 
-class _Place(Struct):
+class _LinePlace(Struct):
     line: int
     at: float | None = None
     is_work: bool = False
@@ -439,14 +439,14 @@ def storable(line: Line) -> Line:
     return replace(line, raw=raw)
 
 
-def _pull(place: _Place, entry: PrLink) -> Pull:
+def _pull(place: _LinePlace, entry: PrLink) -> Pull:
     number = given(entry.pr_number)
     is_sound = number is not None and 0 <= number <= LARGEST
     where = given(entry.pr_url), given(entry.pr_repository)
     return Pull(place.line, number if is_sound else None, *where)
 
 
-def _compaction(place: _Place, entry: CompactBoundary) -> Compaction:
+def _compaction(place: _LinePlace, entry: CompactBoundary) -> Compaction:
     told = given(entry.compact_metadata)
     tokens = given(told.pre_tokens) if told else None
     is_sound = tokens is not None and 0 <= tokens <= LARGEST
@@ -454,7 +454,7 @@ def _compaction(place: _Place, entry: CompactBoundary) -> Compaction:
     return Compaction(place.line, place.at, trigger, tokens if is_sound else None)
 
 
-def _commits(place: _Place, branch: str | None, raw: Raw | None) -> Iterator[Commit]:
+def _commits(place: _LinePlace, branch: str | None, raw: Raw | None) -> Iterator[Commit]:
     """The commit that a command made, where its result tells; most are not even decoded."""
     held = decode_raw(raw) if raw and b'"gitOperation"' in bytes(raw) else None
     done = held.get("gitOperation") if is_object(held) else None

@@ -20,7 +20,7 @@ class Carry(Struct):
     """The tools of calls that have no result yet, by their ids."""
 
 
-class Prompt(Struct):
+class PromptFact(Struct):
     line: int
     key: str
     kind: str
@@ -36,7 +36,7 @@ class Prompt(Struct):
     permission_mode: str | None = None
 
 
-class Said(Struct):
+class MessageFact(Struct):
     """A message, as far as this part tells."""
 
     line: int
@@ -56,7 +56,7 @@ class Said(Struct):
     """Of this part alone; worked out when it has been read."""
 
 
-class Use(Struct):
+class CallFact(Struct):
     """A call, with what came back for it in the same part."""
 
     line: int
@@ -78,7 +78,7 @@ class Use(Struct):
     error: str | None = None
 
 
-class Answer(Struct):
+class ResultFact(Struct):
     """What came back for a call."""
 
     key: str
@@ -112,14 +112,14 @@ class Compaction(NamedTuple):
     pre_tokens: int | None
 
 
-class Facts(Struct):
+class FileFacts(Struct):
     """What a part of a file tells. A prompt is named by its rank here; None is the one before."""
 
     carry: Carry
-    prompts: list[Prompt] = field(default_factory=list[Prompt])
-    said: dict[str, Said] = field(default_factory=dict[str, Said])
-    uses: dict[str, Use] = field(default_factory=dict[str, Use])
-    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    prompts: list[PromptFact] = field(default_factory=list[PromptFact])
+    said: dict[str, MessageFact] = field(default_factory=dict[str, MessageFact])
+    uses: dict[str, CallFact] = field(default_factory=dict[str, CallFact])
+    answers: dict[str, ResultFact] = field(default_factory=dict[str, ResultFact])
     """For calls of earlier parts."""
     pulls: list[Pull] = field(default_factory=list[Pull])
     commits: list[Commit] = field(default_factory=list[Commit])

@@ -16,7 +16,7 @@ from turnlog.conversation.messages import larger_usage
 from turnlog.format.blocks import Usage
 from turnlog.format.jsonl import FileState
 from turnlog.index.database import add_indexes, is_built
-from turnlog.index.ingest.facts import Facts, Said
+from turnlog.index.ingest.facts import FileFacts, MessageFact
 from turnlog.index.ingest.figures import FIGURES, figures_of
 from turnlog.store.archive.archive import ArchivedCopy
 
@@ -31,7 +31,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_usage = msgspec.json.Decoder(Usage).decode
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """A file to be read into the index."""
 
     name: str
@@ -52,14 +52,14 @@ class Source(NamedTuple):
         return os.path.splitext(os.path.basename(self.name))[0]  # noqa: PTH119, PTH122
 
 
-class Known(NamedTuple):
+class KnownFile(NamedTuple):
     """What the index knows of a file."""
 
     state: FileState
     reached: int
     is_gone: bool
 
-    def is_of(self, source: Source) -> bool:
+    def is_of(self, source: SourceFile) -> bool:
         """Whether it was read as it is now."""
         return self.state == source.state and self.is_gone == (source.archived is not None)
 
@@ -75,7 +75,7 @@ class Writer:
         """Keys of which a copy was removed."""
         self.next_prompt: int = self._one("SELECT coalesce(max(id), 0) + 1 FROM prompts")
 
-    def known(self, path: str) -> Known | None:
+    def known(self, path: str) -> KnownFile | None:
         """What the index knows of a file by now."""
         return known_files(self.db, [path]).get(path)
 
@@ -91,7 +91,7 @@ class Writer:
             self.db.execute(f"DELETE FROM {name} WHERE file = ?", file)
         self.db.execute("DELETE FROM files WHERE id = ?", file)
 
-    def add(self, source: Source, facts: Facts, title: str | None, is_known: bool) -> None:
+    def add(self, source: SourceFile, facts: FileFacts, title: str | None, is_known: bool) -> None:
         """Add the facts of a part of a file to those of its earlier parts."""
         file, prompt = self._file(source, facts, title)
         first = self.next_prompt
@@ -120,7 +120,7 @@ class Writer:
             last = self.next_prompt - 1
             self.db.execute("UPDATE files SET prompt = ? WHERE id = ?", (last, file))
 
-    def _go_on(self, prompt: int | None, facts: Facts) -> None:
+    def _go_on(self, prompt: int | None, facts: FileFacts) -> None:
         """Add to the turn that began in an earlier part."""
         self.db.execute(
             "UPDATE prompts SET model = coalesce(model, ?1),"
@@ -147,7 +147,9 @@ class Writer:
             self._touch(name, (key for (key,) in self.db.execute(copied)))
         self.settle()
 
-    def _file(self, source: Source, facts: Facts, title: str | None) -> tuple[int, int | None]:
+    def _file(
+        self, source: SourceFile, facts: FileFacts, title: str | None
+    ) -> tuple[int, int | None]:
         """The row of a file, brought up to date, and the prompt that its last line was of."""
         values: dict[str, Any] = {
             "path": source.name,
@@ -169,7 +171,7 @@ class Writer:
         assert found
         return found[0], found[1]
 
-    def _add_prompts(self, file: int, facts: Facts, first: int) -> None:
+    def _add_prompts(self, file: int, facts: FileFacts, first: int) -> None:
         self._touch("prompts", (prompt.key for prompt in facts.prompts))
         self._many(
             "INSERT INTO prompts (id, file, line, key, kind, at, ended, branch, text, is_copy,"
@@ -177,9 +179,9 @@ class Writer:
             [(id_, file, *astuple(prompt)) for id_, prompt in enumerate(facts.prompts, first)],
         )
 
-    def _add_to_known(self, file: int, said: list[Said]) -> list[Said]:
+    def _add_to_known(self, file: int, said: list[MessageFact]) -> list[MessageFact]:
         """Add to messages of which an earlier part told as well; give the others."""
-        new: list[Said] = []
+        new: list[MessageFact] = []
         for each in said:
             known = self._row(
                 "SELECT id, usage FROM messages WHERE file = ? AND key = ?", file, each.key
@@ -197,7 +199,7 @@ class Writer:
                 new.append(each)
         return new
 
-    def _add_messages(self, file: int, said: list[Said], owners: Owners) -> None:
+    def _add_messages(self, file: int, said: list[MessageFact], owners: Owners) -> None:
         self._touch("messages", (each.key for each in said))
         marks = ", ".join("?" * 22)
         self._many(
@@ -207,7 +209,7 @@ class Writer:
             [_message_row(file, each, owners) for each in said],
         )
 
-    def _add_calls(self, file: int, facts: Facts, owners: Owners) -> None:
+    def _add_calls(self, file: int, facts: FileFacts, owners: Owners) -> None:
         self._touch("calls", facts.uses)
         self._many(
             ADD_CALL,
@@ -290,13 +292,14 @@ def _by_request(copies: list[tuple[int, str | None]]) -> list[list[int]]:
     return list(groups.values())
 
 
-def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, Known]:
+def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
     """What the index knows of some files, or of all, by their paths."""
     where = "" if paths is None else f"WHERE path IN ({', '.join('?' * len(paths))})"
     asked = f"SELECT path, inode, size, mtime_ns, reached, is_gone FROM files {where}"
     rows = db.execute(asked, paths or ())
     return {
-        path: Known(FileState(*state), reached, bool(gone)) for path, *state, reached, gone in rows
+        path: KnownFile(FileState(*state), reached, bool(gone))
+        for path, *state, reached, gone in rows
     }
 
 
@@ -328,7 +331,7 @@ WHERE excluded.result_line IS NOT NULL
 """
 
 
-def _message_row(file: int, said: Said, owners: Owners) -> tuple[Any, ...]:
+def _message_row(file: int, said: MessageFact, owners: Owners) -> tuple[Any, ...]:
     return (
         *(file, said.line, owners[said.prompt], said.key, said.request, said.model, said.at),
         *(said.branch, said.version, said.stop_reason, said.is_copy, said.is_subagent),

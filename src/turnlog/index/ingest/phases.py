@@ -11,22 +11,22 @@ from typing import NamedTuple
 from turnlog.errors import Damaged
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.index.ingest.fact_reader import read_facts
-from turnlog.index.ingest.facts import Carry, Facts
-from turnlog.index.ingest.figure_writer import Known, Source, Writer
+from turnlog.index.ingest.facts import Carry, FileFacts
+from turnlog.index.ingest.figure_writer import KnownFile, SourceFile, Writer
 from turnlog.index.ingest.text_reader import Docs, read_docs
 from turnlog.index.ingest.text_writer import Wordless, WordWriter
 from turnlog.index.ingest.workers import Phase
 from turnlog.store.catalog import title_of
 
 
-class Job(NamedTuple):
+class FigureJob(NamedTuple):
     """A file whose figures are to be read, from where reading stopped."""
 
-    source: Source
+    source: SourceFile
     carry: Carry
     is_new: bool
     """Whether what the index has of the file is to be thrown away."""
-    known: Known | None
+    known: KnownFile | None
     """What that was when the file was looked at."""
 
     @property
@@ -34,13 +34,13 @@ class Job(NamedTuple):
         return max(0, self.source.state.size - self.carry.bookmark.offset)
 
 
-class Part(NamedTuple):
+class FigurePart(NamedTuple):
     """The figures of a part of a file."""
 
-    job: Job
+    job: FigureJob
     start: int
     """Where it starts, in bytes."""
-    facts: Facts
+    facts: FileFacts
     title: str | None
 
     @property
@@ -48,15 +48,15 @@ class Part(NamedTuple):
         return self.facts.carry.bookmark.offset - self.start
 
 
-def _read_figures(job: Job, limit: int) -> Iterator[Part]:
-    waiting: Job | None = job
+def _read_figures(job: FigureJob, limit: int) -> Iterator[FigurePart]:
+    waiting: FigureJob | None = job
     while waiting and (part := _read_part(waiting, limit)):
         yield part
         rest = part.job._replace(carry=part.facts.carry, is_new=False)
         waiting = None if part.facts.is_last else rest
 
 
-def _read_part(job: Job, limit: int) -> Part | None:
+def _read_part(job: FigureJob, limit: int) -> FigurePart | None:
     """Read a part of a file; None if it is gone by now."""
     source, start = job.source, job.carry.bookmark.offset
     try:
@@ -65,28 +65,28 @@ def _read_part(job: Job, limit: int) -> Part | None:
         title = _title(source) if facts.is_last else None
     except (OSError, Damaged):
         return None
-    return Part(job._replace(carry=Carry()), start, facts, title)
+    return FigurePart(job._replace(carry=Carry()), start, facts, title)
 
 
-def _lines(source: Source, start: int) -> Iterator[Line]:
+def _lines(source: SourceFile, start: int) -> Iterator[Line]:
     return source.archived.lines(start) if source.archived else read_lines(source.name, start)
 
 
-def _title(source: Source) -> str | None:
+def _title(source: SourceFile) -> str | None:
     if source.is_subagent:
         return None
     archived = source.archived
     return archived.title if archived else title_of(source.path)
 
 
-def _write_figures(db: sqlite3.Connection, parts: list[Part]) -> None:
+def _write_figures(db: sqlite3.Connection, parts: list[FigurePart]) -> None:
     writer = Writer(db)
     for part in parts:
         _write_part(writer, part)
     writer.settle()
 
 
-def _write_part(writer: Writer, part: Part) -> None:
+def _write_part(writer: Writer, part: FigurePart) -> None:
     """Write a part, unless another process was faster."""
     job, path = part.job, part.job.source.name
     known = writer.known(path)
@@ -103,7 +103,7 @@ def _write_part(writer: Writer, part: Part) -> None:
 class WordJob(NamedTuple):
     """A file whose texts are to be read, as far as its figures were."""
 
-    source: Source
+    source: SourceFile
     file: Wordless
 
     @property

@@ -28,10 +28,10 @@ from turnlog.index.ingest.change_check import (
     scan_store,
 )
 from turnlog.index.ingest.facts import Carry
-from turnlog.index.ingest.figure_writer import Known, Source, Writer, known_files
-from turnlog.index.ingest.phases import FIGURES, WORDS, Job, WordJob
+from turnlog.index.ingest.figure_writer import KnownFile, SourceFile, Writer, known_files
+from turnlog.index.ingest.phases import FIGURES, WORDS, FigureJob, WordJob
 from turnlog.index.ingest.text_writer import wordless_files
-from turnlog.index.ingest.workers import USUAL, Limits, Progress, is_worth_sharing, take_in
+from turnlog.index.ingest.workers import USUAL, BatchLimits, Progress, is_worth_sharing, take_in
 from turnlog.store.archive.archive import Archive
 from turnlog.store.paths import SUBAGENTS, Store, is_session_name
 
@@ -63,7 +63,7 @@ def sync(
     index: Index,
     store: Store,
     progress: Progress = lambda done, total: None,
-    limits: Limits = USUAL,
+    limits: BatchLimits = USUAL,
     archive: Archive | None = None,
     *,
     words: bool = True,
@@ -79,7 +79,7 @@ def sync_scanned(
     index: Index,
     scan: Scan,
     progress: Progress,
-    limits: Limits = USUAL,
+    limits: BatchLimits = USUAL,
     archive: Archive | None = None,
     words: bool = True,
 ) -> Synced:
@@ -126,14 +126,16 @@ def sync_session(
     """Bring the figures of one session and its sub-agents up to date, and nothing else."""
     states = scan_session(session)
     sources = {
-        path: Source(path, FileState(*state), session.stem, path != str(session))
+        path: SourceFile(path, FileState(*state), session.stem, path != str(session))
         for path, state in states.items()
     }
     known = known_files(index.db, list(sources))
     _take_in(index, _jobs(index.db, sources, known), progress)
 
 
-def _take_in(index: Index, jobs: list[Job], progress: Progress, limits: Limits = USUAL) -> int:
+def _take_in(
+    index: Index, jobs: list[FigureJob], progress: Progress, limits: BatchLimits = USUAL
+) -> int:
     """Read figures; then what was left to another process, if that has ended before it was done."""
     total = _take_in_jobs(index, jobs, progress, limits) if jobs else 0
     # A process that was killed may have read all files, but not have ended the first build.
@@ -143,7 +145,9 @@ def _take_in(index: Index, jobs: list[Job], progress: Progress, limits: Limits =
     return total
 
 
-def _take_in_jobs(index: Index, jobs: list[Job], progress: Progress, limits: Limits) -> int:
+def _take_in_jobs(
+    index: Index, jobs: list[FigureJob], progress: Progress, limits: BatchLimits
+) -> int:
     total = take_in(index, FIGURES, jobs, progress, limits)
     sources = {job.source.name: job.source for job in jobs}
     known = known_files(index.db, list(sources) if len(sources) <= FEW else None)
@@ -156,7 +160,7 @@ def _take_in_jobs(index: Index, jobs: list[Job], progress: Progress, limits: Lim
 
 
 def _take_in_words(
-    index: Index, sources: dict[str, Source], progress: Progress, limits: Limits
+    index: Index, sources: dict[str, SourceFile], progress: Progress, limits: BatchLimits
 ) -> int:
     """Read words; a second time what was left to another process that has ended since."""
     total = 0
@@ -176,21 +180,26 @@ def _bytes_read(db: sqlite3.Connection) -> int:
     return db.execute("SELECT coalesce(sum(words_reached), 0) FROM files").fetchone()[0]
 
 
-def _jobs(db: sqlite3.Connection, sources: dict[str, Source], known: dict[str, Known]) -> list[Job]:
+def _jobs(
+    db: sqlite3.Connection, sources: dict[str, SourceFile], known: dict[str, KnownFile]
+) -> list[FigureJob]:
     """What is to be read of which files."""
     looked_at = ((source, known.get(path)) for path, source in sources.items())
     return [_job(db, *each) for each in looked_at if not _is_read(*each)]
 
 
 def _is_settled(
-    db: sqlite3.Connection, state: str | None, known: dict[str, Known], found: dict[str, Source]
+    db: sqlite3.Connection,
+    state: str | None,
+    known: dict[str, KnownFile],
+    found: dict[str, SourceFile],
 ) -> bool:
     """Whether the archive need not be looked at: neither it nor which files there are changed."""
     present = {path for path, row in known.items() if not row.is_gone}
     return state is not None and kept_state(db) == state and found.keys() == present
 
 
-def _source(path: str, state: State, root: str) -> Source:
+def _source(path: str, state: State, root: str) -> SourceFile:
     """Tell from its path below `root` whose file it is.
 
     A sub-agent may lie among the sessions, or in a folder of the project's: then only its lines
@@ -200,7 +209,7 @@ def _source(path: str, state: State, root: str) -> Source:
     _, owner, *below = path.removeprefix(root).replace(os.sep, "/").split("/")
     is_session = not below and is_session_name(owner)
     is_owned = is_session or (below and owner != SUBAGENTS)
-    return Source(
+    return SourceFile(
         path,
         FileState(*state),
         owner.removesuffix(".jsonl") if is_owned else None,
@@ -208,19 +217,19 @@ def _source(path: str, state: State, root: str) -> Source:
     )
 
 
-def _is_read(source: Source, known: Known | None) -> bool:
+def _is_read(source: SourceFile, known: KnownFile | None) -> bool:
     """Whether all of a file was read."""
     return known is not None and known.is_of(source) and known.reached >= source.state.size
 
 
-def _is_behind(source: Source, known: Known | None) -> bool:
+def _is_behind(source: SourceFile, known: KnownFile | None) -> bool:
     """Whether less of a file was read than there was of it."""
     return known is None or known.reached < source.state.size
 
 
-def _job(db: sqlite3.Connection, source: Source, known: Known | None) -> Job:
+def _job(db: sqlite3.Connection, source: SourceFile, known: KnownFile | None) -> FigureJob:
     """What is to be read of a file."""
-    anew = Job(source, Carry(), is_new=True, known=known)
+    anew = FigureJob(source, Carry(), is_new=True, known=known)
     if known is None:
         return anew
     was, now = known.state, source.state
@@ -232,11 +241,11 @@ def _job(db: sqlite3.Connection, source: Source, known: Known | None) -> Job:
     kept = db.execute("SELECT carry FROM files WHERE path = ?", (source.name,)).fetchone()
     carry = _decode_carry(kept[0]) if kept else Carry()
     is_whole = carry.bookmark.probe[-1:] in (b"\n", b"")
-    goes_on = Job(source, carry, is_new=False, known=known)
+    goes_on = FigureJob(source, carry, is_new=False, known=known)
     return goes_on if is_whole and _holds(source, carry) else anew
 
 
-def _holds(source: Source, carry: Carry) -> bool:
+def _holds(source: SourceFile, carry: Carry) -> bool:
     try:
         if source.archived:
             return source.archived.bookmark(carry.bookmark.offset) == carry.bookmark

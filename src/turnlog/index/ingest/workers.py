@@ -26,7 +26,7 @@ PER_FILE = 4 << 10
 """What a file costs beside its bytes, expressed in bytes."""
 
 
-class Limits(NamedTuple):
+class BatchLimits(NamedTuple):
     """How many bytes are handled at a time."""
 
     part: int = 8 << 20
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     """Of files that one transaction takes in."""
 
 
-USUAL = Limits()
+USUAL = BatchLimits()
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many are done."""
@@ -60,7 +60,7 @@ def take_in(
     phase: Phase,
     jobs: Iterable[Sized],
     progress: Progress,
-    limits: Limits = USUAL,
+    limits: BatchLimits = USUAL,
 ) -> int:
     """Read files into the index; return how many bytes that were."""
     jobs = list(jobs)
@@ -87,14 +87,14 @@ def _weight(job: Sized) -> int:
 
 
 def _written(
-    db: sqlite3.Connection, phase: Phase, jobs: Iterable[Sized], limits: Limits
+    db: sqlite3.Connection, phase: Phase, jobs: Iterable[Sized], limits: BatchLimits
 ) -> Iterator[int]:
     """Read and write; yields the bytes of each transaction."""
     for parts in _gathered(phase, jobs, limits):
         yield _write(db, phase, parts)
 
 
-def _shared(index: Index, phase: Phase, jobs: list[Sized], limits: Limits) -> Iterator[int]:
+def _shared(index: Index, phase: Phase, jobs: list[Sized], limits: BatchLimits) -> Iterator[int]:
     """Have other processes read and write; yields the bytes of each batch of files."""
     from concurrent.futures import as_completed
 
@@ -104,22 +104,22 @@ def _shared(index: Index, phase: Phase, jobs: list[Sized], limits: Limits) -> It
     batches = in_batches(jobs, _weight, min(limits.transaction, share))
     with (
         index.let_go(),
-        open_pool(PROCESSES, _Worker.start, index.path, CONTEXT.Lock(), phase, limits) as pool,
+        open_pool(PROCESSES, _PoolWorker.start, index.path, CONTEXT.Lock(), phase, limits) as pool,
     ):
-        for task in as_completed([pool.submit(_Worker.work, batch) for batch in batches]):
+        for task in as_completed([pool.submit(_PoolWorker.work, batch) for batch in batches]):
             yield task.result()
 
 
-class _Worker:
+class _PoolWorker:
     """What a process of the pool has from one batch to the next."""
 
     db: ClassVar[sqlite3.Connection]
     turn: ClassVar["Lock"]
     phase: ClassVar[Phase]
-    limits: ClassVar[Limits]
+    limits: ClassVar[BatchLimits]
 
     @classmethod
-    def start(cls, path: Path, turn: "Lock", phase: Phase, limits: Limits) -> None:
+    def start(cls, path: Path, turn: "Lock", phase: Phase, limits: BatchLimits) -> None:
         cls.db, cls.turn, cls.phase, cls.limits = connect(path), turn, phase, limits
         # Facts hold no cycles; looking for some takes a sixth of the time.
         gc.disable()
@@ -134,7 +134,7 @@ class _Worker:
         return done
 
 
-def _gathered(phase: Phase, jobs: Iterable[Sized], limits: Limits) -> Iterator[list[Sized]]:
+def _gathered(phase: Phase, jobs: Iterable[Sized], limits: BatchLimits) -> Iterator[list[Sized]]:
     """What files tell, in as many parts as one transaction takes in."""
     parts = chain.from_iterable(phase.read(job, limits.part) for job in jobs)
     return gathered(parts, _weight, limits.transaction)

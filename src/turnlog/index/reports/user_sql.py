@@ -15,21 +15,21 @@ OUTSIDE = (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
 TABLES_HINT = "turnlog sql --tables"
 
 
-class Answer(NamedTuple):
+class SqlResult(NamedTuple):
     """What a question gave."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
 
 
-class Table(NamedTuple):
+class IndexTable(NamedTuple):
     """A table or a view of the index."""
 
     name: str
     columns: list[str]
 
 
-def ask(path: Path, statement: str) -> Answer:
+def ask(path: Path, statement: str) -> SqlResult:
     """Ask the index one question, a SELECT or what reads as one."""
     with _reading(path) as db:
         try:
@@ -39,10 +39,10 @@ def ask(path: Path, statement: str) -> Answer:
             raise _explained(error) from error
     if found.description is None:
         raise UsageError("that asks for nothing", TABLES_HINT)
-    return Answer([name for name, *_ in found.description], [_readable(row) for row in rows])
+    return SqlResult([name for name, *_ in found.description], [_readable(row) for row in rows])
 
 
-def tables_of(path: Path) -> list[Table]:
+def tables_of(path: Path) -> list[IndexTable]:
     """The tables and views that can be asked."""
     with _reading(path) as db:
         names = [
@@ -53,7 +53,7 @@ def tables_of(path: Path) -> list[Table]:
             )
         ]
         return [
-            Table(
+            IndexTable(
                 name,
                 [each[1] for each in db.execute(f"PRAGMA table_xinfo({name})") if each[6] != 1],
             )

@@ -9,14 +9,14 @@ from turnlog.index.known_files import File, Files
 from turnlog.index.search.candidates import Candidate, in_file, score, unranked
 from turnlog.index.search.hit_lines import Reader
 from turnlog.index.search.query import Query
-from turnlog.index.search.word_search import Wanted
+from turnlog.index.search.word_search import SearchTerms
 from turnlog.index.searchable_texts import texts_in
 
 SCANNED = 50
 """Of a file that is looked through, so many hits are found."""
 
 
-def scan(files: Files, reader: Reader, wanted: Wanted) -> Iterator[list[Candidate]]:
+def scan(files: Files, reader: Reader, wanted: SearchTerms) -> Iterator[list[Candidate]]:
     """The candidates of each session that the pattern matches, sessions active last first."""
     match, now = wanted.query.match, time()
     chosen: dict[int, list[Candidate]] = {}

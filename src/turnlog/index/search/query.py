@@ -31,7 +31,7 @@ class Term(Struct, frozen=True):
         return not all(sign.isalnum() or sign.isspace() for sign in self.text)
 
 
-class Group(Struct, frozen=True):
+class QueryGroup(Struct, frozen=True):
     """Parts that must all occur, or of which one must."""
 
     operator: str
@@ -43,7 +43,7 @@ class Negation(Struct, frozen=True):
     part: "Node"
 
 
-Node = Term | Group | Negation
+Node = Term | QueryGroup | Negation
 
 
 class Query(Struct, frozen=True):
@@ -90,7 +90,7 @@ def quoted(text: str, is_prefix: bool = False) -> str:
 
 def _plain(text: str) -> Node:
     words = tuple(Term(word) for word in _WORD.findall(text))
-    return words[0] if len(words) == 1 else Group("AND", words)
+    return words[0] if len(words) == 1 else QueryGroup("AND", words)
 
 
 # From text to pieces: terms, and the signs ( ) AND OR NOT.
@@ -215,7 +215,7 @@ class _Parser:
 def _joined(operator: str, parts: list[Node]) -> Node | None:
     if len(parts) < 2:
         return parts[0] if parts else None
-    return Group(operator, tuple(parts))
+    return QueryGroup(operator, tuple(parts))
 
 
 # From a tree to what the index is asked.
@@ -225,7 +225,7 @@ def _terms(node: Node) -> Iterator[Term]:
     """The terms that a hit may have."""
     if isinstance(node, Term):
         yield node
-    elif isinstance(node, Group):
+    elif isinstance(node, QueryGroup):
         for part in node.parts:
             yield from _terms(part)
 
@@ -238,7 +238,7 @@ def _worded(node: Node) -> Node | None:
         case Negation():
             held = _worded(node.part)
             return Negation(held) if held else None
-        case Group():
+        case QueryGroup():
             return _joined(node.operator, [held for part in node.parts if (held := _worded(part))])
 
 
@@ -250,7 +250,7 @@ def _expression(node: Node) -> str:
             raise UsageError(
                 "NOT takes away from what else is looked for", "turnlog search 'WORD NOT OTHER'"
             )
-        case Group():
+        case QueryGroup():
             kept = [part for part in node.parts if not isinstance(part, Negation)]
             dropped = [part.part for part in node.parts if isinstance(part, Negation)]
             if not kept or (dropped and node.operator == "OR"):

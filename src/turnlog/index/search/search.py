@@ -14,7 +14,7 @@ from turnlog.index.search.hit_lines import Reader
 from turnlog.index.search.pattern_search import scan
 from turnlog.index.search.query import Query
 from turnlog.index.search.snippets import finder_of, snippet_of
-from turnlog.index.search.word_search import Begun, Wanted, begin, rank
+from turnlog.index.search.word_search import Begun, SearchTerms, begin, rank
 from turnlog.index.searchable_texts import texts_in
 from turnlog.secrets import cut_whole, mask
 
@@ -63,7 +63,7 @@ class SessionHits(Struct):
     """At least so many further hits."""
 
 
-class Shown(Struct, frozen=True):
+class ResultLimits(Struct, frozen=True):
     """How much is shown of a session."""
 
     turns: int = 3
@@ -74,7 +74,7 @@ class Shown(Struct, frozen=True):
 
 
 def search(
-    db: sqlite3.Connection, wanted: Wanted, shown: Shown, begun: Begun | None = None
+    db: sqlite3.Connection, wanted: SearchTerms, shown: ResultLimits, begun: Begun | None = None
 ) -> Iterator[SessionHits]:
     """The sessions that have hits, best first; of a pattern, those active last first."""
     files = Files(db)
@@ -83,15 +83,15 @@ def search(
             found = scan(files, reader, wanted)
         else:
             found = rank(db, wanted, begun or begin(db, wanted))
-        teller = _Teller(files, reader, wanted.query, shown)
+        teller = _SnippetReader(files, reader, wanted.query, shown)
         told = (hits for candidates in found if (hits := teller.tell(candidates)).turns)
         yield from islice(told, wanted.limit or None)
 
 
-class _Teller:
+class _SnippetReader:
     """Reads the texts of candidates; what several files have is told once."""
 
-    def __init__(self, files: Files, reader: Reader, query: Query, shown: Shown) -> None:
+    def __init__(self, files: Files, reader: Reader, query: Query, shown: ResultLimits) -> None:
         self.files = files
         self.reader = reader
         self.find = finder_of(query)

@@ -24,7 +24,7 @@ SPARE = 5
 """Sessions that are found beyond those asked for: some may have nothing but copies."""
 
 
-class Wanted(Struct, frozen=True):
+class SearchTerms(Struct, frozen=True):
     """What is looked for, and where."""
 
     query: Query
@@ -54,13 +54,13 @@ def understand(text: str, is_regex: bool = False) -> Query:
     return parse_pattern(text) if is_regex else literal_query(text.strip())
 
 
-def begin(db: sqlite3.Connection, wanted: Wanted) -> Begun:
+def begin(db: sqlite3.Connection, wanted: SearchTerms) -> Begun:
     """Have SQLite rank the texts: most of the work that words take."""
     tiers = tiers_of(db, wanted.query.match or "")
     return Begun(tiers, ranked(db, tiers[0], wanted.selection))
 
 
-def rank(db: sqlite3.Connection, wanted: Wanted, begun: Begun) -> Iterator[list[Candidate]]:
+def rank(db: sqlite3.Connection, wanted: SearchTerms, begun: Begun) -> Iterator[list[Candidate]]:
     """The candidates of each session that has the words, best first."""
     files = Files(db)
     with closing(Reader(wanted.archive)) as reader:
@@ -86,7 +86,7 @@ def _without_copies(rows: list[Candidate]) -> Iterator[Candidate]:
 class _Ranking:
     """Gathers candidates until there are enough of them, in enough sessions."""
 
-    def __init__(self, files: Files, reader: Reader, wanted: Wanted) -> None:
+    def __init__(self, files: Files, reader: Reader, wanted: SearchTerms) -> None:
         self.files = files
         self.reader = reader
         self.enough = wanted.limit + SPARE if wanted.limit else float("inf")

@@ -27,8 +27,8 @@ from turnlog.format.portable import NOFOLLOW, sync_folder
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
 from turnlog.store.archive.allowed_paths import path_problem, session_problem
 from turnlog.store.archive.objects import (
+    Chunk,
     Objects,
-    Piece,
     hash_of,
     read_again,
 )
@@ -61,7 +61,7 @@ class ArchivedFile(Struct, omit_defaults=True):
     inode: Amount
     read_ns: int
     """When it was last read: a file changed at about that time is read again."""
-    pieces: list[Piece]
+    pieces: list[Chunk]
     gone: bool = False
     """Whether it was missing when the rest of the session was last archived."""
 
@@ -325,7 +325,7 @@ def _require_no_link(folder: Path) -> None:
         raise Unavailable(f"{folder} is a symbolic link", f"ls -l {folder.parent}")
 
 
-def _placed(file: ArchivedFile) -> Iterator[tuple[int, Piece]]:
+def _placed(file: ArchivedFile) -> Iterator[tuple[int, Chunk]]:
     """The pieces of a file, with where each starts."""
     starts = accumulate((piece.size for piece in file.pieces), initial=0)
     return zip(starts, file.pieces, strict=False)

@@ -6,7 +6,7 @@ from threading import BoundedSemaphore
 from typing import BinaryIO
 
 from turnlog.format.portable import sync_folder
-from turnlog.store.archive.objects import PIECE, Objects, Piece, hash_of
+from turnlog.store.archive.objects import PIECE, Chunk, Objects, hash_of
 from turnlog.store.whole import write_whole
 
 LEVEL = 6
@@ -31,7 +31,7 @@ class ObjectWriter:
     def __exit__(self, *_: object) -> None:
         self.pool.shutdown(cancel_futures=True)
 
-    def put(self, raw: bytes) -> Future[Piece]:
+    def put(self, raw: bytes) -> Future[Chunk]:
         """Write a piece, unless it is there."""
         self._room.acquire()
         task = self.pool.submit(self._write, raw)
@@ -43,7 +43,7 @@ class ObjectWriter:
         folders = {self.objects.path(name).parent for name in names if name in self.new}
         list(self.pool.map(sync_folder, folders))
 
-    def _write(self, raw: bytes) -> Piece:
+    def _write(self, raw: bytes) -> Chunk:
         import zstandard
 
         name = hash_of(raw)
@@ -51,7 +51,7 @@ class ObjectWriter:
             packed = zstandard.compress(raw, LEVEL)
             write_whole(self.objects.path(name), packed)
             self.new[name] = len(packed)
-        return Piece(name, len(raw))
+        return Chunk(name, len(raw))
 
 
 def cut(file: BinaryIO, length: int) -> Iterator[bytes]:

@@ -25,7 +25,7 @@ PACKED = PIECE + (PIECE >> 8) + 64
 """The most bytes that zstd makes of a piece (ZSTD_COMPRESSBOUND)."""
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """A part of a file, by the hash of its bytes."""
 
     # The pattern keeps a hash such as "../../x" from naming a file outside `objects/`.
@@ -50,7 +50,7 @@ class Objects:
             if NAME.fullmatch(each.name) and each.is_file(follow_symlinks=False)
         }
 
-    def read(self, piece: Piece) -> bytes:
+    def read(self, piece: Chunk) -> bytes:
         """The bytes of a piece; raise `Damaged` if they are not what they were."""
         path = self.path(piece.hash)
         try:
@@ -91,7 +91,7 @@ def hash_of(raw: bytes) -> str:
 
 
 @lru_cache(maxsize=4)
-def read_again(objects: Path, piece: Piece) -> bytes:
+def read_again(objects: Path, piece: Chunk) -> bytes:
     """The bytes of a piece that is likely to be wanted more than once."""
     return Objects(objects).read(piece)
 

@@ -19,7 +19,7 @@ from turnlog.format.regular_files import open_regular
 from turnlog.store.archive.allowed_paths import path_problem
 from turnlog.store.archive.archive import Archive, ArchivedFile, Manifest
 from turnlog.store.archive.object_writer import ObjectWriter, cut
-from turnlog.store.archive.objects import PIECE, Piece, hash_of
+from turnlog.store.archive.objects import PIECE, Chunk, hash_of
 from turnlog.store.archive.session_groups import Files, Found, files_by_session
 from turnlog.store.batches import gathered
 from turnlog.store.catalog import describe, locate_session
@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]
 """Told how many bytes of how many are done."""
 
 
-class Job(NamedTuple):
+class ArchiveJob(NamedTuple):
     """A session that has changed."""
 
     session: str
@@ -105,8 +105,8 @@ class _Copied(NamedTuple):
 
     found: Found
     read_ns: int
-    kept: list[Piece]
-    new: list[Future[Piece]]
+    kept: list[Chunk]
+    new: list[Future[Chunk]]
 
     def as_archived(self, path: str) -> ArchivedFile:
         pieces = self.kept + [task.result() for task in self.new]
@@ -134,7 +134,7 @@ class _Run:
         total = sum(job.size for job in self.jobs)
         read = 0
         for jobs in gathered(self.jobs, lambda job: job.size, AT_ONCE):
-            copies: list[tuple[Job, dict[str, _Copied]]] = []
+            copies: list[tuple[ArchiveJob, dict[str, _Copied]]] = []
             for job in jobs:
                 copies.append((job, self._copies(job)))
                 read += job.size
@@ -143,7 +143,7 @@ class _Run:
         self._collect()
         return self._summed_up()
 
-    def _job(self, session: str, found: Files) -> Job | None:
+    def _job(self, session: str, found: Files) -> ArchiveJob | None:
         manifest = self.manifests.get(session)
         known = {file.path: file for file in manifest.files} if manifest else {}
         changed = {
@@ -154,7 +154,7 @@ class _Run:
         has_moved = any((path not in found) != file.gone for path, file in known.items())
         is_elsewhere = manifest is not None and manifest.store != str(self.root)
         is_new = changed or has_moved or is_elsewhere
-        return Job(session, manifest, found, changed) if is_new else None
+        return ArchiveJob(session, manifest, found, changed) if is_new else None
 
     def _is_archived(self, found: Found, old: ArchivedFile | None) -> bool:
         return (
@@ -164,7 +164,7 @@ class _Run:
             and all(piece.hash in self.writer.known for piece in old.pieces)
         )
 
-    def _copies(self, job: Job) -> dict[str, _Copied]:
+    def _copies(self, job: ArchiveJob) -> dict[str, _Copied]:
         copies: dict[str, _Copied] = {}
         for path, old in job.changed.items():
             try:
@@ -191,7 +191,7 @@ class _Run:
             new = [self.writer.put(raw) for raw in cut(file, state.size - start)]
         return _Copied(found._replace(state=state), now, kept, new)
 
-    def _kept(self, file: BinaryIO, old: ArchivedFile, size: int) -> list[Piece]:
+    def _kept(self, file: BinaryIO, old: ArchivedFile, size: int) -> list[Chunk]:
         """The first pieces of a file that are as they were."""
         known = takewhile(lambda piece: piece.hash in self.writer.known, old.pieces)
         kept = list(takewhile(lambda piece: hash_of(file.read(piece.size)) == piece.hash, known))
@@ -199,7 +199,7 @@ class _Run:
         has_more = sum(piece.size for piece in kept) < size
         return kept[:-small] if has_more and small > FEW else kept
 
-    def _finish(self, copies: list[tuple[Job, dict[str, _Copied]]]) -> None:
+    def _finish(self, copies: list[tuple[ArchiveJob, dict[str, _Copied]]]) -> None:
         """Write the manifests of sessions, once all their pieces are on the disk."""
         manifests = [self._manifest(job, copied) for job, copied in copies]
         used = {p.hash for m in manifests for file in m.files for p in file.pieces}
@@ -209,7 +209,7 @@ class _Run:
             sync_folder(self.archive.sessions)
         self.manifests |= {manifest.session: manifest for manifest in manifests}
 
-    def _manifest(self, job: Job, copies: dict[str, _Copied]) -> Manifest:
+    def _manifest(self, job: ArchiveJob, copies: dict[str, _Copied]) -> Manifest:
         files = {file.path: file for file in job.old.files} if job.old else {}
         before = {piece for file in files.values() for piece in file.pieces}
         for path, file in files.items():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from turnlog.errors import Damaged
 from turnlog.store.archive.archive import Archive, Manifest
-from turnlog.store.archive.objects import Piece
+from turnlog.store.archive.objects import Chunk
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Checked:
 def check_archive(archive: Archive, progress: Callable[[], None] = lambda: None) -> Checked:
     """Read all manifests and all pieces; `progress` is called after each session."""
     checked = Checked()
-    seen: dict[Piece, str | None] = {}
+    seen: dict[Chunk, str | None] = {}
     for name in archive.names():
         checked.sessions += 1
         try:
@@ -47,7 +47,7 @@ def check_archive(archive: Archive, progress: Callable[[], None] = lambda: None)
 
 
 def _damages(
-    archive: Archive, manifest: Manifest, seen: dict[Piece, str | None]
+    archive: Archive, manifest: Manifest, seen: dict[Chunk, str | None]
 ) -> Iterator[Damage]:
     """The damages of a session; `seen` has what is wrong with each piece that was read."""
     for file in manifest.files:

@@ -7,7 +7,7 @@ from typing import Any
 
 from turnlog.agent.tools.files.text_files import decode
 from turnlog.agent.workspace.image_blocks import block_of
-from turnlog.agent.workspace.tool import Outcome, ToolError
+from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields, is_array, is_object
 
 LONGEST = 10_000
@@ -15,13 +15,13 @@ LONGEST = 10_000
 UNSHOWN = "[an image that cannot be shown]"
 
 
-def read_notebook(path: Path, file: BufferedReader) -> Outcome:
+def read_notebook(path: Path, file: BufferedReader) -> ToolOutcome:
     """Describe a notebook to the model; `path` is what the open file is called."""
     notebook = parse(decode(file.read()).text, path)
     cells = [_described(cell, number) for number, cell in enumerate(cells_of(notebook))]
     blocks = _joined([block for cell in cells for block in _blocks(cell)])
     data = {"type": "notebook", "file": {"filePath": str(path), "cells": cells}}
-    return Outcome(blocks or "The notebook has no cells.", data)
+    return ToolOutcome(blocks or "The notebook has no cells.", data)
 
 
 def parse(text: str, path: Path) -> Fields:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from turnlog.agent.workspace.image_blocks import Picture, encode, room_for
 from turnlog.agent.workspace.spilled_results import results_folder, told_size
-from turnlog.agent.workspace.tool import Outcome, ToolError
+from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields
 from turnlog.format.private_files import write_private
 from turnlog.format.regular_files import open_regular
@@ -29,7 +29,7 @@ RANGE = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
 _one_at_a_time = Lock()  # the library knows no threads
 
 
-def read_pdf(path: Path, file: BufferedReader, pages: str | None, folder: Path) -> Outcome:
+def read_pdf(path: Path, file: BufferedReader, pages: str | None, folder: Path) -> ToolOutcome:
     """Show a PDF as a block, or some of its pages as images, which are kept in `folder`."""
     wanted = _range_of(pages) if pages else None
     size = os.fstat(file.fileno()).st_size
@@ -37,7 +37,7 @@ def read_pdf(path: Path, file: BufferedReader, pages: str | None, folder: Path) 
         if wanted is None:
             return _read_whole(path, file, document, size)
         outcome, described = _read_pages(path, document, wanted, folder)
-    return Outcome(outcome, {"type": "parts", "file": described | {"originalSize": size}})
+    return ToolOutcome(outcome, {"type": "parts", "file": described | {"originalSize": size}})
 
 
 def count_pages(path: Path) -> int:
@@ -66,7 +66,7 @@ def _opened(path: Path, file: BinaryIO) -> Generator[Any]:
             document.close()
 
 
-def _read_whole(path: Path, opened: BufferedReader, document: Any, size: int) -> Outcome:
+def _read_whole(path: Path, opened: BufferedReader, document: Any, size: int) -> ToolOutcome:
     count = len(document)
     if size > WHOLE_BYTES or count > WHOLE_PAGES:
         raise ToolError(
@@ -76,7 +76,7 @@ def _read_whole(path: Path, opened: BufferedReader, document: Any, size: int) ->
     data = base64.b64encode(_plain(opened, document)).decode()
     source = {"type": "base64", "media_type": "application/pdf", "data": data}
     file: Fields = {"filePath": str(path), "base64": data, "originalSize": size}
-    return Outcome([{"type": "document", "source": source}], {"type": "pdf", "file": file})
+    return ToolOutcome([{"type": "document", "source": source}], {"type": "pdf", "file": file})
 
 
 def _plain(opened: BufferedReader, document: Any) -> bytes:

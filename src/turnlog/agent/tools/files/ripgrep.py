@@ -26,7 +26,7 @@ def program() -> str:
     return found
 
 
-class Scope(Struct, frozen=True):
+class SearchScope(Struct, frozen=True):
     """The folder or file that is searched."""
 
     path: Path
@@ -44,7 +44,7 @@ class Scope(Struct, frozen=True):
 
 
 @contextmanager
-def scope_of(pinned: Pinned) -> Generator[Scope]:
+def scope_of(pinned: Pinned) -> Generator[SearchScope]:
     """Open what is searched, so that ripgrep cannot be led elsewhere by a symlink.
 
     Where the system has no `/proc`, ripgrep is given the resolved path instead.
@@ -55,9 +55,9 @@ def scope_of(pinned: Pinned) -> Generator[Scope]:
         link = DESCRIPTORS / str(number)
         place = link if DESCRIPTORS.exists() else pinned.target
         if is_file:
-            yield Scope(pinned.path, Path("/"), str(place), (number,), is_file)
+            yield SearchScope(pinned.path, Path("/"), str(place), (number,), is_file)
         else:
-            yield Scope(pinned.path, place, ".")
+            yield SearchScope(pinned.path, place, ".")
 
 
 async def pieces(
@@ -122,6 +122,8 @@ async def matching_lines(text: str, pattern: str) -> str:
     return found.decode("utf-8", "replace")
 
 
-def search(arguments: Sequence[str], scope: Scope, separator: bytes = b"\n") -> AsyncGenerator[str]:
+def search(
+    arguments: Sequence[str], scope: SearchScope, separator: bytes = b"\n"
+) -> AsyncGenerator[str]:
     """Run ripgrep on a scope; yield what it prints, split."""
     return pieces([*arguments, "--", scope.argument], scope.cwd, separator, scope.passed)

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from turnlog.agent.workspace.shell.processes import Flood, Running, Tail, end, follow
+from turnlog.agent.workspace.shell.processes import Flood, RunningCommand, Tail, end, follow
 
 
 @dataclass
-class Job:
+class BackgroundCommand:
     """A command in the background."""
 
     name: str
     command: str
-    running: Running
+    running: RunningCommand
     tail: Tail
     title: str
     """What it does, in a few words."""
@@ -37,31 +37,33 @@ class Job:
 class Shells:
     """The commands in the background, by name."""
 
-    jobs: dict[str, Job] = field(default_factory=dict[str, Job])
-    ended: list[Job] = field(default_factory=list[Job])
+    jobs: dict[str, BackgroundCommand] = field(default_factory=dict[str, BackgroundCommand])
+    ended: list[BackgroundCommand] = field(default_factory=list[BackgroundCommand])
     """Those that ended by themselves, and of which the model was not told yet."""
-    on_end: Callable[[Job], None] = lambda job: None
+    on_end: Callable[[BackgroundCommand], None] = lambda job: None
     """Is told of each that ends by itself."""
 
     @property
-    def running(self) -> list[Job]:
+    def running(self) -> list[BackgroundCommand]:
         """Those that have not ended."""
         return [job for job in self.jobs.values() if not job.watch.done()]
 
-    def add(self, name: str, command: str, running: Running, title: str, call_id: str) -> Job:
+    def add(
+        self, name: str, command: str, running: RunningCommand, title: str, call_id: str
+    ) -> BackgroundCommand:
         """Let a command that was started go on by itself."""
-        job = Job(name, command, running, Tail(running.printed), title, call_id)
+        job = BackgroundCommand(name, command, running, Tail(running.printed), title, call_id)
         job.watch = asyncio.create_task(self._watch(job))
         self.jobs[name] = job
         return job
 
-    async def _watch(self, job: Job) -> None:
+    async def _watch(self, job: BackgroundCommand) -> None:
         await _guard(job.running)
         if not job.is_killed:
             self.ended.append(job)
             self.on_end(job)
 
-    async def kill(self, job: Job) -> None:
+    async def kill(self, job: BackgroundCommand) -> None:
         """Stop a command, unless it has ended."""
         if job.running.code is None:
             job.is_killed = True
@@ -73,7 +75,7 @@ class Shells:
         await asyncio.gather(*(self.kill(job) for job in self.jobs.values()))
 
 
-async def _guard(running: Running) -> None:
+async def _guard(running: RunningCommand) -> None:
     """Wait for a command's end; one that prints forever is stopped."""
     try:
         await follow(running, lambda text: None)

@@ -66,7 +66,7 @@ class Launch(Struct, frozen=True):
 
 
 @dataclass
-class Running:
+class RunningCommand:
     """A command that was started."""
 
     process: asyncio.subprocess.Process
@@ -92,7 +92,7 @@ class Running:
         return Path(os.fsdecode(name)) if name.startswith(b"/") else None
 
 
-async def launch(wanted: Launch) -> Running:
+async def launch(wanted: Launch) -> RunningCommand:
     """Start a command in a process group of its own, without input."""
     left_in = tempfile.TemporaryFile()  # noqa: SIM115 (is read when the command has ended)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -118,7 +118,7 @@ async def launch(wanted: Launch) -> Running:
         os.close(descriptor)
         if directory >= 0:
             os.close(directory)
-    return Running(process, wanted.printed, left_in)
+    return RunningCommand(process, wanted.printed, left_in)
 
 
 def told_code(code: int | None) -> int:
@@ -126,7 +126,7 @@ def told_code(code: int | None) -> int:
     return 128 - code if code is not None and code < 0 else code or 0
 
 
-async def end(running: Running) -> None:
+async def end(running: RunningCommand) -> None:
     """Stop a command and its children: asked first, then made to."""
     await end_process(running.process)
 
@@ -196,7 +196,7 @@ class Tail:
         return self._decoder.decode(raw)
 
 
-async def follow(running: Running, told: Callable[[str], None]) -> None:
+async def follow(running: RunningCommand, told: Callable[[str], None]) -> None:
     """Wait for a command's end and tell what it prints meanwhile; `Flood` if that has no end."""
     ended = asyncio.ensure_future(running.process.wait())
     tail = Tail(running.printed)

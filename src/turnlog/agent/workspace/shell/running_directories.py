@@ -7,22 +7,22 @@ one of them unasked: `..` would lead somewhere else.
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from turnlog.agent.workspace.access import Footprint
+from turnlog.agent.workspace.access import DirectoryUse
 
 
 class Activity:
     """What runs now, in a conversation and in its sub-agents."""
 
     def __init__(self) -> None:
-        self._running: dict[int, Footprint] = {}
+        self._running: dict[int, DirectoryUse] = {}
         self._last = 0
 
     @property
-    def running(self) -> tuple[Footprint, ...]:
+    def running(self) -> tuple[DirectoryUse, ...]:
         """The footprints of all commands that have not ended."""
         return tuple(self._running.values())
 
-    def begin(self, footprint: Footprint) -> int:
+    def begin(self, footprint: DirectoryUse) -> int:
         """Note that a command starts; return the number to end it by."""
         self._last += 1
         self._running[self._last] = footprint
@@ -33,7 +33,7 @@ class Activity:
         self._running.pop(number, None)
 
     @contextmanager
-    def during(self, footprint: Footprint) -> Generator[None]:
+    def during(self, footprint: DirectoryUse) -> Generator[None]:
         """Note a command for as long as the block runs."""
         number = self.begin(footprint)
         try:

@@ -62,7 +62,7 @@ class Sandbox(Struct, rename="camel"):
     credentials: SandboxCredentials | None = None
 
 
-class Said(Struct, frozen=True):
+class SandboxEntry(Struct, frozen=True):
     """A settings file's word on it."""
 
     sandbox: Sandbox
@@ -107,7 +107,7 @@ class Confinement(Struct, frozen=True):
         return bool(self.unwritable or self.hidden or self.variables or self.filters_hosts)
 
 
-def confine(said: Iterable[Said]) -> Confinement:
+def confine(said: Iterable[SandboxEntry]) -> Confinement:
     """How commands are run by what all files say, the lowest first."""
     all_of = list(said)
     managed = [each for each in all_of if each.is_managed]
@@ -129,7 +129,7 @@ def confine(said: Iterable[Said]) -> Confinement:
     )
 
 
-def _hosts(said: list[Said], managed: list[Said]) -> tuple[bool, bool]:
+def _hosts(said: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bool, bool]:
     """Whether all hosts are allowed, and whether some are to be told from others."""
     only_managed = any(each.network.allow_managed_domains_only for each in managed)
     counted = managed if only_managed else said
@@ -140,7 +140,9 @@ def _hosts(said: list[Said], managed: list[Said]) -> tuple[bool, bool]:
     return is_open, denied or proxied or bool(allowed and not is_open)
 
 
-def _paths(said: list[Said], written: Callable[[Said], list[str] | None]) -> tuple[str, ...]:
+def _paths(
+    said: list[SandboxEntry], written: Callable[[SandboxEntry], list[str] | None]
+) -> tuple[str, ...]:
     return tuple(
         _absolute(path, each.base) for each in said for path in written(each) or [] if path
     )
@@ -157,7 +159,7 @@ def _absolute(written: str, base: Path) -> str:
     return str(base / Path(plain).expanduser())
 
 
-def _program(said: Said) -> str | None:
+def _program(said: SandboxEntry) -> str | None:
     named = said.sandbox.bwrap_path
     return named if named and Path(named).is_absolute() else None
 
