@@ -25,7 +25,7 @@ from turnlog.edit.journal import STAGE, Journal
 from turnlog.edit.plan import carry_out
 from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.format.jsonl import FileState
-from turnlog.store.consent import agreed
+from turnlog.store.deletion_consent import agreed
 
 ROUNDS = 200
 MEMORY = Path("/dev/shm")

@@ -28,8 +28,8 @@ from support.faults import PLANTED, SOUND, sound
 from turnlog.cli.root import run
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import require_sound
+from turnlog.edit.check.check_rules import CLONE, MOVE, RULES
 from turnlog.edit.check.checks import check_session
-from turnlog.edit.check.rules import CLONE, MOVE, RULES
 from turnlog.edit.plan import carry_out
 from turnlog.edit.plan_builder import EditOptions, Prepared, prepared
 from turnlog.edit.repair.repairs import GROUPS

@@ -55,7 +55,7 @@ from turnlog.agent.permissions.launchers import (
     without_wrappers,
 )
 from turnlog.agent.permissions.offers import is_program_input, offers_for
-from turnlog.agent.permissions.paths import (
+from turnlog.agent.permissions.path_access import (
     is_inside,
 )
 from turnlog.agent.permissions.patterns import names_for, patterns_in, with_names

@@ -18,7 +18,7 @@ from turnlog.agent.permissions import (
 )
 from turnlog.agent.permissions.bash import UnknownValue
 from turnlog.agent.permissions.links import real_path
-from turnlog.agent.permissions.paths import escaped
+from turnlog.agent.permissions.path_access import escaped
 from turnlog.agent.permissions.saving import save_rules
 from turnlog.agent.workspace.access import Access, Reads, Writes
 from turnlog.agent.workspace.workspace import Workspace

@@ -6,7 +6,7 @@ from pathlib import Path
 from turnlog.agent.permissions.bash import UnknownValue, is_folder, is_link, is_there
 from turnlog.agent.permissions.directories import entries_below, path_in
 from turnlog.agent.permissions.files import WRITING, judge_write, restricted_names
-from turnlog.agent.permissions.paths import has_protected_name, has_protected_part, names_of
+from turnlog.agent.permissions.path_access import has_protected_name, has_protected_part, names_of
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import ProgramEffect
 

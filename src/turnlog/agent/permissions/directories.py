@@ -15,7 +15,7 @@ from turnlog.agent.permissions.bash import (
     Word,
     expand,
 )
-from turnlog.agent.permissions.paths import leads_through_process, names_of
+from turnlog.agent.permissions.path_access import leads_through_process, names_of
 
 MOST_PLACES = 16
 ELSEWHERE = re.compile(r"/+(?:proc/.*/(?:cwd|root|fd|exe|map_files)|dev/fd)(?:/|\Z)")

@@ -12,7 +12,7 @@ from turnlog.agent.permissions.bash import UnknownValue
 from turnlog.agent.permissions.directories import arguments_in, path_in
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.links import real_path
-from turnlog.agent.permissions.paths import names_of
+from turnlog.agent.permissions.path_access import names_of
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import change_files
 from turnlog.agent.permissions.removals import Places

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from turnlog.agent.permissions.bash import COMPARISONS, UnknownValue, is_folder
 from turnlog.agent.permissions.links import ways_of
-from turnlog.agent.permissions.paths import (
+from turnlog.agent.permissions.path_access import (
     escaped,
     is_inside,
     is_protected,

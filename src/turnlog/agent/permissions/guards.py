@@ -21,18 +21,18 @@ from turnlog.agent.permissions.bash import (
     Word,
     is_folder,
 )
-from turnlog.agent.permissions.calls import ProgramCall, call_of
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
-from turnlog.agent.permissions.mentions import mentions_protected, mentions_rule
-from turnlog.agent.permissions.paths import (
+from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
+from turnlog.agent.permissions.path_access import (
     has_protected_name,
     has_protected_part,
     is_protected,
     names_below,
 )
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.program_calls import ProgramCall, call_of
 from turnlog.agent.permissions.programs import (
     CONTENT_READERS,
     COPYING,

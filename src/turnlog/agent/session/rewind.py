@@ -14,7 +14,7 @@ from uuid import uuid4
 from msgspec import Struct
 
 from turnlog.agent.session.backups import Backup, FileSnapshot, backup_folder, file_of, snapshots_in
-from turnlog.agent.session.left import is_changed_outside, is_same, last_changes
+from turnlog.agent.session.disk_state import is_changed_outside, is_same, last_changes
 from turnlog.conversation.nodes import ChainNode, UserNode
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_label
 from turnlog.conversation.session import Session

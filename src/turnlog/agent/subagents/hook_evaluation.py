@@ -25,7 +25,7 @@ from turnlog.agent.loop.spending import SPENT, Spending
 from turnlog.agent.loop.system_prompt import surroundings
 from turnlog.agent.mcp.connections import spelt, tool_name
 from turnlog.agent.model.model_names import fast_model, model_named
-from turnlog.agent.permissions.paths import escaped
+from turnlog.agent.permissions.path_access import escaped
 from turnlog.agent.session.entry_builders import meta, text_of
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.tools.toolbox import definitions

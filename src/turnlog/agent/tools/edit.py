@@ -6,8 +6,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from turnlog.agent.tools.files.changes import change_text, load_text
+from turnlog.agent.tools.files.file_targets import require_file
 from turnlog.agent.tools.files.pinned_files import pin
-from turnlog.agent.tools.files.targets import require_file
 from turnlog.agent.workspace.access import Writes
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome

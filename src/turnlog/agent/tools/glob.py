@@ -10,9 +10,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from turnlog.agent.tools.files.file_targets import refusals
 from turnlog.agent.tools.files.pinned_files import Pinned, pin
 from turnlog.agent.tools.files.ripgrep import SearchScope, scope_of, search
-from turnlog.agent.tools.files.targets import refusals
 from turnlog.agent.workspace.access import Reads
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome

@@ -7,9 +7,9 @@ from uuid import uuid4
 from msgspec import Meta
 
 from turnlog.agent.tools.files.changes import load_text, write_text
+from turnlog.agent.tools.files.file_targets import require_file
 from turnlog.agent.tools.files.notebooks import cells_of, indent_of, name_of, parse
 from turnlog.agent.tools.files.pinned_files import pin
-from turnlog.agent.tools.files.targets import require_file
 from turnlog.agent.workspace.access import Writes
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from turnlog.agent.tools.files.file_targets import refusals, remember, require_file
 from turnlog.agent.tools.files.notebooks import read_notebook
 from turnlog.agent.tools.files.pdf import read_pdf
 from turnlog.agent.tools.files.pinned_files import Pinned, open_file, pin
-from turnlog.agent.tools.files.targets import refusals, remember, require_file
 from turnlog.agent.tools.files.text_files import SAMPLE, coding_of, is_binary
 from turnlog.agent.workspace.access import Reads
 from turnlog.agent.workspace.image_blocks import read_image

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from turnlog.conversation.session import Session
 from turnlog.edit.check import request_checks, tree_checks
+from turnlog.edit.check.check_rules import RULES
 from turnlog.edit.check.checked_session import Case, Fault
 from turnlog.edit.check.findings import Finding, by_weight
 from turnlog.edit.check.line_checks import read_facts
 from turnlog.edit.check.request_checks import UUID
-from turnlog.edit.check.rules import RULES
 
 CHECKS = (*tree_checks.CHECKS, *request_checks.CHECKS)
 SHORT_ID = 8

@@ -32,7 +32,7 @@ from turnlog.store.archive.objects import (
     hash_of,
     read_again,
 )
-from turnlog.store.consent import Consent, Deletion, require_yes
+from turnlog.store.deletion_consent import Consent, Deletion, require_yes
 from turnlog.store.descriptors import read_below
 from turnlog.store.paths import archive_folder
 from turnlog.store.whole import UNFINISHED, write_whole

@@ -4,9 +4,9 @@ import asyncio
 import os
 from typing import Any
 
+from turnlog.agent.tools.files.file_targets import refusals, remember, require_file, require_seen
 from turnlog.agent.tools.files.patch import patch_of
 from turnlog.agent.tools.files.pinned_files import Pinned, open_file, open_folder, open_in
-from turnlog.agent.tools.files.targets import refusals, remember, require_file, require_seen
 from turnlog.agent.tools.files.text_files import (
     SAMPLE,
     TextFile,
