@@ -1,11 +1,9 @@
-"""Programs whose arguments are a small language: find, sed, printf, test, date, cd and command."""
+"""Programs whose arguments are a small language: find, printf, test, date, cd and command."""
 
 import re
-import sys
 from collections.abc import Callable
 
-from msgspec import Struct
-
+from turnlog.agent.permissions.programs.sed import read_sed
 from turnlog.agent.permissions.programs.usage import (
     ProgramEffect,
     ProgramUsage,
@@ -31,14 +29,6 @@ FIND_TESTS = {
     ),
 }
 """The tests and actions of find that only read, with the number of their values."""
-ADDRESS = r"(?:[0-9]+|\$|/[^/\\\n]*/)"
-SED_SHOWS = re.compile(rf"(?:(?:{ADDRESS}(?:,(?:{ADDRESS}|\+[0-9]+))?)?[pdq=](?:;|$))+")
-SED_REPLACES = re.compile(
-    rf"(?:{ADDRESS}(?:,{ADDRESS})?)?s(?P<sign>[/|#,:@])(?:\\.|(?!(?P=sign))[^\\\n])*(?P=sign)"
-    r"(?:\\[^\n]|(?!(?P=sign))[^\\\n])*(?P=sign)[gpiI0-9]*"
-)
-"""Substitutions without the flags `w`, which writes a file, and `e`, which runs a command."""
-SED_FLAGS = re.compile(r"-[nErsuz]+")
 # `%n` stores a number in the variable that the argument names, `%*d` and `%(…)T` are left out
 # because nothing needs them.
 PRINTF_FORMAT = re.compile(
@@ -56,51 +46,10 @@ DATE = ProgramUsage(
 )
 
 
-class SedCall(Struct, frozen=True):
-    """A call of sed that shows, deletes or replaces lines."""
-
-    paths: tuple[str, ...]
-    in_place: bool
-
-
-def parse_sed(arguments: tuple[str, ...]) -> SedCall | None:
-    """Parse a call of sed; return None unless each script is a plain one."""
-    scripts: list[str] = []
-    paths: list[str] = []
-    in_place, waiting = False, iter(arguments)
-    for argument in waiting:
-        if argument in ("-e", "--expression"):
-            scripts.append(next(waiting, ""))
-        elif argument in ("-i", "--in-place") and sys.platform != "darwin":
-            in_place = True  # the sed of macOS takes the next argument for a suffix
-        elif SED_FLAGS.fullmatch(argument):
-            continue
-        elif argument.startswith("-") and argument != "-":
-            return None
-        else:
-            paths.append(argument)
-    if not scripts and paths:
-        scripts.append(paths.pop(0))
-    is_plain = bool(scripts) and all(map(is_plain_sed_script, scripts))
-    return SedCall(tuple(paths), in_place) if is_plain else None
-
-
-def is_plain_sed_script(script: str) -> bool:
-    """Whether a sed script neither writes a file nor runs a command.
-
-    >>> [is_plain_sed_script(each) for each in ("s/a/b/g", "1,5p", "s/a/rm/e", "w x")]
-    [True, True, False, False]
-    """
-    return bool(SED_SHOWS.fullmatch(script) or SED_REPLACES.fullmatch(script))
-
-
-def read_sed(arguments: tuple[str, ...]) -> ProgramEffect | None:
-    found = parse_sed(arguments)
-    return ProgramEffect(reads=found.paths) if found and not found.in_place else None
-
-
 def read_find(arguments: tuple[str, ...]) -> ProgramEffect | None:
     """Accept paths, then tests and actions that only read."""
+    if arguments[:1] == (",",):
+        return None  # GNU find takes it for a path here, and for an operator elsewhere
     starts = 0
     while starts < len(arguments) and not arguments[starts].startswith(("-", "!", "(", ",")):
         starts += 1
@@ -206,7 +155,10 @@ DESCRIPTIONS = {
     "echo": ("any", "text"),
     "find": ("tests, `-print`, `-print0`, `-printf`, `-ls`, `-prune`, `-quit`", "path..."),
     "printf": ("none", "format without `%n`, `%*`, `%(…)T`; text..."),
-    "sed": ("`-n -E -r -s -u -z -e`", "one `s///`, `p`, `d`, `q` or `=` command; path..."),
+    "sed": (
+        "`-n -E -r -s -u -z -e`",
+        "[one `s///`, or `p`, `d`, `q` and `=`](#sed); path...",
+    ),
     "test": ("as `[`", "condition"),
 }
 """Options and operands, for the generated documentation."""

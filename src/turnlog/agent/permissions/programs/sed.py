@@ -1,0 +1,85 @@
+"""Calls of sed whose scripts every version of sed reads in the same way.
+
+GNU sed 4.9 takes `/[/]x/` for one regular expression; a reader that does not skip sets ends it at
+the second slash. So a set counts only if it contains neither a delimiter, nor a backslash, nor
+another bracket: then it does not matter who skips it. `/[/s|]/e id;#|x|` runs `id`, but without
+regard to sets it is a substitution.
+"""
+
+import re
+import sys
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.programs.usage import ProgramEffect
+
+DELIMITERS = "/|#,:@"
+PLAIN = r"\t -~"
+"""ASCII only: in some character sets, the last byte of a letter may be a delimiter."""
+FLAGS = re.compile(r"-[nErsuz]+")
+
+
+def _text_up_to(sign: str) -> str:
+    """Return an expression for a regular expression or a replacement, with its end."""
+    end = re.escape(sign)
+    classes = "" if sign == ":" else r"\[:[a-z]+:\]|"
+    inside = rf"(?:{classes}(?![]\[\\^{sign}])[{PLAIN}])"
+    return rf"(?:\\[{PLAIN}]|\[\^?{inside}+\]|(?![\\\[{sign}])[{PLAIN}])*{end}"
+
+
+ADDRESS = rf"(?:[0-9]+|\$|/{_text_up_to('/')})"
+RANGE = rf"(?:{ADDRESS}(?:,(?:{ADDRESS}|\+[0-9]+))?)?"
+SHOWS = re.compile(rf"(?:{RANGE}[pdq=](?:;|\Z))+")
+REPLACES = re.compile(
+    RANGE
+    + rf"s(?:{'|'.join(re.escape(sign) + _text_up_to(sign) * 2 for sign in DELIMITERS)})"
+    + r"[gpiI0-9]*"
+)
+"""Substitutions without the flags `w`, which writes a file, and `e`, which runs a command."""
+
+
+class SedCall(Struct, frozen=True):
+    """A call of sed that shows, deletes or replaces lines."""
+
+    paths: tuple[str, ...]
+    in_place: bool
+
+
+def parse_sed(arguments: tuple[str, ...]) -> SedCall | None:
+    """Parse a call of sed; return None unless each script is a plain one."""
+    scripts: list[str] = []
+    paths: list[str] = []
+    in_place, waiting = False, iter(arguments)
+    for argument in waiting:
+        if not argument.startswith("-") or argument == "-":
+            paths.append(argument)
+        elif paths:
+            # Versions that stop at the first operand take it for the script: `sed 'w x' -e p`.
+            return None
+        elif argument in ("-e", "--expression"):
+            scripts.append(next(waiting, ""))
+        elif argument in ("-i", "--in-place") and sys.platform == "linux":
+            in_place = True  # the sed of macOS and BSD takes the next argument for a suffix
+        elif not FLAGS.fullmatch(argument):
+            return None
+    if not scripts and paths:
+        scripts.append(paths.pop(0))
+    is_plain = bool(scripts) and all(map(is_plain_script, scripts))
+    return SedCall(tuple(paths), in_place) if is_plain else None
+
+
+def is_plain_script(script: str) -> bool:
+    """Whether a sed script neither writes a file nor runs a command, in any version of sed.
+
+    >>> [is_plain_script(each) for each in ("s/a/b/g", "1,5p", "s/[^a-z]//", "s/a/rm/e", "w x")]
+    [True, True, True, False, False]
+    >>> is_plain_script("s/[/]/x/"), is_plain_script("/[/s|]/e id;#|x|")
+    (False, False)
+    """
+    return bool(SHOWS.fullmatch(script) or REPLACES.fullmatch(script))
+
+
+def read_sed(arguments: tuple[str, ...]) -> ProgramEffect | None:
+    """Return what a call reads; None if it might do more."""
+    found = parse_sed(arguments)
+    return ProgramEffect(reads=found.paths) if found and not found.in_place else None
