@@ -1,6 +1,6 @@
 """Programs that change files and have no other effect: what `acceptEdits` lets run."""
 
-from turnlog.agent.permissions.programs.expressions import parse_sed
+from turnlog.agent.permissions.programs.sed import parse_sed
 from turnlog.agent.permissions.programs.usage import ProgramEffect, ProgramUsage, parse_arguments
 
 CHANGERS: dict[str, ProgramUsage] = {
@@ -33,7 +33,8 @@ def change_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
         return ProgramEffect(writes=found.paths) if found and found.in_place else None
     usage = CHANGERS.get(name)
     parsed = parse_arguments(arguments, usage) if usage else None
-    if not parsed:
+    # Without GNU's permutation, an option behind an operand is a file: `mkdir a -m ../b` makes two.
+    if not parsed or parsed.late_options:
         return None
     paths = tuple(parsed.operands)
     roles = tuple("path" if role == "operand" else role for role in parsed.roles)

@@ -4,7 +4,12 @@ import re
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.programs.usage import ProgramEffect, ProgramUsage, parse_arguments
+from turnlog.agent.permissions.programs.usage import (
+    Arguments,
+    ProgramEffect,
+    ProgramUsage,
+    parse_arguments,
+)
 
 PATCH = frozenset(
     """
@@ -33,14 +38,19 @@ REVISIONS = ProgramUsage(
     ignore-submodules invert-grep left-right merge-base merges minimal name-only name-status
     no-color no-decorate no-ext-diff no-merges no-patch no-renames no-textconv no-walk not numstat
     oneline patch patch-with-raw patch-with-stat patience pretty quiet raw regexp-ignore-case
-    relative remotes reverse shortstat staged stat stat-count stat-width summary tags text
+    relative remotes reverse shortstat staged stat summary tags text
     topo-order unified walk-reflogs word-diff format
     """,
-    "after author before committer date decorate-refs diff-filter grep max-count since skip until",
+    """
+    after author before committer date decorate-refs diff-filter grep max-count since skip
+    stat-count stat-width until
+    """,
     operands="revision or path...",
     takes_numbers=True,
     attached="U",
 )
+PLAIN_VALUE = re.compile(r"[0-9]+(?:,\+?[0-9]+)?", re.ASCII)
+"""The values that may stand in an argument of their own: those of `-n 5` and `-L 10,+5`."""
 SIGNATURE = re.compile(r"%[-+ ]?G|signature")
 """Placeholders for which git runs gpg, which creates files in the home directory."""
 OBJECT_CONTENT = re.compile(r"%\(\*?(?:raw|contents|body|subject)")
@@ -58,14 +68,22 @@ class Subcommand(Struct, frozen=True):
     """Whether it compares files with the index, for which git enters submodules."""
 
 
-def _names(flags: str, long: str, values: str = "", operands: str = "") -> ProgramUsage:
-    return ProgramUsage(flags, values, long, operands=operands)
+def _names(
+    flags: str, long: str, values: str = "", operands: str = "", long_values: str = ""
+) -> ProgramUsage:
+    return ProgramUsage(flags, values, long, long_values, operands=operands)
 
 
 REVISION = "revision or path..."
 SUBCOMMANDS: dict[str, Subcommand] = {
     "blame": Subcommand(
-        _names("bcCefklMnpstw", "date line-porcelain porcelain show-email since", "L", REVISION),
+        _names(
+            "bcCefklMnpstw",
+            "line-porcelain porcelain show-email",
+            "L",
+            REVISION,
+            long_values="date since",
+        ),
         "always",
     ),
     "branch": Subcommand(_names("arv", "all color no-color remotes show-current verbose")),
@@ -80,14 +98,20 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "describe": Subcommand(
         _names(
             "",
-            "abbrev all always dirty exact-match first-parent long match tags",
+            "abbrev all always dirty exact-match first-parent long tags",
             operands="revision...",
+            long_values="match",
         ),
         checks_worktree=True,
     ),
     "diff": Subcommand(REVISIONS, "unless summary", checks_worktree=True),
     "for-each-ref": Subcommand(
-        _names("", "contains count format merged no-merged sort", operands="pattern...")
+        _names(
+            "",
+            "",
+            operands="pattern...",
+            long_values="contains count format merged no-merged sort",
+        )
     ),
     "grep": Subcommand(
         ProgramUsage(
@@ -123,10 +147,17 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "merge-base": Subcommand(
         _names("a", "all fork-point independent is-ancestor octopus", operands="revision...")
     ),
-    "name-rev": Subcommand(_names("", "all always name-only refs tags", operands="revision...")),
+    "name-rev": Subcommand(
+        _names("", "all always name-only tags", operands="revision...", long_values="refs")
+    ),
     "reflog": Subcommand(
         ProgramUsage(
-            "", "n", "all date format max-count oneline pretty", operands="", takes_numbers=True
+            "",
+            "n",
+            "all format oneline pretty",
+            "date max-count",
+            operands="",
+            takes_numbers=True,
         )
     ),
     "remote": Subcommand(_names("v", "verbose")),
@@ -146,8 +177,9 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "shortlog": Subcommand(
         _names(
             "ens",
-            "all email no-merges numbered since summary until",
+            "all email no-merges numbered summary",
             operands="revision...",
+            long_values="since until",
         )
     ),
     "show": Subcommand(REVISIONS, "always"),
@@ -177,8 +209,9 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "tag --list": Subcommand(
         _names(
             "in",
-            "column contains format ignore-case merged no-merged points-at sort",
+            "column ignore-case",
             operands="pattern...",
+            long_values="contains format merged no-merged points-at sort",
         )
     ),
     "version": Subcommand(_names("", "build-options")),
@@ -213,6 +246,8 @@ def read_git(arguments: tuple[str, ...]) -> ProgramEffect | None:
     parsed = parse_arguments(rest, subcommand.usage)
     if parsed is None or (parsed.operands and not subcommand.usage.operands):
         return None
+    if not _is_certain(name, parsed):
+        return None
     if any(SIGNATURE.search(each) or OBJECT_CONTENT.search(each) for each in rest):
         return None
     if name == "remote get-url" and len(parsed.operands) > 1:
@@ -220,11 +255,26 @@ def read_git(arguments: tuple[str, ...]) -> ProgramEffect | None:
     is_version = name in ("version", "--version")
     front = ("subcommand",) * (len(arguments) - len(rest))
     return ProgramEffect(
-        reads=_paths_of([*parsed.operands, *parsed.separate_values]),
+        reads=_paths_of([*parsed.operands, *(value for _, value in parsed.separated)]),
         shows_content=_shows_content(subcommand, parsed.options),
         uses_git="" if is_version else name,
         roles=front + tuple(parsed.roles),
     )
+
+
+def _is_certain(name: str, parsed: Arguments) -> bool:
+    """Whether git cannot take an argument for another thing than it looks like.
+
+    Subcommands parse their arguments in several passes, and each pass may drop or reorder some:
+    `git stash list -- --output=x` drops the `--`, `git stash show` moves all options to one side,
+    and `git shortlog --since -- --output=x` takes the `--` for a date. So values must be joined to
+    their options, except for numbers, and no operand may look like an option.
+    """
+    if any(each.startswith("-") for each in parsed.operands):
+        return False
+    if name.startswith("stash") and parsed.separated:
+        return False
+    return all(PLAIN_VALUE.fullmatch(value) for _, value in parsed.separated)
 
 
 def _paths_of(operands: list[str]) -> tuple[str, ...]:

@@ -94,14 +94,14 @@ FILES: dict[str, ProgramUsage] = {
         "0.aFHiIclnNopPqsSuUvVwx",
         "ABCdegjmMrtT",
         """
-        case-sensitive color column count count-matches crlf files files-with-matches
+        case-sensitive column count count-matches crlf files files-with-matches
         files-without-match fixed-strings glob-case-insensitive heading hidden ignore-case
-        invert-match json line-number line-regexp multiline multiline-dotall no-config no-filename
+        invert-match json line-number line-regexp multiline multiline-dotall no-filename
         no-heading no-ignore no-ignore-vcs no-line-number null only-matching passthru pcre2 quiet
         smart-case stats text trim type-list unrestricted version vimgrep with-filename word-regexp
         """,
         """
-        after-context before-context context glob iglob max-columns max-count max-depth
+        after-context before-context color context glob iglob max-columns max-count max-depth
         max-filesize regexp replace sort sortr threads type type-not
         """,
         operands="pattern path...",

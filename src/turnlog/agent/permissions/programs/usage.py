@@ -9,6 +9,10 @@ import re
 from msgspec import Struct, field
 
 NUMBER = re.compile(r"[-+][0-9]+", re.ASCII)
+DASHED_VALUE = re.compile(r"-(?:[0-9].*)?", re.ASCII)
+"""Values such as those in `head -n -5`, `cut -f -3` and `cut -d -`, which look like no option."""
+PATTERN_OPTIONS = frozenset(("-e", "--regexp"))
+"""Options of grep and rg that exist for values that start with a dash."""
 
 
 class ProgramEffect(Struct, frozen=True):
@@ -73,8 +77,10 @@ class Arguments(Struct):
     roles: list[str] = field(default_factory=list[str])
     separate_values: list[str] = field(default_factory=list[str])
     """Values that another version of the program may take for operands."""
-    has_late_options: bool = False
-    """Whether an option follows an operand: GNU programs accept it, others read it as a path."""
+    separated: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Options with a value in the next argument."""
+    late_options: list[str] = field(default_factory=list[str])
+    """Options that follow an operand: GNU programs accept them, others read them as paths."""
 
 
 def parse_arguments(arguments: tuple[str, ...], usage: ProgramUsage) -> Arguments | None:
@@ -84,6 +90,7 @@ def parse_arguments(arguments: tuple[str, ...], usage: ProgramUsage) -> Argument
     for argument in waiting:
         if argument == "--":
             found.roles.append("end of options")
+            found.late_options += [argument] if found.operands else []
             rest = list(waiting)
             found.operands += rest
             found.roles += ["operand"] * len(rest)
@@ -94,17 +101,28 @@ def parse_arguments(arguments: tuple[str, ...], usage: ProgramUsage) -> Argument
             needs_value = _parse_option(argument, usage, found.options)
             if needs_value is None:
                 return None
-            found.has_late_options |= bool(found.operands)
+            found.late_options += [argument] if found.operands else []
             found.roles.append("option")
             if needs_value:
                 value = next(waiting, None)
-                if value is None:
+                if value is None or not _is_value(value, argument):
                     return None
+                found.separated.append((argument, value))
                 found.roles.append(f"value of {argument}")
                 # Some versions do not permute options, or make the value of a long one optional.
                 if found.operands or argument.startswith("--"):
                     found.separate_values.append(value)
     return found
+
+
+def _is_value(text: str, option: str) -> bool:
+    """Whether every parser takes an argument for the value of the option in front of it.
+
+    What looks like an option may be one: git's `--skip -q --skip --output=x` writes `x`, because a
+    first pass takes `-q` away.
+    """
+    is_dashed = text.startswith("-") and not DASHED_VALUE.fullmatch(text)
+    return not is_dashed or option in PATTERN_OPTIONS
 
 
 def _parse_option(argument: str, usage: ProgramUsage, given: set[str]) -> bool | None:
@@ -139,7 +157,7 @@ def effect_of(arguments: tuple[str, ...], usage: ProgramUsage) -> ProgramEffect 
     if found.options & usage.optional_first:
         names = names[1:]
     kinds = assign_operands(len(found.operands), names)
-    if kinds is None or (found.has_late_options and not usage.operands.endswith("...")):
+    if kinds is None or (found.late_options and not usage.operands.endswith("...")):
         return None
     paths = [each for each, kind in zip(found.operands, kinds, strict=True) if kind == "path"]
     named = iter(kinds)
@@ -155,8 +173,13 @@ def effect_of(arguments: tuple[str, ...], usage: ProgramUsage) -> ProgramEffect 
 
 
 def _doubtful(found: Arguments) -> tuple[str, ...]:
-    """Arguments that other versions read as paths: with `--context x y`, BSD's grep reads `y`."""
-    return (*found.separate_values, *found.operands) if found.separate_values else ()
+    """Arguments that other versions read as paths.
+
+    With `--context x y`, BSD's grep reads `y`. Behind an operand, an option may be a path as well:
+    `cut x -d/../../y`, where a directory is named `-d`.
+    """
+    late = tuple(found.late_options)
+    return (*found.separate_values, *found.operands, *late) if found.separate_values else late
 
 
 def assign_operands(count: int, names: list[str]) -> list[str] | None:
