@@ -22,6 +22,7 @@ from turnlog.agent.permissions.bash import (
 )
 from turnlog.agent.permissions.copies import judge_copies
 from turnlog.agent.permissions.directories import (
+    CONNECTION,
     MOVES,
     arguments_in,
     path_in,
@@ -33,6 +34,7 @@ from turnlog.agent.permissions.displacement import (
     footprint_of,
     judge_displacement,
 )
+from turnlog.agent.permissions.exposure import judge_exposure
 from turnlog.agent.permissions.files import (
     READING,
     judge_read,
@@ -212,6 +214,11 @@ def _analyze(command: ShellCommand) -> CommandFindings:
         # rule can lift, would only keep the offer from them to allow that part from now on.
         general += [each for each in _interference(command) if each.is_firm or not asks]
     general += _redirections(command)
+    if not is_named and not command.is_open:
+        found = CommandFindings(tuple(general), parts).all
+        general += judge_exposure(
+            script, command.text, found, lambda part: _is_ruled(part, command)
+        )
     try:
         to_run = None if is_named or command.is_open else _to_run(command)
     except UnknownValue as unknown:
@@ -519,6 +526,10 @@ def _judge_target(target: Word, judge: Judge, command: ShellCommand) -> Iterator
             if target.has_glob:
                 raise UnknownValue(target.source)  # bash would expand it again, later
             for text in arguments_in((target,), place):
+                if CONNECTION.match(text):
+                    # A rule for files says nothing about the network.
+                    reason = f"{target.source} is a network connection"
+                    yield AccessDecision(VerdictKind.ASK, reason, is_guarded=True)
                 yield judge(path_in(text, place), command.policy)
         except UnknownValue:
             reason = f"which file {target.source} is, is only known when it runs"

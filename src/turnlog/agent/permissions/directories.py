@@ -20,6 +20,8 @@ from turnlog.agent.permissions.path_access import leads_through_process, names_o
 MOST_PLACES = 16
 ELSEWHERE = re.compile(r"/+(?:proc/.*/(?:cwd|root|fd|exe|map_files)|dev/fd)(?:/|\Z)")
 """Paths that mean something else to the program than to turnlog."""
+CONNECTION = re.compile(r"/+dev/+(?:tcp|udp)(?:/|\Z)")
+"""Names for which bash opens a connection in place of a file: `echo x > /dev/tcp/host/80`."""
 MOVES = frozenset("cd pushd popd chdir".split())
 
 
@@ -64,7 +66,8 @@ def arguments_in(words: tuple[Word, ...], place: Path | None) -> tuple[str, ...]
 
 def path_in(text: str, place: Path | None) -> Path:
     """Return the path an argument names; raise `UnknownValue` if the directory is unknown."""
-    if len(os.fsencode(text)) >= LONGEST_PATH:
+    # An empty text names no file; `Path("")` would be the current directory.
+    if not text or len(os.fsencode(text)) >= LONGEST_PATH:
         raise NoPath(text)
     path = Path(text)
     if place is None and not path.is_absolute():

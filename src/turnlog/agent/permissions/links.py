@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash import LONGEST_PATH, UnknownValue, is_link
+from turnlog.agent.permissions.bash import CLOCK, LONGEST_PATH, UnknownValue, is_link
 
 MOST_LINKS = 40
 """Links that are followed on one way, as the system does."""
@@ -54,6 +54,7 @@ def ways_of(path: Path) -> tuple[Way, ...]:
     parts = path.absolute().parts[1:]
     waiting, found = [_Reading(ROOT, parts)], list[Way]()
     while waiting:
+        CLOCK.check()
         if len(found) + len(waiting) > MOST_READINGS:
             raise UnknownValue(str(path))
         found.append(_follow(waiting.pop(0), waiting))

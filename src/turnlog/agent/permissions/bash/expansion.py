@@ -36,7 +36,7 @@ def expand(word: Word, place: Path) -> tuple[str, ...]:
         raise UnknownValue(word.source)
     if word.glob is not None:
         return expand_glob(word, place).arguments
-    return (_home() + word.text[1:] if word.has_tilde else word.text,)
+    return (_in_home(word.text[1:]) if word.has_tilde else word.text,)
 
 
 @cache
@@ -51,7 +51,7 @@ def expand_glob(word: Word, place: Path) -> Expansion:
     prefix, text, glob = "", word.text, word.glob
     if word.has_tilde:
         prefix, text, glob = _home(), text[1:], glob[1:]
-    search = _Search(Path(prefix) if prefix else place)
+    search = _Search(Path(prefix or "/") if word.has_tilde else place)
     found = search.matches(glob, prefix)
     # A file named `-R` is an option to the program that gets its name.
     if any(name.startswith("-") for name in found):
@@ -60,7 +60,13 @@ def expand_glob(word: Word, place: Path) -> Expansion:
     return Expansion(tuple(sorted(found)) or (prefix + text,), listed)
 
 
+def _in_home(rest: str) -> str:
+    """Return what `~` and the rest of a word stand for; `~` alone is `/` where HOME is `/`."""
+    return _home() + rest or "/"
+
+
 def _home() -> str:
+    """Return the home without a slash at the end: empty where it is the root."""
     home = os.environ.get("HOME", "")
     if not home.startswith("/"):
         raise UnknownValue("~")

@@ -1,0 +1,47 @@
+"""Variables whose values a command may show, although no program in it gets them as an argument.
+
+`cat <<< "$KEY"` is understood as reading because it runs with basic variables only. A rule lets a
+whole command run with all variables of the user, so `npm test; cat <<< "$KEY"` would print the key.
+`[[ $KEY == a* ]]` and `case $KEY in` would tell it letter by letter.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from turnlog.agent.permissions.bash import HOLE, Script, SimpleCommand
+from turnlog.agent.permissions.policy import AccessDecision, VerdictKind
+from turnlog.agent.workspace.access import Basis
+
+CASE = re.compile(r"\bcase\b.*\besac\b", re.S)
+DOCUMENT = re.compile(r"(?<!<)<<(?!<)-?[ \t]*[^'\"\\\s]")
+"""A here-document in which bash replaces variables: nothing in front of its delimiter is quoted."""
+EXPANSION = re.compile(r"[$`]")
+REASON = "it may show a variable of yours, such as a key"
+
+
+def judge_exposure(
+    script: Script,
+    text: str,
+    findings: Iterable[AccessDecision],
+    is_ruled: Callable[[SimpleCommand], bool],
+) -> Iterator[AccessDecision]:
+    """Ask about a command that needs a rule, and of which other parts may show variables."""
+    if not _uses_variables(script, text.replace("\\\n", ""), is_ruled):
+        return
+    if any(each.basis is Basis.RULE for each in findings if each.kind is VerdictKind.ALLOW):
+        yield AccessDecision(VerdictKind.ASK, REASON)
+    elif any(map(is_ruled, script.parts)):
+        # If the rule turns out not to be needed, the command runs with basic variables.
+        yield AccessDecision(VerdictKind.ASK, REASON, is_confinable=True, basis=Basis.RULE)
+
+
+def _uses_variables(script: Script, text: str, is_ruled: Callable[[SimpleCommand], bool]) -> bool:
+    """Whether bash itself, or a part without a rule, gets text that is only known when it runs."""
+    if CASE.search(text) and EXPANSION.search(text):
+        return True
+    if any(HOLE in word.text for part in script.parts if part.is_test for word in part.words):
+        return True
+    is_filled = any(HOLE in each for each in script.inputs) or (
+        DOCUMENT.search(text) and any(map(EXPANSION.search, script.inputs))
+    )
+    return bool(is_filled) and any(part.is_fed and not is_ruled(part) for part in script.parts)

@@ -1,0 +1,135 @@
+"""Ways out of a command that are no argument of a program: `~`, connections, variables, time."""
+
+import subprocess
+from pathlib import Path
+from time import thread_time
+
+import pytest
+
+from turnlog.agent.permissions import ApprovalMode, Policy, Verdict, VerdictKind, decide, parse_rule
+from turnlog.agent.permissions.bash import expand, parse_script
+from turnlog.agent.workspace.access import Basis, Runs
+
+CONNECTIONS = [
+    "echo data > /dev/tcp/127.0.0.1/80",
+    "echo data >> /dev/udp/127.0.0.1/53",
+    "cat src.txt >& /dev/tcp/127.0.0.1/80",
+    "cat < /dev/tcp/127.0.0.1/80",
+    "echo data > '/dev/tcp'/host/80",
+    "(cat src.txt) > /dev/tcp/host/80",
+]
+SHOWING = [
+    'cat <<< "$KEY"',
+    "sed -n p <<< $KEY",
+    "(cat) <<< $KEY",
+    "{ head -1; } <<< x$KEY",
+    "cat <<E\n$KEY\nE\n",
+    "cat <<-E\n$KEY\nE\n",
+    "[[ $KEY == a* ]] && echo yes",
+    '[[ -n "$KEY" ]]',
+    "case $KEY in a*) echo yes;; esac",
+    "case x in $KEY) echo yes;; esac",
+]
+
+
+def verdict_of(
+    command: str, root: Path, *allow: str, mode: str = "default", deny: tuple[str, ...] = ()
+) -> Verdict:
+    allowed, denied = (tuple(parse_rule(t, root, "test") for t in each) for each in (allow, deny))
+    policy = Policy(denied, (), allowed, ApprovalMode(mode), root, (root,))
+    return decide("Bash", [Runs(command)], policy)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "src.txt").write_text("text\n")
+    return root
+
+
+@pytest.mark.parametrize("home", ["/", "//", "/./"])
+@pytest.mark.parametrize(
+    "command",
+    ["ls ~", "ls ~/", "grep -r x ~", "cat ~/etc/hostname", "ls ~/*", "cd ~ && ls", "cat ''"],
+)
+def test_the_root_as_home_is_not_the_project(
+    command: str, home: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    assert verdict_of(command, project).kind is VerdictKind.ASK
+    assert verdict_of("cp src.txt ~", project, mode="acceptEdits").kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("home", ["/", "//", "/usr", "/usr/", "/usr//"])
+@pytest.mark.parametrize("text", ["~", "~/", "~/lib", "~/l*b"])
+def test_a_tilde_expands_to_what_bash_makes_of_it(
+    text: str, home: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    [part] = parse_script(f"echo {text}").parts
+    argv = ["bash", "-c", f"printf '%s\\n' {text}"]
+    printed = subprocess.run(argv, capture_output=True, check=True, text=True, cwd=project).stdout
+    expected = [Path(line).resolve() for line in printed.splitlines()]
+    assert [Path(each).resolve() for each in expand(part.words[1], project)] == expected
+
+
+@pytest.mark.parametrize("command", CONNECTIONS)
+@pytest.mark.parametrize("rule", ["Edit", "Edit(//**)", "Read", "Read(//dev/**)"])
+def test_no_rule_for_files_allows_a_connection(command: str, rule: str, project: Path) -> None:
+    verdict = verdict_of(command, project, rule)
+    assert verdict.kind is VerdictKind.ASK
+    assert not verdict.remember
+
+
+def test_a_connection_asks_in_every_mode_but_bypass(project: Path) -> None:
+    for mode in ("default", "acceptEdits", "plan"):
+        assert verdict_of(CONNECTIONS[0], project, "Edit", mode=mode).kind is not VerdictKind.ALLOW
+    assert verdict_of("cat src.txt > copy.txt", project, "Edit").kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("command", SHOWING)
+def test_a_rule_for_one_part_shows_no_variable_in_another(command: str, project: Path) -> None:
+    alone = verdict_of(command, project)
+    assert (alone.kind, alone.basis) == (VerdictKind.ALLOW, Basis.UNDERSTOOD)
+    assert verdict_of(f"./t.sh; {command}", project, "Bash(./t.sh:*)").kind is VerdictKind.ASK
+    assert verdict_of(f"echo x > new; {command}", project, "Edit").kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("command", SHOWING)
+def test_a_rule_that_is_not_needed_takes_nothing_away(command: str, project: Path) -> None:
+    verdict = verdict_of(f"ls; {command}", project, "Bash(ls:*)")
+    assert (verdict.kind, verdict.basis) == (VerdictKind.ALLOW, Basis.UNDERSTOOD)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        './t.sh <<< "$KEY"',
+        "./t.sh <<E\n$KEY\nE\n",
+        './t.sh "$KEY"',
+        "./t.sh; cat <<'E'\n$KEY\nE\n",
+        "./t.sh; cat <<< text",
+        "./t.sh; [[ -f src.txt ]] && echo yes",
+        "./t.sh | tail -5",
+    ],
+)
+def test_parts_with_a_rule_get_variables_and_others_get_text(command: str, project: Path) -> None:
+    assert verdict_of(command, project, "Bash(./t.sh:*)").kind is VerdictKind.ALLOW
+    assert verdict_of(f"{command}\ncat <<< $KEY", project, "Bash").kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "name", ["l0/x{}", "h0/../h1/../h2/../h3/../h4/../l0/x{}", "h0/../h0/../h0/../h0/../x{}"]
+)
+def test_chains_of_links_are_given_up_in_time(name: str, project: Path) -> None:
+    (project / "d").mkdir()
+    for number in range(6):
+        (project / f"h{number}").symlink_to("d")
+        (project / f"l{number}").symlink_to(f"h{number}/../l{number + 1}")
+    (project / "l6").mkdir()
+    command = "cat " + " ".join(name.format(number) for number in range(450))
+    started = thread_time()
+    verdict = verdict_of(command[:9_900].rpartition(" ")[0], project)
+    assert thread_time() - started < 2.0
+    assert verdict.kind in (VerdictKind.ASK, VerdictKind.ALLOW)
