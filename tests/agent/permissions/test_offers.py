@@ -15,18 +15,22 @@ from turnlog.errors import UsageError
 OFFERS: list[tuple[str, list[str]]] = [
     ("git commit -m 'a b'", ["Bash(git commit *)"]),
     ('git commit -m "$(date)"', ["Bash(git commit *)"]),
-    ("npm test", ["Bash(npm test *)"]),
-    ("npm run lint --fix", ["Bash(npm run lint *)"]),
+    ("npm test", ["Bash(npm test)"]),
+    ("npm run lint --fix", ["Bash(npm run lint --fix)"]),
+    ("npm run lint", ["Bash(npm run lint)"]),
+    ("npm run lint -- --fix src", ["Bash(npm run lint -- *)"]),
+    ("cargo test -- --nocapture", ["Bash(cargo test -- *)"]),
+    ("cargo clippy -- -D warnings", ["Bash(cargo clippy -- -D warnings)"]),
     ("npm run", ["Bash(npm run)"]),
     ("docker compose up -d", ["Bash(docker compose up -d)"]),
-    ("cargo build --release", ["Bash(cargo build *)"]),
+    ("cargo build --release", ["Bash(cargo build --release)"]),
     ("git -C src status", ["Bash(git -C src status)"]),
     ("./build.sh all", ["Bash(./build.sh all)"]),
     ("pytest -x tests", ["Bash(pytest -x tests)"]),
-    ("timeout 5 npm test", ["Bash(npm test *)"]),
-    ("git status && npm test", ["Bash(npm test *)"]),
-    ("npm test && cargo test", ["Bash(npm test *)", "Bash(cargo test *)"]),
-    ("npm test; npm test", ["Bash(npm test *)"]),
+    ("timeout 5 npm test", ["Bash(npm test)"]),
+    ("git status && npm test", ["Bash(npm test)"]),
+    ("npm test && cargo test", ["Bash(npm test)", "Bash(cargo test)"]),
+    ("npm test; npm test", ["Bash(npm test)"]),
     ("python3 x.py", ["Bash(python3 x.py)"]),
     ("bash -c 'ls'", []),
     ("a; b; c; d; e; f", ["Bash(a)", "Bash(b)", "Bash(c)", "Bash(d)", "Bash(e)", "Bash(f)"]),
@@ -66,6 +70,39 @@ def test_a_rule_that_was_offered_lets_the_command_pass(command: str, project: Pa
     offered = verdict_of(Case("", f"Bash: {command}"), project).remember
     allowed = verdict_of(Case("", f"Bash: {command}", allow="\n".join(offered)), project)
     assert allowed.kind is VerdictKind.ALLOW
+
+
+STEERED = [
+    "npm run lint --script-shell=./evil.sh",
+    "npm run lint --script-sh ./evil.sh",
+    "npm run lint -script-shell=./evil.sh",
+    "npm run lint -C ../evil",
+    "npm run lint --node-options='--require ./evil.js'",
+    "npm test --prefix=../evil",
+    "npm test $X",
+    'npm test "$(echo --script-shell=./evil.sh)"',
+    "pnpm test --config.script-shell=./evil.sh",
+    "yarn run lint --cwd ../evil",
+    "cargo test --config 'build.rustc-wrapper=\"./evil.sh\"'",
+    "cargo build --manifest-path ../evil/Cargo.toml",
+    "cargo check -Zunstable-options",
+]
+
+
+@pytest.mark.parametrize("command", STEERED)
+def test_a_rule_for_a_script_runs_no_other_program(command: str, project: Path) -> None:
+    program, subcommand, *_ = command.split()
+    start = f"{program} {subcommand} lint" if subcommand == "run" else f"{program} {subcommand}"
+    for rule in (f"Bash({start} *)", f"Bash({start}:*)", f"Bash({start} -- *)"):
+        assert verdict_of(Case("", f"Bash: {command}", allow=rule), project).kind is VerdictKind.ASK
+    whole = Case("", f"Bash: {command}", allow=f"Bash({program} *)")
+    assert verdict_of(whole, project).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("arguments", ["", " --fix", " -s", " --if-present", " -- --config x $Y"])
+def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project: Path) -> None:
+    case = Case("", f"Bash: npm run lint{arguments}", allow="Bash(npm run lint *)")
+    assert verdict_of(case, project).kind is VerdictKind.ALLOW
 
 
 def test_nothing_is_offered_where_a_rule_asks_or_denies(project: Path) -> None:

@@ -56,7 +56,7 @@ from turnlog.agent.permissions.launchers import (
     needs_whole_rule,
     without_wrappers,
 )
-from turnlog.agent.permissions.offers import is_program_input, offers_for
+from turnlog.agent.permissions.offers import is_program_input, is_steered, offers_for
 from turnlog.agent.permissions.path_access import (
     is_inside,
 )
@@ -358,10 +358,17 @@ def _allowing(part: SimpleCommand, is_unsafe: bool, policy: Policy) -> Rule | No
             continue
         if rule.is_exact and is_program_input(part):
             continue
+        if not rule.is_exact and is_steered(words) and _names_start(rule, words):
+            continue
         texts = (whole,) if is_unsafe else (whole, command_text(part.words), command_text(words))
         if any(matches_command(rule, text) is Match.YES for text in texts):
             return rule
     return None
+
+
+def _names_start(rule: Rule, words: tuple[Word, ...]) -> bool:
+    """Whether a rule is about a subcommand; `Bash(npm *)` is about all that npm can do."""
+    return f"{words[0].text} {words[1].text}" in rule.patterns[0]
 
 
 def _names(rule: Rule, set_first: tuple[Word, ...]) -> bool:

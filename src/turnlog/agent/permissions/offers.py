@@ -1,5 +1,8 @@
 """Rules that are offered to be saved: as narrow as they can be and still of use."""
 
+import re
+from itertools import takewhile
+
 from turnlog.agent.permissions.bash import HOLE, SimpleCommand, Word
 from turnlog.agent.permissions.launchers import (
     CONSOLES,
@@ -18,14 +21,32 @@ WIDE = {
         stash switch tag
         """.split()
     ),
-    **dict.fromkeys(("npm", "pnpm", "yarn"), frozenset("build lint run run-script test".split())),
-    "cargo": frozenset("build check clippy doc fmt test".split()),
 }
 """Subcommands that run none of their arguments: a rule for all their uses is offered.
 
 An allowlist, because most tools have subcommands or options that run any program:
 `git submodule foreach`, `git fetch --upload-pack`, `go build -toolexec`, `make --eval`.
 """
+STEERED = {
+    **dict.fromkeys(("npm", "pnpm", "yarn"), frozenset("build lint run run-script test".split())),
+    "cargo": frozenset("build check clippy doc fmt test".split()),
+}
+"""Subcommands with an option that runs a program: `npm test --script-shell=./x`.
+
+A rule is offered for one command, or for everything that follows `--`, which the script gets.
+"""
+WITHOUT_SCRIPT = frozenset("check clippy doc fmt".split())
+"""Those of them that pass what follows `--` to a tool: `cargo clippy -- -C linker=./x`."""
+STEERING = frozenset(
+    """
+    browser call config cwd dir editor git globalconfig init-module lockfile-path manifest-path
+    modules-folder node-gyp node-options node-path npm-path onload-script prefix require
+    script-shell scripts-prepend-node-path shell shell-emulator shell-mode target-dir
+    use-node-version use-yarnrc userconfig viewer
+    """.split()
+)
+"""Options of those programs that name a program, or a place where they find one."""
+STEERING_LETTERS = ("-c", "-C", "-r", "-Z")
 SCRIPTS = frozenset("run run-script".split())
 """Subcommands that leave it to the next argument."""
 TOOLS = frozenset(
@@ -43,9 +64,8 @@ def offers_for(part: SimpleCommand) -> tuple[str, ...]:
     words = without_wrappers(part.words)
     if not words or words[0].text in NEVER or not words[0].is_known:
         return ()
-    start = _start(words)
-    if start and all(_is_simple(word) for word in start):
-        return (f"Bash({' '.join(word.text for word in start)} *)",)
+    if wide := _wide_offer(words):
+        return (wide,)
     if is_program_input(part) or not _names_its_program(words):
         return ()
     source = part.source.strip()
@@ -92,12 +112,45 @@ def _is_console(name: str) -> bool:
     return name in CONSOLES or VERSION.sub("", name) in CONSOLES
 
 
-def _start(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words that say what a command does; none if only all of them do."""
-    if len(words) < 2 or words[1].text not in WIDE.get(words[0].text, ()):
-        return ()
-    width = 3 if words[1].text in SCRIPTS else 2
-    return words[:width] if len(words) >= width else ()
+def is_steered(words: tuple[Word, ...]) -> bool:
+    """Whether a script is run with an option that may make it another program.
+
+    A rule for all uses of the script does not allow that: it is about the script.
+    """
+    if len(words) < 2 or words[1].text not in STEERED.get(words[0].text, ()):
+        return False
+    own = takewhile(lambda word: word.text != "--", words[2:])
+    return any(not word.is_known or _is_steering(word.text) for word in own)
+
+
+def _is_steering(text: str) -> bool:
+    """Whether an option names a program; npm takes any number of dashes, and abbreviations.
+
+    >>> [_is_steering(each) for each in ("--script-shell=x", "-script-sh=x", "--fix", "-s")]
+    [True, True, False, False]
+    """
+    name = re.split(r"[=.]", text.lstrip("-"), maxsplit=1)[0]
+    if not text.startswith("-") or len(name) < 2:
+        return text.startswith(STEERING_LETTERS)
+    return text.startswith(STEERING_LETTERS) or any(each.startswith(name) for each in STEERING)
+
+
+def _wide_offer(words: tuple[Word, ...]) -> str | None:
+    """Return a rule that is about more than one command, or about one without its wrapper."""
+    name, subcommand = words[0].text, words[1].text if len(words) > 1 else ""
+    width = 3 if subcommand in SCRIPTS else 2
+    start, rest = words[:width], words[width:]
+    if len(start) < width or not all(map(_is_simple, start)):
+        return None
+    named = " ".join(word.text for word in start)
+    if subcommand in WIDE.get(name, ()):
+        return f"Bash({named} *)"
+    if subcommand not in STEERED.get(name, ()):
+        return None
+    if not rest:
+        return f"Bash({named})"
+    is_passed = rest[0].text == "--" and subcommand not in WITHOUT_SCRIPT
+    return f"Bash({named} -- *)" if is_passed else None
 
 
 def _is_simple(word: Word) -> bool:
