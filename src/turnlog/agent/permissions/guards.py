@@ -45,6 +45,7 @@ from turnlog.agent.permissions.programs import (
     shows_files,
 )
 from turnlog.agent.permissions.removals import Places, name_pattern, removed_by, takes_much
+from turnlog.agent.workspace.protected_files import AMBIGUOUS_NAMES
 
 MOST_GUESSES = 100
 """Texts of one call that are looked up as paths."""
@@ -126,11 +127,15 @@ def _protected_below(folders: Iterable[Path]) -> Iterator[AccessDecision]:
     for folder in filter(_may_be_folder, folders):
         try:
             entries = entries_below(folder, NAMES)
-            found = next((entry.path for entry in entries if has_protected_name(entry.name)), None)
+            found = next((entry.path for entry in entries if _is_protected_entry(entry)), None)
         except UnknownValue:
             found = f"something below {folder}"
         if found:
             yield AccessDecision(VerdictKind.ASK, f"{found} is protected", is_guarded=True)
+
+
+def _is_protected_entry(entry: os.DirEntry[str]) -> bool:
+    return has_protected_name(entry.name, entry.path.split("/")[-2])
 
 
 def restrictions_below(
@@ -245,7 +250,8 @@ def _guard_protected(
     for text in [guess for each in texts for guess in guess_paths(each)][:MOST_GUESSES]:
         with suppress(UnknownValue):
             path = path_in(text, place)
-            if is_protected(path):
+            is_sure = call.is_writer or path.name not in AMBIGUOUS_NAMES
+            if is_sure and is_protected(path):
                 yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
             if text in texts and call.name in TAKING_ALL:
                 yield from _protected_below([path])

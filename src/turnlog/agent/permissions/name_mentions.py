@@ -11,15 +11,22 @@ from unicodedata import normalize
 from urllib.parse import unquote
 
 from turnlog.agent.permissions.rules import Rule
-from turnlog.agent.workspace.protected_files import PROTECTED_FILES, PROTECTED_FOLDERS
+from turnlog.agent.workspace.protected_files import (
+    AMBIGUOUS_NAMES,
+    PROTECTED_CONFIG,
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+)
 
 # At most one letter may precede a name, because sed takes `1r.env` for the command `r`. With two
 # it is another name: `repo.git`, `process.env`.
 START = r"(?<![^\W\d_][^\W\d_])"
 END = r"(?![\w-]|\.\w)"
+SETTINGS = frozenset(f".config/{name}" for name in PROTECTED_CONFIG)
+FILES = PROTECTED_FILES - AMBIGUOUS_NAMES
 PROTECTED = re.compile(
     START
-    + rf"(?:{'|'.join(map(re.escape, sorted(PROTECTED_FOLDERS | PROTECTED_FILES)))}|\.config/git)"
+    + rf"(?:{'|'.join(map(re.escape, sorted(PROTECTED_FOLDERS | FILES | SETTINGS)))})"
     + END
     + r"(?<!\.claude(?=/worktrees))"
 )
@@ -40,7 +47,7 @@ def mentions_protected(texts: Iterable[str], *, anywhere: bool = False) -> bool:
     return any(PROTECTED.search(each) for each in _forms(texts))
 
 
-_PROTECTED_NAMES = PROTECTED_FILES | {f"{name}/" for name in PROTECTED_FOLDERS}
+_PROTECTED_NAMES = FILES | {f"{name}/" for name in PROTECTED_FOLDERS | SETTINGS}
 
 
 def _forms(texts: Iterable[str]) -> Iterable[str]:

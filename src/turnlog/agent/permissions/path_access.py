@@ -10,7 +10,11 @@ from unicodedata import normalize
 
 from turnlog.agent.permissions.links import PROCESS, ways_of
 from turnlog.agent.permissions.rules import Rule
-from turnlog.agent.workspace.protected_files import PROTECTED_FILES, PROTECTED_FOLDERS
+from turnlog.agent.workspace.protected_files import (
+    PROTECTED_CONFIG,
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+)
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -26,7 +30,7 @@ SET = re.compile(r"\\.|(?P<set>\[(?:\\.|[^\]\\])+\])")
 MOST_DEPTHS = 4
 """How often `**` may stand in a pattern; each of them is tried at every depth."""
 WORKTREES = ("worktrees",)
-GIT_SETTINGS = (".config", "git")
+SETTINGS = ".config"
 
 
 def names_of(path: Path) -> tuple[Path, ...]:
@@ -78,15 +82,19 @@ def has_protected_part(path: Path) -> bool:
     for rank, part in enumerate(parts):
         if part == ".claude" and tuple(parts[rank + 1 : rank + 2]) == WORKTREES:
             continue
-        if part in PROTECTED_FOLDERS or tuple(parts[rank : rank + 2]) == GIT_SETTINGS:
+        is_setting = part == SETTINGS and not PROTECTED_CONFIG.isdisjoint(
+            parts[rank + 1 : rank + 2]
+        )
+        if part in PROTECTED_FOLDERS or is_setting:
             return True
     return bool(parts) and parts[-1] in PROTECTED_FILES
 
 
-def has_protected_name(name: str) -> bool:
-    """Whether a file or directory of this name is protected, wherever it lies."""
+def has_protected_name(name: str, folder: str = "") -> bool:
+    """Whether a file or directory of this name is protected in a folder of that name."""
     folded = name.casefold()
-    return folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES
+    is_setting = folder.casefold() == SETTINGS and folded in PROTECTED_CONFIG
+    return folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES or is_setting
 
 
 def is_critical(path: Path, folders: Iterable[Path]) -> bool:

@@ -3,13 +3,23 @@
 PROTECTED_FOLDERS = frozenset(
     """
     .git .vscode .idea .husky .cargo .devcontainer .yarn .mvn .claude .ssh .gnupg .cursor .zed
-    .emacs.d
+    .emacs.d .vim
     """.split()
 )
+PROTECTED_CONFIG = frozenset(
+    """
+    autostart direnv environment.d fish git hypr i3 mise nushell nvim powershell sway systemd tmux
+    xonsh zsh
+    """.split()
+)
+"""Directories in `.config`."""
 PROTECTED_FILES = frozenset(
     """
     .gitconfig .gitmodules .bashrc .bash_profile .bash_login .bash_aliases .bash_logout .zshrc
-    .zprofile .zshenv .zlogin .zlogout .profile .envrc .npmrc .yarnrc .yarnrc.yml .pnp.cjs
+    .zprofile .zshenv .zlogin .zlogout .profile .cshrc .tcshrc .login .logout .kshrc .mkshrc .shrc
+    .shinit .xonshrc .xprofile .xsession .xsessionrc .xinitrc .xserverrc .pam_environment .tmux.conf
+    .screenrc .curlrc .wgetrc .mailcap .psqlrc .sqliterc .rprofile .gvimrc .envrc
+    .npmrc .yarnrc .yarnrc.yml .pnp.cjs
     .pnp.loader.mjs .pnpmfile.cjs bunfig.toml .bunfig.toml .bazelrc .bazelversion .bazeliskrc
     .pre-commit-config.yaml lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml
     gradle-wrapper.properties maven-wrapper.properties .devcontainer.json .ripgreprc
@@ -17,3 +27,5 @@ PROTECTED_FILES = frozenset(
     .lldbinit .pdbrc .irbrc .inputrc .mise.toml mise.toml .tool-versions pip.conf .pypirc .netrc
     """.split()
 )
+AMBIGUOUS_NAMES = frozenset((".login", ".logout"))
+"""Protected names that are also fields: `gh api user --jq .login` writes no file."""

@@ -157,7 +157,7 @@ DESCRIPTIONS = {
     "printf": ("none", "format without `%n`, `%*`, `%(…)T`; text..."),
     "sed": (
         "`-n -E -r -s -u -z -e`",
-        "[one `s///`, or `p`, `d`, `q` and `=`](#sed); path...",
+        "[one `s///`, or `p`, `d`, `q` and `=`](#sed-and-git); path...",
     ),
     "test": ("as `[`", "condition"),
 }

@@ -14,7 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.agent.workspace.access import Basis
-from turnlog.agent.workspace.protected_files import PROTECTED_FILES, PROTECTED_FOLDERS
+from turnlog.agent.workspace.protected_files import (
+    PROTECTED_CONFIG,
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+)
 from turnlog.agent.workspace.shell.command_environment import CONFINED, find_program
 from turnlog.agent.workspace.shell.sandbox_settings import NO_HOSTS, Confinement
 from turnlog.errors import UsageError
@@ -191,7 +195,9 @@ def _matches(pattern: str) -> Iterable[Path]:
 
 def _kept(folders: Iterable[Path]) -> list[Path]:
     """What is there in writable folders and must not change: settings, and what git runs."""
-    names = [Path(name) for name in sorted(PROTECTED_FILES | PROTECTED_FOLDERS - {".git"})]
+    settings = {f".config/{name}" for name in PROTECTED_CONFIG}
+    protected = PROTECTED_FILES | settings | PROTECTED_FOLDERS - {".git"}
+    names = [Path(name) for name in sorted(protected)]
     places = [folder / name for folder in folders for name in (*KEPT_IN_GIT, *names)]
     # The `.git` of a linked work tree is a file, which `gitdir: evil` would lead elsewhere.
     places += [folder / ".git" for folder in folders if (folder / ".git").is_file()]
