@@ -106,7 +106,7 @@ WRAPPERS = [
         stdbuf -oL npm test
         command npm test
         builtin npm test
-        xargs npm test
+        xargs npm test --
         timeout 30 nice nohup npm test
         LANG=C npm test
         TZ=UTC NO_COLOR=1 npm test
@@ -172,6 +172,8 @@ WRAPPERS = [
     *_commands("allow", "watch npm test", allow="Bash(watch npm test)"),
     *_commands("allow", "sudo apt update", allow="Bash(sudo:*)"),
     *_commands("allow", "xargs -n1 npm test", allow="Bash(xargs:*)"),
+    *_commands("allow", "xargs git add", allow="Bash(git add:*)"),
+    *_commands("ask", "echo --script-shell=./x | xargs npm test", allow="Bash(npm test:*)"),
 ]
 
 COMPOUND = [
