@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent.permissions.arena import Arena, Trial
+from turnlog.agent.permissions.explanation import explain_command
 
 DEFAULT = Trial("default")
 EDITS = Trial("edits", mode="acceptEdits", may_write=True)
@@ -184,3 +185,8 @@ def test_options_with_git_values_hide_no_patch_from_file_rules(arena: Arena) -> 
     ):
         assert not arena.is_allowed(command, DENIES)
     assert arena.is_allowed("git log -1 --stat", DENIES)
+
+
+def test_an_explanation_names_the_files_that_are_read_without_options(arena: Arena) -> None:
+    explained = explain_command("grep -r x src -l --include=*.py", arena.policy(DEFAULT))
+    assert [part.reads for part in explained.parts] == [("src",)]

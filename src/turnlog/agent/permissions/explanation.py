@@ -3,6 +3,7 @@
 The same analysis that decides about a call produces the explanation, so the two cannot disagree.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from turnlog.agent.permissions.policy import AccessDecision, Policy, Verdict, Ve
 from turnlog.agent.permissions.programs import ProgramEffect, change_files, read_files
 from turnlog.agent.permissions.verdict import new_verdict
 from turnlog.agent.workspace.access import ApprovalMode, Runs
+
+OPTION = re.compile(r"-.")
 
 
 class WordMeaning(Struct, frozen=True, omit_defaults=True):
@@ -107,7 +110,8 @@ def _explain_part(found: PartFindings, cwd: Path) -> PartExplanation:
     return PartExplanation(
         source=part.source,
         words=tuple(_meanings(part, len(part.words) - len(words), effect, cwd)),
-        reads=effect.reads if effect else (),
+        # Options behind operands are checked as paths, but hardly any program reads them.
+        reads=tuple(each for each in effect.reads if not OPTION.match(each)) if effect else (),
         writes=effect.writes if effect else (),
         findings=tuple(_views(found.findings)),
     )
