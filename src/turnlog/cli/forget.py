@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from turnlog.cli.consent import consent_of
-from turnlog.cli.editing import open_journal
 from turnlog.cli.output import counted, size
 from turnlog.cli.terminal import echo
-from turnlog.edit.journal import Journal, Record
+from turnlog.edit.journal import Journal, Record, open_journal
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.archive.restore import find_archived
