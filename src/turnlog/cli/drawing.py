@@ -6,9 +6,10 @@ from datetime import UTC, date, datetime, timedelta
 from turnlog.cli.charts import DAYS, bar, sparkline, week_map
 from turnlog.cli.layouts import LAYOUTS, ReportLayout, number, text
 from turnlog.cli.output import cells_of, plain, wrap
-from turnlog.cli.tables import GAP, Column, dollars, draw_table, short_count, span
+from turnlog.cli.tables import GAP, Column, draw_table
 from turnlog.cli.terminal import Look, dim, style
 from turnlog.index.reports.reports import Report, Row
+from turnlog.text import money, short_count, short_duration
 
 UNPRICED, UNDERSTATED = "*", "†"
 BY_AGENTS = "└"
@@ -86,7 +87,7 @@ def _draw_line(told: Report, room: int) -> Iterator[str]:
     name = told.columns[0]
     costs = {text(row, name): number(row, "cost_usd") or 0 for row in told.rows if row[name]}
     line = [costs.get(each, 0) for each in _steps(min(costs), max(costs), STEPS[told.name])]
-    head = f"cost by {name}, at most {dollars(max(line))}  "
+    head = f"cost by {name}, at most {money(max(line))}  "
     if (cells := room - len(head)) > 0:
         yield dim(head) + style(sparkline(line[-cells:]), "cyan")
 
@@ -119,12 +120,12 @@ def _draw_week(told: Report, room: int, name: str) -> Iterator[str]:
 
 def _outlook(row: Row) -> str:
     ends = datetime.fromisoformat(text(row, "ends"))
-    left = span((ends - datetime.now(UTC)).total_seconds())
+    left = short_duration((ends - datetime.now(UTC)).total_seconds())
     end = f"● active, {left} left until {ends.astimezone():%H:%M}"
     if row["projected_tokens"] is None:
         return end
     tokens = short_count(number(row, "projected_tokens"))
-    cost = dollars(number(row, "projected_usd"))
+    cost = money(number(row, "projected_usd"))
     return f"{end}; at this rate {tokens} tokens, {cost}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from turnlog.agent.model.messages_api import DEFAULT_MODEL, summarise
-from turnlog.cli.output import plain, size, width
+from turnlog.cli.output import plain, width
 from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo
 from turnlog.edit.effect import Effect
@@ -17,6 +17,7 @@ from turnlog.edit.plan_builder import REPAIR, EditOptions
 from turnlog.edit.service import CloneResult, EditResult
 from turnlog.edit.transforms import TransformOptions
 from turnlog.errors import UsageError
+from turnlog.text import file_size
 
 COLUMNS = (
     Column("change", is_whole=True),
@@ -121,11 +122,11 @@ def print_effect(effect: Effect) -> None:
     for line in Table(with_rows(COLUMNS, rows), width() - 2).lines() if rows else ():
         echo(f"  {line}")
     entries = f"{effect.entries_before:,} → {effect.entries_after:,} entries"
-    echo(f"  {entries}, {size(effect.bytes_before)} → {size(effect.bytes_after)}")
+    echo(f"  {entries}, {file_size(effect.bytes_before)} → {file_size(effect.bytes_after)}")
     before, after = effect.context_before, effect.context_after
     if before != after:
         echo(f"  context: about {before:,} → {after:,} tokens")
 
 
 def _less(count: int) -> str:
-    return f"{'-' if count > 0 else '+'}{size(abs(count))}" if count else ""
+    return f"{'-' if count > 0 else '+'}{file_size(abs(count))}" if count else ""

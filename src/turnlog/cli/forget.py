@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from turnlog.cli.consent import consent_of
-from turnlog.cli.output import counted, size
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Journal, Record, open_journal
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.archive.restore import find_archived
+from turnlog.text import file_size, plural
 
 
 @click.command("forget")
@@ -46,7 +46,7 @@ def command(
         archive = open_archive()
         manifest = find_archived(archive, archived)
         freed = archive.remove(manifest.session, consent)
-        echo(f"Forgot {manifest.session}, {size(freed)} freed")
+        echo(f"Forgot {manifest.session}, {file_size(freed)} freed")
         return
     journal = open_journal()
     records = _chosen(journal, changes, older_than)
@@ -54,7 +54,7 @@ def command(
         echo("nothing to forget")
         return
     freed = journal.forget(records, consent, _command(changes, older_than))
-    echo(f"Forgot {counted(len(records), 'change')}, {size(freed)} freed")
+    echo(f"Forgot {plural(len(records), 'change')}, {file_size(freed)} freed")
 
 
 def _command(changes: tuple[str, ...], older_than: int | None) -> str:

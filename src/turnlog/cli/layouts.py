@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from turnlog.cli.output import plain
-from turnlog.cli.tables import dollars, local_minute, percent, short_count, span
+from turnlog.cli.tables import local_minute
 from turnlog.index.reports.reports import Row
+from turnlog.text import money, percent, short_count, short_duration
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _count(head: str, name: str, from_width: int = 0) -> ReportColumn:
 
 
 def _span(head: str, name: str, from_width: int = 0) -> ReportColumn:
-    return ReportColumn(head, lambda row: span(number(row, name)), from_width)
+    return ReportColumn(head, lambda row: short_duration(number(row, name)), from_width)
 
 
 def _share(head: str, name: str, from_width: int = 0) -> ReportColumn:
@@ -91,7 +92,7 @@ def _dollars(head: str, name: str, from_width: int = 0) -> ReportColumn:
 
 
 def _money(row: Row, name: str) -> str:
-    return dollars(number(row, name)) if name in row else ""
+    return money(number(row, name)) if name in row else ""
 
 
 def _written(row: Row) -> str:

@@ -8,7 +8,7 @@ import click
 
 from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.editing import print_undo
-from turnlog.cli.output import counted, echo_json, plain, size
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Record
@@ -16,6 +16,7 @@ from turnlog.edit.move import Move, move_project, move_session
 from turnlog.edit.service import move_sessions
 from turnlog.errors import NotFound
 from turnlog.store.paths import Store
+from turnlog.text import file_size, plural
 
 
 @click.command("mv")
@@ -53,11 +54,11 @@ def _tell(move: Move, record: Record | None, dry_run: bool) -> None:
         echo(f"Nothing to move: all is in {plain(move.relocation.new)} already")
         return
     verb = "Would move" if dry_run else "Moved"
-    echo(f"{verb} {counted(len(move.sessions), 'session')} to {plain(move.relocation.new)}")
+    echo(f"{verb} {plural(len(move.sessions), 'session')} to {plain(move.relocation.new)}")
     for moved in move.sessions:
         echo(f"  {moved.session.stem}  " + plain(f"{moved.old or '?'} → {moved.new}"))
-    files = f"{counted(len(move.sizes), 'file')}, {size(sum(move.sizes))}"
-    echo(f"  {files}, {counted(move.prompts, 'prompt')} of the history")
+    files = f"{plural(len(move.sizes), 'file')}, {file_size(sum(move.sizes))}"
+    echo(f"  {files}, {plural(move.prompts, 'prompt')} of the history")
     print_undo(record)
 
 

@@ -12,8 +12,7 @@ import click
 from turnlog.cli.health import unresumable
 from turnlog.cli.indexing import synced_index
 from turnlog.cli.ls import print_sessions
-from turnlog.cli.output import counted, fit, plain, width, wrap_hint
-from turnlog.cli.tables import dollars, short_count
+from turnlog.cli.output import fit, plain, width, wrap_hint
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.regular_files import skipping
@@ -25,6 +24,7 @@ from turnlog.index.reports.reports import Filters
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import Store, is_session_name
+from turnlog.text import money, plural, short_count
 
 RECENT = 12
 LOOKED_AFTER = 30
@@ -80,10 +80,10 @@ def _took(index: Index) -> Iterator[str]:
         total = cached_report(index.db, "daily", Filters(since=since.timestamp())).total
         cost = total.get("cost_usd")
         parts = [
-            counted(_whole(total["sessions"]), "session"),
-            counted(_whole(total["turns"]), "turn"),
+            plural(_whole(total["sessions"]), "session"),
+            plural(_whole(total["turns"]), "turn"),
             f"{short_count(_whole(total['tokens']))} tokens",
-            dollars(cost if isinstance(cost, int | float) else None),
+            money(cost if isinstance(cost, int | float) else None),
         ]
         yield f"{name:10}  {'  '.join(parts)}"
 
@@ -110,7 +110,7 @@ def _going(store: Store, states: States) -> Iterator[str]:
     archived = set(open_archive().names()) if names else set[str]()
     lost = len(names) - len(archived.intersection(names))
     if lost:
-        what = f"{counted(lost, 'session')} will be deleted by the client within a week"
+        what = f"{plural(lost, 'session')} will be deleted by the client within a week"
         yield style(what, "yellow") + dim("  (turnlog archive keeps them)")
 
 

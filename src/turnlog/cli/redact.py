@@ -11,15 +11,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import complete_session, json_option
-from turnlog.cli.output import (
-    counted,
-    echo_json,
-    fit_path,
-    plain,
-    plain_masked,
-    progress_bar,
-    width,
-)
+from turnlog.cli.output import echo_json, fit_path, plain, plain_masked, progress_bar, width
 from turnlog.cli.sessions import own_file
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
@@ -31,6 +23,7 @@ from turnlog.index.database import discard_index, index_path
 from turnlog.secrets import placeholder_for
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.paths import Store
+from turnlog.text import plural
 
 MANY = 5
 """How many changes are named one by one."""
@@ -121,7 +114,7 @@ def _print(store: Store, outcome: RedactionOutcome) -> None:
         return
     left = f"{len(outcome.left)} left" if outcome.left else "none left"
     if outcome.skipped:
-        left += f" in these, {counted(len(outcome.skipped), 'session')} skipped"
+        left += f" in these, {plural(len(outcome.skipped), 'session')} skipped"
     echo(f"{_summary(outcome.replaced)} replaced; rescanned: {left}")
     _print_table(store, outcome.replaced)
     _print_left(store, outcome)
@@ -203,9 +196,9 @@ def _forget(ids: list[str]) -> str:
 
 
 def _summary(finds: list[Find]) -> str:
-    kinds = counted(len({find.kind for find in finds}), "kind")
-    secrets = counted(len({find.value for find in finds}), "secret")
-    return f"{secrets} ({kinds}) in {counted(len({find.path for find in finds}), 'file')}"
+    kinds = plural(len({find.kind for find in finds}), "kind")
+    secrets = plural(len({find.value for find in finds}), "secret")
+    return f"{secrets} ({kinds}) in {plural(len({find.path for find in finds}), 'file')}"
 
 
 def _left(store: Store, find: Find) -> str:

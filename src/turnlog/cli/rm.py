@@ -6,7 +6,7 @@ import click
 
 from turnlog.cli.arguments import complete_session, json_option
 from turnlog.cli.editing import print_undo
-from turnlog.cli.output import cells_of, counted, echo_json, fit, plain, size, width
+from turnlog.cli.output import cells_of, echo_json, fit, plain, width
 from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Record
@@ -14,6 +14,7 @@ from turnlog.edit.removal import Removal, plan_removal
 from turnlog.edit.service import remove_sessions
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
+from turnlog.text import file_size, plural
 
 
 @click.command("rm")
@@ -39,8 +40,8 @@ def command(
     for path, title in zip(paths, titles, strict=True):
         done = f"{'Would remove' if dry_run else 'Removed'} {path.stem}  "
         echo(f"{done}{fit(title, width() - cells_of(done))}".rstrip())
-    files = f"{counted(len(removal.sizes), 'file')}, {size(sum(removal.sizes))}"
-    echo(f"  {files}, {counted(removal.prompts, 'prompt')} of the history")
+    files = f"{plural(len(removal.sizes), 'file')}, {file_size(sum(removal.sizes))}"
+    echo(f"  {files}, {plural(removal.prompts, 'prompt')} of the history")
     print_undo(record)
 
 

@@ -4,9 +4,10 @@ import click
 
 from turnlog.cli.arguments import json_option
 from turnlog.cli.indexing import sync_index
-from turnlog.cli.output import counted, echo_json, size
+from turnlog.cli.output import echo_json
 from turnlog.cli.terminal import echo
 from turnlog.store.paths import Store
+from turnlog.text import file_size, plural
 
 
 @click.command("sync")
@@ -21,7 +22,7 @@ def command(store: Store, as_json: bool) -> None:
     if as_json:
         echo_json({"index": path, **done._asdict()})
         return
-    read = f"{counted(done.read, 'file')} read ({size(done.bytes)})" if done.read else ""
-    gone = f"{counted(done.removed, 'file')} gone" if done.removed else ""
+    read = f"{plural(done.read, 'file')} read ({file_size(done.bytes)})" if done.read else ""
+    gone = f"{plural(done.removed, 'file')} gone" if done.removed else ""
     echo(", ".join(part for part in (read, gone) if part) or "nothing has changed")
-    echo(f"{path}  {size(path.stat().st_size)}")
+    echo(f"{path}  {file_size(path.stat().st_size)}")
