@@ -12,9 +12,9 @@ from turnlog.cli.output import plain, width
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import TurnlogError, UsageError
+from turnlog.format.regular_files import read_object
 from turnlog.format.timestamps import age, parse_timestamp
 from turnlog.store.paths import Store
-from turnlog.store.whole import read_object
 from turnlog.text import plural
 from turnlog.trace.ledger import Ledger, RouteRecord
 from turnlog.trace.progress import SendProgress, all_progress

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from turnlog.edit.open_sessions import require_closed, stores_of
 from turnlog.errors import Ambiguous, Conflict, NotFound
-from turnlog.format.beside import is_at
+from turnlog.format.atomic import is_at
 from turnlog.format.jsonl import CHUNK, FileState
 from turnlog.format.locks import lock
 from turnlog.format.portable import DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW, sync_folder

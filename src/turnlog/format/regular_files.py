@@ -6,6 +6,7 @@ reads many files passes over such a file with `skipping`; `collect_skipped` list
 """
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Generator, Iterable
@@ -13,6 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
+
+from turnlog.format.json_values import Fields, is_object
 
 READ_FLAGS = ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 """As far as the system knows them: Windows has O_BINARY alone."""
@@ -179,3 +182,12 @@ def _reason(path: AnyPath, error: OSError) -> str:
     if isinstance(error, FileNotFoundError) and Path(path).is_symlink():
         return "a symbolic link to nothing"
     return error.strerror or str(error)
+
+
+def read_object(path: Path) -> Fields:
+    """Return the JSON object that a file holds; an empty one if it is missing or holds none."""
+    try:
+        held = json.loads(read_regular(path))
+    except (OSError, ValueError):
+        return {}
+    return held if is_object(held) else {}
