@@ -11,7 +11,7 @@ from typing import Any
 
 from turnlog.cli.indexing import open_behind
 from turnlog.cli.terminal import echo_masked, masked, style
-from turnlog.conversation.context_windows import window_of
+from turnlog.conversation.models import window_of
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_object
 from turnlog.index.reports.status_figures import Status, status_of
