@@ -9,10 +9,20 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from unicodedata import normalize
 
 from msgspec.structs import replace
 
-from turnlog.agent.permissions.bash import HOLE, NAMES, NoPath, Part, Unknown, Word, is_folder
+from turnlog.agent.permissions.bash import (
+    COMPARISONS,
+    HOLE,
+    NAMES,
+    NoPath,
+    Part,
+    Unknown,
+    Word,
+    is_folder,
+)
 from turnlog.agent.permissions.calls import Call, call_of
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
@@ -103,7 +113,7 @@ def _guard_below(
     """Check everything below the directories that are read, copied, moved or removed."""
     removed = [path_in(text, place) for text in effect.removes]
     if _has_rules(policy, "Read"):
-        yield from restrictions_below(reads, policy, READING, "Read")
+        yield from restrictions_below(reads, policy, READING, "Read", effect.endings)
     if _has_rules(policy, "Read", "Edit"):
         yield from restrictions_below(removed, policy, WRITING, "Edit")
     yield from _protected_below(removed)
@@ -122,12 +132,21 @@ def _protected_below(folders: Iterable[Path]) -> Iterator[Finding]:
 
 
 def restrictions_below(
-    folders: Iterable[Path], policy: Policy, denying: tuple[str, ...], asking: str
+    folders: Iterable[Path],
+    policy: Policy,
+    denying: tuple[str, ...],
+    asking: str,
+    endings: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
-    """Yield a finding for each directory that contains a file a rule is about."""
+    """Yield a finding for each directory that contains a file a rule is about.
+
+    With `endings`, only files with such a name count.
+    """
     for folder in filter(_may_be_folder, folders):
         try:
-            names = (names_below(folder, entry) for entry in entries_below(folder))
+            entries = entries_below(folder, NAMES if endings else COMPARISONS)
+            chosen = (each for each in entries if _is_chosen(each, folder, endings))
+            names = (names_below(folder, entry) for entry in chosen)
             checked = (restricted_names(each, policy, denying, asking) for each in names)
             found = next(filter(None, checked), None)
         except Unknown:
@@ -135,6 +154,25 @@ def restrictions_below(
             continue
         if found:
             yield Finding(Kind.ASK, f"below {folder}: {found.reason}", is_firm=True)
+
+
+def _is_chosen(entry: "os.DirEntry[str]", folder: Path, endings: tuple[str, ...]) -> bool:
+    """Whether something below a directory is read by a search for files with certain names.
+
+    Every name on the way counts, because some programs compare the whole path.
+    """
+    if not endings:
+        return True
+    if entry.is_dir(follow_symlinks=False):
+        return False  # what is in it is looked at by itself
+    parts = Path(entry.path).relative_to(folder).parts
+    wanted = tuple(map(_folded, endings))
+    return any(_folded(part).endswith(wanted) for part in (folder.name, *parts))
+
+
+def _folded(text: str) -> str:
+    """Return a text in the form that a file system without case takes for the same."""
+    return normalize("NFC", text).casefold()
 
 
 def _may_be_folder(path: Path) -> bool:

@@ -27,14 +27,15 @@ REVISIONS = Usage(
     "abBcCDgimMpPqrRstuvwWzE",
     "GLnS",
     """
-    abbrev abbrev-commit all binary branches cached cc check cherry-pick color color-words
-    count date-order decorate dirstat exit-code find-renames first-parent follow full-index
-    function-context graph histogram ignore-all-space ignore-blank-lines ignore-space-change
-    ignore-submodules invert-grep left-right merge-base merges minimal name-only name-status
-    no-color no-decorate no-ext-diff no-merges no-patch no-renames no-textconv no-walk not numstat
-    oneline patch patch-with-raw patch-with-stat patience pretty quiet raw regexp-ignore-case
-    relative remotes reverse shortstat staged stat stat-count stat-width summary tags text
-    topo-order unified walk-reflogs word-diff format
+    abbrev abbrev-commit all ancestry-path author-date-order binary boundary branches cached cc
+    check cherry-mark cherry-pick color color-words compact-summary count date-order decorate
+    dirstat exit-code find-renames first-parent follow full-index function-context graph histogram
+    ignore-all-space ignore-blank-lines ignore-space-change ignore-submodules invert-grep left-only
+    left-right merge-base merges minimal name-only name-status no-color no-decorate no-ext-diff
+    no-merges no-patch no-renames no-textconv no-walk not numstat oneline patch patch-with-raw
+    patch-with-stat patience pretty quiet raw regexp-ignore-case relative remotes reverse right-only
+    shortstat source staged stat stat-count stat-width summary tags text topo-order unified
+    walk-reflogs word-diff format
     """,
     "after author before committer date decorate-refs diff-filter grep max-count since skip until",
     operands="revision or path...",
