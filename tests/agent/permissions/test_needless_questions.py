@@ -3,12 +3,16 @@
 Commands run through the gate and the Bash tool, so an answer that is wrong shows a canary.
 """
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from agent.permissions.test_execution_state import ASKED, DENIED, World
+from agent.permissions.test_execution_state import ASKED, DENIED, World, background
 from agent.permissions.test_shifting_paths import git
+from turnlog.agent.permissions.git_index import tracked_names
 
 GIT = ("Bash(git:*)",)
 DENY = ("Read(/config/prod.key)", "Read(.env)", "Edit(/docs/keep.md)")
@@ -173,3 +177,150 @@ def test_reading_commands_of_everyday_need_no_permission(command: str, world: Wo
 def test_an_exit_code_that_bash_calculates_asks(command: str, world: World) -> None:
     assert world.session(command, mode="default") == [ASKED]
     assert not (world.root / "P").exists()
+
+
+def test_changes_of_tracked_files_are_shown_without_a_question(world: World) -> None:
+    world.file("src/app.py", "KEY = 2\n")
+    told = world.session(
+        "git diff",
+        "git diff src/app.py | head -20",
+        "git diff -w --stat -p -- src/ sub && git status --short",
+        "git diff -- s*",
+        "cd src; git diff .",
+        "git diff --exit-code app.py",
+        mode="default",
+        deny=DENY,
+    )
+    assert ASKED not in told
+    assert all("+KEY = 2" in each for each in told)
+
+
+@pytest.mark.parametrize("name", [".env", "deep/.ENV", "config/prod.key"])
+@pytest.mark.parametrize("command", ["git diff", "git diff -- src/app.py", "git diff sub"])
+def test_a_diff_asks_if_a_denied_file_is_tracked(name: str, command: str, world: World) -> None:
+    world.file(name, "old\n")
+    git(world, "add", "-f", name)
+    world.file(name, f"{DENIED}\n")
+    assert world.session(command, mode="default", deny=DENY) == [ASKED]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git diff HEAD",
+        "git diff evil",
+        "git diff evil -- notes.txt",
+        "git diff main..evil",
+        "git diff HEAD^ src/app.py",
+        "git diff --cached",
+        "git diff --staged src",
+        "git diff --merge-base evil",
+        "git diff --all",
+        "git diff @ -- src",
+        "git diff :0:src/app.py",
+        "git diff gone",
+        "git diff -- ../secret.txt src/app.py",
+        "git diff src/../../secret.txt src/app.py",
+        "git diff /dev/null .env",
+        "git diff --no-index sub config",
+        "git diff $x",
+        "git show :src/app.py",
+        "git log -p -- src/app.py",
+        "git blame src/app.py",
+        "git add -f . && git diff",
+        "git reset -q HEAD~1; git diff",
+        "git read-tree evil && git diff",
+        "git update-index --index-info < list; git diff",
+        "sleep 1; git diff",
+        "git diff & git reset -q HEAD~1",
+        "GIT_INDEX_FILE=other git diff",
+        "GIT_DIR=other; git diff",
+        "git -C sub diff",
+        "git --git-dir=.git diff",
+        "git --work-tree=config diff",
+        "git -c core.worktree=config diff",
+        "cd config && git diff",
+    ],
+)
+@pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
+def test_a_diff_that_may_show_more_than_tracked_files_asks(
+    command: str, mode: str, world: World
+) -> None:
+    allow = () if mode == "default" else GIT
+    told = world.session(command, mode=mode, allow=allow, deny=(*DENY, "Read(/config/**)"))
+    assert told == [ASKED] or "denies" in told[0]
+
+
+def spoil_checksum(index: Path) -> None:
+    data = index.read_bytes()
+    index.write_bytes(data[:-20] + bytes(20))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("config", "core.worktree", "config"),
+        ("config", "include.path", "other"),
+        ("config", "core.fsmonitor", "true"),
+        ("update-index", "--index-version", "4"),
+        ("update-index", "--split-index"),
+        ("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub2"),
+    ],
+)
+def test_a_diff_asks_in_a_repository_whose_files_are_not_known_for_certain(
+    change: tuple[str, ...], world: World
+) -> None:
+    git(world, *change)
+    assert world.session("git diff", mode="bypassPermissions", deny=DENY) == [ASKED]
+
+
+def test_a_diff_asks_if_the_index_is_damaged_or_missing(world: World) -> None:
+    index = world.root / ".git/index"
+    spoil_checksum(index)
+    assert world.session("git diff", mode="bypassPermissions", deny=DENY) == [ASKED]
+    index.unlink()
+    assert world.session("git diff", mode="bypassPermissions", deny=DENY) == [ASKED]
+
+
+@pytest.mark.parametrize("command", ["git diff a b", "git diff -- a/ b", "git diff a b sub"])
+@pytest.mark.parametrize("has_repository", [True, False])
+def test_a_diff_of_two_directories_with_a_denied_file_asks(
+    command: str, has_repository: bool, world: World
+) -> None:
+    world.file("a/.env", f"{DENIED}\n")
+    world.file("b/.env")
+    if not has_repository:
+        shutil.rmtree(world.root / ".git")
+    assert world.session(command, mode="bypassPermissions", deny=DENY) == [ASKED]
+
+
+def test_a_diff_shows_no_denied_file_behind_a_link(world: World) -> None:
+    (world.root / "notes.txt").unlink()
+    (world.root / "notes.txt").symlink_to(".env")
+    world.file("linked/f")
+    git(world, "add", "linked")
+    (world.root / "linked/f").unlink()
+    (world.root / "linked").rmdir()
+    (world.root / "linked").symlink_to("config")
+    (world.root / "config/f").write_text(f"{DENIED}\n")
+    (told,) = world.session("git diff", mode="bypassPermissions", deny=(*DENY, "Read(/config/**)"))
+    assert told != ASKED
+    assert DENIED not in told
+
+
+def test_a_diff_asks_while_another_command_runs(world: World) -> None:
+    told = world.session(background("sleep 1; git reset -q evil"), "git diff", allow=GIT, deny=DENY)
+    assert told[1] == ASKED
+
+
+def test_all_names_in_an_index_are_read(world: World) -> None:
+    for length in range(1, 40):
+        world.file(f"n/{'x' * length}")
+    world.file("n/ä ö/\udcff.txt")
+    git(world, "add", "-A", "n")
+    git(world, "add", "-N", "-f", ".env")  # has extended flags, which only version 3 stores
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=world.root, check=True, capture_output=True
+    ).stdout
+    names = [os.fsdecode(each) for each in listed.split(b"\0") if each]
+    assert list(tracked_names(world.root / ".git/index")) == names

@@ -5,6 +5,7 @@ removals that take much with them.
 """
 
 import os
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -22,10 +23,13 @@ from turnlog.agent.permissions.bash import (
     Unknown,
     Word,
     is_folder,
+    is_there,
 )
 from turnlog.agent.permissions.calls import Call, call_of
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
+from turnlog.agent.permissions.git_index import tracked_names
+from turnlog.agent.permissions.git_repository import find_problem, find_repository
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
 from turnlog.agent.permissions.mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.paths import (
@@ -33,6 +37,7 @@ from turnlog.agent.permissions.paths import (
     has_protected_part,
     is_protected,
     names_below,
+    names_of,
 )
 from turnlog.agent.permissions.policy import Finding, Kind, Policy
 from turnlog.agent.permissions.programs import (
@@ -54,10 +59,13 @@ TAKING_ALL = frozenset("mv rm shred".split())
 """Programs that change everything below a directory that they are given."""
 
 
-def guard(part: Part, text: str, places: Places, policy: Policy) -> Iterator[Finding]:
+def guard(
+    part: Part, text: str, places: Places, policy: Policy, *, is_still: bool = False
+) -> Iterator[Finding]:
     """Yield what file rules, and the danger of a removal, have to say about a program.
 
     `text` is the whole command: an interpreter may get the name of a file from any part of it.
+    `is_still` if nothing changes files between the verdict and the end of the command.
     """
     words = without_wrappers(part.words)
     if not words or part.is_test:
@@ -72,6 +80,7 @@ def guard(part: Part, text: str, places: Places, policy: Policy) -> Iterator[Fin
         effect = _effect_in(name, words[1:], place) if call.is_known else None
         if effect:
             yield from _guard_effect(effect, place, policy)
+            yield from _guard_content(effect, place, policy, is_still=is_still)
         else:
             yield from _guard_unknown(call, place, policy)
 
@@ -101,10 +110,40 @@ def _guard_effect(effect: Effect, place: Path | None, policy: Policy) -> Iterato
         yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
     if effect.is_recursive:
         yield from _guard_below(effect, reads, place, policy)
+
+
+def _guard_content(
+    effect: Effect, place: Path | None, policy: Policy, *, is_still: bool
+) -> Iterator[Finding]:
+    """Ask about git where it may show the content of a denied file."""
     # Naming a file limits nothing: it may have been a directory, or have had another name, in the
-    # revisions that `git log -p -- old` and `git log -p --follow` show.
-    if effect.shows_content and _has_rules(policy, "Read"):
+    # revisions that `git log -p -- old` and `git log -p --follow` show. Without a revision, only
+    # tracked files are shown; another command may track more, so none may run at the same time.
+    if not effect.shows_content or not _has_rules(policy, "Read"):
+        return
+    if not (is_still and effect.shows_tracked and _tracks_nothing_denied(effect, place, policy)):
         yield _doubt(policy, "Read")
+
+
+def _tracks_nothing_denied(effect: Effect, place: Path | None, policy: Policy) -> bool:
+    """Whether no rule is about any file in the index of the repository that git uses."""
+    try:
+        paths = [path_in(text, place) for text in effect.reads]
+        repository = find_repository(place) if place and all(map(is_there, paths)) else None
+        # Where git finds no repository, or one that another user owns, `git diff a b` compares any
+        # two directories. Whether it finds one also depends on its environment.
+        below = restrictions_below(paths if len(paths) > 1 else (), policy, READING, "Read")
+        if repository is None or next(below, None):
+            return False
+        if find_problem(repository, enters_submodules=True):
+            return False  # `core.worktree` would make the names in the index mean other files
+        tops = names_of(repository.top)
+        for name in tracked_names(repository.directory / "index"):
+            if restricted_names(tuple(top / name for top in tops), policy, READING, "Read"):
+                return False
+    except (OSError, ValueError, struct.error):
+        return False
+    return True
 
 
 def _guard_below(

@@ -5,7 +5,7 @@ part may turn `notes.txt` into a link, so the verdict about the second would be 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -201,6 +201,20 @@ def only_reads(part: Part, places: Places) -> bool:
         return all(read_files(words[0].text, arguments) for arguments in _given(words, places))
     except Unknown:
         return False
+
+
+def is_still(inner: Iterable[Part], places: Places) -> bool:
+    """Whether nothing that a command runs changes files, waits, or sets variables."""
+    return all(
+        only_reads(part, places) and not part.assignments and not waits(part) for part in inner
+    )
+
+
+def waits(part: Part) -> bool:
+    """Whether a part goes on, or lets others start, long after the verdict."""
+    words = [word.text for word in without_wrappers(part.words)]
+    follows = any(re.match(r"-\w*[fF]|--(?:follow|retry)", text) for text in words[1:])
+    return words[:1] == ["sleep"] or (words[:1] == ["tail"] and follows)
 
 
 def may_write(part: Part) -> bool:

@@ -29,6 +29,8 @@ class Effect(Struct, frozen=True):
     """Those of `writes` that are gone afterwards, with everything below them."""
     shows_content: bool = False
     """Whether it shows files that git tracks, also under names that are not given."""
+    shows_tracked: bool = False
+    """Whether the files that it shows are those in the index, provided that all paths exist."""
     uses_git: str = ""
     """The subcommand that runs in a repository, whose configuration may name programs."""
     endings: tuple[str, ...] = ()
