@@ -313,6 +313,35 @@ def test_a_diff_asks_while_another_command_runs(world: World) -> None:
     assert told[1] == ASKED
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git update-index --add --cacheinfo 100644,{oid},x.txt",
+        "echo '100644 {oid} 0\tx.txt' | git update-index --index-info",
+        "git read-tree --prefix=x/ HEAD~1",
+        "git replace HEAD:notes.txt {oid}",
+        "git -C . update-index --add --cacheinfo 100644,{oid},x.txt",
+    ],
+)
+def test_the_content_of_a_denied_file_is_not_tracked_under_another_name_unasked(
+    command: str, world: World
+) -> None:
+    git(world, "add", "-f", "config")
+    git(world, "commit", "-qm", "with a key")
+    git(world, "rm", "-q", "--cached", "-r", "config")
+    git(world, "commit", "-qm", "without")
+    found = subprocess.run(
+        ["git", "rev-parse", "HEAD~1:config/prod.key"],
+        cwd=world.root,
+        check=True,
+        capture_output=True,
+    )
+    oid = found.stdout.decode().strip()
+    told = world.session(command.replace("{oid}", oid), "git diff", allow=GIT, deny=DENY)
+    assert told[0] == ASKED
+    assert DENIED not in told[1]
+
+
 def test_all_names_in_an_index_are_read(world: World) -> None:
     for length in range(1, 40):
         world.file(f"n/{'x' * length}")
