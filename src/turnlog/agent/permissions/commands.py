@@ -33,19 +33,16 @@ from turnlog.agent.permissions.displacement import (
     footprint_of,
     judge_displacement,
 )
-from turnlog.agent.permissions.files import (
-    READING,
-    judge_read,
-    judge_write,
-    restricted,
-)
+from turnlog.agent.permissions.files import READING, judge_read, judge_write, restricted
 from turnlog.agent.permissions.git_guards import guard_repositories
 from turnlog.agent.permissions.git_repository import find_problem, find_repository
 from turnlog.agent.permissions.guards import guard, written_paths
 from turnlog.agent.permissions.interference import (
+    is_still,
     judge_interference,
     may_write,
     only_reads,
+    waits,
     without_status,
 )
 from turnlog.agent.permissions.launchers import (
@@ -55,9 +52,7 @@ from turnlog.agent.permissions.launchers import (
     without_wrappers,
 )
 from turnlog.agent.permissions.offers import is_program_input, offers_for
-from turnlog.agent.permissions.path_access import (
-    is_inside,
-)
+from turnlog.agent.permissions.path_access import is_inside
 from turnlog.agent.permissions.patterns import names_for, patterns_in, with_names
 from turnlog.agent.permissions.policy import ALLOWED, AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import (
@@ -113,19 +108,19 @@ class ShellCommand(Struct, frozen=True):
     @property
     def is_delayed(self) -> bool:
         """Whether a part may run long after the verdict, when other files are there."""
-        waits = any(_waits(inner.part) for inner in self.inner)
-        return self.runs.in_background or self.script.has_background or waits
+        is_waiting = any(waits(inner.part) for inner in self.inner)
+        return self.runs.in_background or self.script.has_background or is_waiting
+
+    @property
+    def is_still(self) -> bool:
+        """Whether it runs at once and alone, and changes nothing."""
+        is_busy = self.is_delayed or self.runs.running or self.script.unclear
+        return not is_busy and is_still((inner.part for inner in self.inner), self.places)
 
     @property
     def has_file_rules(self) -> bool:
         """Whether a rule denies or asks for files."""
         return any(r.tool in FILE_RULES for r in (*self.policy.deny, *self.policy.ask))
-
-
-def _waits(part: SimpleCommand) -> bool:
-    words = [word.text for word in without_wrappers(part.words)]
-    follows = any(re.match(r"-\w*[fF]|--(?:follow|retry)", text) for text in words[1:])
-    return words[:1] == ["sleep"] or (words[:1] == ["tail"] and follows)
 
 
 class PartFindings(Struct, frozen=True):
@@ -251,8 +246,7 @@ def _is_git(part: SimpleCommand) -> bool:
 def _to_run(command: ShellCommand) -> str | None:
     """Return the command with names in place of the patterns that were judged.
 
-    A part that a rule allows runs as it was written. Raises `UnknownValue` if the command gets
-    too long.
+    A part that a rule allows runs as it was written. Raises `UnknownValue` if the command gets too long.
     """
     judged = [part for part in command.script.parts if not _is_ruled(part, command)]
     return with_names(command.runs.command, judged, command.places)
@@ -307,9 +301,11 @@ def _restrictions(command: ShellCommand) -> Iterator[AccessDecision]:
 
 
 def _guards(command: ShellCommand) -> Iterator[AccessDecision]:
+    is_still = command.has_file_rules and command.is_still
     for inner in command.inner:
         CLOCK.check()
-        yield from guard(inner.part, command.text, command.places, command.policy)
+        given = (inner.part, command.text, command.places, command.policy)
+        yield from guard(*given, is_still=is_still)
 
 
 def _is_named_whole(command: ShellCommand) -> bool:

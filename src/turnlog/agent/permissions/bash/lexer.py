@@ -195,6 +195,7 @@ class Lexer(ABC):
             self._read_backticked()
             word.add_hole()
         elif self.take("<(") or self.take(">("):
+            self.script.is_concurrent = True
             self.read_nested(")")
             word.add_hole()
         elif self.peek("$'") and not is_quoted:

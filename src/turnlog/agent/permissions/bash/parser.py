@@ -111,6 +111,7 @@ class Parser(TokenReader):
         self.script.inputs += nested.inputs
         self.script.has_loop |= nested.has_loop
         self.script.has_background |= nested.has_background
+        self.script.is_concurrent |= nested.is_concurrent
         for reason in nested.unclear:
             self.doubt(reason)
 
@@ -145,6 +146,7 @@ class Parser(TokenReader):
                 return True
             if self.take(sign):
                 self.script.has_background |= sign == "&"
+                self.script.is_concurrent |= sign in ("&", "|", "|&")
                 if sign in ("&&", "||", "|", "|&"):
                     self._skip_space(newlines=True)
                     if not self.char:

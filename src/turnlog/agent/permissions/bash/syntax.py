@@ -81,6 +81,17 @@ class Script(Struct):
     """Whether a part may run more than once."""
     has_background: bool = False
     """Whether a part goes on while the next ones run, behind `&`."""
+    is_concurrent: bool = False
+    """Whether parts may run at the same time: in a pipeline, behind `&` or in `<(…)`."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether each part ends before the next one starts, in the order of `parts`.
+
+        The body of a function stands before what runs ahead of it, so an unclear script has no
+        order.
+        """
+        return not (self.is_concurrent or self.has_loop or self.unclear)
 
 
 def detached(parts: list[SimpleCommand]) -> list[SimpleCommand]:
