@@ -231,7 +231,7 @@ def test_every_keyword_is_met_by_the_prefilter() -> None:
             assert len(anchor) > 1 or place == 1 + word.index(anchor), word
 
 
-@given(before=st.text("aek-_ \"", max_size=4), after=st.text("aek-_ \"", max_size=4))
+@given(before=st.text('aek-_ "', max_size=4), after=st.text('aek-_ "', max_size=4))
 def test_no_neighbours_hide_a_keyword(before: str, after: str) -> None:
     _, letters, stems = _rules()
     for anchor in (letters | stems).values():
