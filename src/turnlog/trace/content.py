@@ -157,6 +157,7 @@ class _CleanTexts:
 _CLEAN_LONG = _CleanTexts()
 
 
+@lru_cache(4)  # the spans of a turn share one trace
 def _clean_trace(trace: Trace, is_masked: bool) -> Trace:
     held = {name: getattr(trace, name) for name in TRACE_IDENTIFIERS}
     texts = {name: _clean(text, is_masked) if text else text for name, text in held.items()}
