@@ -71,8 +71,9 @@ class Content(Struct, frozen=True):
             span = _without_content(span)
         is_masked = self.mode is not Mode.FULL
         values = {
-            name: _Cutter(self.max_chars, is_masked).cut(getattr(span, name))
+            name: _Cutter(self.max_chars, is_masked).cut(held)
             for name in ("name", "input", "output", "parts", "error", "description", "tool")
+            if (held := getattr(span, name)) is not None
         }
         values |= {
             name: _clean(held, is_masked) for name in IDENTIFIERS if (held := getattr(span, name))
