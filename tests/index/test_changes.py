@@ -8,8 +8,9 @@ import pytest
 
 from build import assistant, session, text, user
 from turnlog.format.jsonl import append_lines
-from turnlog.index.changes import fingerprint, is_current, scan_store
+from turnlog.index.changes import fingerprint, is_current
 from turnlog.index.database import Index, open_index
+from turnlog.index.file_states import scan_store
 from turnlog.index.intake import Limits
 from turnlog.index.sync import Synced, sync, sync_session
 from turnlog.store.archive import Archive

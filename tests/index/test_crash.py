@@ -13,8 +13,9 @@ import pytest
 from build import assistant, call, result, session, text, user
 from index_dump import dump
 from turnlog.errors import Unavailable
-from turnlog.index.changes import is_current, scan_store
+from turnlog.index.changes import is_current
 from turnlog.index.database import open_index, writing
+from turnlog.index.file_states import scan_store
 from turnlog.index.intake import Limits
 from turnlog.index.sync import sync
 from turnlog.store.paths import Store

@@ -11,15 +11,7 @@ from turnlog.errors import Damaged
 from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import is_readable
 from turnlog.index.archived import archived_sources
-from turnlog.index.changes import (
-    State,
-    States,
-    archive_state,
-    keep_fingerprint,
-    kept_state,
-    scan_session,
-    scan_store,
-)
+from turnlog.index.changes import archive_state, keep_fingerprint, kept_state
 from turnlog.index.database import (
     Index,
     is_built,
@@ -28,6 +20,7 @@ from turnlog.index.database import (
     writing,
 )
 from turnlog.index.facts import Carry
+from turnlog.index.file_states import FileStates, State, scan_session, scan_store
 from turnlog.index.intake import USUAL, Limits, Progress, is_worth_sharing, take_in
 from turnlog.index.phases import FIGURES, WORDS, Job, WordJob
 from turnlog.index.write import Known, Source, Writer, known_files
@@ -56,7 +49,7 @@ class Scan(NamedTuple):
     """A store and the states its files were just found in."""
 
     store: Store
-    states: States
+    states: FileStates
 
 
 def sync(
@@ -87,7 +80,7 @@ def sync_scanned(
     store, states = scan
     known = known_files(index.db)
     root = f"{store.projects}{os.sep}"
-    found = {path: _source(path, state, root) for path, state in states.items()}
+    found = {path: _source(path, state, root) for path, state in states.by_path.items()}
     state = archive_state(archive.folder if archive else None)
     is_settled = _is_settled(index.db, state, known, found)
     if archive and not is_settled:
