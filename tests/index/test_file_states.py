@@ -73,6 +73,16 @@ def test_a_helper_that_is_killed_is_made_up_for(filled: Store) -> None:
     assert finish().by_path == scan_store(filled).by_path
 
 
+def test_without_a_second_process_one_scans_all(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> int:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    assert len(begin_scan(filled, 0)().by_path) == len(FILES)
+
+
 def test_names_are_told_by_the_time_of_the_last_change(filled: Store) -> None:
     old = filled.projects / FILES[0]
     os.utime(old, ns=(10, 10))

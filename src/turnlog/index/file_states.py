@@ -117,7 +117,12 @@ def _halves(listing: Listing) -> tuple[Listing, Listing]:
 def _begin_apart(listing: Listing) -> Callable[[], bytes]:
     """Start to scan folders in a process of its own; return a function that waits for its end."""
     reading, writing = os.pipe()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:  # no more processes are allowed
+        os.close(reading)
+        os.close(writing)
+        return lambda: _scan(listing)
     if child == 0:
         try:
             os.close(reading)  # so that writing fails once the parent is gone
