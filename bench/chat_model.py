@@ -17,7 +17,7 @@ from chain import ASSISTANT, USER
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from scripted_api import Fields, Reply, answered, said, scripted_api
+from support.scripted_api import Fields, Reply, answered, said, scripted_api
 
 CHARACTERS_PER_TOKEN = 4
 BOUNDARY = (

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnlog.index.programs import program
-from turnlog.index.reports import EVERYTHING, REPORTS, query, run_report
+from turnlog.index.command_names import program
+from turnlog.index.reports.reports import EVERYTHING, REPORTS, query, run_report
 
 ROUNDS = 3
 

@@ -21,7 +21,7 @@ def decode(paths: Sequence[Path]) -> int:
 
 def tokens(paths: Sequence[Path]) -> int:
     """Add up the output tokens of all messages, decoding only lines that tell of usage."""
-    from turnlog.index.glances import glance
+    from turnlog.index.ingest.partial_decode import glance
 
     largest: dict[str, int] = {}
     for path in paths:

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
-from turnlog.agent.console.listings import KEYS
-from turnlog.agent.console.slash import OWN
+from turnlog.agent.terminal.listings import KEYS
+from turnlog.agent.terminal.slash_commands import OWN
 from turnlog.cli.root import COMMANDS, help_of
 
 # Output in the documents is laid out for a terminal of this width.

@@ -28,7 +28,7 @@ class Rule(NamedTuple):
     """What is masked is its group `value…`, or `bare…` for a value without quotes, or all of it."""
     keywords: Iterable[str]
     check: str = ""
-    """How a value is judged: see CHECKS in turnlog.secrets.checks."""
+    """How a value is judged: see CHECKS in turnlog.secrets.value_checks."""
     back: int = 0
     """How far before its keyword a match may start."""
     glued: str = "yes"

@@ -14,9 +14,9 @@ from hypothesis import settings
 
 from data.files import session_files
 from turnlog.agent.permissions.consent import SANDBOX
-from turnlog.agent.repository import CEILINGS
-from turnlog.agent.sandbox.bubblewrap import is_working
-from turnlog.agent.shell.environment import find_program
+from turnlog.agent.workspace.repository import CEILINGS
+from turnlog.agent.workspace.shell.bubblewrap import is_working
+from turnlog.agent.workspace.shell.command_environment import find_program
 from turnlog.store.paths import Store
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from plays import play, text, use
-from scripted_api import said, scripted_api
+from support.plays import play, text, use
+from support.scripted_api import said, scripted_api
 
 PAGE = Path(__file__).parent.parent / "docs" / "chat.md"
 BLOCKS = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)

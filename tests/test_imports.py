@@ -32,7 +32,9 @@ def test_the_core_loads_no_front_end(module: str) -> None:
 
 
 def test_the_archive_loads_its_compression_when_there_is_something_to_compress() -> None:
-    assert "zstandard" not in loaded_by("import turnlog.store.archive_run, turnlog.index.sync")
+    assert "zstandard" not in loaded_by(
+        "import turnlog.store.archive.update, turnlog.index.ingest.sync"
+    )
 
 
 @pytest.mark.parametrize("module", ["agent.model", "cli.edit"])

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from secret_kinds import FRAMED, TOKEN_FRAMES, TOKENS, contexts
+from support.secret_kinds import FRAMED, TOKEN_FRAMES, TOKENS, contexts
 from turnlog.secrets import mask
 
 EACH = 5

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, result, session, text, user
 from cli.conftest import Outcome
+from support.build import SESSION, assistant, call, result, session, text, user
 from turnlog.format.jsonl import append_lines, read_lines
 from turnlog.store.paths import folder_name
 
 SOURCE = Path(__file__).parent.parent / "src"
-SCRIPT = Path(__file__).with_name("without_posix.py")
+SCRIPT = Path(__file__).parent / "support/without_posix.py"
 LONG_AGO = (1.7e9, 1.7e9)
 DIRECTORIES = [r"C:\Users\ada\proj", r"\\srv\share\proj", "e:/work/proj", r"D:\デスクトップ\a b"]
 BOM = b"\xef\xbb\xbf"

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from turnlog.format.decode import Problem, read_entries
     from turnlog.format.jsonl import append_lines, read_lines
     from turnlog.store.catalog import describe, list_sessions
-    from turnlog.store.find import find_session
     from turnlog.store.paths import open_store
+    from turnlog.store.session_lookup import find_session
 
 __version__ = "0.1.0"
 
@@ -31,7 +31,7 @@ _HOMES = {
     "TurnlogError": "turnlog.errors",
     "append_lines": "turnlog.format.jsonl",
     "describe": "turnlog.store.catalog",
-    "find_session": "turnlog.store.find",
+    "find_session": "turnlog.store.session_lookup",
     "list_sessions": "turnlog.store.catalog",
     "open_session": "turnlog.conversation.session",
     "open_store": "turnlog.store.paths",

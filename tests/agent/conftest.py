@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from chatting import make_parts
-from scripted_api import ScriptedApi, said, scripted_api
-from turnlog.agent.turn.parts import Parts
+from support.chatting import make_parts
+from support.scripted_api import ScriptedApi, said, scripted_api
+from turnlog.agent.loop.conversation import Parts
 from turnlog.store.paths import Store
 
 KEPT_OUT = ("ANTHROPIC_", "CLAUDE_CODE_", "CLAUDE_AUTOCOMPACT_", "DISABLE_")

@@ -12,11 +12,11 @@ from uuid import UUID
 
 import pytest
 
-from scripted_api import Reply, Request, answered, called, said, scripted_api
-from turnlog.agent.chat.assembly import Options
+from support.scripted_api import Reply, Request, answered, called, said, scripted_api
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.permissions import Mode
-from turnlog.format.values import Fields
+from turnlog.agent.permissions import ApprovalMode
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 HOOK = {"PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}]}
@@ -84,7 +84,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     store.settings.write_text(json.dumps({"hooks": HOOK}))
     with pytest.MonkeyPatch.context() as patch, scripted_api(*replies(cwd)) as api:
         patch.setenv("HOME", str(folder))
-        patch.setattr("turnlog.agent.turn.calls.FIRST_NEWS", 0.1)
+        patch.setattr("turnlog.agent.loop.tool_calls.FIRST_NEWS", 0.1)
         patch.setenv("ANTHROPIC_API_KEY", "not-a-key")
         patch.setenv("ANTHROPIC_BASE_URL", api.url)
         api.choose = answer_of_agent
@@ -118,14 +118,14 @@ def answer_of_agent(body: Fields) -> Reply | None:
 
 async def work(store: Store, cwd: Path) -> Path:
     """Three prompts, a compaction before the second, a new process before the third."""
-    options = Options(cwd=cwd, mode=Mode.BYPASS)
+    options = ChatOptions(cwd=cwd, mode=ApprovalMode.BYPASS)
     chat = await open_chat(store, options)
     path = chat.parts.recorder.path
     _ = [event async for event in chat.send("Fix the file")]
     _ = [event async for event in chat.loop.compact()]
     _ = [event async for event in chat.send("Go on")]
     await chat.close()
-    again = await open_chat(store, Options(cwd=cwd, mode=Mode.BYPASS, resume=path))
+    again = await open_chat(store, ChatOptions(cwd=cwd, mode=ApprovalMode.BYPASS, resume=path))
     _ = [event async for event in again.send("And again")]
     await again.close()
     return path

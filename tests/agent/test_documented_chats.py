@@ -3,16 +3,16 @@
 import asyncio
 from pathlib import Path
 
-from chatting import chat, recorded, sound_session
-from scripted_api import ScriptedApi, answered, said
-from turnlog.agent.chat.prompts import Prompts
-from turnlog.agent.custom.commands import Command
-from turnlog.agent.loop import Loop
-from turnlog.agent.turn.parts import Parts
+from support.chatting import chat, recorded, sound_session
+from support.scripted_api import ScriptedApi, answered, said
+from turnlog.agent.chat.prompt_expansion import Prompts
+from turnlog.agent.config.custom_commands import CustomCommand
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.loop import Loop
 
 
 def test_the_text_of_a_command_is_a_meta_line_behind_what_was_typed(parts: Parts) -> None:
-    review = Command(
+    review = CustomCommand(
         name="review",
         body="Review $ARGUMENTS with care.",
         description="d",

@@ -11,13 +11,13 @@ from random import Random
 
 import pytest
 
-from chat_process import ChatProcess
-from going_on import GO_ON, check_messages, check_told, go_on, is_json
-from long_chat import PROMPTS, answer_to, files_before, files_in, kill_at, run_long
-from scripted_api import ScriptedApi, said, scripted_api
-from turnlog.agent.files.rewind import Scope, apply_rewind, plan_rewind, rewind_points
+from support.chat_process import ChatProcess
+from support.going_on import GO_ON, check_messages, check_told, go_on, is_json
+from support.long_chat import PROMPTS, answer_to, files_before, files_in, kill_at, run_long
+from support.scripted_api import ScriptedApi, said, scripted_api
+from turnlog.agent.session.rewind import RewindScope, apply_rewind, plan_rewind, rewind_points
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.journal import Journal
 from turnlog.errors import NotFound
 
@@ -82,7 +82,7 @@ def check_rewinds(chat: ChatProcess, journal: Journal) -> None:
         assert not any(file.is_lost for file in plan.files)
         # Of a call without a result nobody knows how it left its file.
         assert {file.path.name for file in plan.conflicts} <= open_files(session)
-        apply_rewind(plan, Scope.FILES, session, journal, overwrite=True)
+        apply_rewind(plan, RewindScope.FILES, session, journal, overwrite=True)
         assert files_in(chat.work) == files_before(turn)
 
 

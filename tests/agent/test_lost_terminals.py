@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import mcp_server
-from chat_process import ANYTHING, NAME, NEW, ChatProcess
-from pty_chat import PtyChat, pty_chat, wait_for
-from scripted_api import ScriptedApi, called, said, scripted_api
+from support import mcp_server
+from support.chat_process import ANYTHING, NAME, NEW, ChatProcess
+from support.pty_chat import PtyChat, pty_chat, wait_for
+from support.scripted_api import ScriptedApi, called, said, scripted_api
 from turnlog.conversation.session import open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 
 PROCESSOR = 8.0
 """Seconds of processor time of a whole chat that does not spin."""

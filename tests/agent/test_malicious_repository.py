@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from agent.console.tmux import Pane, terminal
-from chat_process import ChatProcess
-from scripted_api import ScriptedApi, called, said, scripted_api
-from turnlog.agent.repository import CEILINGS
+from agent.terminal.tmux import Pane, terminal
+from support.chat_process import ChatProcess
+from support.scripted_api import ScriptedApi, called, said, scripted_api
+from turnlog.agent.workspace.repository import CEILINGS
 
 KEY = "not-a-key"
 HOOK = "env > {canary}"
@@ -172,7 +172,7 @@ def test_the_users_own_hooks_keep_the_environment(repository: Repository) -> Non
     assert repository.hooked()["ANTHROPIC_API_KEY"] == KEY
 
 
-SERVER = Path(__file__).parents[1] / "mcp_server.py"
+SERVER = Path(__file__).parents[1] / "support/mcp_server.py"
 
 
 def test_servers_of_an_untrusted_project_do_not_start(repository: Repository) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from chatting import chat, hold_chat, lines_in, make_parts, make_tool, recorded
-from scripted_api import ScriptedApi, called, said
-from turnlog.agent.chat.assembly import Options
-from turnlog.agent.custom.definitions import BUILT_IN, AgentDefinition
-from turnlog.agent.subagents.agents import NAME, Agents
-from turnlog.agent.tool import Outcome
+from support.chatting import chat, hold_chat, lines_in, make_parts, make_tool, recorded
+from support.scripted_api import ScriptedApi, called, said
+from turnlog.agent.chat.assembly import ChatOptions
+from turnlog.agent.config.agent_definitions import BUILT_IN, AgentDefinition
+from turnlog.agent.subagents.runner import NAME, Agents
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.session import open_session
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, subagent_meta, subagents_folder
 
 
@@ -34,7 +34,7 @@ def test_a_call_of_task_starts_a_sub_agent_with_a_file_of_its_own(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
     api.replies[:] = [called(task("t1")), said("Found."), said("Done.")]
-    session = hold_chat(store, Options(cwd=project), "go")
+    session = hold_chat(store, ChatOptions(cwd=project), "go")
     (path,) = subagents_folder(session).glob("agent-*.jsonl")
     assert lines_in(path)[0]["message"]["content"] == "look"
     assert json.loads(subagent_meta(path).read_bytes())["toolUseId"] == "t1"
@@ -48,7 +48,7 @@ def test_a_call_is_recorded_by_the_name_it_was_made_by_and_one_name_is_offered(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
     api.replies[:] = [called(task("t1")), said("Found."), said("Done.")]
-    session = hold_chat(store, Options(cwd=project), "go")
+    session = hold_chat(store, ChatOptions(cwd=project), "go")
     answers = [
         line["message"]["content"][0] for line in lines_in(session) if line["type"] == "assistant"
     ]
@@ -62,7 +62,7 @@ def test_rules_by_either_name_decide_about_a_call_of_task(
     store: Store, project: Path, api: ScriptedApi, rule: str
 ) -> None:
     api.replies[:] = [called(task("t1", kind="Explore")), said("Done.")]
-    session = hold_chat(store, Options(cwd=project, deny=(rule,)), "go")
+    session = hold_chat(store, ChatOptions(cwd=project, deny=(rule,)), "go")
     (result,) = results_in(session)
     assert "Agent is not allowed" in result["content"]
     assert not subagents_folder(session).exists()
@@ -80,7 +80,7 @@ def test_hooks_by_either_name_hear_of_the_tool_by_its_name_of_today(
     store.settings.parent.mkdir(parents=True, exist_ok=True)
     store.settings.write_text(json.dumps({"hooks": {"PreToolUse": [hook], "PostToolUse": [hook]}}))
     api.replies[:] = [called(task("t1")), said("Found."), said("Done.")]
-    hold_chat(store, Options(cwd=project), "go")
+    hold_chat(store, ChatOptions(cwd=project), "go")
     told = [json.loads(line) for line in heard.read_text().splitlines() if line]
     assert [(each["hook_event_name"], each["tool_name"]) for each in told] == [
         ("PreToolUse", "Agent"),
@@ -96,16 +96,16 @@ def test_a_matcher_of_another_tool_does_not_hear_of_it(
     store.settings.parent.mkdir(parents=True, exist_ok=True)
     store.settings.write_text(json.dumps({"hooks": {"PreToolUse": groups}}))
     api.replies[:] = [called(task("t1")), said("Found."), said("Done.")]
-    session = hold_chat(store, Options(cwd=project), "go")
+    session = hold_chat(store, ChatOptions(cwd=project), "go")
     assert [result.get("is_error") for result in results_in(session)] == [None]
 
 
 def test_calls_of_task_run_side_by_side(store: Store, project: Path, api: ScriptedApi) -> None:
     both = asyncio.Barrier(2)
 
-    async def meet(value: Fields, output: Callable[[str], None]) -> Outcome:
+    async def meet(value: Fields, output: Callable[[str], None]) -> ToolOutcome:
         async with asyncio.timeout(10), both:
-            return Outcome("met")
+            return ToolOutcome("met")
 
     parts = make_parts(store, project)
     kinds = {each.name: each for each in BUILT_IN}
@@ -137,8 +137,8 @@ def test_the_tools_of_an_agent_may_name_it_so(
 def test_a_tool_of_a_server_by_that_name_is_the_one_that_is_called(
     store: Store, project: Path, api: ScriptedApi
 ) -> None:
-    async def own(value: Fields, output: Callable[[str], None]) -> Outcome:
-        return Outcome("own", {"own": True})
+    async def own(value: Fields, output: Callable[[str], None]) -> ToolOutcome:
+        return ToolOutcome("own", {"own": True})
 
     parts = make_parts(store, project)
     parts.tools |= {"Task": make_tool("Task", own)}

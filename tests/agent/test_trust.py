@@ -8,29 +8,29 @@ from typing import Literal
 
 import pytest
 
-from scripted_api import ScriptedApi
-from turnlog.agent.chat.assembly import Options
+from support.scripted_api import ScriptedApi
+from turnlog.agent.chat.assembly import ChatOptions
 from turnlog.agent.chat.opening import open_chat
-from turnlog.agent.custom.memory import MemoryFiles
-from turnlog.agent.permissions import Mode
-from turnlog.agent.permissions.asking import Question, Reply
+from turnlog.agent.config.memory import MemoryFiles
+from turnlog.agent.config.settings import load
+from turnlog.agent.permissions import ApprovalMode
+from turnlog.agent.permissions.asking import PermissionReply, Question
 from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust, may_import
-from turnlog.agent.project import config_directories, local_folder
-from turnlog.agent.settings import load
+from turnlog.agent.workspace.project_directories import config_directories, local_folder
 from turnlog.errors import UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 
 class User:
     """Is asked, and gives one answer to everything."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: PermissionReply) -> None:
         self.reply = reply
         self.asked: list[str] = []
         self.named: list[str] = []
 
-    async def ask(self, question: Question) -> Reply:
+    async def ask(self, question: Question) -> PermissionReply:
         self.asked.append(question.verdict.reason)
         self.named.append(question.input["description"])
         return self.reply
@@ -71,7 +71,7 @@ def package(project: Path) -> Path:
 def test_a_directory_that_brings_nothing_is_not_asked_about(
     store: Store, project: Path, environment: dict[str, str]
 ) -> None:
-    user = User(Reply("deny"))
+    user = User(PermissionReply("deny"))
     assert establish(store, project, user, environment) == Trust()
     assert user.asked == []
 
@@ -81,7 +81,7 @@ def test_one_that_brings_settings_is_asked_about_once(
 ) -> None:
     (project / ".claude").mkdir()
     (project / ".mcp.json").write_text("{}")
-    user = User(Reply("allow"))
+    user = User(PermissionReply("allow"))
     establish(store, project, user, environment)
     trust = establish(store, project, user, environment)
     names = f"{project}/.claude, {project}/.mcp.json"
@@ -95,7 +95,7 @@ def test_every_directory_from_the_root_of_the_repository_down_is_asked_about_at_
 ) -> None:
     put(project / "libs" / ".claude" / "agents" / "a.md")
     put(package / ".mcp.json")
-    user = User(Reply("allow"))
+    user = User(PermissionReply("allow"))
     establish(store, package, user, environment)
     assert user.named == [f"{project}, {project / 'libs'}, {package}"]
 
@@ -103,7 +103,7 @@ def test_every_directory_from_the_root_of_the_repository_down_is_asked_about_at_
 def test_a_directory_that_appears_later_is_asked_about_then(
     store: Store, project: Path, package: Path, environment: dict[str, str]
 ) -> None:
-    user = User(Reply("allow"))
+    user = User(PermissionReply("allow"))
     establish(store, package, user, environment)
     put(package / ".claude" / "settings.json")
     establish(store, package, user, environment)
@@ -123,7 +123,7 @@ def test_one_that_is_not_trusted_is_left(
 ) -> None:
     (project / ".claude").mkdir()
     with pytest.raises(UsageError, match="not trusted"):
-        establish(store, project, User(Reply("deny")), environment)
+        establish(store, project, User(PermissionReply("deny")), environment)
     trust = establish(store, project, None, environment)
     assert [each.path for each in trust.untrusted] == [project]
 
@@ -144,7 +144,7 @@ def test_where_a_link_leads_is_asked_about_and_asked_again_when_it_changes(
     put(first / "settings.json")
     put(second / "settings.json")
     (project / ".claude").symlink_to(first)
-    user = User(Reply("allow"))
+    user = User(PermissionReply("allow"))
     establish(store, project, user, environment)
     assert establish(store, project, None, environment).untrusted == ()
     (project / ".claude").unlink()
@@ -161,7 +161,7 @@ def test_the_main_checkout_of_a_worktree_is_asked_about(
     tree = project.parent / "tree"
     git("worktree", "add", "-q", str(tree), cwd=project)
     put(project / ".claude" / "settings.local.json")
-    user = User(Reply("allow"))
+    user = User(PermissionReply("allow"))
     establish(store, tree, user, environment)
     assert user.named == [str(project)]
 
@@ -209,11 +209,11 @@ def test_an_untrusted_file_can_only_restrict(store: Store, project: Path) -> Non
     put(project / ".claude" / "settings.json", RESTRICTING)
     put(project / ".claude" / "settings.local.json", WIDENING)
     settings = load(store, project, is_trusted=lambda path: False)
-    policy = settings.policy(Mode.DEFAULT, project)
+    policy = settings.policy(ApprovalMode.DEFAULT, project)
     assert [rule.text for rule in (*policy.deny, *policy.ask)] == ["Read(.env)", "Bash(git push *)"]
     assert (policy.allow, policy.directories) == ((), (project,))
     assert (settings.hooks, settings.env, settings.command_env) == ({}, {}, {})
-    assert (settings.model, settings.default_mode) == (None, Mode.DEFAULT)
+    assert (settings.model, settings.default_mode) == (None, ApprovalMode.DEFAULT)
     assert (settings.sandbox.is_on, settings.sandbox.hidden) == (True, ("/secret",))
     assert settings.sandbox.writable == ()
     (told,) = settings.ignored
@@ -276,7 +276,7 @@ def test_what_memory_imports_from_outside_is_asked_about_once(
     reply: Literal["allow", "deny"],
     may: bool,
 ) -> None:
-    user = User(Reply(reply))
+    user = User(PermissionReply(reply))
     ask(store, project, user, environment)
     ask(store, project, user, environment)
     assert user.named == [str(imported)]
@@ -289,7 +289,7 @@ def test_imports_are_approved_for_a_whole_repository(
     (project / ".git").mkdir()
     below = project / "web"
     below.mkdir()
-    ask(store, below, User(Reply("allow")), environment)
+    ask(store, below, User(PermissionReply("allow")), environment)
     assert may_import(store, project, environment)
     assert not may_import(store, project.parent, environment)
 
@@ -299,7 +299,7 @@ def test_memory_that_imports_nothing_from_outside_is_not_asked_about(
 ) -> None:
     (project / "CLAUDE.md").write_text("@inside.md")
     (project / "inside.md").write_text("INSIDE")
-    user = User(Reply("allow"))
+    user = User(PermissionReply("allow"))
     ask(store, project, user, environment)
     assert user.asked == []
     assert not may_import(store, project, environment)
@@ -328,7 +328,7 @@ def test_what_the_client_was_told_of_imports_counts(
 ) -> None:
     store.root.mkdir(parents=True, exist_ok=True)
     (store.root / ".claude.json").write_text(json.dumps({"projects": {str(project): told}}))
-    user = User(Reply("allow"))
+    user = User(PermissionReply("allow"))
     ask(store, project, user, environment)
     assert user.asked == []
     assert may_import(store, project, environment) is may
@@ -346,8 +346,8 @@ def test_only_what_is_approved_is_part_of_a_chat(
     monkeypatch.setenv("TURNLOG_HOME", str(project.parent / "turnlog"))
 
     async def memory() -> str:
-        user = User(Reply(reply or "deny"))
-        chat = await open_chat(store, Options(cwd=project), approve=user.ask if reply else None)
+        user = User(PermissionReply(reply or "deny"))
+        chat = await open_chat(store, ChatOptions(cwd=project), approve=user.ask if reply else None)
         await chat.close()
         return "".join(chat.parts.memory)
 

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from chat_process import AGAIN, NEW, STREAM, ChatProcess, typed
+from support.chat_process import AGAIN, NEW, STREAM, ChatProcess, typed
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 
 SERVER = Path(__file__).with_name("model_server.py")
 TOKENS = 2048

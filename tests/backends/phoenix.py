@@ -34,7 +34,7 @@ from backends.sending import (
 )
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.span import Span
-from turnlog.trace.times import EPOCH
+from turnlog.trace.span_times import EPOCH
 
 PROJECT = "turnlog-test"
 STORE_SECONDS = 120

@@ -22,9 +22,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from data.files import CLIENT_FILES
 from turnlog.conversation.session import open_session
 from turnlog.store.paths import is_session_name
-from turnlog.trace.content import Content
+from turnlog.trace.content import ContentPolicy
 from turnlog.trace.span import Span
-from turnlog.trace.spans import Options, spans_of
+from turnlog.trace.spans import SpanOptions, spans_of
 
 START_SECONDS = 300
 SLOW_SECONDS = 10.0
@@ -105,8 +105,8 @@ def expected_spans(paths: Iterable[Path]) -> dict[str, Span]:
     """Return what a backend should have, by the ids of the spans; a copied turn is the same."""
     found: dict[str, Span] = {}
     for path in paths:
-        for span in spans_of(open_session(path), Options(ended=True)):
-            found.setdefault(span.id, Content().of(span))
+        for span in spans_of(open_session(path), SpanOptions(ended=True)):
+            found.setdefault(span.id, ContentPolicy().of(span))
     return found
 
 

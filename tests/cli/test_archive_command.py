@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, session, text, user
 from cli.conftest import Run
-from turnlog.store.archive import Archive
-from turnlog.store.archive_check import check_archive
+from support.build import SESSION, assistant, session, text, user
+from turnlog.store.archive.archive import Archive
+from turnlog.store.archive.verification import check_archive
 
 CONTENT = session(user("Fix the bug"), assistant(text("done")))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripted_api import ScriptedApi, called, refused, said, scripted_api
+from support.scripted_api import ScriptedApi, called, refused, said, scripted_api
 from turnlog.conversation.session import open_session
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, nth, result, session, text, user
 from cli.conftest import Run
-from scripted_api import ScriptedApi, refused, said, scripted_api, text_of
+from support.build import SESSION, assistant, call, nth, result, session, text, user
+from support.scripted_api import ScriptedApi, refused, said, scripted_api, text_of
 from turnlog.conversation.session import open_session
 
 CONTENT = session(

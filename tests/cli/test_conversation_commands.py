@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from build import (
+from cli.conftest import Run
+from support.build import (
     SESSION,
     assistant,
     call,
@@ -19,10 +20,9 @@ from build import (
     text,
     user,
 )
-from cli.conftest import Run
 from turnlog.render.costs import CostView, ModelCost
-from turnlog.render.files import ChangeView, FileView
-from turnlog.render.views import CallView, TurnView
+from turnlog.render.json_views import CallView, TurnView
+from turnlog.render.touched_files import ChangeView, FileView
 
 ID = SESSION[:8]
 SECRET = "tr0ub4dor&3"

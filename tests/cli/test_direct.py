@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, session, text, user
+from support.build import assistant, session, text, user
 from turnlog.cli import main, root
 from turnlog.cli.direct import COMPLETE
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from build import (
+from cli.conftest import Run
+from support.build import (
     SESSION,
     Fields,
     assistant,
@@ -20,9 +21,8 @@ from build import (
     thinking,
     user,
 )
-from cli.conftest import Run
 from turnlog.conversation.calls import Detail
-from turnlog.render.tools import outcome_of
+from turnlog.render.tool_views import outcome_of
 
 ID = SESSION[:8]
 CWD = "z:\\project\\AI-云"

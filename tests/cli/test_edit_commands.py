@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, line, nth, result, session, text, user
 from cli.conftest import Run
-from faults import PLANTED
+from support.build import SESSION, assistant, call, line, nth, result, session, text, user
+from support.faults import PLANTED
 from turnlog.conversation.session import open_session
 
 CONTENT = session(

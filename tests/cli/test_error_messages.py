@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, session, text, user
 from cli.conftest import Run
+from support.build import SESSION, assistant, session, text, user
 from turnlog.cli.tables import short_count
 
 LONG_AGO = (0, 1_700_000_000)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from build import SESSION, assistant, call, line, result, session, text, user
 from cli.conftest import Run
+from support.build import SESSION, assistant, call, line, result, session, text, user
 from turnlog.cli.root import samples_store
 
 SAMPLES = sorted(path.stem for path in samples_store().session_files())

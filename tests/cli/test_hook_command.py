@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
-from hooked_client import PROJECT, Client, Clock, Names
-from otlp_receiver import Receiver, receiving
+from support.hooked_client import PROJECT, Client, Clock, Names
+from support.otlp_receiver import Receiver, receiving
 from turnlog.conversation.session import open_session
 from turnlog.trace.note import split_note
-from turnlog.trace.spans import Options, spans_of
+from turnlog.trace.spans import SpanOptions, spans_of
 from turnlog.trace.spool import Spool
 
 EVENTS = ["SessionStart", "Stop", "SubagentStop", "SessionEnd"]
@@ -52,7 +52,7 @@ def turn(client: Client) -> None:
 
 
 def wanted(client: Client) -> set[str]:
-    return {span.id for span in spans_of(open_session(client.path), Options(ended=True))}
+    return {span.id for span in spans_of(open_session(client.path), SpanOptions(ended=True))}
 
 
 def arrived(receiver: Receiver) -> Counter[str]:

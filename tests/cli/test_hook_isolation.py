@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from hook_projects import (
+from support.hook_projects import (
     COMMAND,
     Project,
     leaks,
@@ -21,8 +21,8 @@ from hook_projects import (
     texts_at,
     turns_at,
 )
-from hooked_client import Clock, Names
-from otlp_receiver import receiving
+from support.hooked_client import Clock, Names
+from support.otlp_receiver import receiving
 from turnlog.store.paths import folder_name
 from turnlog.trace.spool import Spool
 from turnlog.trace.switch import Switches

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, session, text, user
 from cli.conftest import Run
-from hook_projects import COMMAND, Project, run_hook, texts_at, turns_at
-from hooked_client import Clock, Names
-from otlp_receiver import receiving
+from support.build import assistant, session, text, user
+from support.hook_projects import COMMAND, Project, run_hook, texts_at, turns_at
+from support.hooked_client import Clock, Names
+from support.otlp_receiver import receiving
 from turnlog.trace.spool import Spool
 
 DIARY = session(user("dear diary"), assistant(text("a private thought")))

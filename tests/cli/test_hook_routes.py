@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from hook_projects import Project, run_hook, send_from
-from hooked_client import Clock, Names
-from otlp_receiver import Receiver, receiving
+from support.hook_projects import Project, run_hook, send_from
+from support.hooked_client import Clock, Names
+from support.otlp_receiver import Receiver, receiving
 from turnlog.trace.spool import Spool
 
 KEY = "USERS-KEY"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, result, session, text, user
 from cli.conftest import Run
+from support.build import SESSION, assistant, call, result, session, text, user
 from turnlog.edit.journal import Journal
 from turnlog.errors import Conflict, UsageError
-from turnlog.store.archive import open_archive
-from turnlog.store.consent import agreed
+from turnlog.store.archive.archive import open_archive
+from turnlog.store.deletion_consent import agreed
 from turnlog.store.paths import Store, journal_folder
 from turnlog.store.registry import claim, release
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 import pytest
 
-from build import SESSION
 from cli.conftest import Run
-from planted_fields import Planter, plant_everywhere
+from support.build import SESSION
+from support.planted_fields import Planter, plant_everywhere
 from turnlog import cli
 from turnlog.cli.root import COMMANDS, root
 from turnlog.store.paths import Store
@@ -196,7 +196,7 @@ def test_the_status_line_masks_the_model(project: Path, planter: Planter) -> Non
 
 
 def test_a_private_key_in_a_diff_is_masked(project: Path, turnlog: Run) -> None:
-    from build import assistant, call, result, session, user
+    from support.build import assistant, call, result, session, user
 
     body = "\n".join("Q7x4Jq0Zb8mTRk4d" * 4 for _ in range(6))
     key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, encode, session, text, user
 from cli.conftest import Run
-from folders import tree, write
+from support.build import SESSION, assistant, encode, session, text, user
+from support.folders import tree, write
 from turnlog.edit.move import directory_of
 from turnlog.store.paths import folder_name
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, session, text, user
 from cli.conftest import Outcome
+from support.build import SESSION, assistant, call, session, text, user
 from turnlog.store.paths import subagent_meta, title_file
 
 PATIENCE = 20

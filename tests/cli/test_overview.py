@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, session, stamp, text, user
 from cli.conftest import Run
+from support.build import SESSION, assistant, call, session, stamp, text, user
 
 OTHER = "00000002-0000-4000-8000-000000000000"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, result, session, text, user
-from planted import BARE
-from scripted_api import ScriptedApi, called, said, scripted_api
+from support.build import SESSION, assistant, call, result, session, text, user
+from support.planted import BARE
+from support.scripted_api import ScriptedApi, called, said, scripted_api
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
 
 CONTENT = session(

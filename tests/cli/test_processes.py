@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from build import SESSION, assistant, session, text, user
 from cli.conftest import Outcome
+from support.build import SESSION, assistant, session, text, user
 
 PATIENCE = 30
 LONG_AGO = (0, 1_700_000_000)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, nth, result, session, text, user
 from cli.conftest import Run
+from support.build import SESSION, assistant, call, nth, result, session, text, user
 
 AGENT = "ab97f57"
 SPENT = {"usage": {"input_tokens": 1000, "output_tokens": 500}}

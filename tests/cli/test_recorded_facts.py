@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from build import (
+from cli.conftest import Run
+from support.build import (
     SESSION,
     START,
     Fields,
@@ -22,7 +23,6 @@ from build import (
     text,
     user,
 )
-from cli.conftest import Run
 
 SLUG = "reactive-imagining-pony"
 SELECTED = "<ide_selection>The user selected the lines 78 to 78</ide_selection>"

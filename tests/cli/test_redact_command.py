@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, result, session, user
 from cli.conftest import Run
-from planted import SECRETS, contents, plant, prompt, write
+from support.build import SESSION, assistant, call, result, session, user
+from support.planted import SECRETS, contents, plant, prompt, write
 from turnlog.edit.journal import Journal
 from turnlog.secrets import placeholder_for
 from turnlog.store.paths import Store

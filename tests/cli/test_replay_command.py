@@ -11,9 +11,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from build import SESSION, assistant, call, result, session, text, user
 from cli.conftest import Run
-from planted import BARE
+from support.build import SESSION, assistant, call, result, session, text, user
+from support.planted import BARE
 
 SECRET = BARE[0].value
 TALK = (

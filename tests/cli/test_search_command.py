@@ -8,8 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, attachment, call, line, nth, result, session, text, user
 from cli.conftest import Run
+from support.build import (
+    SESSION,
+    assistant,
+    attachment,
+    call,
+    line,
+    nth,
+    result,
+    session,
+    text,
+    user,
+)
 
 ID = SESSION[:8]
 AGENT = "a1b2c3d4e5f60718"
@@ -320,8 +331,8 @@ def loaded_by_search() -> tuple[int, set[str]]:
 
 def test_a_search_of_an_unchanged_store_loads_no_more_than_it_needs(project: Path) -> None:
     write(project, *TALK)
-    assert "turnlog.index.write" in loaded_by_search()[1]
+    assert "turnlog.index.ingest.figure_writer" in loaded_by_search()[1]
     exit_code, modules = loaded_by_search()
     assert exit_code == 0
     assert not {"rich", "multiprocessing", "concurrent", "hashlib", "tempfile"} & modules
-    assert not {"turnlog.index.sync", "turnlog.index.write"} & modules
+    assert not {"turnlog.index.ingest.sync", "turnlog.index.ingest.figure_writer"} & modules

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, session, text, user
 from cli.conftest import Run
-from hook_projects import Project, send_from
-from hooked_client import Clock, Names
-from otlp_receiver import Receiver, attributes, receiving
+from support.build import SESSION, assistant, session, text, user
+from support.hook_projects import Project, send_from
+from support.hooked_client import Clock, Names
+from support.otlp_receiver import Receiver, attributes, receiving
 from turnlog.trace.spool import Spool
 
 CALLER = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from build import SESSION, START, assistant, call, line, result, session, stamp, text, user
 from cli.conftest import Run
+from support.build import SESSION, START, assistant, call, line, result, session, stamp, text, user
 from turnlog.cli.charts import week_map
 from turnlog.cli.tables import Column, draw_table
-from turnlog.index.asking import tables_of
 from turnlog.index.database import open_index
-from turnlog.index.reports import REPORTS, run_report
+from turnlog.index.reports.reports import REPORTS, run_report
+from turnlog.index.reports.user_sql import tables_of
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 OTHER = "00000002-0000-4000-8000-000000000000"

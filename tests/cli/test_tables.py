@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from build import SESSION, START, assistant, call, line, result, session, stamp, text, user
 from cli.conftest import Run
+from support.build import SESSION, START, assistant, call, line, result, session, stamp, text, user
 from turnlog.cli.tables import NARROWEST, Column, Table, draw_table
-from turnlog.index.reports import REPORTS
+from turnlog.index.reports.reports import REPORTS
 from turnlog.text import SGR
 
 WIDE = "日本語の題名 🎉 がここにとても長く書いてあるので切らなければなりません" * 2

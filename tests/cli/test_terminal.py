@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from build import session, user
+from support.build import session, user
 from turnlog.cli.terminal import dim, echo, is_coloured, style
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from build import SESSION, assistant, call, encode, result, session, text, user
 from cli.conftest import Run
-from otlp_receiver import Receiver, attributes, receiving
+from support.build import SESSION, assistant, call, encode, result, session, text, user
+from support.otlp_receiver import Receiver, attributes, receiving
 
 KEY = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"[::-1][:36]
 OTHER = SESSION.replace("5e55", "07e4")

@@ -24,9 +24,9 @@ from client import bring_up_loopback
 from resume import Messages, resume
 from resume import said as said_in
 
-from scripted_api import Reply, ScriptedApi, answered, called, refused, said, scripted_api
+from support.scripted_api import Reply, ScriptedApi, answered, called, refused, said, scripted_api
 from turnlog.conversation.session import open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.store.paths import Store
 
 PIXEL = base64.b64decode(

@@ -19,9 +19,9 @@ from client import bring_up_loopback
 from resume import resume
 from resume import said as said_in
 
-from chat_process import ChatProcess
-from long_chat import answer_to, kill_at, run_long
-from scripted_api import ScriptedApi, said, scripted_api
+from support.chat_process import ChatProcess
+from support.long_chat import answer_to, kill_at, run_long
+from support.scripted_api import ScriptedApi, said, scripted_api
 from turnlog.conversation.session import open_session
 from turnlog.store.paths import sidecar_folder
 

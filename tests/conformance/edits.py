@@ -23,10 +23,10 @@ from resume import resume, said
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import create_session
-from turnlog.edit.build import Wanted, prepared
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.journal import Journal
-from turnlog.edit.transforms import PREVIEW, Choice
+from turnlog.edit.plan_builder import EditOptions, prepared
+from turnlog.edit.transforms import PREVIEW, TransformOptions
 from turnlog.errors import TurnlogError
 from turnlog.store.paths import Store
 
@@ -146,7 +146,9 @@ def verdict(sent: list[Piece] | None, ours: list[Piece]) -> str:
 
 
 def clone_of(store: Store, source: Session, names: list[str]) -> Session:
-    wanted = Wanted(names, Choice(keep_last=KEPT_TURNS if "compress" in names else 0))
+    wanted = EditOptions(
+        names, TransformOptions(keep_last=KEPT_TURNS if "compress" in names else 0)
+    )
     with prepared(source, wanted) as made:
         clone = plan_clone(store, source, made.plan, made.tally)
         create_session(Journal(store.root / "journal"), "clone", source, clone.files)

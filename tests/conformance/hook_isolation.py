@@ -26,9 +26,9 @@ import msgspec
 from client import bring_up_loopback
 from hook_rig import CLIENT_SECONDS, PAUSE, SEND_SECONDS, TOOLS, client_environment, free_port
 
-from otlp_receiver import Received, attributes, receiving
-from plays import play, text, use
-from scripted_api import said, scripted_api
+from support.otlp_receiver import Received, attributes, receiving
+from support.plays import play, text, use
+from support.scripted_api import said, scripted_api
 from turnlog.trace.span import Span
 
 KEY = "x-project-key"

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SentSpan
 
-from otlp_receiver import Received, attributes
-from plays import Script
+from support.otlp_receiver import Received, attributes
+from support.plays import Script
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.span import Span
 

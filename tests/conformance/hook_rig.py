@@ -15,7 +15,7 @@ import msgspec
 from client import environment_of
 from terminal import Terminal, terminal
 
-from otlp_receiver import Received, receiving
+from support.otlp_receiver import Received, receiving
 from turnlog.trace.span import Span
 
 CLIENT_SECONDS = 120

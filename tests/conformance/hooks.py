@@ -24,8 +24,8 @@ from hook_judge import AGENT, Play, faults
 from hook_rig import Rig
 from terminal import ESCAPE
 
-from plays import play, text, use
-from scripted_api import MODEL, said, scripted_api
+from support.plays import play, text, use
+from support.scripted_api import MODEL, said, scripted_api
 
 READ = use("Read", file_path="a.txt")
 ASK = {"description": "Look", "prompt": "PLAY:look at a.txt", "subagent_type": "general-purpose"}

@@ -18,11 +18,11 @@ from pathlib import Path
 from client import bring_up_loopback
 from resume import Messages, resume, said
 
-from build import SESSION
-from faults import PLANTED
+from support.build import SESSION
+from support.faults import PLANTED
 from turnlog.conversation.session import open_session
-from turnlog.edit.build import Wanted, prepared
 from turnlog.edit.plan import carry_out
+from turnlog.edit.plan_builder import EditOptions, prepared
 
 HOPELESS = ("no-conversation", "lost-output", "lost-subagent")
 
@@ -44,7 +44,7 @@ def repaired(content: bytes) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{SESSION}.jsonl")
         path.write_bytes(content)
-        with prepared(open_session(path), Wanted(["repair"])) as ready:
+        with prepared(open_session(path), EditOptions(["repair"])) as ready:
             return b"".join(carry_out(ready.plan, ready.tally))
 
 

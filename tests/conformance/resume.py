@@ -19,9 +19,9 @@ from typing import Any, cast
 
 from client import bring_up_loopback, environment_of, run_client
 
-from scripted_api import answered, scripted_api
+from support.scripted_api import answered, scripted_api
 from turnlog.conversation.session import open_session
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 from turnlog.store.paths import folder_name, sidecar_folder
 
 PROMPT = "CONFORMANCE what came before?"

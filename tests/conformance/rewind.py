@@ -15,8 +15,8 @@ from pathlib import Path
 from client import bring_up_loopback, environment_of, run_client
 from resume import resume, said
 
-from changed_files import Work
-from turnlog.agent.files.rewind import Scope, apply_rewind, plan_rewind
+from support.changed_files import Work
+from turnlog.agent.session.rewind import RewindScope, apply_rewind, plan_rewind
 from turnlog.conversation.session import open_session
 from turnlog.edit.journal import Journal
 from turnlog.store.paths import Store
@@ -61,7 +61,7 @@ def talk_agrees(client: list[str], turn: int) -> bool:
         work, prompts = record(Path(home))
         session = open_session(work.path)
         plan = plan_rewind(work.store, session, prompts[turn], work.root)
-        apply_rewind(plan, Scope.CONVERSATION, session, Journal(Path(home, "journal")))
+        apply_rewind(plan, RewindScope.CONVERSATION, session, Journal(Path(home, "journal")))
         sent = resume(client, work.path)
         # Clients but the newest answer what a conversation ends with, where nothing does.
         ours = said(session.context())

@@ -35,13 +35,13 @@ from resume import Messages, resume, said
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import create_session
-from turnlog.edit.build import Wanted, prepared
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
+from turnlog.edit.check.findings import Severity
 from turnlog.edit.clone import plan_clone
-from turnlog.edit.findings import Severity
 from turnlog.edit.journal import Journal
+from turnlog.edit.plan_builder import EditOptions, prepared
 from turnlog.errors import TurnlogError
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 from turnlog.store.paths import Store, sidecar_folder
 
 Block = dict[str, Any]
@@ -221,7 +221,7 @@ def clone_of(store: Store, path: Path) -> Pair:
     if sidecar_folder(path).is_dir():
         shutil.copytree(sidecar_folder(path), sidecar_folder(project / path.name))
     source = open_session(project / path.name)
-    with prepared(source, Wanted(["straighten"])) as made:
+    with prepared(source, EditOptions(["straighten"])) as made:
         clone = plan_clone(store, source, made.plan, made.tally, _numbered_ids(path))
         create_session(Journal(store.root / "journal"), "clone", source, clone.files)
     return Pair(source, open_session(clone.path))

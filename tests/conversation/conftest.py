@@ -5,7 +5,7 @@ from typing import Protocol
 
 import pytest
 
-from build import SESSION, session
+from support.build import SESSION, session
 from turnlog.conversation.session import Session, open_session
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from build import SESSION, assistant, call, image, nth, result, result_block, text, user
 from conversation.conftest import Opened
+from support.build import SESSION, assistant, call, image, nth, result, result_block, text, user
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.session import Session
 

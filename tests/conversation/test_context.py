@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from build import (
+from conversation.conftest import Opened
+from support.build import (
     START,
     assistant,
     attachment,
@@ -28,7 +29,6 @@ from build import (
     thinking,
     user,
 )
-from conversation.conftest import Opened
 from turnlog.conversation.context import (
     INTERRUPTED_CALL,
     INTERRUPTED_USE,

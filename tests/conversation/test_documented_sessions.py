@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from build import (
+from conversation.conftest import Opened
+from support.build import (
     assistant,
     call,
     compaction,
@@ -19,11 +20,10 @@ from build import (
     thinking,
     user,
 )
-from conversation.conftest import Opened
 from turnlog.conversation.messages import add_usage
 from turnlog.conversation.prompts import PromptKind, Round
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 
 READ = call("Read", {"file_path": "/shop/README.md"}, "toolu_001")
 DONE = {"stop_reason": "end_turn"}

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from build import line, session, user
-from turnlog.conversation.links import Links, links_of
+from support.build import line, session, user
+from turnlog.conversation.continuations import Links, links_of
 
 
 def write(folder: Path, name: str, *lines: bytes, session_id: str | None = None) -> Path:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from build import assistant, call, nth, result, text, thinking, user
 from conversation.conftest import Opened
+from support.build import assistant, call, nth, result, text, thinking, user
 from turnlog.conversation.messages import add_usage
 from turnlog.conversation.session import Session
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from build import image, result_block, session, text, user
+from support.build import image, result_block, session, text, user
 from turnlog.conversation.prompts import (
     PromptKind,
     Round,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from build import assistant, call, result, session, text, user
+from support.build import assistant, call, result, session, text, user
 from turnlog.conversation.session import Session, open_session
 from turnlog.errors import Ambiguous, NotFound
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from build import SESSION, assistant, call, encode, nth, result, session, text, user
 from conversation.conftest import Opened
+from support.build import SESSION, assistant, call, encode, nth, result, session, text, user
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import assistant, attachment, compaction, encode, line, nth, system, text, user
 from conversation.conftest import Opened
+from support.build import assistant, attachment, compaction, encode, line, nth, system, text, user
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import open_session
 from turnlog.conversation.tree import Tree, grow_tree

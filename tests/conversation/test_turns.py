@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from build import (
+from conversation.conftest import Opened
+from support.build import (
     assistant,
     attachment,
     call,
@@ -17,7 +18,6 @@ from build import (
     thinking,
     user,
 )
-from conversation.conftest import Opened
 from turnlog.conversation.prompts import PromptKind, Round
 from turnlog.conversation.session import Session, open_session
 

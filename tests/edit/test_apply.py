@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from folders import tree, write
+from support.folders import tree, write
 from turnlog.edit.apply import Change, apply_changes
 from turnlog.edit.journal import Journal
 from turnlog.errors import Conflict, TurnlogError

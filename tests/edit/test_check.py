@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     assistant,
     compaction,
@@ -19,15 +19,15 @@ from build import (
     text,
     user,
 )
-from faults import PLANTED, SOUND, png, put, sound
+from support.faults import PLANTED, SOUND, png, put, sound
 from turnlog.cli.check import COLOURS
 from turnlog.cli.root import run
 from turnlog.cli.terminal import style
 from turnlog.conversation.session import open_session
-from turnlog.edit import check_rules
-from turnlog.edit.check import check_session
-from turnlog.edit.findings import Finding, Severity
-from turnlog.edit.images import pixels_of
+from turnlog.edit.check import check_rules as check_rules
+from turnlog.edit.check.checks import check_session
+from turnlog.edit.check.findings import Finding, Severity
+from turnlog.edit.image_size import pixels_of
 from turnlog.store.paths import Store
 
 DOCS = Path(__file__).parents[2] / "docs/check.md"

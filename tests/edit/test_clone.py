@@ -3,7 +3,18 @@
 import json
 from pathlib import Path
 
-from build import SESSION, assistant, call, compaction, line, nth, result, session, text, user
+from support.build import (
+    SESSION,
+    assistant,
+    call,
+    compaction,
+    line,
+    nth,
+    result,
+    session,
+    text,
+    user,
+)
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.clone import Clone, plan_clone
 from turnlog.edit.plan import Plan

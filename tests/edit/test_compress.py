@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     Fields,
     assistant,
@@ -25,12 +25,12 @@ from build import (
     user,
 )
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.build import TRANSFORMS, Wanted, build_plan
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.clone import plan_clone
+from turnlog.edit.compaction_entries import HEAD
 from turnlog.edit.plan import carry_out
-from turnlog.edit.summary import HEAD
-from turnlog.edit.transforms import Choice
+from turnlog.edit.plan_builder import TRANSFORMS, EditOptions, build_plan
+from turnlog.edit.transforms import TransformOptions
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
 
@@ -65,11 +65,11 @@ def opened(tmp_path: Path) -> Open:
 
 
 def compressed(before: Session, keep_last: int = 0, *names: str, **choice: Any) -> Session:
-    wanted = Wanted([*names, "compress"], Choice(keep_last, **choice))
+    wanted = EditOptions([*names, "compress"], TransformOptions(keep_last, **choice))
     return written(before, wanted)
 
 
-def written(before: Session, wanted: Wanted) -> Session:
+def written(before: Session, wanted: EditOptions) -> Session:
     after = before.path.parent / "after" / before.path.name
     after.parent.mkdir(exist_ok=True)
     after.write_bytes(b"".join(carry_out(build_plan(before, wanted))))
@@ -386,11 +386,11 @@ def test_a_model_is_not_asked_where_nothing_is_done(opened: Open) -> None:
 
 def test_until_and_branch_say_where_the_conversation_ends(opened: Open) -> None:
     before = opened(CONVERSATION + session(user("other", uuid=nth(99), parent=nth(8))))
-    cut = written(before, Wanted(["compress"], Choice(), until=nth(3)))
+    cut = written(before, EditOptions(["compress"], TransformOptions(), until=nth(3)))
     assert summary_of(cut).endswith(
         "USER: fix the shop\nASSISTANT: I look at it. It may take a while."
     )
-    chosen = written(before, Wanted(["compress"], Choice(1), branch=nth(14)))
+    chosen = written(before, EditOptions(["compress"], TransformOptions(1), branch=nth(14)))
     assert texts(chosen)[1] == "now the window"
 
 
@@ -414,7 +414,7 @@ def test_a_clone_says_where_all_of_the_conversation_stays(tmp_path: Path) -> Non
     turns = user("q"), assistant(text("a")), user("last"), assistant(text("answer"))
     path.write_bytes(session(*compaction(told), *turns))
     source = open_session(path)
-    plan = build_plan(source, Wanted(["compress"], Choice(1, transcript=path)))
+    plan = build_plan(source, EditOptions(["compress"], TransformOptions(1, transcript=path)))
     made = plan_clone(Store(tmp_path), source, plan)
     made.path.write_bytes(b"".join(made.files[made.path]))
     clone = open_session(made.path)

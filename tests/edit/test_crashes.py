@@ -18,14 +18,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from build import SESSION, assistant, call, result, session, text, user
+from support.build import SESSION, assistant, call, result, session, text, user
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import Change, apply_changes, replace_session
-from turnlog.edit.build import Wanted, build_plan
 from turnlog.edit.journal import STAGE, Journal
 from turnlog.edit.plan import carry_out
+from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.format.jsonl import FileState
-from turnlog.store.consent import agreed
+from turnlog.store.deletion_consent import agreed
 
 ROUNDS = 200
 MEMORY = Path("/dev/shm")
@@ -79,7 +79,7 @@ def one_session(folder: Path, journal: Journal) -> Stage:
         opened = open_session(path)
         replace_session(journal, "strip", opened, carry_out(build_plan(opened, wanted)))
 
-    wanted = Wanted(["strip_tools"])
+    wanted = EditOptions(["strip_tools"])
     new = b"".join(carry_out(build_plan(open_session(path), wanted)))
     return Stage(folder, journal, make, {path: OLD}, {path: new})
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     Fields,
     assistant,
@@ -19,10 +19,12 @@ from build import (
     user,
 )
 from turnlog.conversation.session import open_session
-from turnlog.edit.digest import EXTRACT, MATERIAL, Extent, Scale, tell_turns
-from turnlog.edit.facts import first_part
+from turnlog.edit.call_facts import first_part
+from turnlog.edit.turn_digest import EXTRACT, MATERIAL, DigestLimits, Scale, tell_turns
 
-SMALL = Scale(2000, (Extent(400, 200, 0, 4), Extent(100, 40, 0, 20), Extent(30, 10, 0, 40)))
+SMALL = Scale(
+    2000, (DigestLimits(400, 200, 0, 4), DigestLimits(100, 40, 0, 20), DigestLimits(30, 10, 0, 40))
+)
 NOTIFICATION = """<task-notification>
 <task-id>1</task-id>
 <summary>Agent "look" completed</summary>
@@ -215,7 +217,7 @@ def test_a_prompt_queued_while_the_model_worked_outlives_the_steps_around_it(tel
         lines += [assistant(ran), result(f"c{number}")]
         if number == 5:
             lines.append(attachment("queued_command", {"prompt": "and mind the gap"}))
-    whole = Extent(None, 200, 0, 4)
+    whole = DigestLimits(None, 200, 0, 4)
     told = tell(*lines, scale=Scale(2000, (whole, whole, whole)))
     assert "USER: and mind the gap" in told
     assert "steps left out]" in told

@@ -5,13 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, Fields, assistant, call, line, nth, result, session, text, thinking, user
+from support.build import (
+    SESSION,
+    Fields,
+    assistant,
+    call,
+    line,
+    nth,
+    result,
+    session,
+    text,
+    thinking,
+    user,
+)
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.build import Wanted, build_plan
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.plan import Plan, carry_out
-from turnlog.edit.transforms import Choice
+from turnlog.edit.plan_builder import EditOptions, build_plan
+from turnlog.edit.transforms import TransformOptions
 from turnlog.store.paths import Store
 
 FOREIGN = "deadbeef-0000-4000-8000-000000000000"
@@ -54,7 +66,7 @@ def clone(source: Session, tmp_path: Path) -> Session:
 def edited(source: Session, *names: str, keep_last: int = 0) -> Session:
     after = source.path.parents[2] / "after" / source.path.name
     after.parent.mkdir()
-    plan = build_plan(source, Wanted(list(names), Choice(keep_last)))
+    plan = build_plan(source, EditOptions(list(names), TransformOptions(keep_last)))
     after.write_bytes(b"".join(carry_out(plan)))
     return open_session(after)
 

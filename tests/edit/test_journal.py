@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, call, result, session, text, user
+from support.build import SESSION, assistant, call, result, session, text, user
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import replace_session, require_idle, require_sound
-from turnlog.edit.build import Wanted, build_plan
 from turnlog.edit.journal import Journal, staging_folder
 from turnlog.edit.plan import carry_out
+from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.errors import Conflict, NotFound, Unresumable
 from turnlog.store.paths import Store
 
@@ -40,7 +40,7 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def strip(journal: Journal, opened: Session) -> str:
-    plan = build_plan(opened, Wanted(["strip_tools"]))
+    plan = build_plan(opened, EditOptions(["strip_tools"]))
     record = replace_session(journal, "strip", opened, carry_out(plan))
     assert record
     return record.id
@@ -77,7 +77,7 @@ def test_a_file_that_changed_since_it_was_read_is_not_replaced(
     opened: Session, journal: Journal
 ) -> None:
     def lines() -> Iterator[bytes]:
-        yield from carry_out(build_plan(opened, Wanted(["strip_tools"])))
+        yield from carry_out(build_plan(opened, EditOptions(["strip_tools"])))
         with opened.path.open("ab") as file:
             file.write(b"{}\n")
 

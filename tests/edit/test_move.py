@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, encode, line, session, text, user
-from folders import tree, write
+from support.build import SESSION, assistant, encode, line, session, text, user
+from support.folders import tree, write
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import apply_changes
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.journal import Journal, Record
 from turnlog.edit.move import Move, directory_of, move_project, move_session
 from turnlog.errors import Conflict, NotFound, UsageError

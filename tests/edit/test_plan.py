@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     Fields,
     assistant,
@@ -21,9 +21,9 @@ from build import (
     user,
 )
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.build import Wanted, build_plan
 from turnlog.edit.plan import Plan, carry_out, swapping
-from turnlog.edit.transforms import Choice
+from turnlog.edit.plan_builder import EditOptions, build_plan
+from turnlog.edit.transforms import TransformOptions
 
 TALK = session(
     user("first"),
@@ -44,8 +44,10 @@ def opened(path: Path, content: bytes) -> Session:
     return open_session(path)
 
 
-def edited(path: Path, content: bytes, *names: str, choice: Choice | None = None) -> bytes:
-    plan = build_plan(opened(path, content), Wanted(list(names), choice or Choice()))
+def edited(
+    path: Path, content: bytes, *names: str, choice: TransformOptions | None = None
+) -> bytes:
+    plan = build_plan(opened(path, content), EditOptions(list(names), choice or TransformOptions()))
     return b"".join(carry_out(plan))
 
 
@@ -121,15 +123,15 @@ def test_sub_agents_inside_the_file_keep_their_calls(path: Path) -> None:
 
 def test_a_second_result_of_a_spared_call_takes_nothing_with_it(path: Path) -> None:
     again = session(result("A", "again", uuid=nth(9), parent=nth(4)))
-    choice = Choice(keep_last=1)
+    choice = TransformOptions(keep_last=1)
     assert edited(path, TALK + again, "strip_tools", choice=choice) == TALK + again
 
 
 def test_a_shortened_result_is_not_shortened_again(path: Path) -> None:
     long = TALK.replace(b'"out"', b'"' + b"x" * 5000 + b'"')
-    once = edited(path, long, "stub_results", choice=Choice(larger_than=10))
+    once = edited(path, long, "stub_results", choice=TransformOptions(larger_than=10))
     assert len(once) < len(TALK) + 300
-    assert edited(path, once, "stub_results", choice=Choice(larger_than=10)) == once
+    assert edited(path, once, "stub_results", choice=TransformOptions(larger_than=10)) == once
 
 
 def test_an_image_in_a_result_is_of_use_only_as_a_whole(path: Path) -> None:

@@ -11,14 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import SESSION, assistant, call, encode, image, result, session, text, thinking, user
-from planted import BARE, PASTE, SECRETS, TELLING, contents, plant, prompt, write
+from support.build import (
+    SESSION,
+    assistant,
+    call,
+    encode,
+    image,
+    result,
+    session,
+    text,
+    thinking,
+    user,
+)
+from support.planted import BARE, PASTE, SECRETS, TELLING, contents, plant, prompt, write
 from test_secrets import PEM
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import open_session
-from turnlog.edit.finder import Finder, settle_kinds
 from turnlog.edit.journal import Journal
-from turnlog.edit.redact import (
+from turnlog.edit.redact.json_strings import decode_string, decoded_strings, spelled_strings
+from turnlog.edit.redact.redaction import (
     _require_sound,
     earlier_changes,
     find_all,
@@ -28,10 +39,10 @@ from turnlog.edit.redact import (
     session_group,
     store_groups,
 )
-from turnlog.edit.redacted import Noted, Part, redacted, redacted_json
-from turnlog.edit.strings import decode_string, decoded_strings, spelled_strings
+from turnlog.edit.redact.replacement import FoundValue, RedactedPart, redacted, redacted_json
+from turnlog.edit.redact.secret_finder import Finder, settle_kinds
 from turnlog.errors import Unresumable
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 from turnlog.secrets import find_secrets, placeholder_for
 from turnlog.store.paths import Store
 
@@ -39,7 +50,7 @@ TOKEN = "gh" + "p_" + "Q7" + "x4Jq0Zb8mT" * 3 + "Rk4d"
 PASSWORD = "tr0ub4dor&3"
 HIDDEN = placeholder_for("github-token", TOKEN)
 
-Redact = Callable[..., Noted]
+Redact = Callable[..., FoundValue]
 
 
 @pytest.fixture
@@ -56,7 +67,7 @@ def path(store: Store) -> Path:
 def redact(store: Store, journal: Journal) -> Redact:
     """Redacts a session, or all, and tells what was found."""
 
-    def call(session: Path | None = None, *also: str) -> Noted:
+    def call(session: Path | None = None, *also: str) -> FoundValue:
         groups = [session_group(store, session)] if session else store_groups(store)
         parts = [part for group in groups for part in group.parts]
         noted, finder = find_all(parts, [re.compile(each) for each in also], progress)
@@ -331,7 +342,7 @@ def test_a_name_and_what_a_name_tells_are_redacted() -> None:
 )
 def test_a_line_that_is_no_json_is_redacted_too(raw: bytes, tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", raw.replace(b"%b", TOKEN.encode()))
-    new = b"".join(redacted(Part(path), Finder(), Noted()))
+    new = b"".join(redacted(RedactedPart(path), Finder(), FoundValue()))
     assert new == raw.replace(b"%b", HIDDEN.encode())
 
 
@@ -410,7 +421,7 @@ def test_what_a_pattern_finds_in_a_text_stays_in_ids_and_names() -> None:
 def test_matches_in_fields_that_stay_are_counted(store: Store, path: Path) -> None:
     write(path, session(user("/home/ada/shop/x.py")))
     finder = Finder((re.compile("/home/ada"),))
-    assert fixed_matches([Part(path)], finder) == {"cwd": 1}
+    assert fixed_matches([RedactedPart(path)], finder) == {"cwd": 1}
 
 
 @pytest.mark.parametrize("pattern", [r"\w+", "[0-9a-f]{3,}", ".{3}"])
@@ -418,7 +429,9 @@ def test_no_pattern_changes_what_holds_a_session_together(
     session_file: Path, pattern: str, tmp_path: Path
 ) -> None:
     finder = Finder((re.compile(pattern),))
-    new = write(tmp_path / "new.jsonl", b"".join(redacted(Part(session_file), finder, Noted())))
+    new = write(
+        tmp_path / "new.jsonl", b"".join(redacted(RedactedPart(session_file), finder, FoundValue()))
+    )
     before, after = open_session(session_file), open_session(new)
     assert [node.kind for node in after.nodes] == [node.kind for node in before.nodes]
     assert [link(node) for node in after.tree.chain] == [link(node) for node in before.tree.chain]

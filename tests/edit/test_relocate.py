@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import assistant, call, encode, line, result, session, text, user
+from support.build import assistant, call, encode, line, result, session, text, user
 from turnlog.edit.relocate import Relocation, relocating, relocating_history
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 
 MOVE = Relocation("/home/ada/shop", "/srv/new shop")
 rewrite = relocating(MOVE)

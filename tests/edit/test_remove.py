@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, encode, session, user
-from folders import tree, write
+from support.build import SESSION, encode, session, user
+from support.folders import tree, write
 from turnlog.edit.apply import apply_changes
 from turnlog.edit.journal import Journal
-from turnlog.edit.remove import Removal, remove_sessions
+from turnlog.edit.removal import Removal, remove_sessions
 from turnlog.errors import Conflict
 from turnlog.store.paths import Store
 

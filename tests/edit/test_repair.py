@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     Fields,
     assistant,
@@ -24,15 +24,15 @@ from build import (
     thinking,
     user,
 )
-from faults import PLANTED, SOUND, sound
+from support.faults import PLANTED, SOUND, sound
 from turnlog.cli.root import run
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import require_sound
-from turnlog.edit.build import Prepared, Wanted, prepared
-from turnlog.edit.check import check_session
-from turnlog.edit.check_rules import CLONE, MOVE, RULES
+from turnlog.edit.check.check_rules import CLONE, MOVE, RULES
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.plan import carry_out
-from turnlog.edit.repair import GROUPS
+from turnlog.edit.plan_builder import EditOptions, Prepared, prepared
+from turnlog.edit.repair.repairs import GROUPS
 from turnlog.store.paths import Store
 
 HOPELESS = ("no-conversation", "lost-output", "lost-subagent")
@@ -51,7 +51,7 @@ def place(tmp_path: Path) -> Path:
 def repair(place: Path) -> Callable[[bytes], Result]:
     def repair_content(content: bytes) -> Result:
         place.write_bytes(content)
-        with prepared(open_session(place), Wanted(["repair"])) as ready:
+        with prepared(open_session(place), EditOptions(["repair"])) as ready:
             mended = b"".join(carry_out(ready.plan, ready.tally))
         place.write_bytes(mended)
         return mended, ready

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, line, nth, session, text, user
-from folders import tree, write
+from support.build import SESSION, assistant, line, nth, session, text, user
+from support.folders import tree, write
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import apply_changes
 from turnlog.edit.journal import Journal
-from turnlog.edit.title import clean_title, rename_session
+from turnlog.edit.session_title import clean_title, rename_session
 from turnlog.errors import UsageError
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store, title_file

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     assistant,
     call,
@@ -22,9 +22,9 @@ from build import (
     user,
 )
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.build import Wanted, build_plan, prepared
 from turnlog.edit.plan import Plan, carry_out
-from turnlog.edit.transforms import Choice
+from turnlog.edit.plan_builder import EditOptions, build_plan, prepared
+from turnlog.edit.transforms import TransformOptions
 from turnlog.errors import NotFound
 
 LONG = "x" * 5000
@@ -60,7 +60,7 @@ def opened(tmp_path: Path) -> Open:
 
 
 def applied(before: Session, *names: str, **wanted: Any) -> Session:
-    plan = build_plan(before, Wanted(list(names), **wanted))
+    plan = build_plan(before, EditOptions(list(names), **wanted))
     after = before.path.with_name("after.jsonl")
     after.write_bytes(b"".join(carry_out(plan)))
     return open_session(after)
@@ -94,12 +94,12 @@ def test_strip_tools_takes_calls_with_their_results_and_thinking_that_led_to_not
 
 
 def test_strip_tools_spares_the_last_turns_that_have_calls(opened: Open) -> None:
-    after = applied(opened(CONVERSATION), "strip_tools", choice=Choice(keep_last=1))
+    after = applied(opened(CONVERSATION), "strip_tools", choice=TransformOptions(keep_last=1))
     assert [each.id for each in after.calls] == ["C"]
 
 
 def test_stripping_again_takes_away_no_more(opened: Open) -> None:
-    choice = Choice(keep_last=1)
+    choice = TransformOptions(keep_last=1)
     once = applied(opened(CONVERSATION), "strip_tools", choice=choice)
     content = once.path.read_bytes()
     assert applied(opened(content), "strip_tools", choice=choice).path.read_bytes() == content
@@ -252,7 +252,7 @@ def test_straighten_lets_a_note_of_the_tip_follow_what_was_put_behind_a_summary(
 def mended(before: Session) -> Session:
     """A session as `--straighten` writes it, mended for older clients first."""
     path = before.path.with_name("after.jsonl")
-    with prepared(before, Wanted(["straighten"])) as ready:
+    with prepared(before, EditOptions(["straighten"])) as ready:
         path.write_bytes(b"".join(carry_out(ready.plan, ready.tally)))
     return open_session(path)
 

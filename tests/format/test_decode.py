@@ -9,12 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from build import assistant, call, encode, image, line, result_block, session, text, thinking, user
 from data.nasty import CASES, PATH, Case, nasty
-from strategies import entries, flat_entries, lines_of, misfitting_entries, sound_lines
+from support.build import (
+    assistant,
+    call,
+    encode,
+    image,
+    line,
+    result_block,
+    session,
+    text,
+    thinking,
+    user,
+)
+from support.strategies import entries, flat_entries, lines_of, misfitting_entries, sound_lines
 from turnlog.format.blocks import (
     ImageBlock,
-    Message,
+    MessageBody,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -140,7 +151,7 @@ def test_absent_and_null_stay_distinct_in_lines_that_the_fast_path_refuses() -> 
     raw = line("user", parent=None, message={"content": [{"type": "hologram"}], "id": None})
     entry = only(raw, User)
     assert (entry.parent_uuid, entry.uuid) == (None, UNSET)
-    assert isinstance(entry.message, Message)
+    assert isinstance(entry.message, MessageBody)
     assert (entry.message.id, entry.message.model) == (None, UNSET)
 
 

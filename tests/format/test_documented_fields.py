@@ -6,7 +6,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from build import assistant, call, encode, line, result, session, system, text, thinking, user
+from support.build import (
+    assistant,
+    call,
+    encode,
+    line,
+    result,
+    session,
+    system,
+    text,
+    thinking,
+    user,
+)
 from turnlog.format.blocks import TextBlock, ThinkingBlock, ToolUseBlock
 from turnlog.format.decode import decode_line, read_entries
 from turnlog.format.entries import Assistant, Entry, User

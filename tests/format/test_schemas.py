@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 
-from build import assistant, call, encode, line, result, system, text, user
-from strategies import entries_of, kinds, known_entries, lines_of, misfitting_entries
+from support.build import assistant, call, encode, line, result, system, text, user
+from support.strategies import entries_of, kinds, known_entries, lines_of, misfitting_entries
 from turnlog.format.decode import decode_line, values_of
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import Line
 from turnlog.format.kinds import KINDS
 from turnlog.format.schema import known_parts, schema_of_kinds
-from turnlog.format.values import is_array, is_object
 
 
 @cache

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from build import (
+from data.nasty import CASES, PATH
+from support.build import (
     Fields,
     assistant,
     attachment,
@@ -18,8 +19,7 @@ from build import (
     text,
     user,
 )
-from data.nasty import CASES, PATH
-from strategies import damaged_files
+from support.strategies import damaged_files
 from turnlog.format.kinds import KINDS
 from turnlog.format.survey import (
     Survey,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct
 
-from build import text
-from strategies import fields_of, json_values, objects
+from support.build import text
+from support.strategies import fields_of, json_values, objects
 from turnlog.format import tools
 from turnlog.format.blocks import TextBlock
 from turnlog.format.tools import (
@@ -19,7 +19,7 @@ from turnlog.format.tools import (
     SHAPES,
     ContentResult,
     ErrorResult,
-    UnknownInput,
+    UnknownArguments,
     UnknownResult,
     input_of,
     result_of,
@@ -55,35 +55,35 @@ def test_the_input_of_each_known_tool_is_typed(tool: str) -> None:
 
 @given(st.sampled_from(sorted(INPUTS)), json_values | objects)
 def test_no_input_raises(tool: str, value: Any) -> None:
-    assert type(input_of(tool, value)) in (INPUTS[tool], UnknownInput)
+    assert type(input_of(tool, value)) in (INPUTS[tool], UnknownArguments)
 
 
 def test_names_of_inputs_that_are_no_words_have_one() -> None:
     found = input_of("Grep", {"pattern": "x", "-i": True, "-A": 3, "-C": 1, "-n": False})
-    assert found == tools.GrepInput(
+    assert found == tools.GrepArguments(
         pattern="x", ignore_case=True, lines_after=3, lines_around=1, line_numbers=False
     )
 
 
 def test_the_edits_of_a_multi_edit_are_typed() -> None:
     found = input_of("MultiEdit", {"file_path": "/a", "edits": [{"old_string": "a"}]})
-    assert isinstance(found, tools.MultiEditInput)
-    assert found.edits == [tools.EditInput(old_string="a")]
+    assert isinstance(found, tools.MultiEditArguments)
+    assert found.edits == [tools.EditArguments(old_string="a")]
 
 
 @pytest.mark.parametrize("value", ["{", None, 5, [1]])
 def test_an_input_that_is_no_object_is_kept(value: Any) -> None:
-    assert input_of("Bash", value) == UnknownInput(value)
+    assert input_of("Bash", value) == UnknownArguments(value)
 
 
 @pytest.mark.parametrize("tool", ["mcp__shop__order", "Hologram", "", None])
 def test_the_input_of_an_unknown_tool_is_kept(tool: str | None) -> None:
-    assert input_of(tool, {"a": 1}) == UnknownInput({"a": 1})
+    assert input_of(tool, {"a": 1}) == UnknownArguments({"a": 1})
 
 
 def test_an_input_of_another_type_leaves_the_other_fields() -> None:
     found = input_of("Bash", {"command": "ls", "timeout": "soon"})
-    assert found == tools.BashInput(command="ls", timeout=UNSET)
+    assert found == tools.BashArguments(command="ls", timeout=UNSET)
 
 
 @pytest.mark.parametrize("tool", EXAMPLES)

@@ -8,8 +8,8 @@ from threading import Event
 import pytest
 
 from turnlog.errors import UsageError
-from turnlog.index.ahead import Ahead
 from turnlog.index.database import connect, open_index
+from turnlog.index.speculative import Ahead
 
 
 def count(db: sqlite3.Connection) -> int:

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from build import assistant, session, text, user
-from index_dump import dump, found
+from support.build import assistant, session, text, user
+from support.index_dump import dump, found
 from turnlog.format.jsonl import append_lines
 from turnlog.index.database import open_index
-from turnlog.index.sync import Synced, sync
-from turnlog.store.archive import Archive
-from turnlog.store.archive_run import archive_sessions
+from turnlog.index.ingest.sync import Synced, sync
+from turnlog.store.archive.archive import Archive
+from turnlog.store.archive.restore import restore_session
+from turnlog.store.archive.update import archive_sessions
 from turnlog.store.paths import Store
-from turnlog.store.restore import restore_session
 
 FIRST = "11111111-0000-4000-8000-000000000000"
 OTHER = "22222222-0000-4000-8000-000000000000"

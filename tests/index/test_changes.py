@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, session, text, user
+from support.build import assistant, session, text, user
 from turnlog.format.jsonl import append_lines
-from turnlog.index.changes import fingerprint, is_current
 from turnlog.index.database import Index, open_index
-from turnlog.index.file_states import scan_store
-from turnlog.index.intake import Limits
-from turnlog.index.sync import Synced, sync, sync_session
-from turnlog.store.archive import Archive
-from turnlog.store.archive_run import archive_sessions
+from turnlog.index.ingest.change_check import fingerprint, is_current
+from turnlog.index.ingest.file_states import scan_store
+from turnlog.index.ingest.sync import Synced, sync, sync_session
+from turnlog.index.ingest.workers import BatchLimits
+from turnlog.store.archive.archive import Archive
+from turnlog.store.archive.update import archive_sessions
 from turnlog.store.paths import Store
 
 ID = "11111111-0000-4000-8000-000000000000"
@@ -107,7 +107,7 @@ def test_a_file_that_was_read_in_part_is_not_current(filled: Store, index: Index
     sync(index, filled)
     append_lines(at(filled), [SAID.splitlines()[0]] * 10)
     with pytest.raises(KeyboardInterrupt):
-        sync(index, filled, stop, Limits(part=300, transaction=1))
+        sync(index, filled, stop, BatchLimits(part=300, transaction=1))
     assert not is_current(index.db, scan_store(filled))
     sync(index, filled)
     assert is_current(index.db, scan_store(filled))

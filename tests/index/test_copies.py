@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, call, line, result, session, text, user
+from support.build import assistant, call, line, result, session, text, user
 from turnlog.conversation.session import open_session
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.plan import Plan
 from turnlog.index.database import open_index
-from turnlog.index.report_cache import OF_THE_MOMENT, cached_report
-from turnlog.index.reports import REPORTS, Row, run_report
-from turnlog.index.sync import sync
+from turnlog.index.ingest.sync import sync
+from turnlog.index.reports.report_cache import OF_THE_MOMENT, cached_report
+from turnlog.index.reports.reports import REPORTS, Row, run_report
 from turnlog.store.paths import Store
 
 ONE, TWO = (f"0000000{n}-0000-4000-8000-000000000000" for n in (1, 2))

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, call, result, session, text, user
-from index_dump import dump
+from support.build import assistant, call, result, session, text, user
+from support.index_dump import dump
 from turnlog.errors import Unavailable
-from turnlog.index.changes import is_current
 from turnlog.index.database import open_index, writing
-from turnlog.index.file_states import scan_store
-from turnlog.index.intake import Limits
-from turnlog.index.sync import sync
+from turnlog.index.ingest.change_check import is_current
+from turnlog.index.ingest.file_states import scan_store
+from turnlog.index.ingest.sync import sync
+from turnlog.index.ingest.workers import BatchLimits
 from turnlog.store.paths import Store
 
 FORK = multiprocessing.get_context("fork")
@@ -49,7 +49,7 @@ def filled(tmp_path: Path) -> Store:
 
 def synced(path: Path, store: Store) -> None:
     with open_index(path) as index:
-        sync(index, store, limits=Limits(part=500, transaction=1))
+        sync(index, store, limits=BatchLimits(part=500, transaction=1))
 
 
 @pytest.mark.parametrize(("worth_sharing", "rounds"), [(0, 20), (1 << 40, 100)])
@@ -60,7 +60,7 @@ def test_killed_at_any_moment_a_sync_is_made_good_by_the_next(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("turnlog.index.intake.WORTH_SHARING", worth_sharing)
+    monkeypatch.setattr("turnlog.index.ingest.workers.WORTH_SHARING", worth_sharing)
     started = time.perf_counter()
     synced(tmp_path / "whole.db", filled)
     whole = time.perf_counter() - started
@@ -109,7 +109,7 @@ def stop_at_end(done: int, total: int) -> None:
 def test_two_syncs_at_once_give_what_one_gives(
     worth_sharing: int, filled: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnlog.index.intake.WORTH_SHARING", worth_sharing)
+    monkeypatch.setattr("turnlog.index.ingest.workers.WORTH_SHARING", worth_sharing)
     synced(tmp_path / "whole.db", filled)
     for number in range(5):
         path = tmp_path / f"{number}.db"
@@ -128,7 +128,7 @@ class Stopped(Exception):
 
 
 def test_who_is_late_and_stops_early_takes_nothing_away(filled: Store, tmp_path: Path) -> None:
-    small = Limits(part=500, transaction=1)
+    small = BatchLimits(part=500, transaction=1)
 
     def stop(done: int, total: int) -> None:
         if done:

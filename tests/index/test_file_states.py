@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from turnlog.format.regular_files import collect_skipped
-from turnlog.index.file_states import FileStates, begin_scan, scan_store
+from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
 from turnlog.store.paths import Store
 
 NEVER = 1 << 40

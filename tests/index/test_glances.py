@@ -6,15 +6,15 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from session_strategies import Files, damaged_sessions, sessions
-from strategies import EXAMPLES, damaged_files, damaged_lines, files_of, sound_lines
+from support.session_strategies import Files, damaged_sessions, sessions
+from support.strategies import EXAMPLES, damaged_files, damaged_lines, files_of, sound_lines
 from turnlog.format.jsonl import Line
-from turnlog.index.fact_reader import read_facts
-from turnlog.index.facts import Carry, Facts
-from turnlog.index.glances import Glance, glance
+from turnlog.index.ingest.fact_reader import read_facts
+from turnlog.index.ingest.facts import Carry, FileFacts
+from turnlog.index.ingest.partial_decode import Glance, glance
 
 
-def facts_of(content: bytes, *, fast: bool) -> Facts:
+def facts_of(content: bytes, *, fast: bool) -> FileFacts:
     offset, lines = 0, list[Line]()
     for number, raw in enumerate(BytesIO(content), 1):
         lines.append(Line(raw, offset, number))

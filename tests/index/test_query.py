@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.errors import UsageError
-from turnlog.index.pattern import parse_pattern
-from turnlog.index.query import parse_query
-from turnlog.index.words import composed, folded, searchable, tokens_of
+from turnlog.index.search.pattern import parse_pattern
+from turnlog.index.search.query import parse_query
+from turnlog.index.tokenizer import composed, folded, searchable, tokens_of
 
 UNDERSTOOD = {
     "word": '"word"',
@@ -162,7 +162,7 @@ def test_few_letters_are_set_apart_as_many_are(text: str) -> None:
     mostly_ascii = text + "x" * 9 * len(text)
     found = searchable(mostly_ascii)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("turnlog.index.words.FEW", -1)
+        patched.setattr("turnlog.index.tokenizer.FEW", -1)
         assert searchable(mostly_ascii) == found
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from build import START, assistant, call, line, result, session, stamp, text, user
 from data.files import session_files
-from recount import recount
+from support.build import START, assistant, call, line, result, session, stamp, text, user
+from support.recount import recount
+from turnlog.index.command_names import program
 from turnlog.index.database import open_index
-from turnlog.index.programs import program
-from turnlog.index.report_cache import cached_report
-from turnlog.index.reports import REPORTS, Filters, Report, Row, run_report
-from turnlog.index.sync import sync
+from turnlog.index.ingest.sync import sync
+from turnlog.index.reports.report_cache import cached_report
+from turnlog.index.reports.reports import REPORTS, Filters, Report, Row, run_report
 from turnlog.store.paths import Store
 
 ONE, TWO, THREE = (f"0000000{n}-0000-4000-8000-000000000000" for n in (1, 2, 3))

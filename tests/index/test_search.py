@@ -10,17 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from build import START, assistant, line, session, text, user
-from searched import AGENT, IDS, KEY, SECRET, fill, path_of
+from support.build import START, assistant, line, session, text, user
+from support.searched import AGENT, IDS, KEY, SECRET, fill, path_of
 from turnlog.errors import UsageError
-from turnlog.index import candidates
 from turnlog.index.database import Index, open_index
-from turnlog.index.finding import Wanted, understand
-from turnlog.index.search import Hit, SessionHits, Shown, search
-from turnlog.index.selection import Selection
-from turnlog.index.sync import sync
-from turnlog.store.archive import Archive
-from turnlog.store.archive_run import archive_sessions
+from turnlog.index.ingest.sync import sync
+from turnlog.index.search import candidates
+from turnlog.index.search.search import Hit, ResultLimits, SessionHits, search
+from turnlog.index.search.selection import Selection
+from turnlog.index.search.word_search import SearchTerms, understand
+from turnlog.store.archive.archive import Archive
+from turnlog.store.archive.update import archive_sessions
 from turnlog.store.paths import Store
 
 NAMES = {name: key for key, name in IDS.items()} | {AGENT: "agent"}
@@ -166,18 +166,20 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]
         yield index.db
 
 
-EVERYTHING = Shown(turns=1000, hits=1000)
+EVERYTHING = ResultLimits(turns=1000, hits=1000)
 
 
 def found(db: sqlite3.Connection, query: str, is_regex: bool = False) -> list[SessionHits]:
-    return list(search(db, Wanted(understand(query, is_regex), Selection(), 10), Shown()))
+    return list(
+        search(db, SearchTerms(understand(query, is_regex), Selection(), 10), ResultLimits())
+    )
 
 
 def selected(
     db: sqlite3.Connection, query: str, selection: Selection, is_regex: bool = False
 ) -> set[str]:
     asked = understand(query, is_regex)
-    return set(places(list(search(db, Wanted(asked, selection, 0), EVERYTHING))))
+    return set(places(list(search(db, SearchTerms(asked, selection, 0), EVERYTHING))))
 
 
 def places(sessions: list[SessionHits]) -> list[str]:
@@ -306,7 +308,7 @@ def test_secrets_are_masked_where_they_are_found(db: sqlite3.Connection) -> None
         assert "[password:" in hit.text
     assert KEY[:20] not in hits_of(found(db, "repository key"))[0].text
     asked = understand("warehouse")
-    [open_] = search(db, Wanted(asked, Selection(), 10), Shown(reveal=True))
+    [open_] = search(db, SearchTerms(asked, Selection(), 10), ResultLimits(reveal=True))
     assert SECRET in hits_of([open_])[0].text
 
 
@@ -384,7 +386,9 @@ def test_what_is_gone_but_archived_is_found(fresh: tuple[Store, Index], tmp_path
     path_of(store, "cart").unlink()
     sync(index, store, archive=archive)
     shown = search(
-        index.db, Wanted(understand("shopping"), Selection(), 10, archive.folder), Shown()
+        index.db,
+        SearchTerms(understand("shopping"), Selection(), 10, archive.folder),
+        ResultLimits(),
     )
     assert places(list(shown)) == ["cart:1"]
 
@@ -445,7 +449,7 @@ def test_a_pattern_finds_what_reading_every_text_would_find(
     db: sqlite3.Connection, pattern: str
 ) -> None:
     asked = understand(pattern, is_regex=True)
-    fast = search(db, Wanted(asked, Selection(), 0), EVERYTHING)
+    fast = search(db, SearchTerms(asked, Selection(), 0), EVERYTHING)
     unaided = replace(asked, match=None, needle=None)
-    slow = search(db, Wanted(unaided, Selection(), 0), EVERYTHING)
+    slow = search(db, SearchTerms(unaided, Selection(), 0), EVERYTHING)
     assert places(list(fast)) == places(list(slow))

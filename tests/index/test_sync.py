@@ -11,13 +11,13 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from build import assistant, call, line, result, session, text, user
-from index_dump import dump, found
-from turnlog.index.changes import is_current
+from support.build import assistant, call, line, result, session, text, user
+from support.index_dump import dump, found
 from turnlog.index.database import open_index
-from turnlog.index.file_states import scan_store
-from turnlog.index.intake import Limits
-from turnlog.index.sync import sync
+from turnlog.index.ingest.change_check import is_current
+from turnlog.index.ingest.file_states import scan_store
+from turnlog.index.ingest.sync import sync
+from turnlog.index.ingest.workers import BatchLimits
 from turnlog.store.paths import Store
 
 WORDS = ("apple", "banana", "検索", "error")
@@ -120,12 +120,12 @@ class Histories(RuleBasedStateMachine):
     @rule(part=st.sampled_from([1, 600, 1 << 20]), transaction=st.sampled_from([1, 2000, 1 << 20]))
     def sync_now(self, part: int, transaction: int) -> None:
         with open_index(self.folder / "index.db") as index:
-            sync(index, self.store, limits=Limits(part, transaction))
+            sync(index, self.store, limits=BatchLimits(part, transaction))
 
     @rule(part=st.sampled_from([1, 600, 1 << 20]))
     def sync_figures(self, part: int) -> None:
         with open_index(self.folder / "index.db") as index:
-            sync(index, self.store, limits=Limits(part, 2000), words=False)
+            sync(index, self.store, limits=BatchLimits(part, 2000), words=False)
             with (
                 tempfile.TemporaryDirectory() as fresh,
                 open_index(Path(fresh, "index.db")) as anew,
@@ -197,7 +197,7 @@ def test_words_of_both_phases_are_those_of_one_sync(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(session(*blocks(3, name), *blocks(4, name), session_id=name))
     with open_index(tmp_path / "index.db") as index, open_index(tmp_path / "one.db") as one:
-        sync(index, store, words=False, limits=Limits(part=300))
-        sync(index, store, limits=Limits(part=700, transaction=1))
+        sync(index, store, words=False, limits=BatchLimits(part=300))
+        sync(index, store, limits=BatchLimits(part=700, transaction=1))
         sync(one, store)
         assert dump(index.db) == dump(one.db)

@@ -10,24 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import assistant, result, session, user
-from strategies import damaged_files, json_values, objects, sound_files
+from support.build import assistant, result, session, user
+from support.strategies import damaged_files, json_values, objects, sound_files
 from turnlog.cli.output import to_json
+from turnlog.conversation.call_titles import TITLES
 from turnlog.conversation.nodes import AssistantNode
 from turnlog.conversation.session import Session, open_session
-from turnlog.conversation.titles import TITLES
 from turnlog.format.blocks import ToolUseBlock
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import Assistant
 from turnlog.format.fields import given as held
 from turnlog.render.costs import session_cost
-from turnlog.render.files import touched_files
+from turnlog.render.json_views import turn_view
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
-from turnlog.render.text import Terminal
-from turnlog.render.tools import OUTCOMES
-from turnlog.render.tree import draw_tree
-from turnlog.render.views import turn_view
+from turnlog.render.terminal_text import Terminal
+from turnlog.render.tool_views import OUTCOMES
+from turnlog.render.touched_files import touched_files
+from turnlog.render.tree_drawing import draw_tree
 
 COUNTS = (
     "input_tokens",

@@ -15,21 +15,21 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from build import Fields
-from session_strategies import MENTIONED, Files, damaged_sessions, sessions
+from support.build import Fields
+from support.session_strategies import MENTIONED, Files, damaged_sessions, sessions
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.apply import replace_session
-from turnlog.edit.build import REPAIR, TRANSFORMS, Wanted, build_plan, prepared
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.clone import plan_clone
 from turnlog.edit.journal import Journal
 from turnlog.edit.plan import Plan, carry_out
-from turnlog.edit.transforms import PREVIEW, Choice
+from turnlog.edit.plan_builder import REPAIR, TRANSFORMS, EditOptions, build_plan, prepared
+from turnlog.edit.transforms import PREVIEW, TransformOptions
 from turnlog.errors import Unresumable
 from turnlog.format.decode import values_of
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import Line, read_lines
-from turnlog.format.values import is_array, is_object
 from turnlog.store.paths import Store
 
 NAMES = sorted({*TRANSFORMS, REPAIR})
@@ -47,11 +47,11 @@ FILLERS = (
 Told = list[tuple[str, Fields]]
 """Blocks that are sent, each with the role of its message."""
 
-choices = st.builds(Choice, st.integers(0, 2), st.sampled_from([2000, 300, 10]))
+choices = st.builds(TransformOptions, st.integers(0, 2), st.sampled_from([2000, 300, 10]))
 
 
-def wishes(names: list[str]) -> st.SearchStrategy[Wanted]:
-    return st.builds(Wanted, st.lists(st.sampled_from(names), unique=True), choices)
+def wishes(names: list[str]) -> st.SearchStrategy[EditOptions]:
+    return st.builds(EditOptions, st.lists(st.sampled_from(names), unique=True), choices)
 
 
 likely_sessions = sessions() | damaged_sessions()
@@ -65,12 +65,12 @@ def opened(files: Files) -> Generator[Session]:
         yield open_session(files.write(Path(home, "projects", "-home-ada-shop")))
 
 
-def carried(session: Session, wanted: Wanted) -> bytes:
+def carried(session: Session, wanted: EditOptions) -> bytes:
     with prepared(session, wanted) as ready:
         return b"".join(carry_out(ready.plan, ready.tally))
 
 
-def edited(session: Session, wanted: Wanted) -> Session:
+def edited(session: Session, wanted: EditOptions) -> Session:
     """The session as it would be, in a folder of its own."""
     after = session.path.parent.parent / "after" / session.path.name
     content = carried(session, wanted)
@@ -92,25 +92,25 @@ def serious(session: Session) -> set[str]:
     return {finding.kind for finding in check_session(session) if finding.is_serious}
 
 
-def check_pairs(before: Session, wanted: Wanted) -> None:
+def check_pairs(before: Session, wanted: EditOptions) -> None:
     """No call loses its result alone, and no result its call."""
     assert not half_pairs(edited(before, wanted)) - half_pairs(before)
 
 
-def check_findings(before: Session, wanted: Wanted) -> None:
+def check_findings(before: Session, wanted: EditOptions) -> None:
     """A result has no fault that keeps it from being resumed whole, if its source has none."""
     is_talk = any(block["type"] in ("text", "image") for _, block in told(before))
     known = serious(before) | (set[str]() if is_talk else {"no-conversation"})
     assert not serious(edited(before, wanted)) - known
 
 
-def check_twice(before: Session, wanted: Wanted) -> None:
+def check_twice(before: Session, wanted: EditOptions) -> None:
     """Applied again, a change changes no byte."""
     once = edited(before, wanted)
     assert carried(once, wanted) == once.path.read_bytes()
 
 
-def check_undo(before: Session, wanted: Wanted) -> None:
+def check_undo(before: Session, wanted: EditOptions) -> None:
     """Undone, or refused, a change leaves every byte as it was."""
     content, journal = before.path.read_bytes(), Journal(before.path.parents[2] / "journal")
     with prepared(before, wanted) as ready:
@@ -184,7 +184,7 @@ PROMISES: dict[str, Callable[[Told], Told]] = {
 """What of all that is sent each transform leaves as it is."""
 
 
-def check_promise(before: Session, wanted: Wanted) -> None:
+def check_promise(before: Session, wanted: EditOptions) -> None:
     """Judged by what the source would send, nothing is missing but what was to be stripped."""
     one, other = told(before), told(edited(before, wanted))
     for name, kept in PROMISES.items():
@@ -193,7 +193,7 @@ def check_promise(before: Session, wanted: Wanted) -> None:
     assert other == one
 
 
-def check_bytes(before: Session, wanted: Wanted) -> None:
+def check_bytes(before: Session, wanted: EditOptions) -> None:
     """Lines that a plan does not name keep their bytes, and so do those that it does not change."""
     plan = build_plan(before, wanted)
     plan.ids.clear()  # what names another entry is changed wherever it stands
@@ -223,7 +223,7 @@ def ends_with_orphan(session: Session) -> bool:
 # Clones
 
 
-def check_clone(before: Session, wanted: Wanted) -> None:
+def check_clone(before: Session, wanted: EditOptions) -> None:
     """A clone is the edited session, and its sub-agents, under other names."""
     store, numbers = Store(before.path.parents[2]), count()
     with prepared(before, wanted) as ready:
@@ -280,39 +280,43 @@ def test_an_empty_plan_changes_no_byte(files: Files) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(files=all_sessions, choice=choices)
-def test_a_transform_applied_again_changes_no_byte(name: str, files: Files, choice: Choice) -> None:
+def test_a_transform_applied_again_changes_no_byte(
+    name: str, files: Files, choice: TransformOptions
+) -> None:
     # A tip that stands before its own ancestors may come to stand behind others when straightened.
     assume(name != "straighten" or not files.is_wild)
     with opened(files) as before:
-        check_twice(before, Wanted([name], choice))
+        check_twice(before, EditOptions([name], choice))
 
 
 @given(all_sessions, wishes(NAMES))
-def test_no_half_pair_comes_about(files: Files, wanted: Wanted) -> None:
+def test_no_half_pair_comes_about(files: Files, wanted: EditOptions) -> None:
     with opened(files) as before:
         check_pairs(before, wanted)
 
 
 @given(all_sessions, wishes(NAMES))
-def test_no_serious_finding_comes_about(files: Files, wanted: Wanted) -> None:
+def test_no_serious_finding_comes_about(files: Files, wanted: EditOptions) -> None:
     with opened(files) as before:
         check_findings(before, wanted)
 
 
 @given(all_sessions, wishes(NAMES))
-def test_an_edit_undone_leaves_no_trace(files: Files, wanted: Wanted) -> None:
+def test_an_edit_undone_leaves_no_trace(files: Files, wanted: EditOptions) -> None:
     with opened(files) as before:
         check_undo(before, wanted)
 
 
 @given(all_sessions, wishes(sorted(TRANSFORMS)))
-def test_lines_that_an_edit_does_not_concern_keep_their_bytes(files: Files, wanted: Wanted) -> None:
+def test_lines_that_an_edit_does_not_concern_keep_their_bytes(
+    files: Files, wanted: EditOptions
+) -> None:
     with opened(files) as before:
         check_bytes(before, wanted)
 
 
 @given(likely_sessions, wishes(sorted(PROMISES)))
-def test_what_is_not_to_be_stripped_stays(files: Files, wanted: Wanted) -> None:
+def test_what_is_not_to_be_stripped_stays(files: Files, wanted: EditOptions) -> None:
     # An image that was mentioned goes with the line before it, whichever that is after an accident.
     assume(MENTIONED not in files.content or not files.is_damaged)
     with opened(files) as before:
@@ -321,20 +325,23 @@ def test_what_is_not_to_be_stripped_stays(files: Files, wanted: Wanted) -> None:
 
 
 @given(all_sessions, wishes(NAMES))
-def test_a_clone_is_the_edited_session_under_other_names(files: Files, wanted: Wanted) -> None:
+def test_a_clone_is_the_edited_session_under_other_names(files: Files, wanted: EditOptions) -> None:
     with opened(files) as before:
         check_clone(before, wanted)
 
 
 # Every session file there is
 
-ALL: tuple[Wanted, ...] = (
-    *(Wanted([name]) for name in NAMES),
-    Wanted(["strip_tools", "strip_thinking", "strip_progress"], Choice(keep_last=1)),
-    Wanted(["stub_results", "strip_images", "straighten"], Choice(keep_last=1, larger_than=10)),
-    Wanted(["repair", "compress"], Choice(keep_last=1)),
+ALL: tuple[EditOptions, ...] = (
+    *(EditOptions([name]) for name in NAMES),
+    EditOptions(["strip_tools", "strip_thinking", "strip_progress"], TransformOptions(keep_last=1)),
+    EditOptions(
+        ["stub_results", "strip_images", "straighten"],
+        TransformOptions(keep_last=1, larger_than=10),
+    ),
+    EditOptions(["repair", "compress"], TransformOptions(keep_last=1)),
 )
-LAWS: dict[Callable[[Session, Wanted], None], set[str]] = {
+LAWS: dict[Callable[[Session, EditOptions], None], set[str]] = {
     check_pairs: {*NAMES},
     check_findings: {*NAMES},
     check_twice: {*NAMES},
@@ -348,7 +355,7 @@ LAWS: dict[Callable[[Session, Wanted], None], set[str]] = {
 
 @pytest.mark.parametrize("law", LAWS)
 def test_every_session_file_keeps_the_law(
-    session_file: Path, law: Callable[[Session, Wanted], None]
+    session_file: Path, law: Callable[[Session, EditOptions], None]
 ) -> None:
     for wanted in ALL:
         if LAWS[law].issuperset(wanted.transforms):

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 
 from data.files import CLIENT_FILES
-from strategies import EXAMPLES, damaged_files, sound_files
+from support.strategies import EXAMPLES, damaged_files, sound_files
 from turnlog.format.decode import decode_line, values_of
 from turnlog.format.entries import Unknown
 from turnlog.format.jsonl import Line, append_lines, read_lines, read_lines_backwards, replace_file

@@ -11,16 +11,16 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 
-from faults import PLANTED, SOUND
-from session_strategies import Files, damaged_sessions, sessions
+from support.faults import PLANTED, SOUND
+from support.session_strategies import Files, damaged_sessions, sessions
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.conversation.tree import is_compaction, is_progress
-from turnlog.edit.build import Wanted, prepared
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.edit.plan import carry_out
+from turnlog.edit.plan_builder import EditOptions, prepared
 from turnlog.edit.transforms import blocks_of
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 OLD = "2.0.76"
 REMINDER = "<system-reminder>"
@@ -58,7 +58,7 @@ def _blocks(message: Fields) -> list[Fields]:
 def straightened(session: Session) -> Session:
     project = session.path.parent
     path = project.parents[1] / "after" / "projects" / project.name / session.path.name
-    with prepared(session, Wanted(["straighten"])) as ready:
+    with prepared(session, EditOptions(["straighten"])) as ready:
         content = b"".join(carry_out(ready.plan, ready.tally))
     path.parent.mkdir(parents=True)
     path.write_bytes(content)

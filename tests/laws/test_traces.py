@@ -9,30 +9,30 @@ from hypothesis import strategies as st
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 from data.files import CLIENT_FILES
-from strategies import damaged_files, sound_files
+from support.strategies import damaged_files, sound_files
 from turnlog.conversation.messages import add_usage
 from turnlog.conversation.session import Session, open_session
 from turnlog.format.blocks import Usage
 from turnlog.render.costs import session_cost
 from turnlog.trace.attributes import attributes_of
-from turnlog.trace.content import Content
+from turnlog.trace.content import ContentPolicy
 from turnlog.trace.otlp import resource_of, sdk_span
-from turnlog.trace.span import Kind, Layout, Span
-from turnlog.trace.spans import Options, spans_of
+from turnlog.trace.span import Span, ToolPlacement, WorkKind
+from turnlog.trace.spans import SpanOptions, spans_of
 
-ENDED = Options(ended=True)
+ENDED = SpanOptions(ended=True)
 
 
-def spans_by_id(session: Session, options: Options = ENDED) -> dict[str, Span]:
+def spans_by_id(session: Session, options: SpanOptions = ENDED) -> dict[str, Span]:
     spans = list(spans_of(session, options))
     found = {span.id: span for span in spans}
     assert len(found) == len(spans), "no two spans have one id"
     return found
 
 
-def check_parents(session: Session, layout: Layout) -> None:
+def check_parents(session: Session, layout: ToolPlacement) -> None:
     """Each span follows on its parent, in the same trace."""
-    spans = spans_by_id(session, Options(layout, ended=True))
+    spans = spans_by_id(session, SpanOptions(layout, ended=True))
     seen: set[str] = set()
     for span in spans.values():
         assert span.parent_id is None or span.parent_id in seen
@@ -41,35 +41,39 @@ def check_parents(session: Session, layout: Layout) -> None:
         seen.add(span.id)
 
 
-def check_ends(session: Session, layout: Layout) -> None:
+def check_ends(session: Session, layout: ToolPlacement) -> None:
     """Each turn and sub-agent ends with the last span below it, or later.
 
     In the nested layout, tools run below the generation that called them, after it has ended.
     """
-    spans = spans_by_id(session, Options(layout, ended=True))
+    spans = spans_by_id(session, SpanOptions(layout, ended=True))
     for span in spans.values():
         above = spans.get(span.parent_id or "")
         while above:
-            assert above.ends >= span.ends or above.kind is Kind.GENERATION
+            assert above.ends >= span.ends or above.kind is WorkKind.GENERATION
             above = spans.get(above.parent_id or "")
 
 
 def check_encoding(session: Session) -> None:
     """Each span can be sent, with all its attributes."""
-    spans = [Content().of(span) for span in spans_by_id(session).values()]
+    spans = [ContentPolicy().of(span) for span in spans_by_id(session).values()]
     encoded = encode_spans([sdk_span(span, resource_of()) for span in spans])
     sent = [each for one in encoded.resource_spans for two in one.scope_spans for each in two.spans]
     assert [len(each.attributes) for each in sent] == [len(attributes_of(span)) for span in spans]
     assert type(encoded).FromString(encoded.SerializeToString()) == encoded
 
 
-@pytest.mark.parametrize("layout", list(Layout))
-def test_every_span_follows_on_its_parent_in_one_trace(session_file: Path, layout: Layout) -> None:
+@pytest.mark.parametrize("layout", list(ToolPlacement))
+def test_every_span_follows_on_its_parent_in_one_trace(
+    session_file: Path, layout: ToolPlacement
+) -> None:
     check_parents(open_session(session_file), layout)
 
 
-@pytest.mark.parametrize("layout", list(Layout))
-def test_every_span_ends_with_its_last_child_or_later(session_file: Path, layout: Layout) -> None:
+@pytest.mark.parametrize("layout", list(ToolPlacement))
+def test_every_span_ends_with_its_last_child_or_later(
+    session_file: Path, layout: ToolPlacement
+) -> None:
     check_ends(open_session(session_file), layout)
 
 
@@ -77,8 +81,10 @@ def test_every_span_can_be_sent(session_file: Path) -> None:
     check_encoding(open_session(session_file))
 
 
-@given(damaged_files() | sound_files, st.sampled_from(Layout))
-def test_so_it_is_with_files_of_any_kind(scratch: Path, content: bytes, layout: Layout) -> None:
+@given(damaged_files() | sound_files, st.sampled_from(ToolPlacement))
+def test_so_it_is_with_files_of_any_kind(
+    scratch: Path, content: bytes, layout: ToolPlacement
+) -> None:
     scratch.write_bytes(content)
     check_parents(open_session(scratch), layout)
     check_encoding(open_session(scratch))
@@ -107,7 +113,7 @@ def outside_the_tree(session: Session) -> list[Usage]:
 
 def test_every_call_of_the_session_is_a_tool(session_file: Path) -> None:
     session = open_session(session_file)
-    tools = [span.call_id for span in spans_by_id(session).values() if span.kind is Kind.TOOL]
+    tools = [span.call_id for span in spans_by_id(session).values() if span.kind is WorkKind.TOOL]
     main = {node.index for node in session.tree.chain}
     called = [call.id for call in session.calls if call.use.index in main]
     assert [name for name in called if name not in tools] == []

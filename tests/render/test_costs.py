@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from build import SESSION, assistant, line, nth, session, text, user
 from conversation.conftest import Opened
+from support.build import SESSION, assistant, line, nth, session, text, user
 from turnlog.render.costs import CostView, session_cost
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from build import assistant, call, result, user
 from conversation.conftest import Opened
-from turnlog.render.files import touched_files
+from support.build import assistant, call, result, user
+from turnlog.render.touched_files import touched_files
 
 
 def did(tool: str, call_id: str, is_error: bool = False, **given: Any) -> tuple[bytes, bytes]:

@@ -3,11 +3,11 @@
 import pytest
 from inline_snapshot import snapshot
 
-from build import assistant, call, compaction, result, text, thinking, user
 from conversation.conftest import Opened
 from render.conftest import did
+from support.build import assistant, call, compaction, result, text, thinking, user
 from turnlog.render.markdown import to_markdown
-from turnlog.render.rows import Prompt, Row, Said, ViewOptions, rows_of
+from turnlog.render.rows import AnswerRow, PromptRow, Row, ViewOptions, rows_of
 
 
 def document(row: Row, full: bool = False) -> list[str]:
@@ -91,7 +91,7 @@ def test_the_output_of_a_call_is_there_only_in_full_or_if_it_failed() -> None:
 
 
 def test_what_a_sub_agent_did_is_quoted() -> None:
-    inner: list[Row] = [Prompt(1, "typed", "look", None), Said("one\n\ntwo")]
+    inner: list[Row] = [PromptRow(1, "typed", "look", None), AnswerRow("one\n\ntwo")]
     lines = "\n".join(document(did("Look", name="Agent", rows=inner)))
     assert lines.splitlines()[1:] == [
         "",
@@ -106,4 +106,4 @@ def test_what_a_sub_agent_did_is_quoted() -> None:
 
 
 def test_a_prompt_without_text_has_a_heading_all_the_same() -> None:
-    assert document(Prompt(3, "image", "", None)) == ["## 3. ", "", ""]
+    assert document(PromptRow(3, "image", "", None)) == ["## 3. ", "", ""]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from inline_snapshot import snapshot
 
-from build import (
+from conversation.conftest import Opened
+from support.build import (
     SESSION,
     assistant,
     call,
@@ -16,9 +17,8 @@ from build import (
     text,
     user,
 )
-from conversation.conftest import Opened
 from turnlog.conversation.session import Session
-from turnlog.render.tree import draw_tree, milestones
+from turnlog.render.tree_drawing import draw_tree, milestones
 
 
 def picture(whole: Session, reveal: bool = False) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from build import (
+from conversation.conftest import Opened
+from support.build import (
     SESSION,
     assistant,
     attachment,
@@ -20,15 +21,14 @@ from build import (
     thinking,
     user,
 )
-from conversation.conftest import Opened
 from turnlog.render.rows import (
+    AnswerRow,
     Did,
-    Ended,
-    Note,
-    Prompt,
+    NoteRow,
+    PromptRow,
     Row,
-    Said,
     Thought,
+    TurnEndRow,
     ViewOptions,
     rows_of,
 )
@@ -41,7 +41,7 @@ def kinds(rows: list[Row]) -> list[str]:
 
 
 def notes(rows: list[Row]) -> list[str]:
-    return [row.text for row in rows if isinstance(row, Note)]
+    return [row.text for row in rows if isinstance(row, NoteRow)]
 
 
 def test_a_turn_is_told_in_the_order_of_its_lines(opened: Opened) -> None:
@@ -53,34 +53,38 @@ def test_a_turn_is_told_in_the_order_of_its_lines(opened: Opened) -> None:
         result("toolu_1", "x"),
     )
     assert list(rows_of(whole, ViewOptions())) == [
-        Prompt(1, "typed", "q1", "2026-11-15T06:00:01.000Z"),
+        PromptRow(1, "typed", "q1", "2026-11-15T06:00:01.000Z"),
         Thought("hm"),
-        Said("a1"),
+        AnswerRow("a1"),
         Did("Bash", "ls", "", is_error=False, duration_ms=1000, style="text", body=["x"]),
-        Ended(1, 4000, 4000, 30, 0.00044),
+        TurnEndRow(1, 4000, 4000, 30, 0.00044),
     ]
 
 
 def test_thinking_is_left_out_on_demand(opened: Opened) -> None:
     whole = opened(user("q1"), assistant(thinking("hm"), text("a1")))
-    assert kinds(list(rows_of(whole, ViewOptions(thinking=False)))) == ["Prompt", "Said", "Ended"]
+    assert kinds(list(rows_of(whole, ViewOptions(thinking=False)))) == [
+        "PromptRow",
+        "AnswerRow",
+        "TurnEndRow",
+    ]
 
 
 def test_empty_texts_and_empty_thinking_are_not_told(opened: Opened) -> None:
     whole = opened(user("q1"), assistant(text(" \n"), thinking(""), text("a1")))
-    assert kinds(list(rows_of(whole, ViewOptions()))) == ["Prompt", "Said", "Ended"]
+    assert kinds(list(rows_of(whole, ViewOptions()))) == ["PromptRow", "AnswerRow", "TurnEndRow"]
 
 
 def test_an_answer_may_be_a_string(opened: Opened) -> None:
     rows = list(rows_of(opened(user("q1"), assistant(message={"content": "a1"})), ViewOptions()))
-    assert rows[1] == Said("a1")
+    assert rows[1] == AnswerRow("a1")
 
 
 def test_only_one_turn_or_another_branch(opened: Opened) -> None:
     whole = opened(user("q1"), assistant(text("a1")), user("old"), user("new", parent=nth(2)))
     one = list(rows_of(whole, ViewOptions(turn=2)))
     other = list(rows_of(whole, ViewOptions(turn=2, leaf=whole.tree.rank_of(nth(3)))))
-    assert [row.text for row in one + other if isinstance(row, Prompt)] == ["new", "old"]
+    assert [row.text for row in one + other if isinstance(row, PromptRow)] == ["new", "old"]
 
 
 def test_what_happened_is_noted(opened: Opened) -> None:
@@ -93,12 +97,12 @@ def test_what_happened_is_noted(opened: Opened) -> None:
         user("q2"),
     )
     rows = list(rows_of(whole, ViewOptions()))
-    assert [row for row in rows if isinstance(row, Note)] == [
-        Note("API Error: 529", is_error=True),
-        Note("interrupted by the user"),
-        Note("the conversation was compacted here (manual, 1,000 tokens before)"),
-        Note("summary of what came before"),
-        Note("command output: <local-command-stdout>$1</local-command-stdout>"),
+    assert [row for row in rows if isinstance(row, NoteRow)] == [
+        NoteRow("API Error: 529", is_error=True),
+        NoteRow("interrupted by the user"),
+        NoteRow("the conversation was compacted here (manual, 1,000 tokens before)"),
+        NoteRow("summary of what came before"),
+        NoteRow("command output: <local-command-stdout>$1</local-command-stdout>"),
     ]
 
 
@@ -111,15 +115,15 @@ def test_a_message_that_was_cut_off_is_flagged_once_at_its_end(opened: Opened) -
         assistant(text("three"), message_id="n", message={"stop_reason": "end_turn"}),
     )
     rows = list(rows_of(whole, ViewOptions()))[1:-1]
-    flag = Note("the answer was cut off (max_tokens)", is_error=True)
-    assert rows == [Said("one"), Said("two"), flag, Said("three")]
+    flag = NoteRow("the answer was cut off (max_tokens)", is_error=True)
+    assert rows == [AnswerRow("one"), AnswerRow("two"), flag, AnswerRow("three")]
 
 
 def test_what_the_client_put_in_the_place_of_an_answer_is_marked(opened: Opened) -> None:
     filler = assistant(text("No response requested."), message={"model": "<synthetic>"})
     rows = list(rows_of(opened(user("q1"), filler), ViewOptions()))
-    assert rows[1] == Note("No response requested. (written by the client)")
-    assert not any(isinstance(row, Said) for row in rows)
+    assert rows[1] == NoteRow("No response requested. (written by the client)")
+    assert not any(isinstance(row, AnswerRow) for row in rows)
 
 
 def test_local_commands_are_told_without_their_tags(opened: Opened) -> None:
@@ -137,7 +141,7 @@ def test_local_commands_are_told_without_their_tags(opened: Opened) -> None:
 def test_what_the_editor_told_is_shown_in_full(opened: Opened) -> None:
     selected = "<ide_selection>The user selected lines 78 to 78</ide_selection>"
     whole = opened(user([text(selected), text("implement it")], permission_mode="acceptEdits"))
-    asked = Prompt(1, "ide_selection", "implement it", moment(1), mode="acceptEdits")
+    asked = PromptRow(1, "ide_selection", "implement it", moment(1), mode="acceptEdits")
     assert next(iter(rows_of(whole, ViewOptions()))) == asked
     assert notes(list(rows_of(whole, ViewOptions()))) == []
     full = "ide selection: The user selected lines 78 to 78"
@@ -146,7 +150,7 @@ def test_what_the_editor_told_is_shown_in_full(opened: Opened) -> None:
 
 def test_a_default_permission_mode_is_not_worth_a_word(opened: Opened) -> None:
     (asked, *_) = rows_of(opened(user("q1", permission_mode="default")), ViewOptions())
-    assert asked == Prompt(1, "typed", "q1", moment(1))
+    assert asked == PromptRow(1, "typed", "q1", moment(1))
 
 
 def test_the_nickname_of_a_session_comes_first(opened: Opened) -> None:
@@ -168,7 +172,7 @@ def test_a_turn_has_a_working_time_and_an_elapsed_time(opened: Opened) -> None:
         user("q2"),
         assistant(text("a2")),
     )
-    ended = [row for row in rows_of(whole, ViewOptions()) if isinstance(row, Ended)]
+    ended = [row for row in rows_of(whole, ViewOptions()) if isinstance(row, TurnEndRow)]
     assert [(row.working_ms, row.elapsed_ms) for row in ended] == [(88_947, 1000), (1000, 1000)]
 
 
@@ -195,7 +199,7 @@ def test_what_was_injected_is_told_only_in_full(opened: Opened) -> None:
 def test_a_command_is_told_as_it_was_typed(opened: Opened) -> None:
     command = "<command-name>/review</command-name><command-args>it</command-args>"
     rows = list(rows_of(opened(user(command), assistant(text("a"))), ViewOptions()))
-    assert rows[0] == Prompt(1, "command", "/review it", "2026-11-15T06:00:01.000Z")
+    assert rows[0] == PromptRow(1, "command", "/review it", "2026-11-15T06:00:01.000Z")
 
 
 def test_what_a_sub_agent_did_is_below_its_call(opened: Opened, tmp_path: Path) -> None:
@@ -207,7 +211,7 @@ def test_what_a_sub_agent_did_is_below_its_call(opened: Opened, tmp_path: Path) 
     whole = opened(user("q1"), assistant(call("Agent", {"prompt": "look"}, "T")), result("T"))
     did = list(rows_of(whole, ViewOptions()))[1]
     assert isinstance(did, Did)
-    assert kinds(did.rows) == ["Prompt", "Said", "Ended"]
+    assert kinds(did.rows) == ["PromptRow", "AnswerRow", "TurnEndRow"]
 
 
 def test_sub_agents_that_seem_to_start_each_other_are_told_once(
@@ -221,7 +225,7 @@ def test_sub_agents_that_seem_to_start_each_other_are_told_once(
         path.write_bytes(session(user("q1"), both, assistant(text(name)), agent_id=name))
         path.with_suffix(".meta.json").write_bytes(encode({"toolUseId": name}))
     rows = list(rows_of(opened(user("q1"), both), ViewOptions()))
-    assert kinds(rows) == ["Prompt", "Did", "Did", "Ended"]
+    assert kinds(rows) == ["PromptRow", "Did", "Did", "TurnEndRow"]
 
 
 @pytest.mark.parametrize("reveal", [False, True])
@@ -235,7 +239,7 @@ def test_secrets_are_masked_wherever_they_stand(opened: Opened, reveal: bool) ->
         user(f"<bash-stdout>{told}</bash-stdout>"),
     )
     rows = list(rows_of(whole, ViewOptions(reveal=reveal)))
-    shown = [SECRET in repr(row) for row in rows if not isinstance(row, Ended)]
+    shown = [SECRET in repr(row) for row in rows if not isinstance(row, TurnEndRow)]
     assert shown == [reveal] * 6
 
 
@@ -243,11 +247,11 @@ def test_a_turn_takes_what_its_messages_took(opened: Opened) -> None:
     used = {"usage": {"input_tokens": 1000, "output_tokens": 100}, "model": "claude-opus-5"}
     part = assistant(text("x"), message_id="m", message=used)
     ended = list(rows_of(opened(user("q1"), part, part), ViewOptions()))[-1]
-    assert ended == Ended(1, 2000, 2000, 1100, 0.0075)
+    assert ended == TurnEndRow(1, 2000, 2000, 1100, 0.0075)
 
 
 def test_a_turn_of_an_unknown_model_has_no_price(opened: Opened) -> None:
     whole = opened(user("q1"), assistant(text("x"), message={"model": "sage-9"}))
     ended = list(rows_of(whole, ViewOptions()))[-1]
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, TurnEndRow)
     assert ended.cost_usd is None

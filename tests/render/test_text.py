@@ -2,12 +2,12 @@
 
 from inline_snapshot import snapshot
 
-from build import assistant, call, result, text, thinking, user
 from conversation.conftest import Opened
 from render.conftest import did
+from support.build import assistant, call, result, text, thinking, user
 from turnlog.conversation.session import Session
-from turnlog.render.rows import Row, Said, Thought, ViewOptions, rows_of
-from turnlog.render.text import Terminal
+from turnlog.render.rows import AnswerRow, Row, Thought, ViewOptions, rows_of
+from turnlog.render.terminal_text import Terminal
 
 
 def plainly(text: str, role: str) -> str:
@@ -151,7 +151,7 @@ Fine.
 
 
 def test_markdown_is_coloured_but_not_laid_out_anew() -> None:
-    said = Said("# Title\na `b` **c**\n* item\n```sh\n# code `x`\n```\n2*3*4 and `")
+    said = AnswerRow("# Title\na `b` **c**\n* item\n```sh\n# code `x`\n```\n2*3*4 and `")
     assert lines(said) == snapshot(
         [
             "<heading>Title</>",
@@ -169,7 +169,7 @@ def test_markdown_is_coloured_but_not_laid_out_anew() -> None:
 def test_what_is_not_coloured_passes_through_the_style_too() -> None:
     (line,) = lines(did("ls"))
     assert line == "<ok>●</> <tool>Bash</> <text>ls</>  <dim></>"
-    assert lines(Said("hello"))[0] == "<text>hello</>"
+    assert lines(AnswerRow("hello"))[0] == "<text>hello</>"
 
 
 def test_long_lines_and_titles_are_cut_unless_all_is_asked_for() -> None:
@@ -194,5 +194,5 @@ def test_the_output_of_a_call_that_went_well_is_folded_away() -> None:
 
 
 def test_what_a_sub_agent_did_is_indented() -> None:
-    row = did("Look", rows=[Thought("hm"), Said("seen")])
+    row = did("Look", rows=[Thought("hm"), AnswerRow("seen")])
     assert lines(row)[1:] == ["  ┃ <thought>  ∴ hm</>", "  ┃ <text>seen</>", "  ┃"]

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from turnlog.conversation.call_titles import TITLES
 from turnlog.conversation.calls import Detail
-from turnlog.conversation.titles import TITLES
-from turnlog.render.tools import OUTCOMES, body_of, outcome_of, title_of
+from turnlog.render.tool_views import OUTCOMES, body_of, outcome_of, title_of
 
 ODD: list[Any] = [None, 5, "text", [], {}, {"x": [1]}, [None, "x", {"content": 5}]]
 

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from build import Fields, assistant, call, compaction, nth, result, system, text, user
 from conversation.conftest import Opened
-from turnlog.render.views import call_view, turn_view
+from support.build import Fields, assistant, call, compaction, nth, result, system, text, user
+from turnlog.render.json_views import call_view, turn_view
 from turnlog.secrets import mask_value
 
 SECRET = "password = 'tr0ub4dor&3'"

@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from build import session, user
+from support.build import session, user
 from turnlog.errors import Ambiguous, Conflict, Damaged, NotFound, Unavailable
 from turnlog.format.jsonl import append_lines, read_lines
-from turnlog.store import archive_run
-from turnlog.store.archive import Archive, ArchivedFile, open_archive
-from turnlog.store.archive_check import check_archive
-from turnlog.store.archive_run import FEW, Archived, archive_sessions, preview
-from turnlog.store.object_writer import ObjectWriter
-from turnlog.store.objects import PIECE
+from turnlog.store.archive import update
+from turnlog.store.archive.archive import Archive, ArchivedFile, open_archive
+from turnlog.store.archive.object_writer import ObjectWriter
+from turnlog.store.archive.objects import PIECE
+from turnlog.store.archive.restore import find_archived, restore_session
+from turnlog.store.archive.update import FEW, Archived, archive_sessions, preview
+from turnlog.store.archive.verification import check_archive
 from turnlog.store.paths import Store
-from turnlog.store.restore import find_archived, restore_session
 
 FORK = multiprocessing.get_context("fork")
 FIRST = "11111111-0000-4000-8000-000000000000"
@@ -418,7 +418,7 @@ def test_an_archive_of_a_newer_turnlog_is_left_alone(filled: Store, archive: Arc
 def test_a_crash_at_any_step_leaves_a_sound_archive(
     filled: Store, tmp_path: Path, appended: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_run, "AT_ONCE", 1)
+    monkeypatch.setattr(update, "AT_ONCE", 1)
     before, archive = Archive(tmp_path / "before"), Archive(tmp_path / "archive")
     for number in range(appended):
         archive_sessions(filled, before)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from build import (
+from support.build import (
     SESSION,
     assistant,
     compaction,

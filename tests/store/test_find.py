@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from build import line, session, user
+from support.build import line, session, user
 from turnlog.errors import Ambiguous, NotFound
-from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session
 
 SHOP = "3f2a9c1e-0000-4000-8000-00000000000a"
 BLOG = "3f2b0000-0000-4000-8000-00000000000b"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from build import SESSION, assistant, session, text, user
-from folders import write
+from support.build import SESSION, assistant, session, text, user
+from support.folders import write
 from turnlog.store.footprint import (
     Footprint,
     files_by_session,

@@ -11,9 +11,17 @@ from typing import Any
 
 import pytest
 
-from hostile_archives import CONTENT, PROJECT, SESSION, TRANSCRIPT, Builder, build, hostile_cases
-from turnlog.store.archive import Archive
-from turnlog.store.restore import Restored, restore_session
+from support.hostile_archives import (
+    CONTENT,
+    PROJECT,
+    SESSION,
+    TRANSCRIPT,
+    Builder,
+    build,
+    hostile_cases,
+)
+from turnlog.store.archive.archive import Archive
+from turnlog.store.archive.restore import Restored, restore_session
 
 MEMORY = 700 << 20
 """Bytes of address space: Python with all that the commands load takes about half of it."""

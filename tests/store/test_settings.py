@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from turnlog.store.settings import add_hooks, hooks_in, remove_hooks
+from turnlog.store.client_settings import add_hooks, hooks_in, remove_hooks
 
 EVENTS = ("SessionStart", "SessionEnd")
 COMMAND = "turnlog archive --background"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from conversation.conftest import Opened, opened
-from hooked_client import PROJECT, Client, Clock, Names
-from otlp_receiver import Receiver, receiving
+from support.hooked_client import PROJECT, Client, Clock, Names
+from support.otlp_receiver import Receiver, receiving
 from turnlog.store.paths import folder_name
 from turnlog.trace.spool import Spool
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from build import SESSION, assistant, call, line, moment, nth, result, session, text, user
 from conversation.conftest import Opened
-from traces import of_kind, spans, times_of, tree_of, write_agent, write_agent_as_is
-from turnlog.trace.span import Kind, Layout
-from turnlog.trace.spans import Options, spans_of
+from support.build import SESSION, assistant, call, line, moment, nth, result, session, text, user
+from support.traces import of_kind, spans, times_of, tree_of, write_agent, write_agent_as_is
+from turnlog.trace.span import ToolPlacement, WorkKind
+from turnlog.trace.spans import SpanOptions, spans_of
 
 MODEL = "claude-opus-5-5"
 LAUNCHED = {"agentId": "a1", "status": "async_launched", "isAsync": True}
@@ -41,7 +41,7 @@ def test_a_sub_agent_hangs_below_the_call_that_started_it(opened: Opened, tmp_pa
         f"  {MODEL}",
     ]
     agent = found[3]
-    assert (agent.kind, agent.agent_id, agent.description) == (Kind.AGENT, "a1", "Look")
+    assert (agent.kind, agent.agent_id, agent.description) == (WorkKind.AGENT, "a1", "Look")
     assert agent.input == {"role": "user", "content": "look around"}
     assert agent.output == {"role": "assistant", "content": "seen"}
     assert {span.trace.id for span in found} == {agent.trace.id}
@@ -49,7 +49,7 @@ def test_a_sub_agent_hangs_below_the_call_that_started_it(opened: Opened, tmp_pa
 
 def test_in_the_nested_layout_too(opened: Opened, tmp_path: Path) -> None:
     write_agent(tmp_path / SESSION / "subagents", "a1", *inner("r1"), toolUseId="T")
-    found = spans(opened(user("q"), task(), result("T")), layout=Layout.NESTED)
+    found = spans(opened(user("q"), task(), result("T")), layout=ToolPlacement.NESTED)
     assert tree_of(found)[3:6] == ["      Agent", "        Explore", f"          {MODEL}"]
 
 
@@ -59,7 +59,7 @@ def test_sub_agents_of_sub_agents_hang_below_theirs(opened: Opened, tmp_path: Pa
     write_agent(folder, "a1", *started, toolUseId="T", agentType="outer")
     write_agent(folder, "a2", *inner("r2"), toolUseId="inner", agentType="inmost")
     found = spans(opened(user("q"), task(), result("T")))
-    assert tree_of(of_kind(found, Kind.AGENT)[:1]) == ["Turn 1"]
+    assert tree_of(of_kind(found, WorkKind.AGENT)[:1]) == ["Turn 1"]
     names = [row.strip() for row in tree_of(found)]
     assert names == ["Turn 1", MODEL, "Agent", "outer", MODEL, "Agent", "inmost", *names[7:]]
     depths = {span.id: span for span in found}
@@ -126,7 +126,7 @@ def test_a_sub_agent_in_the_background_is_final_when_the_client_says_so(
     lines = (user("q"), task(), result("T", tool_use_result=LAUNCHED), assistant(text("a")))
 
     def is_final(*more: bytes, **options: Any) -> bool:
-        found = spans_of(opened(*lines, *more), Options(**options))
+        found = spans_of(opened(*lines, *more), SpanOptions(**options))
         return next(span for span in found if span.name == "Explore").is_final
 
     assert not is_final(user("q2"))

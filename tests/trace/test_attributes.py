@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from build import assistant, call, result, text, thinking, user
 from conversation.conftest import Opened
-from planted import BARE
-from traces import spans
+from support.build import assistant, call, result, text, thinking, user
+from support.planted import BARE
+from support.traces import spans
 from turnlog.trace.attributes import ROWS, attributes_of
-from turnlog.trace.content import Content, Mode
-from turnlog.trace.span import Layout, Span
+from turnlog.trace.content import ContentMode, ContentPolicy
+from turnlog.trace.span import Span, ToolPlacement
 
 SECRET = BARE[0].value
 USAGE = {
@@ -193,7 +193,7 @@ def test_a_failure_has_a_level_and_a_message(opened: Opened) -> None:
 
 
 def test_in_the_nested_layout_the_outer_span_is_the_trace(opened: Opened) -> None:
-    outer, turn, *_ = sent(opened, layout=Layout.NESTED)
+    outer, turn, *_ = sent(opened, layout=ToolPlacement.NESTED)
     assert (outer["langfuse.observation.type"], turn["langfuse.observation.type"]) == (
         "span",
         "agent",
@@ -212,7 +212,7 @@ def test_no_attribute_is_in_the_table_twice() -> None:
     assert len(names) == len(set(names))
 
 
-def secretive(opened: Opened, layout: Layout) -> list[Span]:
+def secretive(opened: Opened, layout: ToolPlacement) -> list[Span]:
     """Spans of a file that has a key where it should name ids, models and tools."""
     message = {"model": SECRET, "stop_reason": SECRET, "usage": USAGE}
     given: dict[str, Any] = {
@@ -235,21 +235,25 @@ def revealing(span: Span) -> set[str]:
     return {name for name, value in attributes_of(span).items() if SECRET in str(value)}
 
 
-@pytest.mark.parametrize("layout", list(Layout))
-@pytest.mark.parametrize("mode", [Mode.REDACTED, Mode.NONE])
-def test_secrets_are_masked_in_ids_and_names(opened: Opened, layout: Layout, mode: Mode) -> None:
+@pytest.mark.parametrize("layout", list(ToolPlacement))
+@pytest.mark.parametrize("mode", [ContentMode.REDACTED, ContentMode.NONE])
+def test_secrets_are_masked_in_ids_and_names(
+    opened: Opened, layout: ToolPlacement, mode: ContentMode
+) -> None:
     for span in secretive(opened, layout):
-        sent = Content(mode).of(span)
+        sent = ContentPolicy(mode).of(span)
         assert revealing(sent) == set()
         assert SECRET not in sent.name
 
 
-@pytest.mark.parametrize("layout", list(Layout))
-def test_ids_and_names_are_masked_where_all_content_is_sent(opened: Opened, layout: Layout) -> None:
+@pytest.mark.parametrize("layout", list(ToolPlacement))
+def test_ids_and_names_are_masked_where_all_content_is_sent(
+    opened: Opened, layout: ToolPlacement
+) -> None:
     """Backends show ids in lists and links, to more people than a turn's content."""
     content = {"metadata", "gen_ai.output.messages", "output.value", "langfuse.observation.output"}
     for span in secretive(opened, layout):
-        assert revealing(Content(Mode.FULL).of(span)) <= content
+        assert revealing(ContentPolicy(ContentMode.FULL).of(span)) <= content
 
 
 def test_a_generation_s_output_has_its_thinking_and_its_calls(opened: Opened) -> None:
@@ -276,11 +280,11 @@ def test_calls_in_an_output_are_masked_and_left_out_as_the_level_says(opened: Op
         user("log in"), assistant(call("Bash", password, "t1"), message_id="m1"), result("t1", "ok")
     )
     generation = spans(whole)[1]
-    redacted = str(attributes_of(Content(Mode.REDACTED).of(generation)))
+    redacted = str(attributes_of(ContentPolicy(ContentMode.REDACTED).of(generation)))
     assert "login" in redacted
     assert "correct-horse" not in redacted
-    assert "correct-horse" in str(attributes_of(Content(Mode.FULL).of(generation)))
-    nothing = attributes_of(Content(Mode.NONE).of(generation))
+    assert "correct-horse" in str(attributes_of(ContentPolicy(ContentMode.FULL).of(generation)))
+    nothing = attributes_of(ContentPolicy(ContentMode.NONE).of(generation))
     assert not {"langfuse.observation.output", "output.value"} & nothing.keys()
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, attachment, call, result, session, text, user
 from conversation.conftest import Opened
-from traces import flat, spans
+from support.build import assistant, attachment, call, result, session, text, user
+from support.traces import flat, spans
 from turnlog.trace.attributes import attributes_of
-from turnlog.trace.content import Content, Mode
+from turnlog.trace.content import ContentMode, ContentPolicy
 from turnlog.trace.span import Span
 
 KEY = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"[::-1][:36]
@@ -37,13 +37,13 @@ def told(span: Span) -> str:
 
 
 def test_secrets_are_masked_wherever_they_stand(opened: Opened) -> None:
-    sent = [told(Content().of(span)) for span in secretive(opened)]
+    sent = [told(ContentPolicy().of(span)) for span in secretive(opened)]
     assert not any(KEY in each or PASSWORD in each for each in sent)
     assert all("[" in each for each in sent)
 
 
 def test_masked_content_keeps_its_shape(opened: Opened) -> None:
-    turn, _, tool = (Content().of(span) for span in secretive(opened))
+    turn, _, tool = (ContentPolicy().of(span) for span in secretive(opened))
     assert turn.input["content"].startswith("my key is [")
     assert tool.input["command"] == "env"
     assert tool.input["env"]["password"].startswith("[password:")
@@ -51,11 +51,13 @@ def test_masked_content_keeps_its_shape(opened: Opened) -> None:
 
 def test_full_content_is_sent_as_it_is(opened: Opened) -> None:
     found = secretive(opened)
-    assert [Content(Mode.FULL).of(span) for span in found] == found
+    assert [ContentPolicy(ContentMode.FULL).of(span) for span in found] == found
 
 
 def test_without_content_only_names_times_and_counts_are_sent(opened: Opened) -> None:
-    turn, generation, tool = (Content(Mode.NONE).of(span) for span in secretive(opened))
+    turn, generation, tool = (
+        ContentPolicy(ContentMode.NONE).of(span) for span in secretive(opened)
+    )
     sent = told(turn) + told(generation) + told(tool)
     assert not any(secret in sent for secret in (KEY, PASSWORD, "my key", "I see", "notify"))
     assert (turn.input, generation.output, generation.parts, tool.input) == (None, None, None, None)
@@ -66,15 +68,15 @@ def test_without_content_only_names_times_and_counts_are_sent(opened: Opened) ->
 
 def test_a_long_text_is_cut_and_says_so(opened: Opened) -> None:
     tool = spans(opened(user("q"), assistant(call("Bash")), result("toolu_1", "x" * 5000)))[-1]
-    cut = Content(max_chars=1000).of(tool).output
+    cut = ContentPolicy(max_chars=1000).of(tool).output
     assert cut == "x" * 1000 + "… [cut by turnlog: 1,000 of 5,000 characters]"
-    assert Content(max_chars=0).of(tool).output == "x" * 5000
+    assert ContentPolicy(max_chars=0).of(tool).output == "x" * 5000
 
 
 def test_the_texts_of_one_value_share_the_room(opened: Opened) -> None:
     arguments = {"a": "x" * 900, "b": "y" * 900, "c": "short", "d": "z" * 900}
     tool = spans(opened(user("q"), assistant(call("Bash", arguments))))[-1]
-    cut = Content(max_chars=1000).of(tool).input
+    cut = ContentPolicy(max_chars=1000).of(tool).input
     assert cut["a"] == "x" * 900
     assert cut["b"].startswith("y" * 100 + "… [cut by turnlog: 100 of 900")
     assert cut["c"] == "short"
@@ -84,13 +86,15 @@ def test_the_texts_of_one_value_share_the_room(opened: Opened) -> None:
 def test_a_secret_is_masked_before_the_cut(opened: Opened) -> None:
     split = "x" * 195 + f" {KEY} " + "y" * 200
     turn = spans(opened(user(split), assistant(text("a"))))[0]
-    sent = Content(max_chars=200).of(turn).input["content"]
+    sent = ContentPolicy(max_chars=200).of(turn).input["content"]
     assert KEY[:4] not in sent
 
 
 @pytest.mark.parametrize("escaped", [rb"\ud83d", rb"\u0000"])
-@pytest.mark.parametrize("mode", [Mode.REDACTED, Mode.FULL])
-def test_what_backends_refuse_is_replaced(tmp_path: Path, escaped: bytes, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [ContentMode.REDACTED, ContentMode.FULL])
+def test_what_backends_refuse_is_replaced(
+    tmp_path: Path, escaped: bytes, mode: ContentMode
+) -> None:
     whole = session(user("q"), assistant(call("Bash", {"c": "a @ b"})))
     found = spans(flat(tmp_path, whole.replace(b"@", escaped)))
-    assert Content(mode).of(found[-1]).input == {"c": "a \ufffd b"}
+    assert ContentPolicy(mode).of(found[-1]).input == {"c": "a \ufffd b"}

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from build import call, moment, result_block, session, text, user
-from hooked_client import Client
-from otlp_receiver import Receiver, attributes
-from traces import flat, spans, times_of
+from support.build import call, moment, result_block, session, text, user
+from support.hooked_client import Client
+from support.otlp_receiver import Receiver, attributes
+from support.traces import flat, spans, times_of
 from turnlog.trace.attributes import attributes_of
-from turnlog.trace.hook import Sender
 from turnlog.trace.progress import load_progress
+from turnlog.trace.sender import Sender
 from turnlog.trace.settle import Patience
 from turnlog.trace.spool import Spool
 from turnlog.trace.targets import Target

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from build import assistant, call, encode, result, session, system, text, user
-from otlp_receiver import Receiver, attributes
-from traces import spans
+from support.build import assistant, call, encode, result, session, system, text, user
+from support.otlp_receiver import Receiver, attributes
+from support.traces import spans
 from turnlog.conversation.session import Session, open_session
-from turnlog.trace.content import Content
+from turnlog.trace.content import ContentPolicy
 from turnlog.trace.otlp import Exporter
 from turnlog.trace.send import send_session
-from turnlog.trace.settings import Settings
-from turnlog.trace.span import Kind, Span
-from turnlog.trace.spans import Options, first_trace
-from turnlog.trace.state import open_state
+from turnlog.trace.sent_state import open_state
+from turnlog.trace.span import Span, WorkKind
+from turnlog.trace.spans import SpanOptions, first_trace
 from turnlog.trace.targets import Target, target_of
+from turnlog.trace.trace_settings import TraceSettings
 
 ORIGINAL = "00000000-0000-4000-8000-0000000000aa"
 FORK = "00000000-0000-4000-8000-0000000000bb"
@@ -99,7 +99,7 @@ def test_what_a_fork_added_is_a_turn_with_its_own_times_and_answer(
         if span.parent_id == root.id
     ]
     assert root.ends == max(span.ends for span in inside)
-    (tool,) = [span for span in inside if span.kind is Kind.TOOL]
+    (tool,) = [span for span in inside if span.kind is WorkKind.TOOL]
     assert tool.output == "in the fork"
 
 
@@ -130,7 +130,7 @@ def test_without_the_original_its_part_is_told_under_its_own_name(
     found = spans(fork(tmp_path, mark))
     traces = sessions_by_trace(found)
     assert sorted(map(sorted, traces.values())) == [[ORIGINAL], [FORK], [FORK]]
-    messages = [span.message_id for span in found if span.kind is Kind.GENERATION]
+    messages = [span.message_id for span in found if span.kind is WorkKind.GENERATION]
     assert messages == ["m0", "m1", "m2", "m4"]
 
 
@@ -192,13 +192,15 @@ def test_at_a_backend_each_trace_has_one_session_whichever_is_sent_first(
 ) -> None:
     original(tmp_path)
     fork(tmp_path, mark)
-    to = target_of(Settings(to=receiver.url))
+    to = target_of(TraceSettings(to=receiver.url))
     assert isinstance(to, Target)
     for name in names:
         whole = open_session(tmp_path / f"{name}.jsonl")
         state_name = first_trace(whole) or ""
         with Exporter(to) as exporter, open_state(tmp_path / "s", to.name, state_name) as state:
-            send_session(whole, exporter, state, Options(ended=True), Content(), state.sent)
+            send_session(
+                whole, exporter, state, SpanOptions(ended=True), ContentPolicy(), state.sent
+            )
     arrived = [span for request in receiver.requests for span in request.spans]
     assert len(arrived) == len({span.span_id for span in arrived}) == 11
     by_trace: dict[bytes, set[str]] = {}

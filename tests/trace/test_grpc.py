@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from build import assistant, text, user
 from conversation.conftest import Opened
-from traces import spans
-from turnlog.trace.metrics import Meter, Metered
-from turnlog.trace.otlp import Exporter, Outcome
-from turnlog.trace.settings import Settings, Temporality
+from support.build import assistant, text, user
+from support.traces import spans
+from turnlog.trace.metrics import Metered, MetricStore
+from turnlog.trace.otlp import Exporter, ExportOutcome
+from turnlog.trace.request_outcome import BatchOutcome
 from turnlog.trace.span import Span
 from turnlog.trace.targets import Target, target_of
-from turnlog.trace.wire import Verdict
+from turnlog.trace.trace_settings import Temporality, TraceSettings
 
 grpc = pytest.importorskip("grpc")
 
 if TYPE_CHECKING:
-    from grpc_receiver import GrpcReceiver
+    from support.grpc_receiver import GrpcReceiver
 
 
 @pytest.fixture
 def receiver() -> "Generator[GrpcReceiver]":
-    from grpc_receiver import receiving_grpc
+    from support.grpc_receiver import receiving_grpc
 
     with receiving_grpc() as started:
         yield started
@@ -35,8 +35,8 @@ def turn(opened: Opened) -> list[Span]:
     return spans(opened(user("hi"), assistant(text("hello"), message_id="m1")))
 
 
-def send(url: str, turn: list[Span], timeout: float = 5, **settings: Any) -> list[Outcome]:
-    target = target_of(Settings(to=url, headers={"X-Key": "secret"}, **settings))
+def send(url: str, turn: list[Span], timeout: float = 5, **settings: Any) -> list[ExportOutcome]:
+    target = target_of(TraceSettings(to=url, headers={"X-Key": "secret"}, **settings))
     assert isinstance(target, Target)
     with Exporter(target, timeout) as exporter:
         return list(exporter.send(turn))
@@ -46,7 +46,7 @@ def test_spans_arrive_with_their_headers_and_resource(
     receiver: "GrpcReceiver", turn: list[Span]
 ) -> None:
     (outcome,) = send(receiver.url, turn, service_name="assistant")
-    assert outcome.verdict is Verdict.SENT
+    assert outcome.verdict is BatchOutcome.SENT
     assert [span.span_id.hex() for span in receiver.spans] == [span.id for span in turn]
     assert receiver.metadata[0]["x-key"] == "secret"
     (resource,) = [each.resource for each in receiver.requests[0].resource_spans]
@@ -58,13 +58,13 @@ def test_spans_arrive_with_their_headers_and_resource(
 @pytest.mark.parametrize(
     ("code", "verdict", "is_for_good"),
     [
-        ("INVALID_ARGUMENT", Verdict.REFUSED, True),
-        ("UNAUTHENTICATED", Verdict.REFUSED, False),
-        ("INTERNAL", Verdict.LATER, False),
+        ("INVALID_ARGUMENT", BatchOutcome.REFUSED, True),
+        ("UNAUTHENTICATED", BatchOutcome.REFUSED, False),
+        ("INTERNAL", BatchOutcome.LATER, False),
     ],
 )
 def test_a_code_of_grpc_is_judged_like_the_status_of_http_that_means_the_same(
-    receiver: "GrpcReceiver", turn: list[Span], code: str, verdict: Verdict, is_for_good: bool
+    receiver: "GrpcReceiver", turn: list[Span], code: str, verdict: BatchOutcome, is_for_good: bool
 ) -> None:
     receiver.codes = [getattr(grpc.StatusCode, code)]
     (outcome,) = send(receiver.url, turn)
@@ -75,7 +75,7 @@ def test_a_code_of_grpc_is_judged_like_the_status_of_http_that_means_the_same(
 def test_a_busy_backend_is_asked_again(receiver: "GrpcReceiver", turn: list[Span]) -> None:
     receiver.codes = [grpc.StatusCode.UNAVAILABLE]
     (outcome,) = send(receiver.url, turn)
-    assert outcome.verdict is Verdict.SENT
+    assert outcome.verdict is BatchOutcome.SENT
     assert len(receiver.metadata) == 2
 
 
@@ -84,13 +84,13 @@ def test_what_was_not_answered_in_time_is_not_sent_again_at_once(
 ) -> None:
     receiver.delay = 20
     (outcome,) = send(receiver.url, turn, timeout=0.5)
-    assert outcome.verdict is Verdict.LATER
+    assert outcome.verdict is BatchOutcome.LATER
     assert len(receiver.requests) == 1
 
 
 def test_a_backend_that_is_not_there_is_for_later(turn: list[Span]) -> None:
     (outcome,) = send("grpc://127.0.0.1:9", turn)
-    assert outcome.verdict is Verdict.LATER
+    assert outcome.verdict is BatchOutcome.LATER
 
 
 def test_a_proxy_of_this_process_is_not_used(
@@ -99,16 +99,16 @@ def test_a_proxy_of_this_process_is_not_used(
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     (outcome,) = send(receiver.url, turn)
-    assert outcome.verdict is Verdict.SENT
+    assert outcome.verdict is BatchOutcome.SENT
 
 
 def test_metrics_go_the_same_way(
     receiver: "GrpcReceiver", turn: list[Span], tmp_path: Path
 ) -> None:
-    target = target_of(Settings(to=receiver.url))
+    target = target_of(TraceSettings(to=receiver.url))
     assert isinstance(target, Target)
     with Exporter(target) as exporter:
-        metered = Metered(exporter, Meter(tmp_path, target, Temporality.CUMULATIVE))
+        metered = Metered(exporter, MetricStore(tmp_path, target, Temporality.CUMULATIVE))
         list(metered.send(turn))
         metered.meter.export(exporter)
     (request,) = receiver.metrics

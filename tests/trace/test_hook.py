@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from build import encode, session, user
-from hooked_client import Client
-from otlp_receiver import Receiver, attributes
-from turnlog.trace import deliver
-from turnlog.trace.capture import capture
-from turnlog.trace.hook import Sender
+from support.build import encode, session, user
+from support.hooked_client import Client
+from support.otlp_receiver import Receiver, attributes
+from turnlog.trace import delivery
 from turnlog.trace.ledger import Ledger
 from turnlog.trace.note import leave_note
-from turnlog.trace.origin import HookPlaces
 from turnlog.trace.progress import load_progress, save_progress
+from turnlog.trace.route_capture import capture
+from turnlog.trace.sender import Sender
 from turnlog.trace.settle import PATIENCE, Patience
 from turnlog.trace.spool import Spool
 from turnlog.trace.tail import is_enough
 from turnlog.trace.targets import Target
+from turnlog.trace.variable_origin import HookPlaces
 
 AT_ONCE = Patience(0, 0, 0, 0)
 NOBODY = 2**31 - 2
@@ -116,7 +116,7 @@ def test_only_what_was_appended_is_read(
         read.append(session.nodes[0].offset)
         return is_enough(session, *others)
 
-    monkeypatch.setattr(deliver, "is_enough", watched)
+    monkeypatch.setattr(delivery, "is_enough", watched)
     sizes: list[int] = []
     for _ in range(4):
         sizes.append(client.path.stat().st_size if client.path.exists() else 0)
@@ -387,7 +387,7 @@ def test_what_is_told_of_a_session_while_it_is_sent_counts(
             client.end()
         save_progress(*arguments)
 
-    monkeypatch.setattr(deliver, "save_progress", save_late)
+    monkeypatch.setattr(delivery, "save_progress", save_late)
     client.ask()
     client.delegate(in_background=True)
     client.say(is_late=False)

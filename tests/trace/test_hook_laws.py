@@ -19,16 +19,16 @@ from hypothesis.stateful import (
 )
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-from hooked_client import PROJECT, Client, Clock, Names
-from otlp_receiver import receiving
+from support.hooked_client import PROJECT, Client, Clock, Names
+from support.otlp_receiver import receiving
 from turnlog.conversation.session import open_session
 from turnlog.store.paths import folder_name
-from turnlog.trace import ledger, ownership, progress, spool, state
-from turnlog.trace.content import Content
-from turnlog.trace.hook import Sender
+from turnlog.trace import ledger, ownership, progress, sent_state, spool
+from turnlog.trace.content import ContentPolicy
 from turnlog.trace.otlp import Exporter, resource_of, sdk_span
+from turnlog.trace.sender import Sender
 from turnlog.trace.settle import Patience
-from turnlog.trace.spans import Options, spans_of
+from turnlog.trace.spans import SpanOptions, spans_of
 from turnlog.trace.spool import Spool
 
 AT_ONCE = Patience(0, 0, 0, 0)
@@ -68,7 +68,7 @@ def killed_at(step: int | None) -> Generator[None]:
         return called
 
     with ExitStack() as patches:
-        for module in (state, progress, spool, ledger, ownership):
+        for module in (sent_state, progress, spool, ledger, ownership):
             patches.enter_context(patch.object(module, "write_json", dangerous(module.write_json)))
         patches.enter_context(patch.object(Exporter, "_send", dangerous(Exporter._send)))
         patches.enter_context(patch.object(Spool, "drop", dangerous(Spool.drop)))
@@ -214,8 +214,10 @@ def wanted_from(folder: Path) -> dict[str, set[bytes]]:
     """Each span of some sessions, as it may arrive: a fork tells those of its past as its own."""
     found: dict[str, set[bytes]] = {}
     for path in folder.glob("*.jsonl"):
-        spans = spans_of(open_session(path), Options(ended=True))
-        encoded = encode_spans([sdk_span(Content().of(span), resource_of()) for span in spans])
+        spans = spans_of(open_session(path), SpanOptions(ended=True))
+        encoded = encode_spans(
+            [sdk_span(ContentPolicy().of(span), resource_of()) for span in spans]
+        )
         for scope in (scope for each in encoded.resource_spans for scope in each.scope_spans):
             for span in scope.spans:
                 found.setdefault(span.span_id.hex(), set()).add(span.SerializeToString())

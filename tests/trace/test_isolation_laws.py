@@ -13,16 +13,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from hook_projects import Project, ProjectSession, leaks, turns_at
-from hooked_client import Clock, Names
-from otlp_receiver import receiving
-from turnlog.trace.capture import capture
-from turnlog.trace.hook import Sender
+from support.hook_projects import Project, ProjectSession, leaks, turns_at
+from support.hooked_client import Clock, Names
+from support.otlp_receiver import receiving
 from turnlog.trace.note import leave_note
-from turnlog.trace.origin import HookPlaces
+from turnlog.trace.route_capture import capture
+from turnlog.trace.sender import Sender
 from turnlog.trace.settle import Patience
 from turnlog.trace.spool import Spool
 from turnlog.trace.switch import read_switches
+from turnlog.trace.variable_origin import HookPlaces
 
 EXAMPLES = max(10, int(os.environ.get("TURNLOG_EXAMPLES", "100")) // 4)
 LEVELS = ("full", "none", "redacted")

@@ -8,19 +8,19 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, NumberDataPoint
 
-from build import assistant, call, result, system, text, user
 from conversation.conftest import Opened
-from otlp_receiver import Receiver
-from traces import spans
+from support.build import assistant, call, result, system, text, user
+from support.otlp_receiver import Receiver
+from support.traces import spans
 from turnlog.conversation.session import Session
-from turnlog.trace.content import Content
-from turnlog.trace.metrics import Meter, Metered
+from turnlog.trace.content import ContentPolicy
+from turnlog.trace.metrics import Metered, MetricStore
 from turnlog.trace.otlp import Exporter
 from turnlog.trace.send import send_session
-from turnlog.trace.settings import Settings, Temporality
-from turnlog.trace.spans import Options, first_trace
-from turnlog.trace.state import open_state
+from turnlog.trace.sent_state import open_state
+from turnlog.trace.spans import SpanOptions, first_trace
 from turnlog.trace.targets import Target, target_of
+from turnlog.trace.trace_settings import Temporality, TraceSettings
 
 USAGE = {"input_tokens": 10, "output_tokens": 20, "cache_read_input_tokens": 300}
 LINES = (
@@ -35,21 +35,21 @@ MODEL = "claude-opus-5-5"
 
 
 def target(url: str, **headers: str) -> Target:
-    found = target_of(Settings(to=url, headers=headers))
+    found = target_of(TraceSettings(to=url, headers=headers))
     assert isinstance(found, Target)
     return found
 
 
 def deliver(
     folder: Path, to: Target, whole: Session, kind: Temporality, again: bool = False
-) -> Meter:
-    meter = Meter(folder, to, kind)
+) -> MetricStore:
+    meter = MetricStore(folder, to, kind)
     name = first_trace(whole) or ""
     with Exporter(to) as exporter, open_state(folder, to.name, name) as state:
         metered = Metered(exporter, meter)
         metered.known = frozenset(state.sent)
         skip = set[str]() if again else state.sent
-        send_session(whole, metered, state, Options(ended=True), Content(), skip)
+        send_session(whole, metered, state, SpanOptions(ended=True), ContentPolicy(), skip)
         meter.export(exporter)
     return meter
 
@@ -133,7 +133,9 @@ def test_what_was_counted_and_not_remembered_as_sent_does_not_count_again(
     to = target(receiver.url)
     whole = opened(*LINES)
     with Exporter(to) as exporter:
-        sending = Metered(exporter, Meter(tmp_path, to, Temporality.CUMULATIVE)).send(spans(whole))
+        sending = Metered(exporter, MetricStore(tmp_path, to, Temporality.CUMULATIVE)).send(
+            spans(whole)
+        )
         next(sending)
         sending.close()  # killed before the state is written
     deliver(tmp_path, to, whole, Temporality.CUMULATIVE)
@@ -159,7 +161,7 @@ def test_tenants_of_one_backend_have_sums_of_their_own(
     for key in ("alpha", "beta"):
         to = target(receiver.url, **{"x-key": key})
         with Exporter(to) as exporter:
-            metered = Metered(exporter, Meter(tmp_path, to, Temporality.CUMULATIVE))
+            metered = Metered(exporter, MetricStore(tmp_path, to, Temporality.CUMULATIVE))
             list(metered.send(spans(whole)))
             metered.meter.export(exporter)
     instances = [

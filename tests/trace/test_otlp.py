@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from build import assistant, call, nth, result, text, user
 from conversation.conftest import Opened
-from otlp_receiver import Receiver, attributes
-from traces import spans
+from support.build import assistant, call, nth, result, text, user
+from support.otlp_receiver import Receiver, attributes
+from support.traces import spans
 from turnlog.trace import otlp
-from turnlog.trace.content import Content
-from turnlog.trace.otlp import Exporter, Outcome
-from turnlog.trace.send import Report, send_session
+from turnlog.trace.content import ContentPolicy
+from turnlog.trace.otlp import Exporter, ExportOutcome
+from turnlog.trace.request_outcome import BatchOutcome
+from turnlog.trace.send import SendReport, send_session
+from turnlog.trace.sent_state import open_state
 from turnlog.trace.span import Span
-from turnlog.trace.spans import Options
-from turnlog.trace.state import open_state
+from turnlog.trace.spans import SpanOptions
 from turnlog.trace.targets import Target
-from turnlog.trace.wire import Verdict
 
 CONVERSATION = (
     user("q1"),
@@ -28,12 +28,12 @@ CONVERSATION = (
 STATUS_UNSET, STATUS_OK, STATUS_ERROR = 0, 1, 2
 
 
-def send(receiver: Receiver, found: list[Span], timeout: float = 5) -> list[Outcome]:
+def send(receiver: Receiver, found: list[Span], timeout: float = 5) -> list[ExportOutcome]:
     with Exporter(Target(f"{receiver.url}/v1/traces"), timeout) as exporter:
         return list(exporter.send(found))
 
 
-def verdicts(outcomes: list[Outcome]) -> list[Verdict]:
+def verdicts(outcomes: list[ExportOutcome]) -> list[BatchOutcome]:
     return [outcome.verdict for outcome in outcomes]
 
 
@@ -121,7 +121,7 @@ def test_batches_are_bounded_in_number_and_in_size(
 def test_what_is_too_large_goes_in_halves(opened: Opened, receiver: Receiver) -> None:
     receiver.limit = 1
     found = spans(opened(*CONVERSATION))
-    assert verdicts(send(receiver, found)) == [Verdict.SENT]
+    assert verdicts(send(receiver, found)) == [BatchOutcome.SENT]
     assert set(receiver.spans) == {span.id for span in found}
 
 
@@ -131,7 +131,7 @@ def test_a_span_that_is_too_large_by_itself_is_refused_and_the_others_are_sent(
     found = spans(opened(*CONVERSATION))
     receiver.statuses.extend([413, 413, 413])
     (outcome,) = send(receiver, found)
-    assert (outcome.verdict, outcome.failed) == (Verdict.REFUSED, 1)
+    assert (outcome.verdict, outcome.failed) == (BatchOutcome.REFUSED, 1)
     assert outcome.accepted == [span.id for span in found[1:]]
 
 
@@ -141,7 +141,7 @@ def test_a_span_that_is_too_large_does_not_hold_up_later_batches(
     monkeypatch.setattr(otlp, "MAX_SPANS", 2)
     receiver.statuses.extend([413, 413, 200])
     outcomes = send(receiver, spans(opened(*CONVERSATION)))
-    assert verdicts(outcomes) == [Verdict.REFUSED, Verdict.SENT]
+    assert verdicts(outcomes) == [BatchOutcome.REFUSED, BatchOutcome.SENT]
     assert [len(outcome.accepted) for outcome in outcomes] == [1, 2]
 
 
@@ -149,7 +149,7 @@ def test_a_span_that_is_too_large_does_not_hold_up_later_batches(
 def test_a_refusal_is_for_good(opened: Opened, receiver: Receiver, status: int) -> None:
     receiver.always = status
     (outcome,) = send(receiver, spans(opened(*CONVERSATION)))
-    assert (outcome.verdict, outcome.accepted, outcome.failed) == (Verdict.REFUSED, [], 4)
+    assert (outcome.verdict, outcome.accepted, outcome.failed) == (BatchOutcome.REFUSED, [], 4)
     assert outcome.reason
     assert receiver.url in outcome.reason
     assert str(status) in outcome.reason
@@ -160,7 +160,7 @@ def test_a_backend_in_trouble_is_to_be_asked_later(
     opened: Opened, receiver: Receiver, status: int
 ) -> None:
     receiver.always = status
-    assert verdicts(send(receiver, spans(opened(*CONVERSATION)), 0.2)) == [Verdict.LATER]
+    assert verdicts(send(receiver, spans(opened(*CONVERSATION)), 0.2)) == [BatchOutcome.LATER]
 
 
 def test_a_backend_that_is_busy_for_a_moment_is_asked_again(
@@ -168,40 +168,42 @@ def test_a_backend_that_is_busy_for_a_moment_is_asked_again(
 ) -> None:
     receiver.statuses.append(429)
     receiver.headers["retry-after"] = "0"
-    assert verdicts(send(receiver, spans(opened(*CONVERSATION)))) == [Verdict.SENT]
+    assert verdicts(send(receiver, spans(opened(*CONVERSATION)))) == [BatchOutcome.SENT]
 
 
 def test_a_redirection_is_a_refusal(opened: Opened, receiver: Receiver) -> None:
     receiver.always = 301
     receiver.headers["location"] = f"{receiver.url}/elsewhere"
-    assert verdicts(send(receiver, spans(opened(*CONVERSATION)))) == [Verdict.REFUSED]
+    assert verdicts(send(receiver, spans(opened(*CONVERSATION)))) == [BatchOutcome.REFUSED]
 
 
 def test_spans_that_the_backend_rejects_are_not_sent(opened: Opened, receiver: Receiver) -> None:
     receiver.rejected = 2
     (outcome,) = send(receiver, spans(opened(*CONVERSATION)))
-    assert (outcome.verdict, outcome.accepted) == (Verdict.REFUSED, [])
+    assert (outcome.verdict, outcome.accepted) == (BatchOutcome.REFUSED, [])
     assert outcome.reason
     assert "too old" in outcome.reason
 
 
 def test_a_backend_that_hangs_is_given_up(opened: Opened, receiver: Receiver) -> None:
     receiver.hangs = True
-    assert verdicts(send(receiver, spans(opened(*CONVERSATION)), 0.2)) == [Verdict.LATER]
+    assert verdicts(send(receiver, spans(opened(*CONVERSATION)), 0.2)) == [BatchOutcome.LATER]
 
 
 def test_where_nothing_listens_spans_are_to_be_sent_later(opened: Opened) -> None:
     with Exporter(Target("http://127.0.0.1:1/v1/traces")) as exporter:
         (outcome,) = exporter.send(spans(opened(*CONVERSATION)))
-    assert outcome.verdict is Verdict.LATER
+    assert outcome.verdict is BatchOutcome.LATER
     assert outcome.reason == "http://127.0.0.1:1/v1/traces: Connection refused"
 
 
-def sent_of(receiver: Receiver, folder: Path, opened: Opened, *lines: bytes) -> Report:
+def sent_of(receiver: Receiver, folder: Path, opened: Opened, *lines: bytes) -> SendReport:
     """Send what is new of a session that goes on."""
     target = Target(f"{receiver.url}/v1/traces")
     with Exporter(target, 0.2) as exporter, open_state(folder, target.name, "s") as state:
-        return send_session(opened(*lines), exporter, state, Options(), Content(), state.sent)
+        return send_session(
+            opened(*lines), exporter, state, SpanOptions(), ContentPolicy(), state.sent
+        )
 
 
 MORE = (user("q2"), assistant(text("a2"), message_id="m3"))

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hook_projects import Project, turns_at
-from hooked_client import Client, Clock, Names
-from otlp_receiver import Receiver, receiving
+from support.hook_projects import Project, turns_at
+from support.hooked_client import Client, Clock, Names
+from support.otlp_receiver import Receiver, receiving
 from turnlog.cli.hook_status import print_status, status_of
 from turnlog.store.paths import Store
-from turnlog.trace.hook import Sender
 from turnlog.trace.queue import QueueState, all_queues
+from turnlog.trace.sender import Sender
 from turnlog.trace.settle import Patience
 from turnlog.trace.spool import Spool
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from build import (
+from conversation.conftest import Opened
+from support.build import (
     assistant,
     attachment,
     call,
@@ -20,11 +21,10 @@ from build import (
     thinking,
     user,
 )
-from conversation.conftest import Opened
-from traces import flat, of_kind, spans, tree_of
+from support.traces import flat, of_kind, spans, tree_of
 from turnlog.conversation.session import open_session
-from turnlog.trace.span import Kind, Layout
-from turnlog.trace.spans import Options, first_trace, spans_of
+from turnlog.trace.span import ToolPlacement, WorkKind
+from turnlog.trace.spans import SpanOptions, first_trace, spans_of
 
 MODEL = "claude-opus-5-5"
 READ = call("Read", {"path": "/"}, "t1")
@@ -65,7 +65,7 @@ def test_a_turn_is_a_trace_of_generations_and_tools(tmp_path: Path) -> None:
 
 
 def test_the_nested_layout_has_tools_below_their_generation(tmp_path: Path) -> None:
-    found = spans(flat(tmp_path, *EXAMPLE), layout=Layout.NESTED)
+    found = spans(flat(tmp_path, *EXAMPLE), layout=ToolPlacement.NESTED)
     assert tree_of(found) == [
         "Turn 1",
         "  Turn 1",
@@ -73,7 +73,7 @@ def test_the_nested_layout_has_tools_below_their_generation(tmp_path: Path) -> N
         "      Read",
         f"    {MODEL}",
     ]
-    assert [span.kind for span in found[:2]] == [Kind.SPAN, Kind.AGENT]
+    assert [span.kind for span in found[:2]] == [WorkKind.SPAN, WorkKind.AGENT]
 
 
 def test_lines_of_one_message_are_one_generation(opened: Opened) -> None:
@@ -139,7 +139,7 @@ def test_a_call_without_a_result_has_no_output_and_no_end(opened: Opened) -> Non
 
 def test_a_result_without_a_call_is_no_span(opened: Opened) -> None:
     found = spans(opened(user("q"), result("nobody"), assistant(text("a"))))
-    assert of_kind(found, Kind.TOOL) == []
+    assert of_kind(found, WorkKind.TOOL) == []
 
 
 def test_a_failed_call_is_marked(opened: Opened) -> None:
@@ -172,7 +172,7 @@ def test_turns_of_all_branches_are_numbered_in_the_order_of_their_prompts(opened
         user("instead", parent=nth(2)),
         assistant(text("a3")),
     )
-    turns = of_kind(spans(whole), Kind.AGENT)
+    turns = of_kind(spans(whole), WorkKind.AGENT)
     assert [(turn.name, turn.output) for turn in turns] == [
         ("Turn 1", said("a1")),
         ("Turn 2", said("a2")),
@@ -183,7 +183,7 @@ def test_turns_of_all_branches_are_numbered_in_the_order_of_their_prompts(opened
 def test_a_prompt_that_is_written_again_keeps_its_number(opened: Opened) -> None:
     again = user("q1", uuid=nth(1), parent=None)
     whole = opened(user("q1"), assistant(text("a1")), user("q2"), assistant(text("a2")), again)
-    turns = of_kind(spans(whole), Kind.AGENT)
+    turns = of_kind(spans(whole), WorkKind.AGENT)
     assert [(turn.name, turn.input) for turn in turns] == [
         ("Turn 1", asked("q1")),
         ("Turn 2", asked("q2")),
@@ -197,7 +197,7 @@ def test_lines_without_parents_belong_to_the_prompt_before_them(opened: Opened) 
         user("q2", parent=None),
         assistant(text("a2"), parent=None),
     )
-    outputs = [span.output for span in of_kind(spans(whole), Kind.AGENT)]
+    outputs = [span.output for span in of_kind(spans(whole), WorkKind.AGENT)]
     assert outputs == [said("a1"), said("a2")]
 
 
@@ -205,7 +205,7 @@ def test_an_answer_whose_prompt_is_gone_is_turn_0_once_the_session_has_ended(
     opened: Opened,
 ) -> None:
     whole = opened(assistant(text("a0"), parent="gone"), user("q1"), assistant(text("a1")))
-    assert [span.name for span in of_kind(spans(whole), Kind.AGENT)] == ["Turn 0", "Turn 1"]
+    assert [span.name for span in of_kind(spans(whole), WorkKind.AGENT)] == ["Turn 0", "Turn 1"]
     assert [span.trace.name for span in spans_of(whole)] == ["Turn 1", "Turn 1"]
 
 
@@ -304,7 +304,7 @@ def test_ids_are_the_same_each_time_and_in_a_copy_under_another_session(tmp_path
 def test_ids_do_not_depend_on_the_layout(opened: Opened) -> None:
     whole = opened(*CONVERSATION)
     siblings = {span.id: span.name for span in spans(whole)}
-    nested = {span.id: span.name for span in spans(whole, layout=Layout.NESTED)}
+    nested = {span.id: span.name for span in spans(whole, layout=ToolPlacement.NESTED)}
     assert siblings.items() <= nested.items()
 
 
@@ -344,7 +344,7 @@ def test_what_is_to_be_skipped_is_not_made(opened: Opened) -> None:
     whole = opened(*CONVERSATION)
     turn, *others = spans(whole)
     skip = {turn.id, others[0].id}
-    assert list(spans_of(whole, Options(ended=True), skip)) == others[1:]
+    assert list(spans_of(whole, SpanOptions(ended=True), skip)) == others[1:]
 
 
 @pytest.mark.parametrize("prompt", ["", "[Image]"])

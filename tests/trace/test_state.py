@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from turnlog.errors import Conflict
-from turnlog.trace.state import open_state
+from turnlog.trace.sent_state import open_state
 
 
 def test_what_was_added_is_there_the_next_time(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 
-from build import (
+from conversation.conftest import Opened
+from support.build import (
     SESSION,
     assistant,
     call,
@@ -19,20 +20,19 @@ from build import (
     text,
     user,
 )
-from conversation.conftest import Opened
-from session_strategies import Files, damaged_sessions, sessions
-from traces import write_agent
+from support.session_strategies import Files, damaged_sessions, sessions
+from support.traces import write_agent
 from turnlog.conversation.session import Session, open_session
-from turnlog.trace.progress import Mark
+from turnlog.trace.progress import SendPosition
 from turnlog.trace.span import Span
-from turnlog.trace.spans import Options, spans_of
+from turnlog.trace.spans import SpanOptions, spans_of
 from turnlog.trace.tail import is_enough, mark_at, open_end, sizes_of
 from turnlog.trace.work import NOTHING, turns_of
 
-ENDED = Options(ended=True)
+ENDED = SpanOptions(ended=True)
 
 
-def marks(opened: Session) -> list[Mark]:
+def marks(opened: Session) -> list[SendPosition]:
     """A mark before each turn but the first, where there can be one."""
     sizes = sizes_of(opened)
     numbers = [turn.n for turn in turns_of(opened)][1:]
@@ -40,12 +40,12 @@ def marks(opened: Session) -> list[Mark]:
     return [mark for mark in found if mark]
 
 
-def told_from(path: Path, mark: Mark) -> list[Span] | None:
+def told_from(path: Path, mark: SendPosition) -> list[Span] | None:
     """The spans of the turns from a mark on; None where the whole file has to be read."""
     end, past = open_end(path, mark)
     if past is NOTHING or not is_enough(end, past, mark):
         return None
-    return list(spans_of(end, Options(ended=True, past=past)))
+    return list(spans_of(end, SpanOptions(ended=True, past=past)))
 
 
 def check(path: Path) -> int:

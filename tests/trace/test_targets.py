@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from turnlog.errors import UsageError
-from turnlog.trace.content import Mode
-from turnlog.trace.settings import Settings, config_file, load_targets, state_folder
-from turnlog.trace.span import Layout
+from turnlog.trace.content import ContentMode
+from turnlog.trace.span import ToolPlacement
 from turnlog.trace.targets import FileTarget, Target, target_of
+from turnlog.trace.trace_settings import TraceSettings, config_file, load_targets, state_folder
 
 
 def target(**settings: Any) -> Target:
-    found = target_of(Settings(**settings))
+    found = target_of(TraceSettings(**settings))
     assert isinstance(found, Target)
     return found
 
@@ -54,7 +54,7 @@ def test_mlflow_is_told_the_experiment_by_a_header() -> None:
     assert found.headers == {"x-mlflow-experiment-id": "7"}
 
 
-def load_settings(typed: dict[str, Any], environment: dict[str, str]) -> Settings:
+def load_settings(typed: dict[str, Any], environment: dict[str, str]) -> TraceSettings:
     """Load the settings of the only target."""
     (found,) = load_targets(typed, environment)
     return found
@@ -89,14 +89,16 @@ def test_an_address_is_shown_without_its_password() -> None:
 
 
 def test_files_are_told_by_their_names() -> None:
-    assert target_of(Settings(to="out/t.json")) == FileTarget(Path("out/t.json"))
-    assert target_of(Settings(to="perfetto:p.json")) == FileTarget(Path("p.json"), is_perfetto=True)
+    assert target_of(TraceSettings(to="out/t.json")) == FileTarget(Path("out/t.json"))
+    assert target_of(TraceSettings(to="perfetto:p.json")) == FileTarget(
+        Path("p.json"), is_perfetto=True
+    )
 
 
 @pytest.mark.parametrize("to", [None, "nowhere", "ftp://x"])
 def test_no_target_or_an_unknown_one_is_a_mistake(to: str | None) -> None:
     with pytest.raises(UsageError):
-        target_of(Settings(to=to))
+        target_of(TraceSettings(to=to))
 
 
 def test_targets_that_differ_have_different_names() -> None:
@@ -122,8 +124,8 @@ def test_what_is_typed_counts_before_the_environment_and_that_before_the_configu
         "TURNLOG_TRACE_MAX_CHARS": "50",
     }
     found = load_settings({"content": "redacted", "user": None}, environment)
-    assert (found.to, found.layout, found.user) == ("phoenix", Layout.NESTED, "env")
-    assert (found.content, found.max_chars) == (Mode.REDACTED, 50)
+    assert (found.to, found.layout, found.user) == ("phoenix", ToolPlacement.NESTED, "env")
+    assert (found.content, found.max_chars) == (ContentMode.REDACTED, 50)
 
 
 def test_a_target_has_a_table_of_its_own_in_the_configuration(tmp_path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from build import assistant, call, moment, nth, result, system, text, user
 from conversation.conftest import Opened
-from traces import SECOND, ZERO, flat, of_kind, spans, times_of
+from support.build import assistant, call, moment, nth, result, system, text, user
+from support.traces import SECOND, ZERO, flat, of_kind, spans, times_of
 from turnlog.trace.attributes import attributes_of
-from turnlog.trace.span import Kind
+from turnlog.trace.span import WorkKind
 
 MODEL = "claude-opus-5-5"
 
@@ -38,7 +38,7 @@ def test_parallel_tools_overlap_as_they_did(opened: Opened) -> None:
         result("A", parent=nth(2), timestamp=moment(8)),
         assistant(text("a"), parent=nth(5), timestamp=moment(9)),
     )
-    tools = of_kind(spans(whole), Kind.TOOL)
+    tools = of_kind(spans(whole), WorkKind.TOOL)
     assert times_of(tools) == [("Bash", 2, 8), ("Bash", 3, 5)]
     assert times_of(spans(whole))[-1] == (MODEL, 8, 9)
 
@@ -51,7 +51,7 @@ def test_a_message_whose_first_call_ran_while_it_was_written_begins_once(opened:
         assistant(call("Bash", {}, "B"), message_id="m"),
         result("B"),
     )
-    assert times_of(of_kind(spans(whole), Kind.GENERATION)) == [(MODEL, 1, 4)]
+    assert times_of(of_kind(spans(whole), WorkKind.GENERATION)) == [(MODEL, 1, 4)]
 
 
 def test_a_turn_lasts_as_long_as_the_client_measured(opened: Opened) -> None:

@@ -14,16 +14,16 @@ from msgspec.structs import replace
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from build import assistant, call, moment, nth, result, session, text, user
 from conversation.conftest import Opened
-from traces import spans
+from support.build import assistant, call, moment, nth, result, session, text, user
+from support.traces import spans
 from turnlog.conversation.session import open_session
 from turnlog.format.regular_files import collect_skipped
-from turnlog.trace.content import Content
-from turnlog.trace.files import write_otlp, write_perfetto
+from turnlog.trace.content import ContentPolicy
 from turnlog.trace.otlp import resource_of, sdk_span
 from turnlog.trace.session_files import WORTH_SHARING, write_sessions
 from turnlog.trace.span import Span
+from turnlog.trace.span_files import write_otlp, write_perfetto
 
 PARALLEL = (
     user("q"),
@@ -36,7 +36,7 @@ PARALLEL = (
 
 
 def test_direct_json_equals_protobuf_s_json(session_file: Path, tmp_path: Path) -> None:
-    found = [Content().of(span) for span in spans(open_session(session_file))]
+    found = [ContentPolicy().of(span) for span in spans(open_session(session_file))]
     write_otlp(tmp_path / "t.json", found)
     (held,) = json.loads((tmp_path / "t.json").read_bytes())["resourceSpans"]
     resource = resource_of()
@@ -139,4 +139,4 @@ def test_processes_write_the_file_that_one_would_write(tmp_path: Path) -> None:
 
 
 def spans_in(path: Path) -> Iterator[Span]:
-    return map(Content().of, spans(open_session(path)))
+    return map(ContentPolicy().of, spans(open_session(path)))

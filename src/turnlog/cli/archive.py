@@ -14,9 +14,9 @@ from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.timestamps import age
-from turnlog.store.archive import Archive, Manifest, open_archive
-from turnlog.store.archive_check import check_archive
-from turnlog.store.archive_run import Archived, archive_sessions, preview
+from turnlog.store.archive.archive import Archive, Manifest, open_archive
+from turnlog.store.archive.update import Archived, archive_sessions, preview
+from turnlog.store.archive.verification import check_archive
 from turnlog.store.paths import Store
 
 MODES = {

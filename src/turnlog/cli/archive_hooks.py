@@ -11,8 +11,8 @@ from turnlog.cli.output import plain
 from turnlog.cli.terminal import echo
 from turnlog.errors import TurnlogError, Unavailable
 from turnlog.format.private_files import create_private_folder
-from turnlog.store.archive import Archive
-from turnlog.store.archive_run import archive_sessions
+from turnlog.store.archive.archive import Archive
+from turnlog.store.archive.update import archive_sessions
 from turnlog.store.descriptors import read_below
 from turnlog.store.paths import Store
 from turnlog.store.whole import write_whole

@@ -12,8 +12,8 @@ from turnlog.cli.terminal import Look, masked_value
 from turnlog.conversation.calls import Call
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound
-from turnlog.render.tools import outcome_of, title_of
-from turnlog.render.views import call_view
+from turnlog.render.json_views import call_view
+from turnlog.render.tool_views import outcome_of, title_of
 from turnlog.store.paths import Store
 
 FAILED = "✗"

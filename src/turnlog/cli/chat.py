@@ -23,9 +23,9 @@ from turnlog.store.paths import Store
 from turnlog.text import harmless
 
 if TYPE_CHECKING:
-    from turnlog.agent.chat.assembly import Options
-    from turnlog.agent.project import SettingSource
-    from turnlog.agent.turn.moments import Prompt
+    from turnlog.agent.chat.assembly import ChatOptions
+    from turnlog.agent.loop.lifecycle_hooks import Prompt
+    from turnlog.agent.workspace.project_directories import SettingSource
 
 STYLES = ("text", "json", "stream-json")
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions")
@@ -99,7 +99,7 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
     if given["as_json"]:
         raise UsageError("--json needs --explain-permission", "--output-format json")
     if not given["is_printed"]:
-        from turnlog.agent.console.start import run
+        from turnlog.agent.terminal.start import run
 
         run(store, partial(_options, store, given), prompt)
         return
@@ -108,16 +108,16 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _options(store: Store, given: dict[str, Any]) -> "Options":
-    from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, Options
-    from turnlog.agent.permissions import Mode
-    from turnlog.agent.turn.parts import Limits
+def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
+    from turnlog.agent.chat.assembly import INTERACTIVE, PRINTED, ChatOptions
+    from turnlog.agent.loop.conversation import TurnLimits
+    from turnlog.agent.permissions import ApprovalMode
 
     cwd = Path.cwd().resolve()
     mode = (
         "bypassPermissions" if given["dangerously_skip_permissions"] else given["permission_mode"]
     )
-    return Options(
+    return ChatOptions(
         cwd=cwd,
         entrypoint=PRINTED if given["is_printed"] else INTERACTIVE,
         resume=_session(store, cwd, given),
@@ -128,7 +128,7 @@ def _options(store: Store, given: dict[str, Any]) -> "Options":
         setting_sources=_setting_sources(given["setting_sources"]),
         trusts_project=given["trust"],
         model=given["model"],
-        mode=Mode(mode) if mode else None,
+        mode=ApprovalMode(mode) if mode else None,
         allow=_rules(given["allowed_tools"]),
         deny=_rules(given["disallowed_tools"]),
         directories=tuple(Path(each).resolve() for each in given["add_dir"]),
@@ -137,14 +137,14 @@ def _options(store: Store, given: dict[str, Any]) -> "Options":
         servers=given["mcp_config"],
         has_only_these_servers=given["strict_mcp_config"],
         allows_private_pages=bool(os.environ.get(PRIVATE_PAGES)),
-        limits=Limits(given["max_turns"], given["max_budget_usd"]),
+        limits=TurnLimits(given["max_turns"], given["max_budget_usd"]),
     )
 
 
 def _session(store: Store, cwd: Path, given: dict[str, Any]) -> Path | None:
     """The session to go on with."""
     from turnlog.agent.session.resume import latest_in
-    from turnlog.store.find import find_session
+    from turnlog.store.session_lookup import find_session
 
     if given["resume"] and given["is_continued"]:
         raise UsageError("--resume and --continue name two sessions")
@@ -165,7 +165,7 @@ def _session_id(text: str | None) -> str | None:
 
 
 def _setting_sources(text: str | None) -> "frozenset[SettingSource] | None":
-    from turnlog.agent.project import SettingSource
+    from turnlog.agent.workspace.project_directories import SettingSource
 
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
     known = [each.value for each in SettingSource]
@@ -191,11 +191,11 @@ def _rules(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 async def _print(
-    store: Store, options: "Options", prompt: str | None, given: dict[str, Any]
+    store: Store, options: "ChatOptions", prompt: str | None, given: dict[str, Any]
 ) -> bool:
     """Run a chat without a screen; tell whether it failed."""
     from turnlog.agent.chat.opening import open_chat
-    from turnlog.agent.print import Printer, Style
+    from turnlog.agent.headless.print_mode import Printer, Style
 
     prompts = _prompts(prompt, given["input_format"])
     # Before anything is started: by default, a signal would end turnlog alone, and leave a hook or
@@ -255,8 +255,8 @@ def _stop_on_signals() -> list[Callable[[], bool]]:
 
 
 def _prompts(prompt: str | None, style: str) -> "AsyncIterator[Prompt]":
-    from turnlog.agent.chat.prompts import PipedPrompt
-    from turnlog.agent.print import read_prompts
+    from turnlog.agent.chat.prompt_expansion import PipedPrompt
+    from turnlog.agent.headless.print_mode import read_prompts
 
     if style == "stream-json":
         return read_prompts(_lines())

@@ -13,11 +13,11 @@ from turnlog.cli.output import cells_of, echo_json, fit, plain, progress_bar, wi
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
-from turnlog.edit.check import check_session
-from turnlog.edit.findings import ORDER, Finding, Severity
+from turnlog.edit.check.checks import check_session
+from turnlog.edit.check.findings import ORDER, Finding, Severity
 from turnlog.store.catalog import describe, locate_session
-from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session
 
 COLOURS: dict[Severity, Look] = {
     Severity.FATAL: "red",

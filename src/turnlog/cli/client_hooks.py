@@ -12,8 +12,8 @@ from pathlib import Path
 
 from turnlog.errors import TurnlogError
 from turnlog.format.jsonl import FileState
+from turnlog.store.client_settings import add_hooks, hooks_in, remove_hooks
 from turnlog.store.paths import Store
-from turnlog.store.settings import add_hooks, hooks_in, remove_hooks
 
 EMPTY = "{\n}\n"
 """What new settings start from."""

@@ -23,9 +23,9 @@ from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import echo
 from turnlog.conversation.session import Session
 from turnlog.edit.apply import create_session
-from turnlog.edit.build import prepared
-from turnlog.edit.check import needs_straightening
+from turnlog.edit.check.checks import needs_straightening
 from turnlog.edit.clone import Clone, plan_clone
+from turnlog.edit.plan_builder import prepared
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store, open_store
 

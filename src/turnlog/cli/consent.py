@@ -6,7 +6,7 @@ import click
 
 from turnlog.cli.output import plain
 from turnlog.cli.terminal import echo
-from turnlog.store.consent import Consent, Deletion, agreed, require_yes
+from turnlog.store.deletion_consent import Consent, Deletion, agreed, require_yes
 
 
 def consent_of(yes: bool) -> Consent:

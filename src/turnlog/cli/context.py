@@ -8,8 +8,8 @@ from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, masked_value
 from turnlog.conversation.session import Session
-from turnlog.edit.check import name_of
-from turnlog.format.values import Fields
+from turnlog.edit.check.checks import name_of
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 from turnlog.cli.charts import DAYS, bar, sparkline, week_map
-from turnlog.cli.layouts import LAYOUTS, Layout, number, text
+from turnlog.cli.layouts import LAYOUTS, ReportLayout, number, text
 from turnlog.cli.output import cells_of, plain, wrap
 from turnlog.cli.tables import GAP, Column, dollars, draw_table, short_count, span
 from turnlog.cli.terminal import Look, dim, style
-from turnlog.index.reports import Report, Row
+from turnlog.index.reports.reports import Report, Row
 
 UNPRICED, UNDERSTATED = "*", "†"
 BY_AGENTS = "└"
@@ -41,7 +41,7 @@ def _remark(text: str, room: int, look: Look | None = None) -> Iterator[str]:
         yield style(line, look)
 
 
-def _draw_rows(told: Report, rows: list[Row], layout: Layout, room: int) -> Iterator[str]:
+def _draw_rows(told: Report, rows: list[Row], layout: ReportLayout, room: int) -> Iterator[str]:
     last = told.total
     marked = [_marked(row, last) for row in (*rows, last)]
     columns = [

@@ -18,8 +18,8 @@ from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import echo
 from turnlog.edit.apply import replace_session, require_idle
-from turnlog.edit.build import prepared
 from turnlog.edit.plan import carry_out
+from turnlog.edit.plan_builder import prepared
 from turnlog.errors import UsageError
 from turnlog.store.paths import Store
 

@@ -9,15 +9,22 @@ from typing import Any
 
 import click
 
-from turnlog.agent.model.summary import DEFAULT_MODEL, summarise
+from turnlog.agent.model.messages_api import DEFAULT_MODEL, summarise
 from turnlog.cli.output import plain, size, width
 from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.session import Session
-from turnlog.edit.build import COMPRESS, REPAIR, Prepared, Wanted, build_plan, changes_anything
 from turnlog.edit.effect import Effect
 from turnlog.edit.journal import Journal, Record
-from turnlog.edit.transforms import Choice
+from turnlog.edit.plan_builder import (
+    COMPRESS,
+    REPAIR,
+    EditOptions,
+    Prepared,
+    build_plan,
+    changes_anything,
+)
+from turnlog.edit.transforms import TransformOptions
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.store.paths import journal_folder
 
@@ -76,12 +83,12 @@ def transform_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def wanted_of(
     options: dict[str, Any], dry_run: bool = False, transcript: Path | None = None
-) -> Wanted:
+) -> EditOptions:
     """What the options ask for; `transcript` is where all of the session stays."""
     model = options.pop("with_model")
     if model and not options["compress"]:
         raise UsageError("--with-model is for --compress", "--compress --with-model")
-    choice = Choice(
+    choice = TransformOptions(
         options.pop("keep_last"),
         options.pop("larger_than"),
         partial(summarise, model=model) if model and not dry_run else None,
@@ -89,7 +96,7 @@ def wanted_of(
     )
     until, branch = options.pop("until"), options.pop("branch")
     names = [name for name, is_wanted in options.items() if is_wanted]
-    return Wanted(names, choice, until, branch)
+    return EditOptions(names, choice, until, branch)
 
 
 def exhaust(lines: Iterable[bytes]) -> None:
@@ -108,7 +115,7 @@ def print_undo(record: Record | None) -> None:
         echo(f"  turnlog undo {record.id}")
 
 
-def repair_as_json(wanted: Wanted, ready: Prepared) -> dict[str, Any]:
+def repair_as_json(wanted: EditOptions, ready: Prepared) -> dict[str, Any]:
     """Return what was repaired, if a repair was asked for or straightening needed one."""
     is_repair = REPAIR in wanted.transforms or bool(ready.mended)
     return {"repaired": ready.mended, "left": ready.left} if is_repair else {}
@@ -123,7 +130,7 @@ def print_repair(ready: Prepared) -> None:
         echo(f"  {'left':8}{plain(finding.message)}{fix}")
 
 
-def require_compression(session: Session, name: str, wanted: Wanted, ready: Prepared) -> None:
+def require_compression(session: Session, name: str, wanted: EditOptions, ready: Prepared) -> None:
     """Raise if nothing that `wanted` asks for changes a session to be compressed."""
     if COMPRESS not in wanted.transforms or ready.mended or ready.plan.added:
         return

@@ -15,8 +15,8 @@ from turnlog.format.fields import given
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import kind_of
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session
 
 CONTENT = "content"
 SPEAKERS: dict[str, Look] = {"user": "green", "assistant": "cyan"}

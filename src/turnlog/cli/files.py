@@ -7,7 +7,7 @@ from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.sessions import open_named
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import Look, dim, echo, style
-from turnlog.render.files import FileView, touched_files
+from turnlog.render.touched_files import FileView, touched_files
 from turnlog.store.paths import Store
 
 COLOURS: dict[str, Look] = {"+": "green", "-": "red"}

@@ -11,8 +11,8 @@ from turnlog.cli.output import counted, size
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Journal, Record
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.store.archive import open_archive
-from turnlog.store.restore import find_archived
+from turnlog.store.archive.archive import open_archive
+from turnlog.store.archive.restore import find_archived
 
 
 @click.command("forget")

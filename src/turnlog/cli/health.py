@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from turnlog.conversation.session import open_session
-from turnlog.edit.check import check_session
+from turnlog.edit.check.checks import check_session
 from turnlog.format.jsonl import FileState
 from turnlog.index.database import Index, writing
 from turnlog.store.catalog import SessionFile

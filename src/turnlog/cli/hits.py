@@ -11,7 +11,7 @@ from turnlog.format.timestamps import age
 from turnlog.text import UNSAFE
 
 if TYPE_CHECKING:
-    from turnlog.index.search import Hit, SessionHits, TurnHits
+    from turnlog.index.search.search import Hit, SessionHits, TurnHits
 
 LABEL = 9
 """How many columns say what a hit is."""

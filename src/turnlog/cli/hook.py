@@ -13,13 +13,13 @@ from turnlog.cli.span_options import span_options
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import Conflict, TurnlogError
 from turnlog.store.paths import Store
-from turnlog.trace.hook import Sender, Urgency
 from turnlog.trace.route import require_backend
-from turnlog.trace.send import Report
-from turnlog.trace.settings import config_file, load_targets
+from turnlog.trace.send import SendReport
+from turnlog.trace.sender import Sender, Urgency
 from turnlog.trace.spool import Spool
 from turnlog.trace.switch import ancestors, read_switches
 from turnlog.trace.targets import target_of
+from turnlog.trace.trace_settings import config_file, load_targets
 
 WAIT = 30.0
 """Seconds to wait for another sender."""
@@ -163,7 +163,7 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
         ctx.exit(1)
 
 
-def _tell(reports: list[Report]) -> None:
+def _tell(reports: list[SendReport]) -> None:
     for report in reports:
         others = {"open": report.open, "refused": report.refused}
         told = "".join(f", {count:,} {name}" for name, count in others.items() if count)

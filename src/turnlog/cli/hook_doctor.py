@@ -8,7 +8,7 @@ from turnlog.cli.hook_status import HOOK, disabled_in, installed_places, setting
 from turnlog.cli.output import counted, plain
 from turnlog.cli.terminal import echo, style
 from turnlog.store.paths import Store
-from turnlog.trace.doctor import Answer, send_test
+from turnlog.trace.doctor import ProbeResult, send_test
 from turnlog.trace.route import require_backend
 from turnlog.trace.spool import Spool
 from turnlog.trace.targets import target_of
@@ -57,7 +57,7 @@ def print_examination(found: dict[str, Any]) -> None:
     echo(f"{_mark(is_well=True)} {counted(found['waiting'], 'note')} waiting")
 
 
-def _answer(answer: Answer) -> str:
+def _answer(answer: ProbeResult) -> str:
     told = f"{answer.url}: {answer.status or 'no answer'} after {answer.milliseconds} ms"
     why = f" ({plain(answer.reason)})" if answer.reason else ""
     return f"{_mark(answer.is_taken)} {told}{why}"

@@ -7,10 +7,10 @@ always succeeds. Nothing heavy is loaded before the client goes on.
 import os
 import sys
 
-from turnlog.trace.capture import capture
 from turnlog.trace.note import leave_notes
-from turnlog.trace.origin import HookPlaces
+from turnlog.trace.route_capture import capture
 from turnlog.trace.switch import read_switches
+from turnlog.trace.variable_origin import HookPlaces
 
 KEPT = ("HOME", "LANG", "LC_ALL", "TZ")
 """Variables that a sender may see: none of them says where or how to send."""
@@ -60,7 +60,7 @@ def _send(places: HookPlaces) -> None:
             del os.environ[name]
     from pathlib import Path
 
-    from turnlog.trace.hook import Sender
+    from turnlog.trace.sender import Sender
     from turnlog.trace.spool import Spool
 
     spool = Spool(Path(places.spool))

@@ -15,16 +15,16 @@ from turnlog.errors import TurnlogError, UsageError
 from turnlog.format.timestamps import age, parse_timestamp
 from turnlog.store.paths import Store
 from turnlog.store.whole import read_object
-from turnlog.trace.capture import parse_options, split_targets
 from turnlog.trace.ledger import Ledger, RouteRecord
-from turnlog.trace.origin import PLACES, split_places
-from turnlog.trace.progress import Progress, all_progress
+from turnlog.trace.progress import SendProgress, all_progress
 from turnlog.trace.queue import QueueState, all_queues
 from turnlog.trace.route import require_backend
-from turnlog.trace.settings import Settings, config_file, load_targets
-from turnlog.trace.spool import Note, Spool
+from turnlog.trace.route_capture import parse_options, split_targets
+from turnlog.trace.spool import HookNote, Spool
 from turnlog.trace.switch import Switches, read_switches
 from turnlog.trace.targets import target_of
+from turnlog.trace.trace_settings import TraceSettings, config_file, load_targets
+from turnlog.trace.variable_origin import PLACES, split_places
 
 HOOK = ClientHook(("hook", "run"), ("SessionStart", "Stop", "SubagentStop", "SessionEnd"))
 SHOWN = 10
@@ -98,7 +98,7 @@ def _print_indented(columns: Sequence[Column], rows: list[list[str]]) -> None:
         echo(f"{INDENT}{line}")
 
 
-def settings_of(store: Store, given: dict[str, Any]) -> list[Settings]:
+def settings_of(store: Store, given: dict[str, Any]) -> list[TraceSettings]:
     """Return the settings that the installed hooks have in this environment, or those given."""
     commands = HOOK.installed(store).values()
     known: dict[str, Any] = _options(next(iter(commands), None))
@@ -131,21 +131,21 @@ def _installation(held: dict[str, Any]) -> str:
     return f"hooks    {held['settings']}{lacks}\ntarget   {held['target'] or 'not known here'}"
 
 
-def _sent(each: Progress) -> dict[str, Any]:
+def _sent(each: SendProgress) -> dict[str, Any]:
     names = ("session", "path", "turns", "spans", "open", "refused", "reason", "updated", "link")
     mark = each.mark
     at = {"offset": mark.offset, "turns_before": mark.turns} if mark else None
     return {name: getattr(each, name) for name in names} | {"read_from": at}
 
 
-def _waiting(note: Note) -> dict[str, Any]:
+def _waiting(note: HookNote) -> dict[str, Any]:
     since = datetime.fromtimestamp(note.time, UTC).isoformat(timespec="seconds")
     told = {"session": note.session, "event": note.event, "since": since}
     told["project"] = note.route.project
     return told | {"transcript": note.transcript}
 
 
-def _projects(notes: list[Note], state: Path, config: Path) -> list[dict[str, Any]]:
+def _projects(notes: list[HookNote], state: Path, config: Path) -> list[dict[str, Any]]:
     """Return every project that used a route or has a switch, with how things stand."""
     switches = read_switches(str(config))
     ledger = Ledger(state)
@@ -171,7 +171,7 @@ def _project(record: RouteRecord, switches: Switches) -> dict[str, Any]:
     return held | {"is_on": switches.is_on(record.project)}
 
 
-def _queues(notes: list[Note], states: dict[str, QueueState]) -> list[dict[str, Any]]:
+def _queues(notes: list[HookNote], states: dict[str, QueueState]) -> list[dict[str, Any]]:
     """Return every target that has notes waiting or failed lately, and when it is tried next."""
     waiting = Counter(note.route.queue for note in notes)
     addresses = {note.route.queue: note.route.settings.to or "" for note in notes}

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnlog.cli.terminal import echo
 from turnlog.format.private_files import create_private_folder, touch_private
-from turnlog.index.ahead import Ahead, Ask
-from turnlog.index.changes import is_current, is_session_current
 from turnlog.index.database import Index, index_path, open_index
-from turnlog.index.file_states import FileStates, begin_scan, scan_store
+from turnlog.index.ingest.change_check import is_current, is_session_current
+from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
+from turnlog.index.speculative import Ahead, Ask
 from turnlog.store.paths import Store, archive_folder
 
 if TYPE_CHECKING:
-    from turnlog.index.sync import Synced
+    from turnlog.index.ingest.sync import Synced
 
 T = TypeVar("T")
 
@@ -68,8 +68,8 @@ def _opened(store: Store) -> Generator[Index]:
 def _bring_up_to_date(
     index: Index, store: Store, states: FileStates | None = None, *, words: bool = True
 ) -> "Synced":
-    from turnlog.index.sync import Scan, sync_scanned
-    from turnlog.store.archive import open_archive
+    from turnlog.index.ingest.sync import Scan, sync_scanned
+    from turnlog.store.archive.archive import open_archive
 
     bar = _Bar()
     try:
@@ -101,7 +101,7 @@ def open_behind(store: Store, session: Path | None) -> Generator[Index | None]:
         return
     with open_index(path) as index:
         if session and not is_session_current(index.db, session):
-            from turnlog.index.sync import sync_session
+            from turnlog.index.ingest.sync import sync_session
 
             with suppress(_TooMuch):
                 sync_session(index, session, _require_little)

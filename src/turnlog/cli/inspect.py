@@ -20,9 +20,9 @@ from turnlog.format.survey import (
     is_known_tool,
     survey_file,
 )
-from turnlog.store.find import find_session
 from turnlog.store.parallel import map_files
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session
 
 MANY = 12
 """How many rows of a list are shown without --full."""

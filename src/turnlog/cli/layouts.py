@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from turnlog.cli.output import plain
 from turnlog.cli.tables import dollars, local_minute, percent, short_count, span
-from turnlog.index.reports import Row
+from turnlog.index.reports.reports import Row
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportColumn:
     """A column."""
 
     head: str
@@ -30,8 +30,8 @@ DETAILS = (
 
 
 @dataclass(frozen=True)
-class Layout:
-    columns: tuple[Shown, ...]
+class ReportLayout:
+    columns: tuple[ReportColumn, ...]
     expendable: tuple[str, ...] = DETAILS
     """Heads of columns to leave out where room is short, in this order."""
     bar: str | None = None
@@ -56,36 +56,38 @@ def text(row: Row, name: str) -> str:
     return plain(str(row.get(name) or ""))
 
 
-def _text(head: str, name: str, from_width: int = 0) -> Shown:
-    return Shown(head, lambda row: text(row, name), from_width, is_number=False)
+def _text(head: str, name: str, from_width: int = 0) -> ReportColumn:
+    return ReportColumn(head, lambda row: text(row, name), from_width, is_number=False)
 
 
-def _path(head: str, name: str, from_width: int = 0) -> Shown:
-    return Shown(head, lambda row: text(row, name), from_width, is_number=False, is_path=True)
+def _path(head: str, name: str, from_width: int = 0) -> ReportColumn:
+    return ReportColumn(
+        head, lambda row: text(row, name), from_width, is_number=False, is_path=True
+    )
 
 
-def _count(head: str, name: str, from_width: int = 0) -> Shown:
-    return Shown(head, lambda row: short_count(number(row, name)), from_width)
+def _count(head: str, name: str, from_width: int = 0) -> ReportColumn:
+    return ReportColumn(head, lambda row: short_count(number(row, name)), from_width)
 
 
-def _span(head: str, name: str, from_width: int = 0) -> Shown:
-    return Shown(head, lambda row: span(number(row, name)), from_width)
+def _span(head: str, name: str, from_width: int = 0) -> ReportColumn:
+    return ReportColumn(head, lambda row: span(number(row, name)), from_width)
 
 
-def _share(head: str, name: str, from_width: int = 0) -> Shown:
-    return Shown(head, lambda row: percent(number(row, name)), from_width)
+def _share(head: str, name: str, from_width: int = 0) -> ReportColumn:
+    return ReportColumn(head, lambda row: percent(number(row, name)), from_width)
 
 
-def _when(head: str, name: str, from_width: int = 0) -> Shown:
+def _when(head: str, name: str, from_width: int = 0) -> ReportColumn:
     return _whole(head, lambda row: local_minute(text(row, name)), from_width)
 
 
-def _whole(head: str, show: Callable[[Row], str], from_width: int = 0) -> Shown:
-    return Shown(head, show, from_width, is_number=False, is_whole=True)
+def _whole(head: str, show: Callable[[Row], str], from_width: int = 0) -> ReportColumn:
+    return ReportColumn(head, show, from_width, is_number=False, is_whole=True)
 
 
-def _dollars(head: str, name: str, from_width: int = 0) -> Shown:
-    return Shown(head, lambda row: _money(row, name), from_width)
+def _dollars(head: str, name: str, from_width: int = 0) -> ReportColumn:
+    return ReportColumn(head, lambda row: _money(row, name), from_width)
 
 
 def _money(row: Row, name: str) -> str:
@@ -106,9 +108,9 @@ def _commits(row: Row) -> str:
     return str(len(hashes) or "") if isinstance(hashes, list) else ""
 
 
-COST = Shown("cost", lambda row: _money(row, "cost_usd") + str(row.get("marks") or ""))
+COST = ReportColumn("cost", lambda row: _money(row, "cost_usd") + str(row.get("marks") or ""))
 AGENTS = _dollars("└ agents", "agent_cost_usd")
-WRITTEN = Shown("write", _written)
+WRITTEN = ReportColumn("write", _written)
 KINDS = (
     _count("input", "input"),
     _count("output", "output"),
@@ -120,18 +122,18 @@ ELAPSED = _span("elapsed", "elapsed_seconds", 126)
 SESSIONS, TURNS = _count("sess", "sessions"), _count("turns", "turns")
 
 
-def _period(name: str) -> Layout:
+def _period(name: str) -> ReportLayout:
     counts = (SESSIONS, TURNS, _count("calls", "calls", 96))
     rest = (COST, AGENTS, _span("time", "seconds", 104), ELAPSED, *LINES)
     step = _whole(name, lambda row: text(row, name))
-    return Layout((step, *counts, *KINDS, *rest), bar="cost_usd", is_timeline=True)
+    return ReportLayout((step, *counts, *KINDS, *rest), bar="cost_usd", is_timeline=True)
 
 
 LAYOUTS = {
     "daily": _period("day"),
     "weekly": _period("week"),
     "monthly": _period("month"),
-    "session": Layout(
+    "session": ReportLayout(
         (
             _whole("session", lambda row: text(row, "session")[:8]),
             _text("title", "title"),
@@ -147,7 +149,7 @@ LAYOUTS = {
         ),
         ("project", "ended", "calls", "time", "└ agents", "tokens", "turns"),
     ),
-    "project": Layout(
+    "project": ReportLayout(
         (
             _path("project", "project"),
             SESSIONS,
@@ -161,9 +163,9 @@ LAYOUTS = {
         ),
         bar="cost_usd",
     ),
-    "model": Layout(
+    "model": ReportLayout(
         (
-            Shown(
+            ReportColumn(
                 "model",
                 lambda row: text(row, "model").removeprefix("claude-") or "(none)",
                 is_number=False,
@@ -179,7 +181,7 @@ LAYOUTS = {
         ),
         bar="cost_usd",
     ),
-    "tool": Layout(
+    "tool": ReportLayout(
         (
             _text("tool", "name"),
             _count("sess", "sessions"),
@@ -194,7 +196,7 @@ LAYOUTS = {
         ("-lines", "+lines", "each", "sess", "└ agents", "time", "rate", "errors"),
         bar="calls",
     ),
-    "file": Layout(
+    "file": ReportLayout(
         (
             _path("file", "path"),
             _count("sess", "sessions"),
@@ -206,7 +208,7 @@ LAYOUTS = {
         ),
         ("last", "sess", "reads", "-lines", "+lines"),
     ),
-    "branch": Layout(
+    "branch": ReportLayout(
         (
             _text("branch", "branch"),
             _path("project", "project"),
@@ -217,12 +219,12 @@ LAYOUTS = {
             _dollars("└ agents", "agent_cost_usd", 96),
             _span("time", "seconds", 104),
             *LINES,
-            Shown("commits", _commits),
-            Shown("pulls", _pulls, is_number=False),
+            ReportColumn("commits", _commits),
+            ReportColumn("pulls", _pulls, is_number=False),
         ),
         (*("-lines", "+lines", "time", "└ agents", "tokens", "sess"), "pulls", "commits", "turns"),
     ),
-    "blocks": Layout(
+    "blocks": ReportLayout(
         (
             _when("started", "started"),
             _count("messages", "messages", 96),
@@ -231,13 +233,13 @@ LAYOUTS = {
             COST,
             AGENTS,
             _count("tokens/h", "tokens_per_hour"),
-            Shown("cost/h", lambda row: _money(row, "usd_per_hour").replace("?", "")),
+            ReportColumn("cost/h", lambda row: _money(row, "usd_per_hour").replace("?", "")),
         ),
         ("messages", "output", "tokens/h", "└ agents", "cost/h", "tokens"),
         bar="cost_usd",
         is_timeline=True,
     ),
-    "errors": Layout(
+    "errors": ReportLayout(
         (
             _text("tool", "tool"),
             _text("command", "command"),

@@ -41,7 +41,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Row:
+class SessionRow:
     """A session as `ls` shows it."""
 
     session: SessionFile
@@ -111,29 +111,29 @@ def _matching_folders(sessions: list[SessionFile], text: str) -> set[Path]:
     }
 
 
-def _rows(store: Store, sessions: list[SessionFile]) -> Iterator[Row]:
+def _rows(store: Store, sessions: list[SessionFile]) -> Iterator[SessionRow]:
     live = live_sessions(store)
     adjacent = {folder: count_adjacent(folder) for folder in {s.path.parent for s in sessions}}
     for session in sessions:
         subagents = count_subagents(session, adjacent[session.path.parent])
-        yield Row(session, describe(session), subagents, session.id in live)
+        yield SessionRow(session, describe(session), subagents, session.id in live)
 
 
-def _grouped(rows: list[Row]) -> list[tuple[str, list[Row]]]:
+def _grouped(rows: list[SessionRow]) -> list[tuple[str, list[SessionRow]]]:
     """Rows by the directory of their project; the project active last comes first."""
-    folders: dict[Path, list[Row]] = {}
+    folders: dict[Path, list[SessionRow]] = {}
     for row in rows:
         folders.setdefault(row.session.path.parent, []).append(row)
     return [(_directory(folder, members), members) for folder, members in folders.items()]
 
 
-def _directory(folder: Path, rows: list[Row]) -> str:
+def _directory(folder: Path, rows: list[SessionRow]) -> str:
     seen = [row.about.cwd for row in rows if row.about.cwd]
     matching = [cwd for cwd in seen if folder_name(cwd) == folder.name]
     return plain((matching or seen or [folder.name])[0])
 
 
-def _print(groups: list[tuple[str, list[Row]]], room: int) -> None:
+def _print(groups: list[tuple[str, list[SessionRow]]], room: int) -> None:
     """Print the rows of all projects with the same columns, each project under its directory."""
     columns = with_rows(COLUMNS, (_cells(row) for _, rows in groups for row in rows))
     table = Table([each for each in columns if any(each.cells)], room - len(INDENT))
@@ -146,7 +146,7 @@ def _print(groups: list[tuple[str, list[Row]]], room: int) -> None:
             echo(f"{INDENT}{line}")
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: SessionRow) -> list[str]:
     about, session = row.about, row.session
     return [
         session.id[:8],
@@ -161,7 +161,7 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _as_json(row: Row) -> dict[str, Any]:
+def _as_json(row: SessionRow) -> dict[str, Any]:
     session = row.session
     return {
         "id": session.id,

@@ -17,11 +17,11 @@ from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.regular_files import skipping
 from turnlog.index.database import Index, index_path
-from turnlog.index.file_states import FileStates, scan_store
-from turnlog.index.files import recent_sessions
-from turnlog.index.report_cache import cached_report
-from turnlog.index.reports import Filters
-from turnlog.store.archive import open_archive
+from turnlog.index.ingest.file_states import FileStates, scan_store
+from turnlog.index.known_files import recent_sessions
+from turnlog.index.reports.report_cache import cached_report
+from turnlog.index.reports.reports import Filters
+from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import Store, is_session_name
 

@@ -11,14 +11,14 @@ from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.text import visible
 
 if TYPE_CHECKING:
-    from turnlog.agent.chat.assembly import Options
+    from turnlog.agent.chat.assembly import ChatOptions
     from turnlog.agent.permissions.explanation import Explanation, FindingView, PartExplanation
     from turnlog.store.paths import Store
 
 LOOKS: dict[str, Look] = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 
-def explain(store: "Store", options: "Options", command: str, as_json: bool) -> None:
+def explain(store: "Store", options: "ChatOptions", command: str, as_json: bool) -> None:
     """Print the parse of a command, the meaning of each word, what matched, and the verdict."""
     from turnlog.agent.chat.opening import starting_policy
     from turnlog.agent.permissions.explanation import explain_command

@@ -15,7 +15,7 @@ from turnlog.format.blocks import (
 )
 from turnlog.format.entries import Attachment, ChainEntry, Entry, MessageEntry, Progress, Unknown
 from turnlog.format.fields import given
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 
 TELLING = ("command", "file_path", "pattern", "query", "url", "description", "subject", "prompt")
 

@@ -9,8 +9,8 @@ from turnlog.cli.arguments import session_argument
 from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound
 from turnlog.format.jsonl import read_lines
-from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session
 from turnlog.text import harmless
 
 

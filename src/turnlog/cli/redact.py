@@ -25,11 +25,10 @@ from turnlog.cli.sessions import own_file
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.apply import require_idle
-from turnlog.edit.finder import Finder
 from turnlog.edit.journal import Journal, Record
-from turnlog.edit.matches import RedactionMatch, matches_of
-from turnlog.edit.redact import (
-    Group,
+from turnlog.edit.redact.match_context import RedactionMatch, matches_of
+from turnlog.edit.redact.redaction import (
+    RedactionGroup,
     earlier_changes,
     find_all,
     find_left,
@@ -39,11 +38,12 @@ from turnlog.edit.redact import (
     session_group,
     store_groups,
 )
-from turnlog.edit.redacted import IN_NAME, Find, Noted, Part
+from turnlog.edit.redact.replacement import IN_NAME, Find, FoundValue, RedactedPart
+from turnlog.edit.redact.secret_finder import Finder
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.index.database import discard_index, index_path
 from turnlog.secrets import placeholder_for
-from turnlog.store.archive import open_archive
+from turnlog.store.archive.archive import open_archive
 from turnlog.store.paths import Store
 
 PASSES = 3
@@ -81,10 +81,10 @@ class Skipped:
 
 
 @dataclass
-class Outcome:
+class RedactionOutcome:
     """What was done."""
 
-    found: Noted
+    found: FoundValue
     finder: Finder
     replaced: list[Find] = field(default_factory=list[Find])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
@@ -156,11 +156,11 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 def _redact(
     store: Store, sessions: list[Path], also: list[re.Pattern[str]], dry_run: bool
-) -> Outcome:
+) -> RedactionOutcome:
     groups = _groups(store, sessions)
     parts = _parts(groups)
     with progress_bar(PASSES * sum(part.path.stat().st_size for part in parts), "redacting") as bar:
-        outcome = Outcome(*find_all(parts, also, bar.update))
+        outcome = RedactionOutcome(*find_all(parts, also, bar.update))
         outcome.found.stuck += names_with_secrets(parts)
         if dry_run:
             outcome.matches = list(matches_of(parts, outcome.finder, outcome.found.finds))
@@ -180,16 +180,20 @@ def _redact(
     return outcome
 
 
-def _groups(store: Store, sessions: list[Path]) -> list[Group]:
+def _groups(store: Store, sessions: list[Path]) -> list[RedactionGroup]:
     return [session_group(store, path) for path in sessions] or store_groups(store)
 
 
-def _parts(groups: list[Group]) -> list[Part]:
+def _parts(groups: list[RedactionGroup]) -> list[RedactedPart]:
     return list(dict.fromkeys(part for group in groups for part in group.parts))
 
 
 def _replace(
-    journal: Journal, store: Store, groups: list[Group], outcome: Outcome, must_be_idle: bool
+    journal: Journal,
+    store: Store,
+    groups: list[RedactionGroup],
+    outcome: RedactionOutcome,
+    must_be_idle: bool,
 ) -> None:
     """Redact group by group; one that is refused leaves the others as they are wanted."""
     touched = {find.path for find in outcome.found.finds}
@@ -210,7 +214,7 @@ def _replace(
         outcome.replaced += finds
 
 
-def _require_idle(store: Store, group: Group) -> None:
+def _require_idle(store: Store, group: RedactionGroup) -> None:
     for path in group.sessions:
         require_idle(store, path)
 
@@ -234,7 +238,7 @@ def place_of(store: Store, path: Path) -> str:
     return rest[1] if rest[1] == "memory" else rest[2].replace("-", " ")
 
 
-def _print(store: Store, outcome: Outcome) -> None:
+def _print(store: Store, outcome: RedactionOutcome) -> None:
     if not outcome.found.finds and not outcome.left:
         echo("no secrets found")
         return
@@ -250,7 +254,7 @@ def _print(store: Store, outcome: Outcome) -> None:
         echo("the archive has copies from before: `turnlog archive` renews them")
 
 
-def _print_finds(store: Store, outcome: Outcome) -> None:
+def _print_finds(store: Store, outcome: RedactionOutcome) -> None:
     """Print what would be replaced: where it is, its placeholder, and the words around it."""
     if not (outcome.found.finds or outcome.found.stuck):
         echo("no secrets found")
@@ -295,7 +299,7 @@ def _print_table(store: Store, finds: Iterable[Find]) -> None:
     echo_table(with_rows(COLUMNS, rows))
 
 
-def _print_left(store: Store, outcome: Outcome) -> None:
+def _print_left(store: Store, outcome: RedactionOutcome) -> None:
     for each in outcome.skipped:
         echo(f"skipped: {plain(each.reason)}: {_summary(each.finds)} not replaced")
     for find in outcome.left:
@@ -305,7 +309,7 @@ def _print_left(store: Store, outcome: Outcome) -> None:
         echo(f"left as they are, as the session hangs on them: {fields}")
 
 
-def _print_kept(outcome: Outcome) -> None:
+def _print_kept(outcome: RedactionOutcome) -> None:
     ids = [record.id for record in outcome.records]
     if not ids:
         return
@@ -338,7 +342,7 @@ def _short(store: Store, path: Path) -> str:
     return plain(str(path.relative_to(store.root) if path.is_relative_to(store.root) else path))
 
 
-def _as_json(store: Store, outcome: Outcome, dry_run: bool) -> dict[str, Any]:
+def _as_json(store: Store, outcome: RedactionOutcome, dry_run: bool) -> dict[str, Any]:
     kinds: dict[str, Counter[str]] = {}
     files: dict[Path, Counter[str]] = {}
     finds = outcome.found.finds if dry_run else outcome.replaced

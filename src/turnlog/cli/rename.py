@@ -8,7 +8,7 @@ from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
 from turnlog.edit.apply import apply_changes, require_idle
-from turnlog.edit.title import clean_title, rename_session
+from turnlog.edit.session_title import clean_title, rename_session
 from turnlog.store.paths import Store
 
 

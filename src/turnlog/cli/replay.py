@@ -5,7 +5,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from turnlog.agent.replay.tracks import Answer, Track, tracks_of
+from turnlog.agent.replay.recorded_answers import RecordedAnswer, Track, tracks_of
 from turnlog.cli.arguments import json_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
@@ -13,7 +13,7 @@ from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import echo, echo_masked, masked_value
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 
 COLUMNS = (
@@ -92,11 +92,11 @@ def _view(track: Track, rank: int) -> Fields:
 def _cells(track: Track, rank: int) -> list[str]:
     answer = track.answer(rank)
     reason = plain(str(answer.body["stop_reason"] or "")) if answer else ""
-    told = _told(Answer(masked_value(answer.body), None) if answer else None)
+    told = _told(RecordedAnswer(masked_value(answer.body), None) if answer else None)
     return [plain(track.name)[:10], str(rank + 1), plain(told), reason]
 
 
-def _told(answer: Answer | None) -> str:
+def _told(answer: RecordedAnswer | None) -> str:
     return "  ".join(map(_block, answer.body["content"])) if answer else ""
 
 

@@ -9,9 +9,9 @@ from click.shell_completion import CompletionItem
 from turnlog.cli.arguments import json_option
 from turnlog.cli.output import counted, echo_json, plain
 from turnlog.cli.terminal import echo
-from turnlog.store.archive import open_archive
+from turnlog.store.archive.archive import open_archive
+from turnlog.store.archive.restore import find_archived, restore_session
 from turnlog.store.paths import Store
-from turnlog.store.restore import find_archived, restore_session
 
 
 def complete_archived(

@@ -11,7 +11,7 @@ from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
 from turnlog.edit.apply import apply_changes, require_idle
 from turnlog.edit.journal import Record
-from turnlog.edit.remove import Removal, remove_sessions
+from turnlog.edit.removal import Removal, remove_sessions
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
 

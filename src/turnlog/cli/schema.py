@@ -11,8 +11,8 @@ from turnlog.errors import NotFound
 from turnlog.format.kinds import KINDS
 from turnlog.format.schema import schema_of_kinds
 from turnlog.render.costs import CostView
-from turnlog.render.files import FileView
-from turnlog.render.views import CallView, TurnView
+from turnlog.render.json_views import CallView, TurnView
+from turnlog.render.touched_files import FileView
 
 OUTPUTS: dict[str, Any] = {
     "turns": list[TurnView],

@@ -9,7 +9,7 @@ from turnlog.cli.arguments import Since, Until, json_option, reveal_option
 from turnlog.cli.searching import LIMIT, Asked, print_hits
 from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
-from turnlog.index.selection import KINDS, ROLES, Selection
+from turnlog.index.search.selection import KINDS, ROLES, Selection
 from turnlog.store.paths import Store, folder_name
 
 
@@ -94,7 +94,7 @@ def _session(store: Store, text: str | None) -> str | None:
     """The id of a session; a sub-agent goes by its path."""
     if text is None:
         return None
-    from turnlog.store.find import find_session
+    from turnlog.store.session_lookup import find_session
 
     found = find_session(store, text)
     return str(found.path) if found.path.name.startswith("agent-") else found.id

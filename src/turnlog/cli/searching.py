@@ -7,9 +7,9 @@ from turnlog.cli.indexing import asked_index
 from turnlog.cli.output import echo_json, width
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound
-from turnlog.index.ahead import Ahead
-from turnlog.index.finding import Begun, Wanted, begin, understand
-from turnlog.index.selection import Selection
+from turnlog.index.search.selection import Selection
+from turnlog.index.search.word_search import Begun, SearchTerms, begin, understand
+from turnlog.index.speculative import Ahead
 from turnlog.store.paths import Store, archive_folder
 
 ALL_TURNS = 1000
@@ -35,18 +35,18 @@ class Asked(NamedTuple):
 def print_hits(store: Store, asked: Asked) -> None:
     """Search the sessions of a store, and print what is found as it is found."""
     query = understand(asked.text, asked.is_regex)
-    wanted = Wanted(query, asked.selection, asked.limit, archive_folder())
+    wanted = SearchTerms(query, asked.selection, asked.limit, archive_folder())
     with asked_index(store, lambda db: None if query.pattern else begin(db, wanted)) as ahead:
         _print(ahead, wanted, asked)
 
 
-def _print(ahead: Ahead[Begun | None], wanted: Wanted, asked: Asked) -> None:
+def _print(ahead: Ahead[Begun | None], wanted: SearchTerms, asked: Asked) -> None:
     # What reads entries is loaded while SQLite ranks.
-    from turnlog.index.search import Shown, search
+    from turnlog.index.search.search import ResultLimits, search
 
-    turns = ALL_TURNS if asked.selection.session else Shown().turns
+    turns = ALL_TURNS if asked.selection.session else ResultLimits().turns
     db, begun = ahead.answer()
-    found = search(db, wanted, Shown(turns, reveal=asked.reveal), begun)
+    found = search(db, wanted, ResultLimits(turns, reveal=asked.reveal), begun)
     if asked.as_json:
         echo_json(list(found))
         return

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.errors import NotFound, UsageError
-from turnlog.store.find import find_session
 from turnlog.store.paths import Store, is_session_name
+from turnlog.store.session_lookup import find_session
 
 
 def open_named(store: Store, text: str) -> Session:
@@ -35,7 +35,7 @@ def own_file(store: Store, text: str) -> Path:
     return store.projects / path.parent.name / path.name
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """Where a line is."""
 
     session: Session
@@ -47,7 +47,7 @@ class Place(NamedTuple):
     """The line that counts, where several have one uuid."""
 
 
-def place_of(session: Session, line: int) -> Place:
+def place_of(session: Session, line: int) -> LinePlace:
     """The turn that holds a line, on the active branch or on another one."""
     for holder in _holders(session):
         node = next((each for each in holder.nodes if each.line == line), None)
@@ -58,7 +58,7 @@ def place_of(session: Session, line: int) -> Place:
         for leaf in _leaves_at(holder, rank):
             for turn in holder.turns_to(leaf):
                 if wanted in turn.nodes:
-                    return Place(holder, leaf, turn.n, wanted.line)
+                    return LinePlace(holder, leaf, turn.n, wanted.line)
     hint = f"turnlog raw {session.id} --line {line}"
     raise NotFound(f"line {line} of {session.path.name} is in no turn", hint)
 

@@ -12,10 +12,10 @@ from turnlog.cli.sessions import leaf_of, open_named, place_of
 from turnlog.cli.terminal import Look, is_coloured, style
 from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
+from turnlog.render.json_views import turn_view
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
-from turnlog.render.text import Terminal
-from turnlog.render.views import turn_view
+from turnlog.render.terminal_text import Terminal
 from turnlog.store.paths import Store
 from turnlog.text import harmless
 

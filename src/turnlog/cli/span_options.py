@@ -4,19 +4,19 @@ from typing import Any
 
 import click
 
-from turnlog.trace.content import Mode
-from turnlog.trace.settings import Temporality
-from turnlog.trace.span import Layout
+from turnlog.trace.content import ContentMode
+from turnlog.trace.span import ToolPlacement
+from turnlog.trace.trace_settings import Temporality
 
 OPTIONS = (
     click.option(
         "--layout",
-        type=click.Choice([each.value for each in Layout]),
+        type=click.Choice([each.value for each in ToolPlacement]),
         help="Where tool spans go in a trace.",
     ),
     click.option(
         "--content",
-        type=click.Choice([each.value for each in Mode]),
+        type=click.Choice([each.value for each in ContentMode]),
         help="How much content to send.",
     ),
     click.option("--max-chars", type=click.IntRange(0), help="Truncate longer texts; 0 keeps all."),

@@ -10,8 +10,8 @@ from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.tables import Column, Table, echo_csv
 from turnlog.cli.terminal import dim, echo, masked_value, style
 from turnlog.errors import UsageError
-from turnlog.index import asking
-from turnlog.index.asking import TABLES_HINT, Answer, ask, tables_of
+from turnlog.index.reports import user_sql
+from turnlog.index.reports.user_sql import TABLES_HINT, SqlResult, ask, tables_of
 from turnlog.store.paths import Store
 
 
@@ -41,7 +41,7 @@ def _needs_words(statement: str) -> bool:
     return any(name in statement.lower() for name in ("docs", "words"))
 
 
-def _print_tables(tables: list[asking.Table], as_json: bool) -> None:
+def _print_tables(tables: list[user_sql.IndexTable], as_json: bool) -> None:
     if as_json:
         echo_json([table._asdict() for table in tables])
         return
@@ -49,7 +49,7 @@ def _print_tables(tables: list[asking.Table], as_json: bool) -> None:
         echo(f"{style(table.name, 'bold')}  {dim(', '.join(table.columns))}")
 
 
-def _print(answer: Answer, as_json: bool, as_csv: bool) -> None:
+def _print(answer: SqlResult, as_json: bool, as_csv: bool) -> None:
     if as_json:
         echo_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
     elif as_csv:
@@ -68,7 +68,7 @@ def _print_table(columns: list[Column]) -> None:
         echo(dim(f"{shown} fit; --json or --csv prints all"), err=True)
 
 
-def _column(answer: Answer, rank: int) -> Column:
+def _column(answer: SqlResult, rank: int) -> Column:
     values = [masked_value(row[rank], answer.columns[rank]) for row in answer.rows]
     is_number = all(isinstance(value, int | float | None) for value in values)
     cells = [_cell(value) for value in values]

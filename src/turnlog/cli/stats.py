@@ -12,15 +12,15 @@ from turnlog.cli.output import echo_json, width
 from turnlog.cli.tables import echo_csv
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.report_cache import cached_report
-from turnlog.index.reports import REPORTS, Filters, Report, Row
+from turnlog.index.reports.report_cache import cached_report
+from turnlog.index.reports.reports import REPORTS, Filters, Report, Row
 from turnlog.store.paths import Store
 
 SHOWN = 30
 """How many rows a terminal shows unless told otherwise."""
 
 
-class Wanted(NamedTuple):
+class StatsOptions(NamedTuple):
     """Which rows are printed, and how."""
 
     order: str | None
@@ -57,7 +57,7 @@ def command(store: Store, report: str, **options: Any) -> None:
     Days and hours are those of your time zone; a block is a window of five hours.
     """
     filters = _filters(options)
-    wanted = Wanted(**options)
+    wanted = StatsOptions(**options)
     with synced_index(store) as index:
         told = cached_report(index.db, report, filters)
     if not (told.rows or wanted.as_json or wanted.as_csv):
@@ -75,7 +75,7 @@ def _filters(options: dict[str, Any]) -> Filters:
     )
 
 
-def _print(told: Report, wanted: Wanted) -> None:
+def _print(told: Report, wanted: StatsOptions) -> None:
     rows = _chosen(told, wanted)
     if wanted.as_json:
         echo_json(
@@ -110,7 +110,7 @@ def _rank(row: Row, column: str) -> tuple[bool, Any]:
     return value is not None, value
 
 
-def _chosen(told: Report, wanted: Wanted) -> list[Row]:
+def _chosen(told: Report, wanted: StatsOptions) -> list[Row]:
     """As many rows as are wanted: of what goes on in time, the last ones."""
     if wanted.size is None or told.name == "hour":
         return told.rows

@@ -11,10 +11,10 @@ from typing import Any
 
 from turnlog.cli.indexing import open_behind
 from turnlog.cli.terminal import echo_masked, masked, style
-from turnlog.conversation.windows import window_of
+from turnlog.conversation.context_windows import window_of
 from turnlog.errors import UsageError
-from turnlog.format.values import is_object
-from turnlog.index.status import Status, status_of
+from turnlog.format.json_values import is_object
+from turnlog.index.reports.status_figures import Status, status_of
 from turnlog.store.paths import Store
 
 FULL, FILLING = 0.8, 0.5

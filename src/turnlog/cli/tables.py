@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from turnlog.cli.output import cells_of, fit, fit_path, width
 from turnlog.cli.terminal import Look, dim, echo, masked, masked_value, style
-from turnlog.format.values import is_array
+from turnlog.format.json_values import is_array
 from turnlog.text import harmless
 
 GAP = "  "

@@ -7,8 +7,8 @@ import click
 from turnlog.cli.arguments import complete_session, json_option, reveal_switch
 from turnlog.cli.entries import open_table, show_line
 from turnlog.cli.terminal import dim, echo
-from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session
 from turnlog.store.watch import watch
 
 

@@ -15,18 +15,17 @@ from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
 from turnlog.conversation.session import Session, open_session
-from turnlog.render.text import times_apart
+from turnlog.render.terminal_text import times_apart
 from turnlog.store.catalog import list_sessions, live_sessions
-from turnlog.store.find import find_session
 from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session
 from turnlog.trace.cc_langfuse import adopt_sent
-from turnlog.trace.content import Content
-from turnlog.trace.send import Report, add_links, send_session
+from turnlog.trace.content import ContentPolicy
+from turnlog.trace.send import SendReport, add_links, send_session
+from turnlog.trace.sent_state import open_state
 from turnlog.trace.session_files import write_sessions
-from turnlog.trace.settings import Settings, load_targets, state_folder
-from turnlog.trace.span import Kind, Span, parse_traceparent
-from turnlog.trace.spans import Options, first_trace, spans_of
-from turnlog.trace.state import open_state
+from turnlog.trace.span import Span, WorkKind, parse_traceparent
+from turnlog.trace.spans import SpanOptions, first_trace, spans_of
 from turnlog.trace.targets import (
     PERFETTO,
     FileTarget,
@@ -34,13 +33,14 @@ from turnlog.trace.targets import (
     resource_attributes,
     target_of,
 )
+from turnlog.trace.trace_settings import TraceSettings, load_targets, state_folder
 
 if TYPE_CHECKING:
     from turnlog.trace.metrics import Metered
     from turnlog.trace.otlp import Exporter
 
 LANGFUSE = "langfuse"
-COLOURS: dict[Kind, Look] = {Kind.GENERATION: "cyan", Kind.TOOL: "yellow"}
+COLOURS: dict[WorkKind, Look] = {WorkKind.GENERATION: "cyan", WorkKind.TOOL: "yellow"}
 COLUMNS = (
     Column("span", width=26, is_filling=True),
     Column("start", is_number=True, width=19, expendable=2, look="dim"),
@@ -93,7 +93,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
         _print_spans(_spans(store, paths, loaded[0]), as_json)
         return
     targets = [(target_of(settings), settings) for settings in loaded]
-    reports: list[Report] = []
+    reports: list[SendReport] = []
     for target, settings in targets:
         if isinstance(target, FileTarget):
             _write(target, store, paths, settings)
@@ -120,29 +120,29 @@ def _paths(
     return [each.path for each in found if since is None or each.last_active >= since]
 
 
-def _options(store: Store, session: Session, settings: Settings) -> Options:
+def _options(store: Store, session: Session, settings: TraceSettings) -> SpanOptions:
     has_ended = session.id not in live_sessions(store)
     parent = parse_traceparent(settings.traceparent)
-    return Options(settings.layout, **settings.labels, parent=parent, ended=has_ended)
+    return SpanOptions(settings.layout, **settings.labels, parent=parent, ended=has_ended)
 
 
-def _content(settings: Settings) -> Content:
-    return Content(settings.content, settings.max_chars)
+def _content(settings: TraceSettings) -> ContentPolicy:
+    return ContentPolicy(settings.content, settings.max_chars)
 
 
-def _spans(store: Store, paths: list[Path], settings: Settings) -> Iterator[Span]:
+def _spans(store: Store, paths: list[Path], settings: TraceSettings) -> Iterator[Span]:
     for path in paths:
         yield from _spans_in(store, settings, path)
 
 
-def _spans_in(store: Store, settings: Settings, path: Path) -> Iterator[Span]:
+def _spans_in(store: Store, settings: TraceSettings, path: Path) -> Iterator[Span]:
     session = open_session(path)
     return map(_content(settings).of, spans_of(session, _options(store, session, settings)))
 
 
 def _sent(
-    store: Store, paths: list[Path], target: Target, settings: Settings, again: bool
-) -> Iterator[Report]:
+    store: Store, paths: list[Path], target: Target, settings: TraceSettings, again: bool
+) -> Iterator[SendReport]:
     """Send one session after the other; ends where the backend takes nothing more."""
     from turnlog.trace.otlp import Exporter
 
@@ -171,15 +171,15 @@ def _sent(
                 echo(style(plain(metered.meter.reason), "red"), err=True)
 
 
-def _metered(exporter: "Exporter", target: Target, settings: Settings) -> "Metered | None":
+def _metered(exporter: "Exporter", target: Target, settings: TraceSettings) -> "Metered | None":
     if settings.metrics is None:
         return None
-    from turnlog.trace.metrics import Meter, Metered
+    from turnlog.trace.metrics import Metered, MetricStore
 
-    return Metered(exporter, Meter(state_folder(), target, settings.metrics))
+    return Metered(exporter, MetricStore(state_folder(), target, settings.metrics))
 
 
-def _write(target: FileTarget, store: Store, paths: list[Path], settings: Settings) -> None:
+def _write(target: FileTarget, store: Store, paths: list[Path], settings: TraceSettings) -> None:
     """Write sessions to a file one by one: all of them would not fit in memory."""
     size = sum(path.stat().st_size for path in paths if path.exists())
     read = partial(_spans_in, store, settings)
@@ -196,7 +196,7 @@ def _write(target: FileTarget, store: Store, paths: list[Path], settings: Settin
 
 
 def _print_reports(
-    reports: list[Report], as_json: bool, names_target: bool, shows_links: bool
+    reports: list[SendReport], as_json: bool, names_target: bool, shows_links: bool
 ) -> None:
     if as_json:
         echo_json(reports)
@@ -211,7 +211,7 @@ def _print_reports(
             echo(f"  {plain(link)}")
 
 
-def _print_failures(reports: list[Report], wanted: int) -> None:
+def _print_failures(reports: list[SendReport], wanted: int) -> None:
     for report in reports:
         if report.failed:
             echo(style(f"  {plain(report.reason)}", "red"), err=True)

@@ -11,7 +11,7 @@ from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.nodes import BoundaryNode
 from turnlog.conversation.session import Session
-from turnlog.render.tree import draw_tree, milestones
+from turnlog.render.tree_drawing import draw_tree, milestones
 from turnlog.store.paths import Store
 
 UUID_START = re.compile(r"  \[[0-9A-Za-z-]{1,8}\]$")

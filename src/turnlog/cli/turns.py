@@ -12,8 +12,8 @@ from turnlog.conversation.prompts import RESUMED_AFTER, prompt_label
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.render.text import times_apart
-from turnlog.render.views import cost_of_messages, prompt_of, turn_view, usage_view
+from turnlog.render.json_views import cost_of_messages, prompt_of, turn_view, usage_view
+from turnlog.render.terminal_text import times_apart
 from turnlog.store.paths import Store
 
 COLUMNS = (

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnlog.conversation.log import Log
+from turnlog.conversation.node_log import Log
 from turnlog.conversation.nodes import AssistantNode, CallRef, Node, ResultRef, UserNode
 from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.blocks import ToolResultBlock, ToolUseBlock
 from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
+from turnlog.format.json_values import is_object
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.format.values import is_object
 from turnlog.store.paths import last_part, tool_results
 
 PERSISTED = re.compile(r"saved to: (\S.*)")

@@ -13,9 +13,9 @@ import msgspec
 
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.drafts import NO_CONTENT, Draft, draft_messages, text_block
-from turnlog.conversation.log import Log
+from turnlog.conversation.node_log import Log
 from turnlog.format.blocks import THINKING
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 HALVES = re.compile("[\ud800-\udfff]")
 USE, RESULT = "tool_use", "tool_result"

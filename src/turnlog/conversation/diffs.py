@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from turnlog.conversation.calls import Detail
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 
 
 def diff_of(detail: Detail) -> list[str]:

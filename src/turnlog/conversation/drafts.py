@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.conversation.nodes import SYNTHETIC
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 CAVEAT = "<local-command-caveat>"
 COMMAND_STARTS = ("<command-name>", "<command-message>", "<local-command-std")

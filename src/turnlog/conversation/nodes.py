@@ -10,14 +10,14 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.conversation.prompts import PromptKind, prompt_kind
-from turnlog.format.blocks import Message, ToolResultBlock, ToolUseBlock, Usage
+from turnlog.format.blocks import MessageBody, ToolResultBlock, ToolUseBlock, Usage
 from turnlog.format.entries import Assistant, ChainEntry, Entry, MessageEntry, Unknown, User
 from turnlog.format.fields import given
+from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line
 from turnlog.format.kinds import kind_of
 from turnlog.format.state import LastPrompt
 from turnlog.format.system import CompactBoundary, CompactMetadata, PreservedMessages, TurnDuration
-from turnlog.format.values import is_object
 
 SYNTHETIC = "<synthetic>"
 LONGEST = 1e12
@@ -185,7 +185,7 @@ def _results(entry: User) -> tuple[ResultRef, ...]:
 
 
 def _assistant_facts(entry: Assistant) -> tuple[Any, ...]:
-    message = entry.body or Message()
+    message = entry.body or MessageBody()
     blocks = entry.content if isinstance(entry.content, list) else []
     calls = tuple(
         CallRef(given(block.id) or "", intern(given(block.name) or ""))

@@ -8,14 +8,14 @@ from pathlib import Path
 from turnlog.conversation.branch import whole_branch
 from turnlog.conversation.calls import Call, Detail, Orphan, pair_calls, read_call
 from turnlog.conversation.context import context_at, messages_of
-from turnlog.conversation.links import Links, links_of
-from turnlog.conversation.log import WHOLE, Extent, Log, is_sidechain
+from turnlog.conversation.continuations import Links, links_of
 from turnlog.conversation.messages import Message, join_messages, repeated_messages
+from turnlog.conversation.node_log import WHOLE, Log, ReadExtent, is_sidechain
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
 from turnlog.conversation.tree import Tree, grow_tree
 from turnlog.conversation.turns import Turn, split_turns
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 AGENT_PROGRESS = "progress/agent_progress"
 VERSION = re.compile(r"\d+(\.\d+){1,3}")
@@ -135,6 +135,6 @@ class _Sidechain(Session):
         return []
 
 
-def open_session(path: Path, start: Extent = WHOLE) -> Session:
+def open_session(path: Path, start: ReadExtent = WHOLE) -> Session:
     """Open a session file, or that of a sub-agent; of a long one perhaps only its end."""
     return Session(path, start)

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from turnlog.conversation.calls import Call, read_call
-from turnlog.conversation.log import Log
+from turnlog.conversation.node_log import Log
 from turnlog.conversation.prompts import full_text
 from turnlog.conversation.tree import Tree
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import User
 from turnlog.format.fields import given
+from turnlog.format.json_values import is_object
 from turnlog.format.regular_files import is_readable, note_skipped, read_regular, skipping
-from turnlog.format.values import is_object
 from turnlog.store.paths import adjacent_subagents, nested_subagents, real_path, subagent_meta
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.check import check_session
-from turnlog.edit.findings import Finding, Severity
-from turnlog.edit.in_use import require_closed
+from turnlog.edit.check.checks import check_session
+from turnlog.edit.check.findings import Finding, Severity
 from turnlog.edit.journal import Journal, Record, clear_abandoned, make_folders, staging_folder
+from turnlog.edit.open_sessions import require_closed
 from turnlog.errors import Conflict, TurnlogError, Unresumable
 from turnlog.format.jsonl import CHUNK, FileState, swap_in
 from turnlog.format.portable import CREATE

@@ -12,8 +12,8 @@ from turnlog.edit.effect import Tally
 from turnlog.edit.plan import Plan, carry_out, encoded, swapping
 from turnlog.format.decode import read_entries, split_values
 from turnlog.format.entries import ChainEntry
+from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line, line_end, read_lines
-from turnlog.format.values import is_object
 from turnlog.store.footprint import Footprint, footprint_of
 from turnlog.store.paths import Store
 

@@ -14,8 +14,7 @@ from turnlog.conversation.nodes import AssistantNode, ChainNode, TipNode, UserNo
 from turnlog.conversation.session import Session
 from turnlog.conversation.tree import TIP_TYPES, grow_tree
 from turnlog.conversation.turns import split_turns
-from turnlog.edit.plan import Plan, Rewrite, main_nodes
-from turnlog.edit.summary import (
+from turnlog.edit.compaction_entries import (
     boundary_entry,
     common_fields,
     summary_entry,
@@ -23,11 +22,12 @@ from turnlog.edit.summary import (
     title_of,
     tokens_at,
 )
-from turnlog.edit.transforms import Choice, rising, take_calls
+from turnlog.edit.plan import Plan, Rewrite, main_nodes
+from turnlog.edit.transforms import TransformOptions, rising, take_calls
 from turnlog.format.fields import given
+from turnlog.format.json_values import Fields
 from turnlog.format.state import FileHistoryDelta, FileHistorySnapshot, Summary
 from turnlog.format.timestamps import TICK, parse_timestamp
-from turnlog.format.values import Fields
 
 KNOWN = TIP_TYPES | {"progress"}
 """Types of the chain that turnlog knows; entries of others stay where they are."""
@@ -37,7 +37,7 @@ OWNED = ("summary", "file-history-snapshot", "file-history-delta")
 """Kinds without a uuid that name the entry they belong to."""
 
 
-def compress(session: Session, plan: Plan, choice: Choice) -> None:
+def compress(session: Session, plan: Plan, choice: TransformOptions) -> None:
     """Put a summary in the place of all but the last turns.
 
     Nothing is done where there is nothing to put it in the place of, or only another summary.

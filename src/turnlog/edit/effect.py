@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turnlog.conversation.branch import since_compaction
-from turnlog.conversation.log import Log
+from turnlog.conversation.node_log import Log
 from turnlog.conversation.nodes import ChainNode, Node
 
 PER_TOKEN = 4
@@ -18,7 +18,7 @@ PER_IMAGE = 1600
 ENCODED = re.compile(rb'"(data|signature)":"[^"\\]{200,}"')
 
 
-class Amount(Struct):
+class ChangeCount(Struct):
     """How much of one kind a change concerns."""
 
     entries: int = 0
@@ -33,9 +33,9 @@ class Effect(Struct, frozen=True):
     entries_after: int
     bytes_before: int
     bytes_after: int
-    dropped: dict[str, Amount]
+    dropped: dict[str, ChangeCount]
     """What goes, by the kind of entry."""
-    rewritten: dict[str, Amount]
+    rewritten: dict[str, ChangeCount]
     """What is rewritten, ids apart."""
     added: int
     """How many entries are new."""
@@ -66,8 +66,8 @@ class Tally:
     """Counts what is dropped, rewritten and added while a plan is carried out."""
 
     log: Log
-    dropped: dict[str, Amount] = field(default_factory=dict[str, Amount])
-    rewritten: dict[str, Amount] = field(default_factory=dict[str, Amount])
+    dropped: dict[str, ChangeCount] = field(default_factory=dict[str, ChangeCount])
+    rewritten: dict[str, ChangeCount] = field(default_factory=dict[str, ChangeCount])
     added: int = 0
     bytes_after: int = 0
     tokens_saved: int = 0
@@ -116,8 +116,10 @@ class Tally:
             context_after=max(0, context + self.gained - self.tokens_saved),
         )
 
-    def _note(self, amounts: dict[str, Amount], node: Node, before: bytes, after: bytes) -> None:
-        amount = amounts.setdefault(node.kind, Amount())
+    def _note(
+        self, amounts: dict[str, ChangeCount], node: Node, before: bytes, after: bytes
+    ) -> None:
+        amount = amounts.setdefault(node.kind, ChangeCount())
         amount.entries += 1
         amount.bytes += len(before) - len(after)
         if node.index in self.sent:
@@ -153,5 +155,5 @@ def tokens_in(raw: bytes) -> int:
     return (len(text) - sum(len(found[0]) for found in encoded)) // PER_TOKEN + images * PER_IMAGE
 
 
-def _largest_first(amounts: dict[str, Amount]) -> dict[str, Amount]:
+def _largest_first(amounts: dict[str, ChangeCount]) -> dict[str, ChangeCount]:
     return dict(sorted(amounts.items(), key=lambda item: -item[1].bytes))

@@ -17,14 +17,14 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from turnlog.edit.in_use import require_closed, stores_of
+from turnlog.edit.open_sessions import require_closed, stores_of
 from turnlog.errors import Ambiguous, Conflict, NotFound
 from turnlog.format.beside import is_at
 from turnlog.format.jsonl import CHUNK, FileState
 from turnlog.format.locks import lock
 from turnlog.format.portable import DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW, sync_folder
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
-from turnlog.store.consent import Consent, Deletion, require_yes
+from turnlog.store.deletion_consent import Consent, Deletion, require_yes
 
 STAGE = ".turnlog-"
 """What the names of folders begin with in which files are written before they take their places."""

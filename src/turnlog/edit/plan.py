@@ -13,12 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from turnlog.conversation.log import Log
+from turnlog.conversation.node_log import Log
 from turnlog.conversation.nodes import BoundaryNode, ChainNode, Node
 from turnlog.edit.effect import Tally
 from turnlog.format.decode import Piece, split_values
+from turnlog.format.json_values import Fields, is_object
 from turnlog.format.jsonl import Line, line_end, read_lines
-from turnlog.format.values import Fields, is_object
 
 Rewrite = Callable[[Fields], Fields]
 """Gives the new content of an entry; the same object where nothing changes."""

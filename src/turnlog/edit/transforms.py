@@ -16,8 +16,8 @@ from turnlog.conversation.timeline import NEAR
 from turnlog.conversation.tree import can_be_tip
 from turnlog.edit.plan import Plan, main_nodes, replaced_nodes
 from turnlog.format.blocks import THINKING
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
-from turnlog.format.values import Fields, is_array, is_object
 
 USE, RESULT = "tool_use", "tool_result"
 UNUSED = ("progress", "api-request", "atis-latch", "tools-used", "queue-operation")
@@ -33,7 +33,7 @@ Unwanted = Callable[[Fields], bool]
 
 
 @dataclass(frozen=True)
-class Choice:
+class TransformOptions:
     """How far a transform goes."""
 
     keep_last: int = 0
@@ -46,7 +46,7 @@ class Choice:
     """Where all of the conversation stays, to be read by a model that wants details."""
 
 
-def strip_tools(session: Session, plan: Plan, choice: Choice) -> None:
+def strip_tools(session: Session, plan: Plan, choice: TransformOptions) -> None:
     """Take calls away together with their results, and thinking that led to nothing else."""
     main = {node.index: node for node in main_nodes(session)}
     calls = {call.id for call in session.calls if call.use.index in main}
@@ -56,14 +56,14 @@ def strip_tools(session: Session, plan: Plan, choice: Choice) -> None:
     _drop_lone_thinking(session, plan, calls - spared)
 
 
-def strip_thinking(session: Session, plan: Plan, choice: Choice) -> None:
+def strip_thinking(session: Session, plan: Plan, choice: TransformOptions) -> None:
     """Take away what the model thought."""
     for node in main_nodes(session):
         if isinstance(node, AssistantNode) and THINKING & set(node.blocks):
             _take(plan, node, lambda block: block.get("type") in THINKING)
 
 
-def strip_images(session: Session, plan: Plan, choice: Choice) -> None:
+def strip_images(session: Session, plan: Plan, choice: TransformOptions) -> None:
     """Put a word in the place of every image."""
     for node in main_nodes(session):
         if (
@@ -72,7 +72,7 @@ def strip_images(session: Session, plan: Plan, choice: Choice) -> None:
             plan.rewrite(node, _without_images)
 
 
-def stub_results(session: Session, plan: Plan, choice: Choice) -> None:
+def stub_results(session: Session, plan: Plan, choice: TransformOptions) -> None:
     """Shorten results, and the client's second copy of them; calls stay as they are."""
     spared = _spared_calls(session, choice)
     for node in session.nodes:
@@ -80,7 +80,7 @@ def stub_results(session: Session, plan: Plan, choice: Choice) -> None:
             plan.rewrite(node, lambda value: with_short_results(value, choice.larger_than))
 
 
-def strip_progress(session: Session, plan: Plan, choice: Choice) -> None:
+def strip_progress(session: Session, plan: Plan, choice: TransformOptions) -> None:
     """Drop lines that a resume never reads."""
     for node in session.nodes:
         if node.kind.partition("/")[0].startswith(UNUSED):
@@ -97,7 +97,7 @@ def keep_branch(session: Session, plan: Plan, leaf: int) -> None:
             plan.drop(node)
 
 
-def straighten(session: Session, plan: Plan, choice: Choice) -> None:
+def straighten(session: Session, plan: Plan, choice: TransformOptions) -> None:
     """Make the active branch one chain, each entry later than the one before it.
 
     Clients before 2.1.150 read such a chain whole; of parallel results they follow only one, and
@@ -220,7 +220,7 @@ def take_calls(plan: Plan, nodes: Iterable[ChainNode], calls: set[str]) -> None:
             _take(plan, node, lambda block: block.get("tool_use_id") in calls)
 
 
-def _spared_calls(session: Session, choice: Choice) -> set[str]:
+def _spared_calls(session: Session, choice: TransformOptions) -> set[str]:
     if not choice.keep_last:
         return set()
     with_calls = [turn for turn in session.turns if turn.calls]

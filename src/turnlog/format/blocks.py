@@ -167,7 +167,7 @@ class Usage(TokenCounts):
     fallback_credit: Any = UNSET
 
 
-class Message(SnakeView):
+class MessageBody(SnakeView):
     """What was sent to the model or came from it; one line usually holds one block of it."""
 
     id: Text = UNSET

@@ -17,9 +17,9 @@ from msgspec import UNSET, Struct
 from turnlog.format.entries import Entry, Unknown
 from turnlog.format.fields import SnakeView, Text
 from turnlog.format.fit import fit
+from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import type_for, type_named
-from turnlog.format.values import is_object
 
 MARK = b"\xef\xbb\xbf"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from turnlog.format.blocks import Block, Content, Message, UnknownPart
+from turnlog.format.blocks import Block, Content, MessageBody, UnknownPart
 from turnlog.format.fields import (
     CamelView,
     Count,
@@ -21,7 +21,7 @@ from turnlog.format.fields import (
     decode_raw,
     given,
 )
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 
 
 class Entry(CamelView):
@@ -77,19 +77,19 @@ class ChainEntry(Entry):
 class MessageEntry(ChainEntry):
     """An entry that holds a message, in today's shape or in the flat one of some exporters."""
 
-    message: Message | str | list[Block] | None | UnsetType = UNSET
+    message: MessageBody | str | list[Block] | None | UnsetType = UNSET
     flat_content: Content = field(default=UNSET, name="content")
 
     @property
     def content(self) -> str | list[Block]:
         """The message's text or blocks; an empty list where there are none."""
-        held = self.message.content if isinstance(self.message, Message) else self.message
+        held = self.message.content if isinstance(self.message, MessageBody) else self.message
         return given(held) or given(self.flat_content) or []
 
     @property
-    def body(self) -> Message | None:
+    def body(self) -> MessageBody | None:
         """The message as the API has it, where the line has one."""
-        return self.message if isinstance(self.message, Message) else None
+        return self.message if isinstance(self.message, MessageBody) else None
 
     @property
     def when(self) -> str | None:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, ValidationError
 
 from turnlog.format.blocks import UnknownPart
 from turnlog.format.fields import encode_raw
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 
 
 def fit(kind: Any, value: Any, misfits: list[str], path: str = "") -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 from turnlog.format import entries, state, system
 from turnlog.format.entries import Entry, Unknown
 from turnlog.format.fields import given
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 
 
 def kind_of(entry: Entry) -> str:

@@ -17,10 +17,10 @@ from turnlog.format.decode import Problem, decode_line, values_of
 from turnlog.format.entries import Assistant, Entry, HookProgress, ProgressData
 from turnlog.format.fields import given
 from turnlog.format.fit import item_of, structs_of
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.kinds import ATTACHMENTS, KINDS, kind_of, type_for
 from turnlog.format.tools import INPUTS, KNOWN_TOOLS, result_type_of
-from turnlog.format.values import is_array, is_object
 
 NO_REASON = "(none)"
 """Of a message none of whose lines says why it stopped: usual up to 2.1.56."""

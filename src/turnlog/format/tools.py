@@ -21,34 +21,34 @@ from turnlog.format.fields import (
     Texts,
 )
 from turnlog.format.fit import fit
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 
 
-class ReadInput(SnakeView):
+class ReadArguments(SnakeView):
     file_path: Text = UNSET
     offset: Number = UNSET
     limit: Number = UNSET
     pages: Text = UNSET
 
 
-class WriteInput(SnakeView):
+class WriteArguments(SnakeView):
     file_path: Text = UNSET
     content: Text = UNSET
 
 
-class EditInput(SnakeView):
+class EditArguments(SnakeView):
     file_path: Text = UNSET
     old_string: Text = UNSET
     new_string: Text = UNSET
     replace_all: Flag = UNSET
 
 
-class MultiEditInput(SnakeView):
+class MultiEditArguments(SnakeView):
     file_path: Text = UNSET
-    edits: list[EditInput] | None | UnsetType = UNSET
+    edits: list[EditArguments] | None | UnsetType = UNSET
 
 
-class NotebookEditInput(SnakeView):
+class NotebookEditArguments(SnakeView):
     notebook_path: Text = UNSET
     cell_id: Text = UNSET
     new_source: Text = UNSET
@@ -56,19 +56,19 @@ class NotebookEditInput(SnakeView):
     edit_mode: Text = UNSET
 
 
-class BashInput(SnakeView):
+class BashArguments(SnakeView):
     command: Text = UNSET
     description: Text = UNSET
     timeout: Number = UNSET
     run_in_background: Flag = UNSET
 
 
-class GlobInput(SnakeView):
+class GlobArguments(SnakeView):
     pattern: Text = UNSET
     path: Text = UNSET
 
 
-class GrepInput(SnakeView):
+class GrepArguments(SnakeView):
     pattern: Text = UNSET
     path: Text = UNSET
     glob: Text = UNSET
@@ -83,7 +83,7 @@ class GrepInput(SnakeView):
     lines_around: Number = field(default=UNSET, name="-C")
 
 
-class AgentInput(SnakeView):
+class AgentArguments(SnakeView):
     description: Text = UNSET
     prompt: Text = UNSET
     subagent_type: Text = UNSET
@@ -91,35 +91,35 @@ class AgentInput(SnakeView):
     run_in_background: Flag = UNSET
 
 
-class TodoWriteInput(SnakeView):
+class TodoWriteArguments(SnakeView):
     todos: Items = UNSET
 
 
-class TaskCreateInput(CamelView):
+class TaskCreateArguments(CamelView):
     subject: Text = UNSET
     description: Text = UNSET
     active_form: Text = UNSET
 
 
-class TaskUpdateInput(CamelView):
+class TaskUpdateArguments(CamelView):
     task_id: Text = UNSET
     status: Text = UNSET
     subject: Text = UNSET
     description: Text = UNSET
 
 
-class WebSearchInput(SnakeView):
+class WebSearchArguments(SnakeView):
     query: Text = UNSET
     allowed_domains: Texts = UNSET
     blocked_domains: Texts = UNSET
 
 
-class WebFetchInput(SnakeView):
+class WebFetchArguments(SnakeView):
     url: Text = UNSET
     prompt: Text = UNSET
 
 
-class UnknownInput(Struct):
+class UnknownArguments(Struct):
     """The input of a tool turnlog does not know."""
 
     value: Any
@@ -318,7 +318,7 @@ def input_of(tool: str | None, value: Any) -> Struct:
     'ls'
     """
     kind = INPUTS.get(tool or "")
-    return fit(kind, value, []) if kind and is_object(value) else UnknownInput(value)
+    return fit(kind, value, []) if kind and is_object(value) else UnknownArguments(value)
 
 
 def result_of(value: Any, tool: str | None = None) -> Struct:
@@ -343,21 +343,21 @@ def result_type_of(value: dict[str, Any]) -> type[Struct] | None:
 
 
 INPUTS: dict[str, type[Struct]] = {
-    "Read": ReadInput,
-    "Write": WriteInput,
-    "Edit": EditInput,
-    "MultiEdit": MultiEditInput,
-    "NotebookEdit": NotebookEditInput,
-    "Bash": BashInput,
-    "Glob": GlobInput,
-    "Grep": GrepInput,
-    "Task": AgentInput,
-    "Agent": AgentInput,
-    "TodoWrite": TodoWriteInput,
-    "TaskCreate": TaskCreateInput,
-    "TaskUpdate": TaskUpdateInput,
-    "WebSearch": WebSearchInput,
-    "WebFetch": WebFetchInput,
+    "Read": ReadArguments,
+    "Write": WriteArguments,
+    "Edit": EditArguments,
+    "MultiEdit": MultiEditArguments,
+    "NotebookEdit": NotebookEditArguments,
+    "Bash": BashArguments,
+    "Glob": GlobArguments,
+    "Grep": GrepArguments,
+    "Task": AgentArguments,
+    "Agent": AgentArguments,
+    "TodoWrite": TodoWriteArguments,
+    "TaskCreate": TaskCreateArguments,
+    "TaskUpdate": TaskUpdateArguments,
+    "WebSearch": WebSearchArguments,
+    "WebFetch": WebFetchArguments,
 }
 
 RESULTS: dict[str, type[Struct]] = {

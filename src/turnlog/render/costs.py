@@ -10,7 +10,7 @@ from turnlog.conversation.messages import Message, larger_usage
 from turnlog.conversation.session import Session
 from turnlog.format.fields import given
 from turnlog.format.state import CostState
-from turnlog.render.views import UsageView, cost_of_messages, usage_view
+from turnlog.render.json_views import UsageView, cost_of_messages, usage_view
 
 
 class ModelCost(Struct):

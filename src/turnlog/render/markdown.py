@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from turnlog.render.rows import Did, Ended, Note, Prompt, Row, Said, Thought
-from turnlog.render.text import FOLDED
+from turnlog.render.rows import AnswerRow, Did, NoteRow, PromptRow, Row, Thought, TurnEndRow
+from turnlog.render.terminal_text import FOLDED
 
 QUOTE = "> "
 
@@ -17,19 +17,19 @@ def to_markdown(rows: Iterable[Row], full: bool = False) -> Iterator[str]:
 
 def _lines(row: Row, full: bool) -> Iterator[str]:
     match row:
-        case Prompt():
+        case PromptRow():
             yield f"## {row.n}. {_first_line(row.text)}"
             yield ""
             yield from _quoted(row.text)
-        case Said():
+        case AnswerRow():
             yield row.text
         case Thought():
             yield from _quoted(f"*thinking:* {row.text}")
-        case Note():
+        case NoteRow():
             yield row.text if full or row.is_open else f"*{_first_line(row.text)}*"
         case Did():
             yield from _call(row, full)
-        case Ended():
+        case TurnEndRow():
             yield "---"
 
 

@@ -21,9 +21,9 @@ from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
 from turnlog.format.markup import local_command_text
 from turnlog.format.system import LocalCommand
-from turnlog.render.tools import body_of, outcome_of, title_of
-from turnlog.render.tree import compaction_text
-from turnlog.render.views import cost_of_messages, usage_view
+from turnlog.render.json_views import cost_of_messages, usage_view
+from turnlog.render.tool_views import body_of, outcome_of, title_of
+from turnlog.render.tree_drawing import compaction_text
 from turnlog.secrets import mask, mask_value
 
 
@@ -45,7 +45,7 @@ class ViewOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptRow:
     """What was asked."""
 
     n: int
@@ -59,7 +59,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AnswerRow:
     """What the model answered, in Markdown."""
 
     text: str
@@ -72,7 +72,7 @@ class Thought:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class NoteRow:
     """Something that happened: a compaction, an interruption, an error."""
 
     text: str
@@ -99,7 +99,7 @@ class Did:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TurnEndRow:
     """The end of a turn: what it took."""
 
     n: int
@@ -111,7 +111,7 @@ class Ended:
 
 DEFAULT_MODE = "default"
 LOCAL_COMMAND = "system/local_command"
-Row = Prompt | Said | Thought | Note | Did | Ended
+Row = PromptRow | AnswerRow | Thought | NoteRow | Did | TurnEndRow
 
 NOTED = {
     PromptKind.INTERRUPTION: "interrupted by the user",
@@ -134,15 +134,15 @@ def rows_of(
     own = [
         agent for agent in session.subagents if agent.call_id in calls and agent.path not in told
     ]
-    teller = _Teller(session, options, own, told.union(agent.path for agent in own))
+    teller = _RowBuilder(session, options, own, told.union(agent.path for agent in own))
     if session.slug and options.turn is None and not told:
-        yield Note(teller.shown(f"session {session.id}: {session.slug}"))
+        yield NoteRow(teller.shown(f"session {session.id}: {session.slug}"))
     for turn in turns:
         if options.turn in (None, turn.n):
             yield from teller.tell(turn)
 
 
-class _Teller:
+class _RowBuilder:
     """Tells a turn, keeping at hand the entries and calls that it needs."""
 
     def __init__(
@@ -169,7 +169,7 @@ class _Teller:
             elif isinstance(node, AssistantNode):
                 yield from self._said(node, calls.get(node.index, []))
                 if reason := cut_off.get(node.index):
-                    yield Note(self.shown(f"the answer was cut off ({reason})"), is_error=True)
+                    yield NoteRow(self.shown(f"the answer was cut off ({reason})"), is_error=True)
             elif isinstance(node, UserNode):
                 yield from self._user_note(node)
             else:
@@ -183,7 +183,7 @@ class _Teller:
         is_open = self._is_wanted(turn.prompt)
         mode = turn.prompt.permission_mode
         mode = self.shown(mode) if mode and mode != DEFAULT_MODE else None
-        return Prompt(turn.n, str(turn.kind), self.shown(text), turn.prompt.time, is_open, mode)
+        return PromptRow(turn.n, str(turn.kind), self.shown(text), turn.prompt.time, is_open, mode)
 
     def _ide_notes(self, node: ChainNode) -> Iterator[Row]:
         """What the editor told the model along with a prompt."""
@@ -193,7 +193,7 @@ class _Teller:
         entry = self.session.entry(node)
         for kind, text in ide_context(entry) if isinstance(entry, User) else ():
             shown = self.shown(f"{kind.replace('_', ' ')}: {text}")
-            yield Note(shown, is_open=is_wanted or self.options.full)
+            yield NoteRow(shown, is_open=is_wanted or self.options.full)
 
     def _said(self, node: AssistantNode, calls: Sequence[Call]) -> Iterator[Row]:
         entry = self.session.entry(node)
@@ -204,7 +204,7 @@ class _Teller:
                 shown = self.shown(text)
                 is_said = not node.is_error and node.model != SYNTHETIC
                 told = shown if node.is_error else f"{shown} (written by the client)"
-                yield Said(shown) if is_said else Note(told, is_error=node.is_error)
+                yield AnswerRow(shown) if is_said else NoteRow(told, is_error=node.is_error)
             thought = given(block.thinking) if isinstance(block, ThinkingBlock) else None
             if thought and self.options.thinking:
                 yield Thought(self.shown(thought), self._is_wanted(node))
@@ -243,19 +243,19 @@ class _Teller:
         text = prompt_label(entry) if isinstance(entry, User) and not is_full else text
         label = NOTED.get(node.prompt, str(node.prompt).replace("_", " "))
         shown = f"{label}: {text}" if is_full or node.prompt not in NOTED else label
-        yield Note(self.shown(shown), is_open=self._is_wanted(node))
+        yield NoteRow(self.shown(shown), is_open=self._is_wanted(node))
 
     def _note(self, node: ChainNode) -> Iterator[Row]:
         if isinstance(node, BoundaryNode):
             told = compaction_text(node)
-            yield Note(f"the conversation was compacted here{f' ({told})' if told else ''}")
+            yield NoteRow(f"the conversation was compacted here{f' ({told})' if told else ''}")
         elif node.kind == LOCAL_COMMAND:
             entry = self.session.entry(node)
             held = given(entry.content) if isinstance(entry, LocalCommand) else None
             if text := local_command_text(held) if isinstance(held, str) else "":
-                yield Note(self.shown(f"local command: {text}"), is_open=self._is_wanted(node))
+                yield NoteRow(self.shown(f"local command: {text}"), is_open=self._is_wanted(node))
         elif self.options.full and node.kind.startswith("attachment/"):
-            yield Note(self.shown(node.kind))
+            yield NoteRow(self.shown(node.kind))
 
     def _is_wanted(self, node: ChainNode | None) -> bool:
         return node is not None and node.line == self.options.line
@@ -264,11 +264,11 @@ class _Teller:
         return text if self.options.reveal else mask(text)
 
 
-def _ended(turn: Turn) -> Ended:
+def _ended(turn: Turn) -> TurnEndRow:
     said = [message for message in turn.messages if not message.is_synthetic]
     usage = usage_view(said)
     tokens = sum(getattr(usage, name) for name in usage.__struct_fields__)
-    return Ended(turn.n, turn.working_ms, turn.elapsed_ms, tokens, cost_of_messages(said)[0])
+    return TurnEndRow(turn.n, turn.working_ms, turn.elapsed_ms, tokens, cost_of_messages(said)[0])
 
 
 def _cut_off(turn: Turn) -> dict[int, str]:

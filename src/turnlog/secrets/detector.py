@@ -12,8 +12,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnlog.secrets.checks import CHECKS, MASKED, is_dense
 from turnlog.secrets.names import strength_of
+from turnlog.secrets.value_checks import CHECKS, MASKED, is_dense
 
 WINDOW = 400
 """Characters after its keyword that a rule sees if its match starts before the keyword."""

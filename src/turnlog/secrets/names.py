@@ -7,7 +7,7 @@ has digits in it, after `token` only what looks random.
 import re
 from functools import lru_cache
 
-from turnlog.secrets.checks import (
+from turnlog.secrets.value_checks import (
     CODE,
     IDENTIFIER,
     LETTERS,

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from turnlog.errors import Unavailable
+from turnlog.format.json_values import Fields, is_object
 from turnlog.format.portable import CREATE
 from turnlog.format.private_files import create_private_folder
 from turnlog.format.regular_files import read_regular
-from turnlog.format.values import Fields, is_object
 
 UNFINISHED = ".new"
 """How a file ends that is still being written."""

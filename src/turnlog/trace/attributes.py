@@ -9,8 +9,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from turnlog.secrets import mask
-from turnlog.trace.span import Kind, Span
-from turnlog.trace.values import (
+from turnlog.trace.attribute_values import (
     INPUT,
     OUTPUT,
     PROMPT_KINDS,
@@ -46,13 +45,14 @@ from turnlog.trace.values import (
     when,
     without_role,
 )
+from turnlog.trace.span import Span, WorkKind
 
 Value = str | bool | int | float | list[str]
 IDENTIFIERS = (".id", "_id", ".model", ".name", "_name", ".version", ".slug", ".finish_reasons")
 """How the names of attributes end that hold no content, and are sent at every content level."""
 
 
-class Row(Struct, frozen=True):
+class AttributeRow(Struct, frozen=True):
     """One thing that spans hold, and the attributes that carry it."""
 
     what: str
@@ -89,7 +89,7 @@ def _mask_id(text: str) -> str:
 
 
 ROWS = (
-    Row(
+    AttributeRow(
         "kind of span",
         {
             "gen_ai.operation.name": by_kind(
@@ -99,23 +99,23 @@ ROWS = (
         {"openinference.span.kind": by_kind("CHAIN", "AGENT", "LLM", "TOOL")},
         {"langfuse.observation.type": by_kind("span", "agent", "generation", "tool")},
     ),
-    Row(
+    AttributeRow(
         "session",
         {"gen_ai.conversation.id": shared("session_id")},
         {"session.id": shared("session_id")},
     ),
-    Row("user", {}, {"user.id": shared("user")}),
-    Row("tags", {}, {"tag.tags": tags}, {"langfuse.trace.tags": tags}),
-    Row("environment", {}, {}, {"langfuse.environment": shared("environment")}),
-    Row("release", {}, {}, {"langfuse.release": shared("release")}),
-    Row("version", {}, {}, {"langfuse.version": version}),
-    Row(
+    AttributeRow("user", {}, {"user.id": shared("user")}),
+    AttributeRow("tags", {}, {"tag.tags": tags}, {"langfuse.trace.tags": tags}),
+    AttributeRow("environment", {}, {}, {"langfuse.environment": shared("environment")}),
+    AttributeRow("release", {}, {}, {"langfuse.release": shared("release")}),
+    AttributeRow("version", {}, {}, {"langfuse.version": version}),
+    AttributeRow(
         "name of the turn",
         {},
         {},
         {"langfuse.trace.name": in_own_trace(shared("name"))},
     ),
-    Row(
+    AttributeRow(
         "input",
         {"gen_ai.input.messages": as_json(input_messages)},
         {
@@ -127,7 +127,7 @@ ROWS = (
             "langfuse.trace.input": at_root(as_text(INPUT)),
         },
     ),
-    Row(
+    AttributeRow(
         "output",
         {"gen_ai.output.messages": as_json(output_messages)},
         {
@@ -139,61 +139,63 @@ ROWS = (
             "langfuse.trace.output": at_root(as_text(OUTPUT)),
         },
     ),
-    Row(
+    AttributeRow(
         "model",
         {"gen_ai.request.model": own("model"), "gen_ai.response.model": own("model")},
         {"llm.model_name": own("model")},
         {"langfuse.observation.model.name": own("model")},
     ),
-    Row(
+    AttributeRow(
         "how the model was asked",
         {},
         {"llm.invocation_parameters": as_json(own("parameters"))},
         {"langfuse.observation.model.parameters": as_json(own("parameters"))},
     ),
-    Row(
+    AttributeRow(
         "first block complete",
         {},
         {},
         {"langfuse.observation.completion_start_time": completion_start},
     ),
-    Row(
+    AttributeRow(
         "maker of the model",
-        {"gen_ai.provider.name": when(Kind.GENERATION, lambda _: "anthropic")},
-        {"llm.system": when(Kind.GENERATION, lambda _: "anthropic")},
+        {"gen_ai.provider.name": when(WorkKind.GENERATION, lambda _: "anthropic")},
+        {"llm.system": when(WorkKind.GENERATION, lambda _: "anthropic")},
     ),
-    Row("message", {"gen_ai.response.id": own("message_id")}),
-    Row("request", {"request_id": own("request_id")}),
-    Row("prompt", {"prompt.id": shared("prompt_id")}),
-    Row("why it stopped", {"gen_ai.response.finish_reasons": finish_reasons}),
-    Row(
+    AttributeRow("message", {"gen_ai.response.id": own("message_id")}),
+    AttributeRow("request", {"request_id": own("request_id")}),
+    AttributeRow("prompt", {"prompt.id": shared("prompt_id")}),
+    AttributeRow("why it stopped", {"gen_ai.response.finish_reasons": finish_reasons}),
+    AttributeRow(
         "tokens read, caches included",
         {"gen_ai.usage.input_tokens": prompt_tokens},
         {"llm.token_count.prompt": prompt_tokens},
     ),
-    Row(
+    AttributeRow(
         "tokens written",
         {"gen_ai.usage.output_tokens": count("output_tokens")},
         {"llm.token_count.completion": count("output_tokens")},
     ),
-    Row("tokens in all", {}, {"llm.token_count.total": all_tokens}),
-    Row(
+    AttributeRow("tokens in all", {}, {"llm.token_count.total": all_tokens}),
+    AttributeRow(
         "tokens from a cache",
         {"gen_ai.usage.cache_read.input_tokens": count("cache_read_input_tokens")},
         {"llm.token_count.prompt_details.cache_read": count("cache_read_input_tokens")},
     ),
-    Row(
+    AttributeRow(
         "tokens put in a cache",
         {"gen_ai.usage.cache_creation.input_tokens": count("cache_creation_input_tokens")},
         {"llm.token_count.prompt_details.cache_write": count("cache_creation_input_tokens")},
     ),
-    Row(
+    AttributeRow(
         "tokens thought",
         {"gen_ai.usage.reasoning.output_tokens": reasoning},
         {"llm.token_count.completion_details.reasoning": reasoning},
     ),
-    Row("all counts", {}, {}, {"langfuse.observation.usage_details": as_json(usage_details)}),
-    Row(
+    AttributeRow(
+        "all counts", {}, {}, {"langfuse.observation.usage_details": as_json(usage_details)}
+    ),
+    AttributeRow(
         "cost in dollars",
         {},
         {
@@ -203,18 +205,18 @@ ROWS = (
         },
         {"langfuse.observation.cost_details": as_json(cost_details)},
     ),
-    Row(
+    AttributeRow(
         "tool",
         {
             "gen_ai.tool.name": own("tool"),
-            "gen_ai.tool.type": when(Kind.TOOL, lambda _: "function"),
+            "gen_ai.tool.type": when(WorkKind.TOOL, lambda _: "function"),
             "gen_ai.tool.call.id": own("call_id"),
-            "gen_ai.tool.call.arguments": when(Kind.TOOL, as_json(INPUT)),
-            "gen_ai.tool.call.result": when(Kind.TOOL, as_text(OUTPUT)),
+            "gen_ai.tool.call.arguments": when(WorkKind.TOOL, as_json(INPUT)),
+            "gen_ai.tool.call.result": when(WorkKind.TOOL, as_text(OUTPUT)),
         },
-        {"tool.name": own("tool"), "tool.parameters": when(Kind.TOOL, as_json(INPUT))},
+        {"tool.name": own("tool"), "tool.parameters": when(WorkKind.TOOL, as_json(INPUT))},
     ),
-    Row(
+    AttributeRow(
         "sub-agent",
         {
             "gen_ai.agent.name": own("agent_type"),
@@ -223,7 +225,7 @@ ROWS = (
         },
         {"agent.name": own("agent_type")},
     ),
-    Row(
+    AttributeRow(
         "error, interruption",
         {},
         {},
@@ -232,7 +234,7 @@ ROWS = (
             "langfuse.observation.status_message": reason,
         },
     ),
-    Row(
+    AttributeRow(
         "metadata",
         {},
         {"metadata": as_json(metadata)},

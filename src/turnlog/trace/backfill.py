@@ -12,10 +12,12 @@ from turnlog.format.decode import read_entries
 from turnlog.format.fields import given
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import is_session_name
-from turnlog.trace.deliver import Delivery, Job
+from turnlog.trace.delivery import Delivery, DeliveryJob
 
 
-def find_missed(delivery: Delivery, job: Job, path: Path | None, since: float) -> Iterator[Path]:
+def find_missed(
+    delivery: Delivery, job: DeliveryJob, path: Path | None, since: float
+) -> Iterator[Path]:
     """Yield the files of other sessions that may have something to send.
 
     When a session starts, those in the same folder that have changed since the hooks were
@@ -31,7 +33,7 @@ def find_missed(delivery: Delivery, job: Job, path: Path | None, since: float) -
             yield before
 
 
-def _beside(job: Job, since: float) -> Iterator[Path]:
+def _beside(job: DeliveryJob, since: float) -> Iterator[Path]:
     own = job.last.transcript
     found = own.parent.iterdir() if own.parent.is_dir() else ()
     files = [each for each in found if is_session_name(each.name) and each.name != own.name]

@@ -7,14 +7,14 @@ import json
 from typing import Any
 
 from turnlog.conversation.session import Session
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 from turnlog.store.paths import Store
-from turnlog.trace.spans import Options, spans_of
-from turnlog.trace.state import State
+from turnlog.trace.sent_state import State
+from turnlog.trace.spans import SpanOptions, spans_of
 from turnlog.trace.work import Work, turns_of
 
 
-def adopt_sent(store: Store, session: Session, options: Options, state: State) -> None:
+def adopt_sent(store: Store, session: Session, options: SpanOptions, state: State) -> None:
     """Count as sent what cc-langfuse sent, when a session is first sent to Langfuse.
 
     Later on its notes say nothing new: they count turns that turnlog sent itself.
@@ -23,7 +23,7 @@ def adopt_sent(store: Store, session: Session, options: Options, state: State) -
         state.add(ids_sent(store, session, options))
 
 
-def ids_sent(store: Store, session: Session, options: Options) -> list[str]:
+def ids_sent(store: Store, session: Session, options: SpanOptions) -> list[str]:
     """The ids of the spans of those turns of a session that cc-langfuse sent."""
     noted = _noted(store, session.id)
     answered = [turn for turn in turns_of(session) if turn.is_answered]

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 from turnlog.secrets import mask_named
 from turnlog.trace.span import Event, Span, Trace
 
@@ -19,7 +19,7 @@ SHORT = 100
 """Characters of a text that is never cut: a name, a role."""
 
 
-class Mode(StrEnum):
+class ContentMode(StrEnum):
     """What of the content is sent."""
 
     REDACTED = "redacted"
@@ -56,18 +56,18 @@ TRACE_IDENTIFIERS = (
 )
 
 
-class Content(Struct, frozen=True):
+class ContentPolicy(Struct, frozen=True):
     """What of the content is sent, and how much of it."""
 
-    mode: Mode = Mode.REDACTED
+    mode: ContentMode = ContentMode.REDACTED
     max_chars: int = MAX_CHARS
     """Characters of each input and each output; 0 for all of them."""
 
     def of(self, span: Span) -> Span:
         """A span as it may be sent."""
-        if self.mode is Mode.NONE:
+        if self.mode is ContentMode.NONE:
             span = _without_content(span)
-        is_masked = self.mode is not Mode.FULL
+        is_masked = self.mode is not ContentMode.FULL
         values = {
             name: _Cutter(self.max_chars, is_masked).cut(getattr(span, name))
             for name in ("name", "input", "output", "parts", "error", "description", "tool")

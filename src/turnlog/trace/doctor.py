@@ -5,11 +5,11 @@ import time
 
 from msgspec import Struct
 
-from turnlog.trace.span import Kind, Span, Trace
+from turnlog.trace.span import Span, Trace, WorkKind
 from turnlog.trace.targets import Target
 
 
-class Answer(Struct, frozen=True):
+class ProbeResult(Struct, frozen=True):
     """How a target answered."""
 
     url: str
@@ -20,7 +20,7 @@ class Answer(Struct, frozen=True):
     reason: str | None = None
 
 
-def send_test(target: Target, timeout: float) -> Answer:
+def send_test(target: Target, timeout: float) -> ProbeResult:
     """Send a span that stands for nothing."""
     from turnlog.trace.otlp import Exporter
 
@@ -31,7 +31,7 @@ def send_test(target: Target, timeout: float) -> Answer:
         id=os.urandom(8).hex(),
         parent_id=None,
         name="turnlog hook doctor",
-        kind=Kind.SPAN,
+        kind=WorkKind.SPAN,
         start=now,
         end=now,
         near=now,
@@ -40,4 +40,4 @@ def send_test(target: Target, timeout: float) -> Answer:
         (outcome,) = exporter.send([test])
         took = (time.time_ns() - now) // 1_000_000
         is_taken = bool(outcome.accepted)
-        return Answer(target.address, is_taken, exporter.status, took, outcome.reason)
+        return ProbeResult(target.address, is_taken, exporter.status, took, outcome.reason)

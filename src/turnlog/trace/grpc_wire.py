@@ -21,8 +21,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from requests.utils import should_bypass_proxies
 
 from turnlog.errors import UsageError
+from turnlog.trace.request_outcome import FOR_NOW, TOO_LARGE, Response
 from turnlog.trace.targets import Target
-from turnlog.trace.wire import FOR_NOW, TOO_LARGE, Response
 
 PORT = 4317
 SERVICE = "/opentelemetry.proto.collector"

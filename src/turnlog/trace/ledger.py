@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from turnlog.store.whole import read_object
 from turnlog.trace.route import Route
-from turnlog.trace.state import now_text, write_json
+from turnlog.trace.sent_state import now_text, write_json
 
 KEPT = 500
 """Routes that are remembered, the most recently used first."""

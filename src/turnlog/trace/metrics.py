@@ -34,17 +34,17 @@ from turnlog.format.fields import given
 from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder
 from turnlog.store.whole import read_object
-from turnlog.trace.otlp import Exporter, Outcome
-from turnlog.trace.settings import Temporality
-from turnlog.trace.span import Kind, Span
-from turnlog.trace.state import write_json
+from turnlog.trace.otlp import Exporter, ExportOutcome
+from turnlog.trace.request_outcome import BatchOutcome
+from turnlog.trace.sent_state import write_json
+from turnlog.trace.span import Span, WorkKind
 from turnlog.trace.targets import Target
-from turnlog.trace.wire import Verdict
+from turnlog.trace.trace_settings import Temporality
 
 TOKENS, COST, CALLS = "turnlog.token.usage", "turnlog.cost.usage", "turnlog.calls"
 ERRORS, ACTIVE = "turnlog.errors", "turnlog.active_time"
 UNITS = {TOKENS: "{token}", COST: "USD", CALLS: "{call}", ERRORS: "{error}", ACTIVE: "s"}
-OPERATIONS = {Kind.GENERATION: "chat", Kind.TOOL: "execute_tool"}
+OPERATIONS = {WorkKind.GENERATION: "chat", WorkKind.TOOL: "execute_tool"}
 Totals = dict[str, dict[str, float]]
 """By metric, and by its attributes as JSON."""
 
@@ -75,7 +75,7 @@ class MeterState(Struct):
 
 def points_of(span: Span) -> Iterator[MetricPoint]:
     """Yield what a span adds to the metrics."""
-    named = {Kind.GENERATION: ("gen_ai.request.model", span.model)}
+    named = {WorkKind.GENERATION: ("gen_ai.request.model", span.model)}
     name, value = named.get(span.kind, ("gen_ai.tool.name", span.tool))
     operation = {"gen_ai.operation.name": OPERATIONS.get(span.kind, "invoke_agent")}
     about = operation | ({name: value} if value else {})
@@ -83,7 +83,7 @@ def points_of(span: Span) -> Iterator[MetricPoint]:
         yield MetricPoint(CALLS, about, 1)
     if span.error is not None and (span.kind in OPERATIONS or span.parent_id is None):
         yield MetricPoint(ERRORS, about, 1)
-    if span.kind is Kind.GENERATION:
+    if span.kind is WorkKind.GENERATION:
         model = {"gen_ai.request.model": span.model or "unknown"}
         for kind, count in _tokens(span).items():
             yield MetricPoint(TOKENS, model | {"gen_ai.token.type": kind}, count)
@@ -108,7 +108,7 @@ def _tokens(span: Span) -> dict[str, int]:
     return {kind: count for kind, count in counts.items() if count}
 
 
-class Meter:
+class MetricStore:
     """The metrics of one target, in a file that several processes may count into."""
 
     def __init__(
@@ -160,7 +160,7 @@ class Meter:
             outcome = exporter.send_metrics(self._request(state, totals, now, exporter))
             self.reason = outcome.reason
             is_delta = self.temporality is Temporality.DELTA
-            if outcome.verdict is Verdict.SENT or (is_delta and exporter.has_timed_out):
+            if outcome.verdict is BatchOutcome.SENT or (is_delta and exporter.has_timed_out):
                 with self._change() as state:
                     state.told, state.exported = totals, now
 
@@ -211,12 +211,12 @@ class Meter:
 class Metered:
     """An exporter that counts what its target takes."""
 
-    def __init__(self, exporter: Exporter, meter: Meter) -> None:
+    def __init__(self, exporter: Exporter, meter: MetricStore) -> None:
         self.exporter, self.meter = exporter, meter
         self.known: Set[str] = frozenset()
         """Spans that were sent before: sent again, they do not count again."""
 
-    def send(self, spans: Iterable[Span]) -> Generator[Outcome]:
+    def send(self, spans: Iterable[Span]) -> Generator[ExportOutcome]:
         """Send spans, and count those that are taken for the first time."""
         passed: dict[str, Span] = {}
         for outcome in self.exporter.send(self._noting(spans, passed)):

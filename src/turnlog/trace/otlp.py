@@ -27,9 +27,9 @@ from requests.utils import should_bypass_proxies
 from turnlog import __version__
 from turnlog.trace.attributes import attributes_of
 from turnlog.trace.grpc_wire import GrpcWire
-from turnlog.trace.span import Event, Kind, Span
+from turnlog.trace.request_outcome import TOO_LARGE, BatchOutcome, Response
+from turnlog.trace.span import Event, Span, WorkKind
 from turnlog.trace.targets import GRPC, METRICS, TRACES, Target
-from turnlog.trace.wire import TOO_LARGE, Response, Verdict
 
 MAX_SPANS = 512
 MAX_BYTES = 2_000_000
@@ -49,10 +49,10 @@ class NothingThere(Exception):
     """No backend answers at the address: unlike other failures, it is not tried again at once."""
 
 
-class Outcome(Struct, frozen=True):
+class ExportOutcome(Struct, frozen=True):
     """What became of some spans."""
 
-    verdict: Verdict
+    verdict: BatchOutcome
     accepted: list[str]
     """The ids of the spans that the backend has."""
     failed: int = 0
@@ -94,7 +94,7 @@ class Exporter:
         """What all spans and metrics share."""
         return self._resource
 
-    def send_metrics(self, request: ExportMetricsServiceRequest) -> Outcome:
+    def send_metrics(self, request: ExportMetricsServiceRequest) -> ExportOutcome:
         """Send metrics; an address without OTLP's path for traces has none for metrics."""
         self._wire.forget()
         try:
@@ -103,7 +103,7 @@ class Exporter:
             self._wire.reason = str(error)
         verdict = self._wire.verdict
         reason = f"{self._address}: metrics: {self._wire.reason or 'no answer'}"
-        return Outcome(verdict, [], reason=None if verdict is Verdict.SENT else reason)
+        return ExportOutcome(verdict, [], reason=None if verdict is BatchOutcome.SENT else reason)
 
     @property
     def has_timed_out(self) -> bool:
@@ -115,7 +115,7 @@ class Exporter:
         """The status of the target's last answer, if there was one."""
         return self._wire.status
 
-    def send(self, spans: Iterable[Span]) -> Iterator[Outcome]:
+    def send(self, spans: Iterable[Span]) -> Iterator[ExportOutcome]:
         """Send spans in batches, telling what became of each; ends where going on is useless."""
         for batch in _batches(sdk_span(span, self._resource) for span in spans):
             outcome = self._send(batch)
@@ -124,13 +124,13 @@ class Exporter:
             if self.has_given_up:
                 return
 
-    def _is_useless(self, outcome: Outcome) -> bool:
+    def _is_useless(self, outcome: ExportOutcome) -> bool:
         """Whether the next batch would fare no better: a span that is too large stands alone."""
-        if outcome.verdict is Verdict.REFUSED:
+        if outcome.verdict is BatchOutcome.REFUSED:
             return not outcome.accepted and self._wire.status != TOO_LARGE
-        return outcome.verdict is Verdict.LATER
+        return outcome.verdict is BatchOutcome.LATER
 
-    def _send(self, spans: list[ReadableSpan]) -> Outcome:
+    def _send(self, spans: list[ReadableSpan]) -> ExportOutcome:
         """Send one batch; what the backend finds too large goes in halves."""
         self._wire.forget()
         try:
@@ -142,10 +142,12 @@ class Exporter:
             return _joined(self._send(spans[:half]), self._send(spans[half:]))
         verdict = self._wire.verdict
         names = [_id_of(span) for span in spans]
-        if verdict is Verdict.SENT:
-            return Outcome(verdict, names)
+        if verdict is BatchOutcome.SENT:
+            return ExportOutcome(verdict, names)
         reason = f"{self._address}: {self._wire.reason or 'it did not take the spans'}"
-        return Outcome(verdict, [], len(spans), reason, names if self._wire.is_for_good else [])
+        return ExportOutcome(
+            verdict, [], len(spans), reason, names if self._wire.is_for_good else []
+        )
 
 
 class _Wire(Response, requests.Session):
@@ -235,7 +237,7 @@ def sdk_span(span: Span, resource: Resource) -> ReadableSpan:
         resource=resource,
         attributes=attributes_of(span),
         events=[_sdk_event(event) for event in span.events],
-        kind=SpanKind.CLIENT if span.kind is Kind.GENERATION else SpanKind.INTERNAL,
+        kind=SpanKind.CLIENT if span.kind is WorkKind.GENERATION else SpanKind.INTERNAL,
         status=_status(span),
         start_time=span.begins,
         end_time=span.ends,
@@ -294,9 +296,9 @@ def _cause_of(error: OSError) -> OSError:
     return error
 
 
-def _joined(first: Outcome, second: Outcome) -> Outcome:
-    worst = max(first, second, key=lambda outcome: list(Verdict).index(outcome.verdict))
-    return Outcome(
+def _joined(first: ExportOutcome, second: ExportOutcome) -> ExportOutcome:
+    worst = max(first, second, key=lambda outcome: list(BatchOutcome).index(outcome.verdict))
+    return ExportOutcome(
         worst.verdict,
         first.accepted + second.accepted,
         first.failed + second.failed,

@@ -16,14 +16,14 @@ from msgspec import Struct
 from turnlog.conversation.session import Session
 from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
+from turnlog.format.json_values import is_array
 from turnlog.format.private_files import secure_folder
-from turnlog.format.values import is_array
 from turnlog.store.paths import folder_name
 from turnlog.store.whole import read_object
-from turnlog.trace.spool import Note
-from turnlog.trace.state import write_json
+from turnlog.trace.sent_state import write_json
+from turnlog.trace.span_times import nanoseconds, nearest_time
+from turnlog.trace.spool import HookNote
 from turnlog.trace.switch import Switches, ancestors, nearest
-from turnlog.trace.times import nanoseconds, nearest_time
 from turnlog.trace.work import Work
 
 KEPT = 2000
@@ -90,7 +90,7 @@ class Ownership(Struct, frozen=True):
         return self.switches.was_on(self.project, min(times), max(times))
 
 
-def record_announcements(folder: Path, notes: Iterable[Note]) -> None:
+def record_announcements(folder: Path, notes: Iterable[HookNote]) -> None:
     """Remember which projects announced something of which sessions."""
     sessions: dict[str, list[Announcement]] = {}
     for note in notes:

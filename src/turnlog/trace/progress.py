@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.format.private_files import secure_folder
-from turnlog.trace.state import now_text, write_json
+from turnlog.trace.sent_state import now_text, write_json
 
 PROBE = 4096
 """Bytes before an offset that tell whether a file is still the one that was read."""
 
 
-class Mark(Struct, frozen=True):
+class SendPosition(Struct, frozen=True):
     """Where the first turn begins of which not all was sent, and what is before it."""
 
     offset: int
@@ -30,14 +30,14 @@ class Mark(Struct, frozen=True):
     """The files of the sub-agents before it, with their sizes."""
 
 
-class Progress(Struct):
+class SendProgress(Struct):
     """What was sent of a session, and what is yet to come."""
 
     session: str
     path: str
     first: str
     """The name of the conversation's state: the id of its first trace."""
-    mark: Mark | None = None
+    mark: SendPosition | None = None
     size: int = 0
     """Of the session's file when it was read last."""
     seen: float = 0.0
@@ -62,15 +62,15 @@ class Progress(Struct):
         return self.size == path.stat().st_size and self.unsent == 0
 
 
-def load_progress(folder: Path, target: str, session: str) -> Progress | None:
+def load_progress(folder: Path, target: str, session: str) -> SendProgress | None:
     """What is remembered of a session, if anything."""
     try:
-        return msgspec.json.decode(_path(folder, target, session).read_bytes(), type=Progress)
+        return msgspec.json.decode(_path(folder, target, session).read_bytes(), type=SendProgress)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def save_progress(folder: Path, target: str, progress: Progress) -> None:
+def save_progress(folder: Path, target: str, progress: SendProgress) -> None:
     """Remember how far a session was sent."""
     progress.updated = now_text()
     path = _path(folder, target, progress.session)
@@ -78,7 +78,7 @@ def save_progress(folder: Path, target: str, progress: Progress) -> None:
     write_json(path, msgspec.to_builtins(progress))
 
 
-def all_progress(folder: Path) -> list[tuple[str, Progress]]:
+def all_progress(folder: Path) -> list[tuple[str, SendProgress]]:
     """What is remembered of all sessions, each with its target; the last that was sent first."""
     places = [(path.parent.parent.name, path.stem) for path in folder.glob("*/sessions/*.json")]
     loaded = ((target, load_progress(folder, target, session)) for target, session in places)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from turnlog.format.private_files import secure_folder
 from turnlog.store.whole import read_object
-from turnlog.trace.state import write_json
+from turnlog.trace.sent_state import write_json
 
 FIRST_DELAY = 2.0
 """Seconds before the second attempt, unless the sender's patience says otherwise."""

@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.format.values import is_array, is_object
-from turnlog.trace.capture import PLAIN, SECRET, fingerprint, is_same_address
-from turnlog.trace.settings import Settings, convert_settings, read_table, table_of
+from turnlog.format.json_values import is_array, is_object
+from turnlog.trace.route_capture import PLAIN, SECRET, fingerprint, is_same_address
 from turnlog.trace.targets import FileTarget, Target, target_of
+from turnlog.trace.trace_settings import TraceSettings, convert_settings, read_table, table_of
 
 TRANSPORT = ("timeout", "no_proxy", "ca_file", "link")
 """Settings of the connection: like credentials, the newest ones of a route apply."""
@@ -43,7 +43,7 @@ class Route(Struct, frozen=True, dict=True):
     """Where traces go, and how."""
 
     project: str
-    settings: Settings
+    settings: TraceSettings
     """Without credentials."""
     options: frozenset[str] = frozenset()
     """Settings that the hook's command itself names."""
@@ -83,7 +83,7 @@ def parse_route(fields: Mapping[str, str]) -> tuple[Route, tuple[Credential, ...
     return Route(project, convert_settings(known), options, *places), tuple(_credentials(fields))
 
 
-def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[Settings, Target]:
+def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[TraceSettings, Target]:
     """Return the settings of a route with its credentials, and its target.
 
     Raises UsageError if the target is unusable, which no later attempt can change, and other

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from turnlog.conversation.session import Session
-from turnlog.trace.content import Content
+from turnlog.trace.content import ContentPolicy
+from turnlog.trace.sent_state import State
 from turnlog.trace.span import Span, Trace
-from turnlog.trace.spans import Options, spans_of
-from turnlog.trace.state import State
+from turnlog.trace.spans import SpanOptions, spans_of
 from turnlog.trace.targets import Target
 
 if TYPE_CHECKING:
-    from turnlog.trace.otlp import Outcome
+    from turnlog.trace.otlp import ExportOutcome
 
 
 class Sending(Protocol):
     """What takes spans to a target."""
 
-    def send(self, spans: Iterable[Span]) -> "Iterator[Outcome]": ...
+    def send(self, spans: Iterable[Span]) -> "Iterator[ExportOutcome]": ...
 
 
-class Report(Struct):
+class SendReport(Struct):
     """What was sent of a session."""
 
     session: str
@@ -54,14 +54,14 @@ def send_session(
     session: Session,
     exporter: Sending,
     state: State,
-    options: Options,
-    content: Content,
+    options: SpanOptions,
+    content: ContentPolicy,
     skip: Set[str],
-) -> Report:
+) -> SendReport:
     """Send what is final of a session and not to be skipped; remember what the target took."""
-    from turnlog.trace.wire import Verdict
+    from turnlog.trace.request_outcome import BatchOutcome
 
-    report = Report(session.id)
+    report = SendReport(session.id)
     known = _Known(frozenset(skip))
     made: dict[str, Trace] = {}
     taken: set[str] = set()
@@ -72,7 +72,7 @@ def send_session(
             state.add(outcome.accepted, outcome.refused)
         report.refused += len(outcome.refused)
         report.reason = outcome.reason or report.reason
-        report.is_later |= outcome.verdict is Verdict.LATER
+        report.is_later |= outcome.verdict is BatchOutcome.LATER
     for _ in spans:  # what was not even tried counts as failed
         pass
     report.turns = len({made[name].turn_number for name in taken})
@@ -82,7 +82,7 @@ def send_session(
     return report
 
 
-def add_links(report: Report, target: Target) -> Report:
+def add_links(report: SendReport, target: Target) -> SendReport:
     """Complete a report with the target's address and the links to its traces."""
     report.target = target.address
     report.links = [link for trace in report.traces if (link := target.link_to(trace))]
@@ -102,7 +102,7 @@ class _Known:
         return is_known
 
 
-def _sendable(spans: Iterator[Span], report: Report, made: dict[str, Trace]) -> Iterator[Span]:
+def _sendable(spans: Iterator[Span], report: SendReport, made: dict[str, Trace]) -> Iterator[Span]:
     """Yield the spans that are final, noting the trace of each by its id."""
     for span in spans:
         if span.is_final:

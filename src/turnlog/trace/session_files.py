@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from turnlog.format.regular_files import Skipped, collect_skipped, note_skipped
 from turnlog.store.batches import gathered
 from turnlog.store.parallel import open_pool
-from turnlog.trace.files import encode_span, otlp_file, write_otlp, write_perfetto
 from turnlog.trace.span import Span
+from turnlog.trace.span_files import encode_span, otlp_file, write_otlp, write_perfetto
 
 PROCESSES = 2
 PART = 2 << 20

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from turnlog.conversation.nodes import AssistantNode, ChainNode, UserNode
 from turnlog.conversation.session import Session
+from turnlog.trace.message_parts import entries_of, has_text, parts_of, text_of_parts
 from turnlog.trace.queue import FIRST_DELAY
-from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
-from turnlog.trace.spool import Note
-from turnlog.trace.times import nanoseconds
+from turnlog.trace.span_times import nanoseconds
+from turnlog.trace.spool import HookNote
 from turnlog.trace.work import Work, turns_of
 
 DURATION = "system/turn_duration"
@@ -44,7 +44,7 @@ def wait_for_end(session: Session, patience: Patience, called: float) -> None:
             grown = time.time()
 
 
-def wait_for_turn(session: Session, note: Note, patience: Patience) -> bool:
+def wait_for_turn(session: Session, note: HookNote, patience: Patience) -> bool:
     """Wait until a turn is over that the client told the end of; False if it is not."""
     turn, grown = settled_turn(session, note), time.time()
     while time.time() < note.time + patience.whole:
@@ -57,7 +57,7 @@ def wait_for_turn(session: Session, note: Note, patience: Patience) -> bool:
     return turn is not None
 
 
-def settled_turn(session: Session, note: Note) -> Work | None:
+def settled_turn(session: Session, note: HookNote) -> Work | None:
     """The last turn of a file, if it is the one that a note tells the end of, and is whole."""
     turn = next(reversed(turns_of(session)), None)
     is_settled = (

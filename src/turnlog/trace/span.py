@@ -11,7 +11,7 @@ from turnlog.format.blocks import Usage
 TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-.*)?")
 
 
-class Kind(StrEnum):
+class WorkKind(StrEnum):
     """What a span tells of."""
 
     SPAN = "span"
@@ -23,7 +23,7 @@ class Kind(StrEnum):
     TOOL = "tool"
 
 
-class Layout(StrEnum):
+class ToolPlacement(StrEnum):
     """Where the tools are."""
 
     SIBLINGS = "siblings"
@@ -105,7 +105,7 @@ class Span(Struct, frozen=True, kw_only=True):
     id: str
     parent_id: str | None
     name: str
-    kind: Kind
+    kind: WorkKind
     start: int | None
     end: int | None
     near: int

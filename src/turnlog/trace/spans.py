@@ -22,13 +22,13 @@ from turnlog.conversation.session import Session
 from turnlog.format.blocks import Usage
 from turnlog.format.entries import Assistant, ChainEntry, User
 from turnlog.format.fields import given
-from turnlog.format.values import is_object
-from turnlog.trace.events import error_of, events_of, is_interrupted
+from turnlog.format.json_values import is_object
 from turnlog.trace.forks import ForkedTurn, split_forked
 from turnlog.trace.identity import session_id_of
-from turnlog.trace.said import entries_of, has_text, parts_of, text_of_parts
-from turnlog.trace.span import Kind, Layout, Parent, Span, Trace
-from turnlog.trace.times import (
+from turnlog.trace.message_parts import entries_of, has_text, parts_of, text_of_parts
+from turnlog.trace.span import Parent, Span, ToolPlacement, Trace, WorkKind
+from turnlog.trace.span_events import error_of, events_of, is_interrupted
+from turnlog.trace.span_times import (
     earliest,
     end_of,
     generation_starts,
@@ -50,10 +50,10 @@ ERROR_LIMIT = 500
 """Characters of a result that say why a tool failed; all of it is in the output."""
 
 
-class Options(Struct, frozen=True):
+class SpanOptions(Struct, frozen=True):
     """How to make spans."""
 
-    layout: Layout = Layout.SIBLINGS
+    layout: ToolPlacement = ToolPlacement.SIBLINGS
     user: str | None = None
     tags: tuple[str, ...] = ()
     environment: str | None = None
@@ -73,13 +73,13 @@ class Options(Struct, frozen=True):
 
 
 def spans_of(
-    session: Session, options: Options | None = None, skip: Container[str] = ()
+    session: Session, options: SpanOptions | None = None, skip: Container[str] = ()
 ) -> Iterator[Span]:
     """The spans of a session, one turn after the other, each parent before its children.
 
     Those whose ids are to be skipped are not made: what they would hold is not even read.
     """
-    options = options or Options()
+    options = options or SpanOptions()
     turns = turns_of(session, options.past)
     crew = crew_of(session, turns, options.past)
     loose = loose_by_turn(turns, crew.loose, options.ended)
@@ -90,10 +90,10 @@ def spans_of(
         is_wanted = turn.n not in options.excluded
         if is_wanted and turn.is_answered and (turn.prompt or options.ended):
             is_over = options.ended or turn is not turns[-1]
-            place = _Place(None, near, is_over or options.settled)
+            place = _TracePlace(None, near, is_over or options.settled)
             forked = split_forked(turn, session_id_of(turn.session))
             for part in _parts_of(turn, forked):
-                teller = _Teller(part, crew, options, skip)
+                teller = _SpanBuilder(part, crew, options, skip)
                 teller.attribute(forked)
                 helpers = [] if forked and part is forked.copied else loose.get(turn.n, [])
                 yield from teller.tell(place, helpers, is_over)
@@ -132,7 +132,7 @@ def loose_by_turn(turns: list[Work], loose: list[Work], ended: bool) -> dict[int
     return found
 
 
-class _Place(NamedTuple):
+class _TracePlace(NamedTuple):
     """Where in a trace spans belong."""
 
     parent_id: str | None
@@ -147,10 +147,10 @@ class _Extent(NamedTuple):
     is_final: bool
 
 
-class _Teller:
+class _SpanBuilder:
     """Makes the spans of one turn."""
 
-    def __init__(self, turn: Work, crew: Crew, options: Options, skip: Container[str]) -> None:
+    def __init__(self, turn: Work, crew: Crew, options: SpanOptions, skip: Container[str]) -> None:
         self.work = turn
         self.crew = crew
         self.options = options
@@ -170,7 +170,7 @@ class _Teller:
         else:
             self.trace = replace(self.trace, session_id=origin)
 
-    def tell(self, place: _Place, loose: list[Work], is_over: bool) -> Iterator[Span]:
+    def tell(self, place: _TracePlace, loose: list[Work], is_over: bool) -> Iterator[Span]:
         """Yield the spans of the turn, and of helpers of the client that ran during it.
 
         A helper may be at work after its last line, until another turn follows. One that outlasts
@@ -178,9 +178,9 @@ class _Teller:
         trace must not end before its last span.
         """
         outer = place
-        kinds = [Kind.AGENT]
-        if self.options.layout is Layout.NESTED:
-            kinds.insert(0, Kind.SPAN)
+        kinds = [WorkKind.AGENT]
+        if self.options.layout is ToolPlacement.NESTED:
+            kinds.insert(0, WorkKind.SPAN)
         for kind in kinds:
             name = self._id(kind)
             if name not in self.skip:
@@ -201,7 +201,7 @@ class _Teller:
             else:
                 yield from self._agent(work, place._replace(is_final=has_ended), {})
 
-    def _helper(self, work: Work, place: _Place) -> Iterator[Span]:
+    def _helper(self, work: Work, place: _TracePlace) -> Iterator[Span]:
         """Yield the spans of a helper that outlasted its turn, as a trace of its own."""
         assert work.agent, "told for a sub-agent"
         name = f"{self.seed}:{work.agent.id}"
@@ -212,7 +212,9 @@ class _Teller:
         yield from self._agent(work, place, {})
         self.trace, self.seed = of_turn, seed
 
-    def _extent(self, work: Work, place: _Place, above: frozenset[str] = frozenset()) -> "_Extent":
+    def _extent(
+        self, work: Work, place: _TracePlace, above: frozenset[str] = frozenset()
+    ) -> "_Extent":
         """Return when some work and all that it started had ended, and whether that is final.
 
         `above` are the sub-agents that the work is part of: damaged files name circles.
@@ -226,7 +228,7 @@ class _Teller:
         return _Extent(max(filter(None, ends), default=None), is_final)
 
     def _started_extent(
-        self, work: Work, call: Call, place: _Place, above: frozenset[str]
+        self, work: Work, call: Call, place: _TracePlace, above: frozenset[str]
     ) -> "_Extent":
         """Return the extent of the sub-agents that a call started; final if there are none."""
         ends: list[int | None] = []
@@ -237,13 +239,13 @@ class _Teller:
                 continue
             has_ended = self._has_ended(agent, call, work.session.detail(call).structured, place)
             near = nearest_time(agent) or place.near
-            inner = _Place(None, near, has_ended)
+            inner = _TracePlace(None, near, has_ended)
             its = self._extent(agent, inner, above | {agent.agent.id})
             ends.append(its.end)
             is_final &= its.is_final
         return _Extent(max(filter(None, ends), default=None), is_final)
 
-    def _inside(self, work: Work, place: _Place) -> Iterator[Span]:
+    def _inside(self, work: Work, place: _TracePlace) -> Iterator[Span]:
         """The generations and tools of a turn or of a sub-agent, and the sub-agents of those."""
         starts = generation_starts(work)
         calls: dict[int, list[Call]] = {}
@@ -256,7 +258,7 @@ class _Teller:
                 if call.use.index not in known:
                     yield from self._tool(work, call, place)
         for message in said:
-            name = self._id(Kind.GENERATION, message.id or _name_of(work, message.nodes[0]))
+            name = self._id(WorkKind.GENERATION, message.id or _name_of(work, message.nodes[0]))
             own = [call for node in message.nodes for call in calls.get(node.index, [])]
             if name not in self.skip:
                 is_final = place.is_final or message is not said[-1]
@@ -267,13 +269,13 @@ class _Teller:
                     **self._at(name, place._replace(is_final=is_final)),
                     **_generation(work, message),
                 )
-            nested = self.options.layout is Layout.NESTED
+            nested = self.options.layout is ToolPlacement.NESTED
             inner = place._replace(parent_id=name) if nested else place
             for call in own:
                 yield from self._tool(work, call, inner)
 
-    def _tool(self, work: Work, call: Call, place: _Place) -> Iterator[Span]:
-        name = self._id(Kind.TOOL, call.id or _name_of(work, call.use))
+    def _tool(self, work: Work, call: Call, place: _TracePlace) -> Iterator[Span]:
+        name = self._id(WorkKind.TOOL, call.id or _name_of(work, call.use))
         if name not in self.skip:
             started = self._started_extent(work, call, place, frozenset())
             is_final = (place.is_final or call.result is not None) and started.is_final
@@ -284,11 +286,11 @@ class _Teller:
             detail = work.session.detail(call)
             is_final = self._has_ended(agent, call, detail.structured, place)
             given_input = detail.input if is_object(detail.input) else {}
-            yield from self._agent(agent, _Place(name, place.near, is_final), given_input)
+            yield from self._agent(agent, _TracePlace(name, place.near, is_final), given_input)
 
-    def _agent(self, work: Work, place: _Place, asked: dict[str, Any]) -> Iterator[Span]:
+    def _agent(self, work: Work, place: _TracePlace, asked: dict[str, Any]) -> Iterator[Span]:
         assert work.agent, "told for a sub-agent"
-        name = self._id(Kind.AGENT, work.agent.id)
+        name = self._id(WorkKind.AGENT, work.agent.id)
         near = nearest_time(work) or place.near
         if name not in self.skip:
             extent = self._extent(work, place._replace(near=near), frozenset({work.agent.id}))
@@ -299,7 +301,7 @@ class _Teller:
             about = meta.get("description") or asked.get("description")
             yield Span(
                 name=str(kind or "agent"),
-                kind=Kind.AGENT,
+                kind=WorkKind.AGENT,
                 agent_id=work.agent.id,
                 agent_type=str(kind) if kind else None,
                 description=str(about) if about else None,
@@ -308,7 +310,7 @@ class _Teller:
             )
         yield from self._inside(work, place._replace(parent_id=name, near=near))
 
-    def _has_ended(self, work: Work, call: Call, result: Any, place: _Place) -> bool:
+    def _has_ended(self, work: Work, call: Call, result: Any, place: _TracePlace) -> bool:
         """Whether a sub-agent is through: one in the background outlives the turn."""
         assert work.agent, "asked for a sub-agent"
         if self._goes_on(work):
@@ -325,10 +327,10 @@ class _Teller:
     def _goes_on(self, work: Work) -> bool:
         return work.agent is not None and work.agent.id in self.options.running
 
-    def _at(self, name: str, place: _Place) -> dict[str, Any]:
+    def _at(self, name: str, place: _TracePlace) -> dict[str, Any]:
         return {"trace": self.trace, "id": name, **place._asdict()}
 
-    def _id(self, kind: Kind, name: str = "") -> str:
+    def _id(self, kind: WorkKind, name: str = "") -> str:
         """The id of a span; where a name comes again in a trace, its place among them counts."""
         text = f"{self.seed}:{kind}:{name}"
         self.seen[text] += 1
@@ -367,7 +369,7 @@ def _generation(work: Work, message: Message) -> dict[str, Any]:
     requests = (given(entry.request_id) for entry in entries)
     return {
         "name": message.model or "unknown",
-        "kind": Kind.GENERATION,
+        "kind": WorkKind.GENERATION,
         "end": latest(message.nodes),
         "output": {"role": "assistant", "content": text_of_parts(parts)},
         "parts": parts,
@@ -410,7 +412,7 @@ def _tool(work: Work, call: Call) -> dict[str, Any]:
     why = detail.result or detail.denial or ""
     return {
         "name": call.name or "tool",
-        "kind": Kind.TOOL,
+        "kind": WorkKind.TOOL,
         "start": nanoseconds(call.use.time),
         "end": latest([call.result]),
         "input": detail.input,
@@ -438,7 +440,7 @@ def _answered(work: Work) -> dict[str, str] | None:
     return {"role": "assistant", "content": text}
 
 
-def _trace_of(turn: Work, options: Options) -> Trace:
+def _trace_of(turn: Work, options: SpanOptions) -> Trace:
     entry = turn.session.entry(turn.first)
     entry = entry if isinstance(entry, ChainEntry) else ChainEntry()
     parent = options.parent

@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.errors import Conflict, TurnlogError
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder, touch_private
-from turnlog.format.values import is_array, is_object
 from turnlog.store.paths import real_path
 from turnlog.trace.note import (
     FAMILY,
@@ -28,7 +28,7 @@ from turnlog.trace.note import (
     spool_folder,
 )
 from turnlog.trace.route import Credential, Route, parse_route
-from turnlog.trace.state import now_text, write_json
+from turnlog.trace.sent_state import now_text, write_json
 
 BOOKS_WAIT = 30.0
 KEPT = 100
@@ -39,7 +39,7 @@ BACKFILL = "Backfill"
 OTHER_VERSION = "left by an older turnlog, without a route (try: turnlog trace SESSION --to TARGET)"
 
 
-class Note(Struct, frozen=True):
+class HookNote(Struct, frozen=True):
     """One hook call: what the client passed, and the route of what it announces."""
 
     path: Path
@@ -129,9 +129,9 @@ class Spool:
         """The files of all notes, the oldest first."""
         return sorted(self.folder.glob(f"*{SUFFIX}"))
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[HookNote]:
         """All notes that make sense, the oldest first."""
-        return [found for path in self.paths() if isinstance(found := read_note(path), Note)]
+        return [found for path in self.paths() if isinstance(found := read_note(path), HookNote)]
 
     def discard_invalid(self) -> None:
         """Remove the notes that can never be sent, remembering why."""
@@ -140,7 +140,7 @@ class Spool:
                 self.fail(None, found)
                 path.unlink(missing_ok=True)
 
-    def leave_backfill(self, like: Note, transcript: Path) -> None:
+    def leave_backfill(self, like: HookNote, transcript: Path) -> None:
         """Leave a note for a session that no hook announced, with the route of another note."""
         waiting = ((note.transcript, note.route.key) for note in self.notes())
         if (transcript, like.route.key) in waiting:
@@ -151,12 +151,12 @@ class Spool:
         fields = {name: value for name, value in like.fields.items() if name != "traceparent"}
         leave_note(str(self.folder), fields, json.dumps(payload).encode())
 
-    def drop(self, notes: Iterable[Note]) -> None:
+    def drop(self, notes: Iterable[HookNote]) -> None:
         """Remove notes that are delivered."""
         for note in notes:
             note.path.unlink(missing_ok=True)
 
-    def set_aside(self, note: Note) -> None:
+    def set_aside(self, note: HookNote) -> None:
         """Keep a note whose spans the backend refused, so that its route is known later."""
         secure_folder(self._refused, must_own=True)
         for other in self.refused_notes():
@@ -166,12 +166,12 @@ class Spool:
         for path in sorted(self._refused.glob(f"*{SUFFIX}"))[:-KEPT]:
             path.unlink(missing_ok=True)
 
-    def refused_notes(self) -> list[Note]:
+    def refused_notes(self) -> list[HookNote]:
         """Return the notes whose spans the backend refused."""
         paths = sorted(self._refused.glob(f"*{SUFFIX}"))
-        return [found for path in paths if isinstance(found := read_note(path), Note)]
+        return [found for path in paths if isinstance(found := read_note(path), HookNote)]
 
-    def take_back(self, note: Note) -> None:
+    def take_back(self, note: HookNote) -> None:
         """Queue a refused note again."""
         note.path.replace(self.folder / note.path.name)
 
@@ -203,7 +203,7 @@ class Spool:
         write_json(self.folder / "failures.json", fields[-KEPT:])
 
 
-def read_note(path: Path) -> Note | str | None:
+def read_note(path: Path) -> HookNote | str | None:
     """Return a note; or why it can never be sent; or None if it is gone or of a newer version."""
     try:
         raw = path.read_bytes()
@@ -229,7 +229,7 @@ def read_note(path: Path) -> Note | str | None:
     except TurnlogError as error:
         return f"{transcript.stem}: {error.message}"
     message = held.get("last_assistant_message")
-    return Note(
+    return HookNote(
         path=path,
         time=_moment(path),
         fields=fields,

@@ -7,27 +7,27 @@ that was written there before), the whole file is read.
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
-from turnlog.conversation.log import Extent
+from turnlog.conversation.node_log import ReadExtent
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode
 from turnlog.conversation.session import Session, open_session
 from turnlog.conversation.tree import is_compaction
-from turnlog.trace.progress import Mark, probe_of
-from turnlog.trace.spans import Options, loose_by_turn
-from turnlog.trace.times import nanoseconds
+from turnlog.trace.progress import SendPosition, probe_of
+from turnlog.trace.span_times import nanoseconds
+from turnlog.trace.spans import SpanOptions, loose_by_turn
 from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, first_places, turns_of
 
 Sizes = Mapping[Path, int]
 
 
-def open_end(path: Path, mark: Mark | None) -> tuple[Session, Past]:
+def open_end(path: Path, mark: SendPosition | None) -> tuple[Session, Past]:
     """A session from a mark on; all of it where the file is not the one that has the mark."""
     if mark is None or not _holds(path, mark):
         return open_session(path), NOTHING
     agents = frozenset(path.parent / name for name in mark.agents)
-    return open_session(path, Extent(mark.offset, mark.lines)), Past(mark.turns, agents)
+    return open_session(path, ReadExtent(mark.offset, mark.lines)), Past(mark.turns, agents)
 
 
-def is_enough(session: Session, past: Past, mark: Mark) -> bool:
+def is_enough(session: Session, past: Past, mark: SendPosition) -> bool:
     """Whether the end of a session tells as much of its turns as the whole file would."""
     start = nanoseconds(mark.time)
     turns = turns_of(session, past)
@@ -45,7 +45,9 @@ def is_enough(session: Session, past: Past, mark: Mark) -> bool:
     )
 
 
-def mark_at(session: Session, options: Options, unsent: Set[int], sizes: Sizes) -> Mark | None:
+def mark_at(
+    session: Session, options: SpanOptions, unsent: Set[int], sizes: Sizes
+) -> SendPosition | None:
     """The mark before the last turn, or before the first of which not all was sent.
 
     `sizes` are those that the files of the sub-agents had before they were read. None where the
@@ -61,7 +63,7 @@ def mark_at(session: Session, options: Options, unsent: Set[int], sizes: Sizes) 
     later = _told_in(turns[rank:], crew, loose)
     kept = {path: size for path, size in sizes.items() if path not in later}
     folder = session.path.parent
-    return Mark(
+    return SendPosition(
         offset=prompt.offset,
         lines=prompt.line - 1,
         turns=turns[rank].n - 1,
@@ -78,11 +80,11 @@ def sizes_of(session: Session, paths: Iterable[Path] | None = None) -> Sizes:
     return {path: path.stat().st_size for path in paths if path.is_file()}
 
 
-def _holds(path: Path, mark: Mark) -> bool:
+def _holds(path: Path, mark: SendPosition) -> bool:
     return path.stat().st_size >= mark.offset and probe_of(path, mark.offset) == mark.probe
 
 
-def _sizes(path: Path, mark: Mark) -> Sizes:
+def _sizes(path: Path, mark: SendPosition) -> Sizes:
     return {path.parent / name: size for name, size in mark.agents.items()}
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import UsageError
-from turnlog.trace.settings import Settings
+from turnlog.trace.trace_settings import TraceSettings
 
 TRACES = "/v1/traces"
 METRICS = "/v1/metrics"
@@ -58,7 +58,7 @@ class FileTarget(Struct, frozen=True):
     is_perfetto: bool = False
 
 
-def target_of(settings: Settings) -> Target | FileTarget:
+def target_of(settings: TraceSettings) -> Target | FileTarget:
     """The target that a user named: a preset, an address, or a file."""
     told = settings.to or ""
     if told in PRESETS:
@@ -86,7 +86,7 @@ def target_of(settings: Settings) -> Target | FileTarget:
     )
 
 
-def resource_attributes(settings: Settings) -> dict[str, str]:
+def resource_attributes(settings: TraceSettings) -> dict[str, str]:
     """Return the attributes of the resource that settings name."""
     found = dict(settings.resource_attributes)
     if settings.environment:
@@ -104,7 +104,7 @@ def _checked(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
-def _langfuse(settings: Settings) -> Target:
+def _langfuse(settings: TraceSettings) -> Target:
     if not (settings.public_key and settings.secret_key):
         hint = "set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY"
         raise UsageError("Langfuse needs a public key and a secret key", hint)
@@ -115,7 +115,7 @@ def _langfuse(settings: Settings) -> Target:
     return Target(url, settings.public_key, headers, link=f"{host}/trace/{{trace_id}}")
 
 
-def _phoenix(settings: Settings) -> Target:
+def _phoenix(settings: TraceSettings) -> Target:
     host = _host(settings, "http://localhost:6006")
     key = {"authorization": f"Bearer {settings.secret_key}"} if settings.secret_key else {}
     project = settings.project or "claude-code"
@@ -124,7 +124,7 @@ def _phoenix(settings: Settings) -> Target:
     return Target(_traces_url(host), project, key, named, link=link)
 
 
-def _mlflow(settings: Settings) -> Target:
+def _mlflow(settings: TraceSettings) -> Target:
     host = _host(settings, "http://localhost:5000")
     experiment = settings.project or "0"
     page = f"{host.removesuffix(TRACES)}/#/experiments/{experiment}/traces"
@@ -133,7 +133,7 @@ def _mlflow(settings: Settings) -> Target:
     return Target(_traces_url(host), experiment, headers, link=link)
 
 
-def _langsmith(settings: Settings) -> Target:
+def _langsmith(settings: TraceSettings) -> Target:
     key = _key(settings, "LangSmith", "LANGSMITH_API_KEY")
     host = _host(settings, "https://api.smith.langchain.com")
     headers = {"x-api-key": key}
@@ -142,7 +142,7 @@ def _langsmith(settings: Settings) -> Target:
     return Target(f"{host}/otel{TRACES}", settings.project or "", headers)
 
 
-def _weave(settings: Settings) -> Target:
+def _weave(settings: TraceSettings) -> Target:
     key = _key(settings, "Weave", "WANDB_API_KEY")
     entity, _, project = (settings.project or "").partition("/")
     if not (entity and project):
@@ -153,7 +153,7 @@ def _weave(settings: Settings) -> Target:
     return Target(f"{host}/otel{TRACES}", f"{entity}/{project}", {"wandb-api-key": key}, named)
 
 
-def _logfire(settings: Settings) -> Target:
+def _logfire(settings: TraceSettings) -> Target:
     token = _key(settings, "Logfire", "LOGFIRE_TOKEN")
     # A write token names its region: pylf_v1_eu_….
     region = "eu" if re.match(r"pylf_v\d+_eu_", token) else "us"
@@ -161,7 +161,7 @@ def _logfire(settings: Settings) -> Target:
     return Target(f"{host}{TRACES}", "", {"authorization": token})
 
 
-def _honeycomb(settings: Settings) -> Target:
+def _honeycomb(settings: TraceSettings) -> Target:
     headers = {"x-honeycomb-team": _key(settings, "Honeycomb", "HONEYCOMB_API_KEY")}
     if settings.project:
         headers["x-honeycomb-dataset"] = settings.project
@@ -169,7 +169,7 @@ def _honeycomb(settings: Settings) -> Target:
     return Target(f"{host}{TRACES}", settings.project or "", headers)
 
 
-def _datadog(settings: Settings) -> Target:
+def _datadog(settings: TraceSettings) -> Target:
     key = _key(settings, "Datadog", "DD_API_KEY")
     host = _host(settings, "datadoghq.com")
     # DD_SITE names a site, not an address: datadoghq.eu.
@@ -177,7 +177,7 @@ def _datadog(settings: Settings) -> Target:
     return Target(f"{base}{TRACES}", "", {"dd-api-key": key, "dd-otlp-source": "llmobs"})
 
 
-def _grafana(settings: Settings) -> Target:
+def _grafana(settings: TraceSettings) -> Target:
     token = _key(settings, "Grafana", "GRAFANA_CLOUD_API_KEY")
     if not (settings.host and settings.public_key):
         hint = "set GRAFANA_CLOUD_OTLP_ENDPOINT and GRAFANA_CLOUD_INSTANCE_ID"
@@ -186,11 +186,11 @@ def _grafana(settings: Settings) -> Target:
     return Target(url, settings.public_key, _basic(settings.public_key, token))
 
 
-def _host(settings: Settings, usual: str) -> str:
+def _host(settings: TraceSettings, usual: str) -> str:
     return (settings.host or usual).rstrip("/")
 
 
-def _key(settings: Settings, backend: str, variable: str) -> str:
+def _key(settings: TraceSettings, backend: str, variable: str) -> str:
     if not settings.secret_key:
         raise UsageError(f"{backend} needs a key", f"set {variable}")
     return settings.secret_key

@@ -18,7 +18,7 @@ from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
 from turnlog.conversation.tree import Tree
 from turnlog.format.entries import User
-from turnlog.format.values import is_object
+from turnlog.format.json_values import is_object
 
 NOTIFIED = re.compile(r"<(?:task-id|tool-use-id)>([^<]+)</")
 NAMED = re.compile(r"agentId:\s*([\w-]+)|<task-id>\s*([^<\s]+)\s*</task-id>")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from turnlog.agent.access import Runs
-from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
 
 OUTSIDE_SECRET = "outside-canary-7d1f"
 DENIED_SECRET = "denied-canary-93ab"
@@ -167,10 +167,10 @@ class Arena:
             tuple(parse_rule(text, root, "test") for text in texts)
             for texts in (trial.allow, trial.deny)
         )
-        return Policy(deny, (), allow, Mode(trial.mode), root / cwd, (root,))
+        return Policy(deny, (), allow, ApprovalMode(trial.mode), root / cwd, (root,))
 
     def is_allowed(self, command: str, trial: Trial) -> bool:
-        return decide("Bash", [Runs(command)], self.policy(trial)).kind is Kind.ALLOW
+        return decide("Bash", [Runs(command)], self.policy(trial)).kind is VerdictKind.ALLOW
 
     def breaches(self, command: str, trial: Trial) -> list[str]:
         """Run a command in bash, and return what it did without permission."""

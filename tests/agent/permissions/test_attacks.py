@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent.permissions.arena import Arena, Trial
-from turnlog.agent.access import Runs
-from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
 
 NO_ENV = ("Read(./.env)",)
 NO_CURL = ("Bash(curl:*)",)
@@ -314,9 +314,11 @@ def test_an_attack_does_not_run_unprompted(command: str, trial: Trial, arena: Ar
 
 def test_git_asks_in_a_directory_that_poses_as_a_repository(arena: Arena) -> None:
     here = arena.policy(Trial("default"), "fix")
-    assert decide("Bash", [Runs("cd fix")], arena.policy(Trial("default"))).kind is Kind.ALLOW
-    assert decide("Bash", [Runs("git status")], here).kind is Kind.ASK
-    assert decide("Bash", [Runs("ls")], here).kind is Kind.ALLOW
+    assert (
+        decide("Bash", [Runs("cd fix")], arena.policy(Trial("default"))).kind is VerdictKind.ALLOW
+    )
+    assert decide("Bash", [Runs("git status")], here).kind is VerdictKind.ASK
+    assert decide("Bash", [Runs("ls")], here).kind is VerdictKind.ALLOW
 
 
 @pytest.mark.parametrize(
@@ -336,7 +338,7 @@ def test_git_asks_in_a_directory_that_poses_as_a_repository(arena: Arena) -> Non
 )
 def test_git_asks_where_the_configuration_may_name_a_program(config: str, tmp_path: Path) -> None:
     policy = _repository(tmp_path, config)
-    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ASK
+    assert decide("Bash", [Runs("git status")], policy).kind is VerdictKind.ASK
 
 
 @pytest.mark.parametrize(
@@ -349,7 +351,7 @@ def test_git_asks_where_the_configuration_may_name_a_program(config: str, tmp_pa
 )
 def test_git_runs_under_a_plain_configuration(config: str, tmp_path: Path) -> None:
     policy = _repository(tmp_path, config.replace(" ; no", ""))
-    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ALLOW
+    assert decide("Bash", [Runs("git status")], policy).kind is VerdictKind.ALLOW
 
 
 def _repository(place: Path, config: str) -> Policy:
@@ -357,13 +359,13 @@ def _repository(place: Path, config: str) -> Policy:
         (place / ".git" / name).mkdir(parents=True)
     (place / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (place / ".git" / "config").write_text(config)
-    return Policy((), (), (), Mode.DEFAULT, place, (place,))
+    return Policy((), (), (), ApprovalMode.DEFAULT, place, (place,))
 
 
 def test_git_asks_where_it_would_use_another_repository(tmp_path: Path) -> None:
     policy = _repository(tmp_path, "")
     (tmp_path / ".git" / "objects").rmdir()
-    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ASK
+    assert decide("Bash", [Runs("git status")], policy).kind is VerdictKind.ASK
 
 
 @pytest.mark.parametrize(
@@ -377,16 +379,16 @@ def test_git_asks_where_a_file_leads_to_the_repository(pointer: str, tmp_path: P
             (place / name / folder).mkdir(parents=True)
         (place / name / "HEAD").write_text("ref: refs/heads/main\n")
     (place / ".git").write_text(pointer)
-    policy = Policy((), (), (), Mode.DEFAULT, place, (place,))
-    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ASK
+    policy = Policy((), (), (), ApprovalMode.DEFAULT, place, (place,))
+    assert decide("Bash", [Runs("git status")], policy).kind is VerdictKind.ASK
 
 
 def test_git_shows_no_content_of_a_repository_above(tmp_path: Path) -> None:
     _repository(tmp_path, "")
     (tmp_path / "sub").mkdir()
-    policy = Policy((), (), (), Mode.DEFAULT, tmp_path / "sub", (tmp_path / "sub",))
-    assert decide("Bash", [Runs("git show HEAD:top.txt")], policy).kind is Kind.ASK
-    assert decide("Bash", [Runs("git log --oneline")], policy).kind is Kind.ALLOW
+    policy = Policy((), (), (), ApprovalMode.DEFAULT, tmp_path / "sub", (tmp_path / "sub",))
+    assert decide("Bash", [Runs("git show HEAD:top.txt")], policy).kind is VerdictKind.ASK
+    assert decide("Bash", [Runs("git log --oneline")], policy).kind is VerdictKind.ALLOW
 
 
 @pytest.mark.parametrize(
@@ -409,7 +411,10 @@ def test_an_oversized_command_is_decided_about_with_bounded_work(
     command: str, arena: Arena
 ) -> None:
     trial = Trial("", deny=(*NO_ENV, *NO_CURL))
-    assert decide("Bash", [Runs(command)], arena.policy(trial)).kind in (Kind.ASK, Kind.ALLOW)
+    assert decide("Bash", [Runs(command)], arena.policy(trial)).kind in (
+        VerdictKind.ASK,
+        VerdictKind.ALLOW,
+    )
 
 
 def test_a_long_message_needs_no_permission_because_of_its_length(arena: Arena) -> None:
@@ -431,10 +436,10 @@ def test_git_asks_in_a_repository_that_is_not_what_it_seems(
     name: str, content: str, tmp_path: Path
 ) -> None:
     policy = _repository(tmp_path, "")
-    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ALLOW
+    assert decide("Bash", [Runs("git status")], policy).kind is VerdictKind.ALLOW
     (tmp_path / ".git" / name).parent.mkdir(exist_ok=True)
     (tmp_path / ".git" / name).write_bytes(content.encode())
-    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ASK
+    assert decide("Bash", [Runs("git status")], policy).kind is VerdictKind.ASK
 
 
 @pytest.mark.parametrize("name", ["objects", "refs", "HEAD"])
@@ -442,14 +447,14 @@ def test_git_asks_where_a_part_of_the_repository_is_a_link(name: str, tmp_path: 
     policy = _repository(tmp_path, "")
     (tmp_path / ".git" / name).rename(tmp_path / "elsewhere")
     (tmp_path / ".git" / name).symlink_to(tmp_path / "elsewhere")
-    assert decide("Bash", [Runs("git status")], policy).kind is Kind.ASK
+    assert decide("Bash", [Runs("git status")], policy).kind is VerdictKind.ASK
 
 
 def test_a_search_of_too_many_files_for_too_many_rules_asks(tmp_path: Path) -> None:
     for number in range(60):
         (tmp_path / f"{number}.txt").write_text("")
     rules = tuple(parse_rule(f"Read(secret{n})", tmp_path, "test") for n in range(1_000))
-    policy = Policy(rules, (), (), Mode.DEFAULT, tmp_path, (tmp_path,))
-    assert decide("Bash", [Runs("grep -r x .")], policy).kind is Kind.ASK
-    few = Policy(rules[:10], (), (), Mode.DEFAULT, tmp_path, (tmp_path,))
-    assert decide("Bash", [Runs("grep -r x .")], few).kind is Kind.ALLOW
+    policy = Policy(rules, (), (), ApprovalMode.DEFAULT, tmp_path, (tmp_path,))
+    assert decide("Bash", [Runs("grep -r x .")], policy).kind is VerdictKind.ASK
+    few = Policy(rules[:10], (), (), ApprovalMode.DEFAULT, tmp_path, (tmp_path,))
+    assert decide("Bash", [Runs("grep -r x .")], few).kind is VerdictKind.ALLOW

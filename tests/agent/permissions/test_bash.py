@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from agent.permissions.grammar import GROUPS
-from turnlog.agent.permissions.bash import HOLE, Unknown, expand, parse_script
+from turnlog.agent.permissions.bash import HOLE, UnknownValue, expand, parse_script
 
 PROGRAM = '#!/bin/bash\nprintf \'%s\\0\' "${0##*/}" "$@" > "$CALLS/$$"\n'
 FILES = ("a.py", "b.py", ".env", "sub/c.py", "sub/.d", "x y", "a*b", "[z]")
@@ -127,7 +127,7 @@ def predicted(place: Path, command: str) -> set[tuple[str, ...]] | None:
             for part in script.parts
             if part.words
         }
-    except Unknown:
+    except UnknownValue:
         return None
 
 

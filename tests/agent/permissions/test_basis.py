@@ -6,21 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from chatting import make_parts, rules_of
-from turnlog.agent.access import Access, Runs, Uses, Writes
-from turnlog.agent.permissions import Basis, Kind, Mode, Policy, decide, parse_rule
-from turnlog.agent.permissions.asking import Question, Reply
+from support.chatting import make_parts, rules_of
+from turnlog.agent.permissions import ApprovalMode, Basis, Policy, VerdictKind, decide, parse_rule
+from turnlog.agent.permissions.asking import PermissionReply, Question
 from turnlog.agent.permissions.gate import admit
-from turnlog.agent.toolbox import TOOLS
+from turnlog.agent.tools.toolbox import TOOLS
+from turnlog.agent.workspace.access import Access, Runs, Uses, Writes
 from turnlog.store.paths import Store
 
-EDIT, DEFAULT, BYPASS = Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.BYPASS
+EDIT, DEFAULT, BYPASS = ApprovalMode.ACCEPT_EDITS, ApprovalMode.DEFAULT, ApprovalMode.BYPASS
 
 
-def basis_of(folder: Path, access: Access, mode: Mode, *allow: str, tool: str = "Bash") -> Basis:
+def basis_of(
+    folder: Path, access: Access, mode: ApprovalMode, *allow: str, tool: str = "Bash"
+) -> Basis:
     rules = tuple(parse_rule(text, folder, "a test") for text in allow)
     verdict = decide(tool, [access], Policy((), (), rules, mode, folder, (folder,)))
-    assert verdict.kind is Kind.ALLOW
+    assert verdict.kind is VerdictKind.ALLOW
     return verdict.basis
 
 
@@ -46,7 +48,7 @@ def basis_of(folder: Path, access: Access, mode: Mode, *allow: str, tool: str = 
     ],
 )
 def test_a_verdict_says_what_a_command_rests_on(
-    tmp_path: Path, command: str, mode: Mode, allow: tuple[str, ...], basis: Basis
+    tmp_path: Path, command: str, mode: ApprovalMode, allow: tuple[str, ...], basis: Basis
 ) -> None:
     assert basis_of(tmp_path, Runs(command), mode, *allow) is basis
 
@@ -58,11 +60,11 @@ def test_a_verdict_says_what_other_calls_rest_on(tmp_path: Path) -> None:
     assert basis_of(tmp_path, Uses(), DEFAULT, "mcp__a", tool="mcp__a__b") is Basis.RULE
 
 
-async def consent(question: Question) -> Reply:
-    return Reply("allow")
+async def consent(question: Question) -> PermissionReply:
+    return PermissionReply("allow")
 
 
-def admitted(store: Store, folder: Path, kind: Kind, **decisions: str) -> Basis:
+def admitted(store: Store, folder: Path, kind: VerdictKind, **decisions: str) -> Basis:
     """What a command rests on that passes the gate, with a hook for each decision."""
     hooks = {event: [{"hooks": [answering(event, text)]}] for event, text in decisions.items()}
     parts = make_parts(store, folder, hooks)
@@ -84,9 +86,9 @@ def answering(event: str, decision: str) -> dict[str, str]:
 
 
 def test_a_confirmed_call_rests_on_who_confirmed_it(store: Store, tmp_path: Path) -> None:
-    assert admitted(store, tmp_path, Kind.ALLOW) is Basis.RULE
-    assert admitted(store, tmp_path, Kind.ALLOW, PreToolUse="allow") is Basis.RULE
-    assert admitted(store, tmp_path, Kind.ALLOW, PreToolUse="ask") is Basis.USER
-    assert admitted(store, tmp_path, Kind.ASK) is Basis.USER
-    assert admitted(store, tmp_path, Kind.ASK, PreToolUse="allow") is Basis.HOOK
-    assert admitted(store, tmp_path, Kind.ASK, PermissionRequest="allow") is Basis.HOOK
+    assert admitted(store, tmp_path, VerdictKind.ALLOW) is Basis.RULE
+    assert admitted(store, tmp_path, VerdictKind.ALLOW, PreToolUse="allow") is Basis.RULE
+    assert admitted(store, tmp_path, VerdictKind.ALLOW, PreToolUse="ask") is Basis.USER
+    assert admitted(store, tmp_path, VerdictKind.ASK) is Basis.USER
+    assert admitted(store, tmp_path, VerdictKind.ASK, PreToolUse="allow") is Basis.HOOK
+    assert admitted(store, tmp_path, VerdictKind.ASK, PermissionRequest="allow") is Basis.HOOK

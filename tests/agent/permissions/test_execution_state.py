@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from chatting import AllowAll, make_parts
-from turnlog.agent.access import Access, Mode
+from support.chatting import AllowAll, make_parts
+from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.permissions import Policy, Verdict, decide, parse_rule
 from turnlog.agent.permissions.gate import Refused, admit
-from turnlog.agent.shell.processes import MOVED, Launch, launch
-from turnlog.agent.tool import ToolError
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.turn.parts import Parts
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Access, ApprovalMode
+from turnlog.agent.workspace.shell.processes import MOVED, Launch, launch
+from turnlog.agent.workspace.tool import ToolError
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.store.paths import Store
 
 ASKED = "asked"
@@ -33,7 +33,7 @@ class PolicyRules(AllowAll):
 
     def __init__(self, mode: str, allow: Sequence[str], deny: Sequence[str], root: Path) -> None:
         super().__init__()
-        self.mode = Mode(mode)
+        self.mode = ApprovalMode(mode)
         self._allow = tuple(parse_rule(text, root, "test") for text in allow)
         self._deny = tuple(parse_rule(text, root, "test") for text in deny)
 

@@ -6,8 +6,15 @@ import pytest
 
 from agent.permissions.cases import Case
 from agent.permissions.trial import make_project, policy_for
-from turnlog.agent.access import Reads, Writes
-from turnlog.agent.permissions import Kind, Mode, Policy, decide, is_readable, parse_rule
+from turnlog.agent.permissions import (
+    ApprovalMode,
+    Policy,
+    VerdictKind,
+    decide,
+    is_readable,
+    parse_rule,
+)
+from turnlog.agent.workspace.access import Reads, Writes
 
 
 @pytest.fixture
@@ -30,7 +37,7 @@ def test_every_link_on_the_way_is_looked_at(project: Path) -> None:
     (project / "second").symlink_to("in.txt")
     for name in ("first", "second", "in.txt", "src/app.py"):
         policy = policy_for(Case("", "", deny=f"Read(/{name})"), project)
-        assert decide("Read", [Reads(project / "first")], policy).kind is Kind.DENY
+        assert decide("Read", [Reads(project / "first")], policy).kind is VerdictKind.DENY
 
 
 def test_a_link_in_a_linked_folder_is_known_by_its_own_place(project: Path) -> None:
@@ -38,33 +45,36 @@ def test_a_link_in_a_linked_folder_is_known_by_its_own_place(project: Path) -> N
     (project / "src" / "link").symlink_to(project / "read.md")
     for name in ("linked/link", "src/link", "read.md"):
         policy = policy_for(Case("", "", deny=f"Read(/{name})"), project)
-        assert decide("Read", [Reads(project / "linked" / "link")], policy).kind is Kind.DENY
+        assert decide("Read", [Reads(project / "linked" / "link")], policy).kind is VerdictKind.DENY
 
 
 def test_links_that_go_in_a_circle_ask(project: Path) -> None:
     (project / "a").symlink_to("b")
     (project / "b").symlink_to("a")
     policy = policy_for(Case("", ""), project)
-    assert decide("Read", [Reads(project / "a")], policy).kind is Kind.ASK
+    assert decide("Read", [Reads(project / "a")], policy).kind is VerdictKind.ASK
 
 
 def test_a_project_that_is_opened_through_a_link_is_the_same_project(project: Path) -> None:
     link = project.parent / "link"
     link.symlink_to(project)
     rules = (parse_rule("Edit(/src/**)", link, "test"),)
-    policy = Policy((), (), rules, Mode.DEFAULT, link, (link,))
+    policy = Policy((), (), rules, ApprovalMode.DEFAULT, link, (link,))
     for root in (link, project):
-        assert decide("Read", [Reads(root / "read.md")], policy).kind is Kind.ALLOW
-        assert decide("Write", [Writes(root / "src" / "x")], policy).kind is Kind.ALLOW
-    assert decide("Read", [Reads(link / "out.txt")], policy).kind is Kind.ASK
+        assert decide("Read", [Reads(root / "read.md")], policy).kind is VerdictKind.ALLOW
+        assert decide("Write", [Writes(root / "src" / "x")], policy).kind is VerdictKind.ALLOW
+    assert decide("Read", [Reads(link / "out.txt")], policy).kind is VerdictKind.ASK
 
 
 def test_a_call_that_touches_several_files_is_as_strict_as_the_strictest(project: Path) -> None:
     policy = policy_for(Case("", "", deny="Read(.env)", mode="acceptEdits"), project)
     inside, outside = Writes(project / "x"), Writes(project.parent / "x")
-    assert decide("MultiEdit", [inside], policy).kind is Kind.ALLOW
-    assert decide("MultiEdit", [inside, outside], policy).kind is Kind.ASK
-    assert decide("MultiEdit", [inside, outside, Reads(project / ".env")], policy).kind is Kind.DENY
+    assert decide("MultiEdit", [inside], policy).kind is VerdictKind.ALLOW
+    assert decide("MultiEdit", [inside, outside], policy).kind is VerdictKind.ASK
+    assert (
+        decide("MultiEdit", [inside, outside, Reads(project / ".env")], policy).kind
+        is VerdictKind.DENY
+    )
 
 
 def test_what_rules_ask_for_is_firm_and_what_only_lacks_a_rule_is_not(project: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.access import Runs
-from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
 
@@ -31,15 +31,15 @@ def run(place: Path, *arguments: str) -> None:
     subprocess.run([*GIT, *arguments], cwd=place, check=True, capture_output=True)
 
 
-def kind_of(command: str, place: Path, *deny: str) -> Kind:
+def kind_of(command: str, place: Path, *deny: str) -> VerdictKind:
     rules = tuple(parse_rule(text, place, "settings.json") for text in deny)
-    policy = Policy(rules, (), (), Mode.DEFAULT, place, (place,))
+    policy = Policy(rules, (), (), ApprovalMode.DEFAULT, place, (place,))
     return decide("Bash", [Runs(command)], policy).kind
 
 
 @pytest.mark.parametrize("command", ["git status", "git log --oneline", "git diff", "git show"])
 def test_an_ordinary_repository_is_looked_at(work: Path, command: str) -> None:
-    assert kind_of(command, work) is Kind.ALLOW
+    assert kind_of(command, work) is VerdictKind.ALLOW
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_a_link_anywhere_in_the_git_directory_asks(work: Path, tmp_path: Path, n
     link = work / ".git" / name
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(outside)
-    assert kind_of("git log --oneline", work) is Kind.ASK
-    assert kind_of("git status", work) is Kind.ASK
+    assert kind_of("git log --oneline", work) is VerdictKind.ASK
+    assert kind_of("git status", work) is VerdictKind.ASK
 
 
 def test_linked_packs_of_another_repository_ask(work: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_linked_packs_of_another_repository_ask(work: Path, tmp_path: Path) -> N
     pack = work / ".git" / "objects" / "pack"
     pack.rmdir()
     pack.symlink_to(other / ".git" / "objects" / "pack")
-    assert kind_of("git show", work) is Kind.ASK
+    assert kind_of("git show", work) is VerdictKind.ASK
 
 
 def test_linked_hooks_do_not_ask(work: Path, tmp_path: Path) -> None:
@@ -82,12 +82,12 @@ def test_linked_hooks_do_not_ask(work: Path, tmp_path: Path) -> None:
     (work / ".git" / "hooks").rmdir()
     (tmp_path / "hooks").mkdir()
     (work / ".git" / "hooks").symlink_to(tmp_path / "hooks")
-    assert kind_of("git status", work) is Kind.ALLOW
+    assert kind_of("git status", work) is VerdictKind.ALLOW
 
 
 def test_a_linked_work_tree_is_looked_at(work: Path, tmp_path: Path) -> None:
     run(work, "worktree", "add", "-q", str(tmp_path / "tree"))
-    assert kind_of("git log", tmp_path / "tree") is Kind.ALLOW
+    assert kind_of("git log", tmp_path / "tree") is VerdictKind.ALLOW
 
 
 def foreign_common(project: Path, private: Path) -> None:
@@ -118,8 +118,8 @@ def test_a_made_up_work_tree_of_another_repository_asks(
     project = tmp_path / "project"
     project.mkdir()
     pose(project, private)
-    assert kind_of("git log -p", project) is Kind.ASK
-    assert kind_of("git status", project) is Kind.ASK
+    assert kind_of("git log -p", project) is VerdictKind.ASK
+    assert kind_of("git status", project) is VerdictKind.ASK
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_a_made_up_work_tree_of_another_repository_asks(
 def test_git_shows_no_content_while_a_rule_hides_a_file(work: Path, command: str) -> None:
     for name in ("old", "KEY", "0", ".env.example"):
         (work / name).touch()
-    assert kind_of(command, work, "Read(.env)") is Kind.ASK
+    assert kind_of(command, work, "Read(.env)") is VerdictKind.ASK
 
 
 @pytest.mark.parametrize("command", ["git status", "git log --oneline", "git diff --stat"])
 def test_git_shows_names_while_a_rule_hides_a_file(work: Path, command: str) -> None:
-    assert kind_of(command, work, "Read(.env)") is Kind.ALLOW
+    assert kind_of(command, work, "Read(.env)") is VerdictKind.ALLOW

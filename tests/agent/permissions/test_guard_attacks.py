@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from agent.permissions.arena import Arena, Trial
-from turnlog.agent.access import Basis, Runs
-from turnlog.agent.permissions import Kind, Mode, Policy, Verdict, decide, parse_rule
-from turnlog.agent.tool import Grant
+from turnlog.agent.permissions import ApprovalMode, Policy, Verdict, VerdictKind, decide, parse_rule
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Basis, Runs
+from turnlog.agent.workspace.tool import Grant
+from turnlog.agent.workspace.workspace import Workspace
 
 ALL = ("Bash",)
 NO_KEEP = ("Edit(/docs/keep.md)",)
@@ -384,7 +384,9 @@ def make_repository(place: Path, config: str) -> Path:
     return place
 
 
-def verdict_in(place: Path, command: str, *allow: str, mode: Mode = Mode.DEFAULT) -> Verdict:
+def verdict_in(
+    place: Path, command: str, *allow: str, mode: ApprovalMode = ApprovalMode.DEFAULT
+) -> Verdict:
     rules = tuple(parse_rule(text, place, "test") for text in allow)
     return decide("Bash", [Runs(command)], Policy((), (), rules, mode, place, (place,)))
 
@@ -405,7 +407,7 @@ def test_a_rule_for_git_runs_no_program_that_the_repository_names(
 ) -> None:
     place = make_repository(tmp_path / "work", config)
     verdict = verdict_in(place, command, rule)
-    assert (verdict.kind, verdict.basis) == (Kind.ALLOW, Basis.UNDERSTOOD)
+    assert (verdict.kind, verdict.basis) == (VerdictKind.ALLOW, Basis.UNDERSTOOD)
     (tmp_path / "session").mkdir()
     workspace = Workspace(place, tmp_path / "session", place, [])
 
@@ -435,13 +437,13 @@ def test_a_rule_for_git_asks_where_programs_of_the_repository_would_run(
     place = make_repository(tmp_path / "work", FSMONITOR)
     make_repository(place / "sub", FSMONITOR)
     allow = ("Bash(git:*)", "Bash(npm test)", "Bash(bash:*)", "Bash(env:*)", "Bash(cd:*)")
-    assert verdict_in(place, command, *allow).kind is Kind.ASK
-    assert verdict_in(place, command, "Bash").kind is Kind.ASK
+    assert verdict_in(place, command, *allow).kind is VerdictKind.ASK
+    assert verdict_in(place, command, "Bash").kind is VerdictKind.ASK
 
 
 def test_another_rule_does_not_confine_git_instead_of_asking(tmp_path: Path) -> None:
     place = make_repository(tmp_path / "work", FSMONITOR)
-    assert verdict_in(place, "git status", "Bash(npm test)").kind is Kind.ASK
+    assert verdict_in(place, "git status", "Bash(npm test)").kind is VerdictKind.ASK
 
 
 @pytest.mark.parametrize("command", ["git commit -m x", "git -C sub add .", "git status -v"])
@@ -453,4 +455,4 @@ def test_a_rule_for_git_counts_in_a_plain_repository_and_with_hooks(
     assert verdict_in(place, command, "Bash(git:*)").basis is Basis.RULE
     with (place / ".git" / "config").open("a") as file:
         file.write("[core]\n\thooksPath = .husky\n")
-    assert verdict_in(place, command, "Bash(git:*)").kind is Kind.ALLOW
+    assert verdict_in(place, command, "Bash(git:*)").kind is VerdictKind.ALLOW

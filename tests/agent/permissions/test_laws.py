@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from agent.permissions.cases import CASES, Case
 from agent.permissions.trial import make_project, policy_for, verdict_of
-from turnlog.agent.access import Runs
-from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
+from turnlog.agent.workspace.access import Runs
 
 RULES = ["Bash(ok:*)", "Bash(bad:*)", "Bash"]
-STRICTNESS = [Kind.ALLOW, Kind.ASK, Kind.DENY]
+STRICTNESS = [VerdictKind.ALLOW, VerdictKind.ASK, VerdictKind.DENY]
 COMMANDS = [case for case in CASES if case.call.startswith("Bash: ")]
 ASKABLE = [case for case in COMMANDS if case.mode != "bypassPermissions" and "#" not in case.call]
 """Those to which more can be joined: behind a comment it would be part of that."""
@@ -70,7 +70,7 @@ def test_no_rule_that_allows_lifts_a_denial_or_what_a_rule_asks_for(
     project: Path, case: Case, rule: str
 ) -> None:
     before = verdict_of(case, project)
-    if before.kind is Kind.DENY or before.is_firm:
+    if before.kind is VerdictKind.DENY or before.is_firm:
         assert verdict_of(with_rule(case, "allow", rule), project).kind is before.kind
 
 
@@ -88,7 +88,7 @@ def test_joined_to_a_command_that_is_not_allowed_nothing_is(
     command, unallowed = case.call.removeprefix("Bash: "), "unknown-program x"
     pair = (unallowed, command) if swapped else (command, unallowed)
     joined = case._replace(call=f"Bash: {joint.format(*pair)}")
-    assert verdict_of(joined, project).kind is not Kind.ALLOW
+    assert verdict_of(joined, project).kind is not VerdictKind.ALLOW
 
 
 @st.composite
@@ -120,8 +120,8 @@ def test_a_command_is_the_same_however_it_is_quoted(
 )
 def test_what_cannot_be_parsed_is_never_allowed(project: Path, case: Case, torn: str) -> None:
     policy = policy_for(case._replace(allow="Bash", mode="default"), project)
-    assert decide("Bash", [Runs(f"ls {torn} x")], policy).kind is not Kind.ALLOW
-    assert decide("Bash", [Runs("ls " + "x" * 10_000)], policy).kind is not Kind.ALLOW
+    assert decide("Bash", [Runs(f"ls {torn} x")], policy).kind is not VerdictKind.ALLOW
+    assert decide("Bash", [Runs("ls " + "x" * 10_000)], policy).kind is not VerdictKind.ALLOW
 
 
 @pytest.fixture(scope="module")
@@ -161,12 +161,12 @@ def test_a_real_shell_runs_nothing_that_was_not_allowed(programs: Path, command:
     work = programs / "work"
 
     ok, bad, every = (parse_rule(text, work, "test") for text in RULES)
-    only_ok = Policy((), (), (ok,), Mode.ACCEPT_EDITS, work, (work,))
-    all_but_bad = Policy((bad,), (), (every,), Mode.DEFAULT, work, (work,))
+    only_ok = Policy((), (), (ok,), ApprovalMode.ACCEPT_EDITS, work, (work,))
+    all_but_bad = Policy((bad,), (), (every,), ApprovalMode.DEFAULT, work, (work,))
     allowed = [
         policy
         for policy in (only_ok, all_but_bad)
-        if decide("Bash", [Runs(command)], policy).kind is Kind.ALLOW
+        if decide("Bash", [Runs(command)], policy).kind is VerdictKind.ALLOW
     ]
     if allowed and "ad" in command:
         assert not runs_bad(programs, command)

@@ -7,9 +7,9 @@ import pytest
 
 from agent.permissions.cases import Case
 from agent.permissions.trial import make_project, verdict_of
-from turnlog.agent.access import Reads, Runs
-from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
 from turnlog.agent.permissions.saving import save_rules
+from turnlog.agent.workspace.access import Reads, Runs
 from turnlog.errors import UsageError
 
 OFFERS: list[tuple[str, list[str]]] = [
@@ -65,7 +65,7 @@ def test_rules_are_offered(command: str, offered: list[str], project: Path) -> N
 def test_a_rule_that_was_offered_lets_the_command_pass(command: str, project: Path) -> None:
     offered = verdict_of(Case("", f"Bash: {command}"), project).remember
     allowed = verdict_of(Case("", f"Bash: {command}", allow="\n".join(offered)), project)
-    assert allowed.kind is Kind.ALLOW
+    assert allowed.kind is VerdictKind.ALLOW
 
 
 def test_nothing_is_offered_where_a_rule_asks_or_denies(project: Path) -> None:
@@ -87,21 +87,21 @@ def test_other_tools_offer_what_names_them(project: Path) -> None:
 def test_a_path_with_signs_of_a_pattern_is_offered_as_it_is(project: Path) -> None:
     folder = project.parent / "[new] *"
     folder.mkdir()
-    policy = Policy((), (), (), Mode.DEFAULT, project, (project,))
+    policy = Policy((), (), (), ApprovalMode.DEFAULT, project, (project,))
     (offered,) = decide("Read", [Reads(folder / "a")], policy).remember
     rule = parse_rule(offered, project, "test")
-    allowing = Policy((), (), (rule,), Mode.DEFAULT, project, (project,))
-    assert decide("Read", [Reads(folder / "a")], allowing).kind is Kind.ALLOW
-    assert decide("Read", [Reads(project.parent / "n x" / "a")], allowing).kind is Kind.ASK
+    allowing = Policy((), (), (rule,), ApprovalMode.DEFAULT, project, (project,))
+    assert decide("Read", [Reads(folder / "a")], allowing).kind is VerdictKind.ALLOW
+    assert decide("Read", [Reads(project.parent / "n x" / "a")], allowing).kind is VerdictKind.ASK
 
 
 def test_a_rule_with_quotes_counts_after_it_was_saved(project: Path) -> None:
     command = "./run.sh \"it's\" 'a b'"
     (offered,) = verdict_of(Case("", f"Bash: {command}"), project).remember
     rule = parse_rule(offered, project, "test")
-    policy = Policy((), (), (rule,), Mode.DEFAULT, project, (project,))
-    assert decide("Bash", [Runs(command)], policy).kind is Kind.ALLOW
-    assert decide("Bash", [Runs("./run.sh its a b")], policy).kind is Kind.ASK
+    policy = Policy((), (), (rule,), ApprovalMode.DEFAULT, project, (project,))
+    assert decide("Bash", [Runs(command)], policy).kind is VerdictKind.ALLOW
+    assert decide("Bash", [Runs("./run.sh its a b")], policy).kind is VerdictKind.ASK
 
 
 def test_saved_rules_join_what_is_there_and_every_other_byte_stays(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from chat_process import ANYTHING, ChatProcess
-from scripted_api import ScriptedApi, called, said, scripted_api
-from turnlog.agent.access import Reads, Uses
-from turnlog.agent.permissions import Kind, Mode, Policy, decide, parse_rule
+from support.chat_process import ANYTHING, ChatProcess
+from support.scripted_api import ScriptedApi, called, said, scripted_api
+from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
+from turnlog.agent.workspace.access import Reads, Uses
 from turnlog.errors import UsageError
 
 EDITS = ("--permission-mode", "acceptEdits")
@@ -150,7 +150,9 @@ def test_a_null_character_in_a_pattern_is_refused(running: Running, tool: str, t
     assert "null character" in told
 
 
-def policy(root: Path, *others: Path, deny: tuple[str, ...], mode: Mode = Mode.BYPASS) -> Policy:
+def policy(
+    root: Path, *others: Path, deny: tuple[str, ...], mode: ApprovalMode = ApprovalMode.BYPASS
+) -> Policy:
     rules = tuple(parse_rule(text, root, "settings.json") for text in deny)
     return Policy(rules, (), (), mode, root, (root, *others))
 
@@ -162,11 +164,11 @@ def test_a_rule_holds_in_additional_directories(tmp_path: Path, rule: str) -> No
     work.mkdir()
     for path in (other / ".env", other / "deep" / ".env"):
         verdict = decide("Read", [Reads(path)], policy(work, other, deny=(rule,)))
-        assert verdict.kind is Kind.DENY
+        assert verdict.kind is VerdictKind.DENY
 
 
 @pytest.mark.parametrize("rule", ["mcp__my.server", "mcp__my.server__drop", "mcp__my.server__*"])
 def test_a_rule_names_a_server_as_its_configuration_does(tmp_path: Path, rule: str) -> None:
     used = [Uses(server="my_server")]
     verdict = decide("mcp__my_server__drop", used, policy(tmp_path, deny=(rule,)))
-    assert verdict.kind is Kind.DENY
+    assert verdict.kind is VerdictKind.DENY

@@ -8,11 +8,11 @@ from time import monotonic, thread_time
 import pytest
 
 from agent.permissions.test_execution_state import World, call
-from turnlog.agent.access import Mode, Runs
-from turnlog.agent.permissions import Kind, Policy, Verdict, decide, parse_rule
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.permissions import Policy, Verdict, VerdictKind, decide, parse_rule
 from turnlog.agent.permissions.bash import HOLE, expand, parse_script
 from turnlog.agent.permissions.wildcards import ANY, fits
-from turnlog.agent.turn.parts import Parts
+from turnlog.agent.workspace.access import ApprovalMode, Runs
 
 LONGEST = 2.0
 """Seconds of computing time."""
@@ -24,7 +24,7 @@ def timed(command: str, root: Path, allow: tuple[str, ...], deny: tuple[str, ...
     """Decide about a command, within the time."""
     allowed, denied = (tuple(parse_rule(t, root, "test") for t in each) for each in (allow, deny))
     started = thread_time()
-    policy = Policy(denied, (), allowed, Mode.DEFAULT, root, (root,))
+    policy = Policy(denied, (), allowed, ApprovalMode.DEFAULT, root, (root,))
     verdict = decide("Bash", [Runs(command)], policy)
     assert thread_time() - started < LONGEST
     return verdict
@@ -66,7 +66,7 @@ def test_a_search_of_many_files_is_given_up_and_asks(tmp_path: Path) -> None:
         (tmp_path / f"{number}").touch()
     deny = tuple(f"Read({n}/**/x*)" for n in range(3))
     verdict = timed("grep -r x .", tmp_path, ("Bash",), deny)
-    assert (verdict.kind, verdict.is_firm) == (Kind.ASK, True)
+    assert (verdict.kind, verdict.is_firm) == (VerdictKind.ASK, True)
 
 
 def test_the_console_stays_alive_while_a_verdict_is_made(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_file_rules_with_many_stars_mean_the_same(
     pattern: str, name: str, is_denied: bool, tmp_path: Path
 ) -> None:
     verdict = timed(f"cat {name}", tmp_path, (), (f"Read({pattern})",))
-    assert (verdict.kind is Kind.DENY) is is_denied
+    assert (verdict.kind is VerdictKind.DENY) is is_denied
 
 
 @pytest.mark.parametrize(

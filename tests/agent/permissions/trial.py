@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from agent.permissions.cases import Case
-from turnlog.agent.access import Access, Fetches, Reads, Runs, Uses, Writes
-from turnlog.agent.permissions import Mode, Policy, Rule, Verdict, decide, parse_rule
+from turnlog.agent.permissions import ApprovalMode, Policy, Rule, Verdict, decide, parse_rule
+from turnlog.agent.workspace.access import Access, Fetches, Reads, Runs, Uses, Writes
 
 
 def make_project(place: Path) -> Path:
@@ -39,7 +39,7 @@ def policy_for(case: Case, project: Path) -> Policy:
         deny=_rules(case.deny, project),
         ask=_rules(case.ask, project),
         allow=_rules(case.allow, project),
-        mode=Mode(case.mode),
+        mode=ApprovalMode(case.mode),
         cwd=project,
         directories=(project,),
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tool_calls import Calls
-from turnlog.agent.sandbox.confinement import Confinement
-from turnlog.agent.shell import processes
-from turnlog.agent.tool import Outcome, ToolError
+from support.tool_calls import Calls
+from turnlog.agent.workspace.shell import processes
+from turnlog.agent.workspace.shell.sandbox_settings import Confinement
+from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -148,7 +148,7 @@ FLOOD = """
 import asyncio, json, resource, sys
 from pathlib import Path
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.workspace import Workspace
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -236,7 +236,7 @@ def test_only_lines_that_match_are_told(calls: Calls) -> None:
     ("pattern", "told"), [("(a+)+$", "aaa"), ("(", "regex parse error"), ("nothing", "")]
 )
 def test_no_filter_stops_the_chat(calls: Calls, pattern: str, told: str) -> None:
-    async def run() -> Outcome:
+    async def run() -> ToolOutcome:
         given = {"command": f"echo {'a' * 60}b; echo aaa", "run_in_background": True}
         name = (await calls.start("Bash", **given)).data["backgroundTaskId"]
         await calls.workspace.shells.jobs[name].watch

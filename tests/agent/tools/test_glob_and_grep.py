@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 
 
 @pytest.fixture

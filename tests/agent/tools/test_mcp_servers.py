@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from tool_calls import Calls
-from turnlog.agent.servers.config import ServerConfig, Servers, read_servers
-from turnlog.agent.servers.connections import Connections
-from turnlog.agent.tool import ToolError
-from turnlog.edit.images import pixels_of
+from support.tool_calls import Calls
+from turnlog.agent.mcp.connections import Connections
+from turnlog.agent.mcp.server_config import ServerConfig, Servers, read_servers
+from turnlog.agent.workspace.tool import ToolError
+from turnlog.edit.image_size import pixels_of
 
-SCRIPT = str(Path(__file__).parents[2] / "mcp_server.py")
+SCRIPT = str(Path(__file__).parents[2] / "support/mcp_server.py")
 SHOP = ServerConfig(command=sys.executable, args=[SCRIPT])
 Configs = dict[str, ServerConfig]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 
 CELLS: list[dict[str, Any]] = [
     {"cell_type": "markdown", "id": "m1", "metadata": {}, "source": ["# Grün"]},

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from media import NO_PASSWORD, noise, pdf, picture, saved
-from tool_calls import Calls
+from support.media import NO_PASSWORD, noise, pdf, picture, saved
+from support.tool_calls import Calls
 
 
 def shown(block: dict[str, Any]) -> Image.Image:

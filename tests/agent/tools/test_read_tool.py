@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

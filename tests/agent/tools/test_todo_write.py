@@ -1,6 +1,6 @@
 """TodoWrite: the list, and what it was before."""
 
-from tool_calls import Calls
+from support.tool_calls import Calls
 
 
 def test_the_list_is_replaced_and_both_are_kept(calls: Calls) -> None:

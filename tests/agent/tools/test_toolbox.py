@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from tool_calls import Calls
-from turnlog.agent.access import Access, Fetches, Reads, Runs, Uses, Writes
-from turnlog.agent.toolbox import TOOLS, definitions, toolbox
+from support.tool_calls import Calls
+from turnlog.agent.tools.toolbox import TOOLS, definitions, toolbox
+from turnlog.agent.workspace.access import Access, Fetches, Reads, Runs, Uses, Writes
 from turnlog.format.tools import INPUTS, KNOWN_TOOLS
 
 
@@ -72,9 +72,8 @@ def test_numbers_and_flags_as_text_are_understood(calls: Calls) -> None:
 
 
 def test_what_tools_need_is_loaded_when_they_are_called() -> None:
-    code = (
-        "import sys, turnlog.agent.toolbox, turnlog.agent.servers.connections; print(*sys.modules)"
-    )
+    modules = "turnlog.agent.tools.toolbox, turnlog.agent.mcp.connections"
+    code = f"import sys, {modules}; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in ran.stdout.split()}
     assert not loaded & {"httpx2", "mcp", "bs4", "markdownify", "anthropic", "pydantic"}

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tool_calls import Calls
-from turnlog.agent.access import Basis
-from turnlog.agent.shell.environment import environment_of, search_path
-from turnlog.agent.tool import Grant
+from support.tool_calls import Calls
+from turnlog.agent.workspace.access import Basis
+from turnlog.agent.workspace.shell.command_environment import environment_of, search_path
+from turnlog.agent.workspace.tool import Grant
 
 UNDERSTOOD, EDITS, RULE = map(Grant, (Basis.UNDERSTOOD, Basis.EDITS, Basis.RULE))
 HARMFUL = {

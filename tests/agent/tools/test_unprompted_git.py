@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from tool_calls import Calls
-from turnlog.agent.access import Basis
-from turnlog.agent.tool import Grant
+from support.tool_calls import Calls
+from turnlog.agent.workspace.access import Basis
+from turnlog.agent.workspace.tool import Grant
 
 UNDERSTOOD = Grant(Basis.UNDERSTOOD)
 SIGNED = """tree {tree}

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tool_calls import Calls
-from turnlog.agent.web import addresses, pages
-from turnlog.agent.web.addresses import Address, is_public
+from support.tool_calls import Calls
+from turnlog.agent.workspace import network_addresses, web_pages
+from turnlog.agent.workspace.network_addresses import Address, is_public
 
 HTML = """<html><head><title>T</title><style>b {}</style></head><body><h1>Prices</h1>
 <script>alert(1)</script><p>A <b>bold</b> <a href="/x">link</a>.</p><ul><li>one</li></ul></body>"""
@@ -151,14 +151,14 @@ def test_a_page_is_asked_for_once_in_a_while(
     assert fetch(calls, url) == "old"
     site.page("/", "<p>new</p>")
     assert fetch(calls, url) == "old"
-    monkeypatch.setattr(pages, "KEPT_FOR", 0)
+    monkeypatch.setattr(web_pages, "KEPT_FOR", 0)
     assert fetch(calls, url) == "new"
 
 
 def test_no_more_pages_are_kept_than_have_room(
     calls: Calls, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "KEPT", 2)
+    monkeypatch.setattr(web_pages, "KEPT", 2)
     urls = [site.page(f"/{number}", "<p>x</p>") for number in range(3)]
     for url in [*urls, urls[2], urls[0]]:
         fetch(calls, url)
@@ -184,7 +184,7 @@ def test_redirects_without_end_are_given_up(calls: Calls, site: Site) -> None:
 def test_a_page_is_read_no_further_than_there_is_room(
     calls: Calls, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "LARGEST", 1_000)
+    monkeypatch.setattr(web_pages, "LARGEST", 1_000)
     url = site.page("/", gzip.compress(b"x" * 5_000_000), "text/plain")
     code, headers, body = site.answers["/"]
     site.answers["/"] = (code, headers | {"Content-Encoding": "gzip"}, body)
@@ -204,7 +204,7 @@ def test_a_server_that_never_answers_is_given_up(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls.workspace.pages.allows_private = True
-    monkeypatch.setattr(pages, "SECONDS", 0.2)
+    monkeypatch.setattr(web_pages, "SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         assert "did not answer" in refusal(calls, url)
@@ -278,7 +278,7 @@ def test_a_redirect_into_a_private_network_is_refused(
     def changing(address: Address) -> bool:
         return next(answers)
 
-    monkeypatch.setattr(addresses, "is_public", changing)
+    monkeypatch.setattr(network_addresses, "is_public", changing)
     calls.workspace.pages.allows_private = False
     site.page("/inner", "secret")
     assert "private network" in refusal(calls, site.moved("/", "/inner"))

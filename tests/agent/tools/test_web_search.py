@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from build import text
-from tool_calls import Calls
+from support.build import text
+from support.tool_calls import Calls
 
 PAGES = [{"type": "web_search_result", "title": "T", "url": "https://t.example/", "page_age": None}]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tool_calls import Calls
-from turnlog.agent.files import changes
-from turnlog.agent.files.patch import NO_END, patch_of
+from support.tool_calls import Calls
+from turnlog.agent.tools.files import changes
+from turnlog.agent.tools.files.patch import NO_END, patch_of
 
 
 def test_a_new_file_is_made_with_the_directories_above_it(calls: Calls) -> None:

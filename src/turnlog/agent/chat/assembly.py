@@ -8,40 +8,40 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.agent.custom.memory import Memory, MemoryFiles, MemoryLimits
-from turnlog.agent.events import Noted
-from turnlog.agent.files.file_history import FileHistory
-from turnlog.agent.hooks.addresses import Allowed
-from turnlog.agent.hooks.env import fresh_env_file
-from turnlog.agent.hooks.facts import SessionFacts
+from turnlog.agent.config.memory import Memory, MemoryFiles, MemoryLimits
+from turnlog.agent.config.settings import Settings
+from turnlog.agent.hooks.env_file import fresh_env_file
 from turnlog.agent.hooks.hooks import Hooks
-from turnlog.agent.model.choice import choose
+from turnlog.agent.hooks.http_hooks import Allowed
+from turnlog.agent.hooks.payload import SessionFacts
+from turnlog.agent.loop.answering import ask_aside
+from turnlog.agent.loop.context_limit import compacting
+from turnlog.agent.loop.conversation import RUNNING, Parts, TurnLimits
+from turnlog.agent.loop.events import Notice
+from turnlog.agent.loop.system_prompt import ROLE, memory_prompt, surroundings
+from turnlog.agent.model.model_names import choose
 from turnlog.agent.model.streaming import Model
-from turnlog.agent.permissions import Mode, is_readable
+from turnlog.agent.permissions import ApprovalMode, is_readable
 from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.permissions.hook_filter import rule_filter
 from turnlog.agent.permissions.trust import may_import
-from turnlog.agent.project import EVERY_SOURCE, SettingSource
-from turnlog.agent.session.lines import Facts
-from turnlog.agent.session.names import new_slug
+from turnlog.agent.session.entry_builders import EntryDefaults
+from turnlog.agent.session.file_history import FileHistory
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import Resumed, go_on
-from turnlog.agent.settings import Settings
-from turnlog.agent.subagents.hook_means import HookMeans
-from turnlog.agent.tool import Tool
-from turnlog.agent.turn.answering import ask_aside
-from turnlog.agent.turn.parts import RUNNING, Limits, Parts
-from turnlog.agent.turn.room import compacting
-from turnlog.agent.turn.system_prompt import ROLE, memory_prompt, surroundings
-from turnlog.agent.workspace import Workspace
-from turnlog.conversation.windows import LONG_MARK
-from turnlog.format.values import Fields
+from turnlog.agent.subagents.hook_evaluation import HookMeans
+from turnlog.agent.workspace.ids import new_slug
+from turnlog.agent.workspace.project_directories import EVERY_SOURCE, SettingSource
+from turnlog.agent.workspace.tool import Tool
+from turnlog.agent.workspace.workspace import Workspace
+from turnlog.conversation.context_windows import LONG_MARK
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, sidecar_folder
 
 INTERACTIVE, PRINTED = "cli", "sdk-cli"
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class ChatOptions(Struct, frozen=True, kw_only=True):
     """What the user asks for."""
 
     cwd: Path
@@ -62,7 +62,7 @@ class Options(Struct, frozen=True, kw_only=True):
     trusts_project: bool = False
     """Whether the project is trusted for this session without being asked about."""
     model: str | None = None
-    mode: Mode | None = None
+    mode: ApprovalMode | None = None
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     directories: tuple[Path, ...] = ()
@@ -73,7 +73,7 @@ class Options(Struct, frozen=True, kw_only=True):
     has_only_these_servers: bool = False
     allows_private_pages: bool = False
     """Whether pages of private networks, and of this machine, may be fetched."""
-    limits: Limits = Limits()
+    limits: TurnLimits = TurnLimits()
 
     @property
     def sources(self) -> frozenset[SettingSource]:
@@ -83,7 +83,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 def assemble(
     store: Store,
-    options: Options,
+    options: ChatOptions,
     settings: Settings,
     path: Path,
     resumed: Resumed,
@@ -136,7 +136,9 @@ def assemble(
     return parts
 
 
-def memory_limits(store: Store, options: Options, may_read: Callable[[Path], bool]) -> MemoryLimits:
+def memory_limits(
+    store: Store, options: ChatOptions, may_read: Callable[[Path], bool]
+) -> MemoryLimits:
     """Which memory files a chat loads."""
     return MemoryLimits(
         is_approved=may_import(store, options.cwd),
@@ -151,11 +153,11 @@ def _recall(files: MemoryFiles, hooks: Hooks, place: Path) -> list[str]:
     before = len(files.problems)
     found = _remembered(files.for_file(place), hooks)
     for problem in files.problems[before:]:
-        RUNNING.get().emit(Noted(problem, is_error=True))
+        RUNNING.get().emit(Notice(problem, is_error=True))
     return found
 
 
-def starting_mode(options: Options, settings: Settings, resumed: Resumed) -> Mode:
+def starting_mode(options: ChatOptions, settings: Settings, resumed: Resumed) -> ApprovalMode:
     """Return the mode that a chat starts in.
 
     The mode that a session was left in is only resumed where a person sees it: a session file from
@@ -165,14 +167,14 @@ def starting_mode(options: Options, settings: Settings, resumed: Resumed) -> Mod
     return settings.mode(options.mode or left_in)
 
 
-def _recorder(options: Options, path: Path, resumed: Resumed, workspace: Workspace) -> Recorder:
-    facts = Facts(path.stem, resumed.slug or new_slug(), options.entrypoint)
+def _recorder(options: ChatOptions, path: Path, resumed: Resumed, workspace: Workspace) -> Recorder:
+    facts = EntryDefaults(path.stem, resumed.slug or new_slug(), options.entrypoint)
     recorder = Recorder(path, facts, lambda: workspace.cwd)
     go_on(recorder, resumed)
     return recorder
 
 
-def _limits(options: Options, settings: Settings) -> Limits:
+def _limits(options: ChatOptions, settings: Settings) -> TurnLimits:
     when = compacting(settings.compacts_itself, settings.compact_window, os.environ)
     return replace(options.limits, compacting=when)
 
@@ -197,7 +199,7 @@ def _about(memory: Memory) -> Fields:
     return told | ({"globs": list(why.globs)} if why.globs else {})
 
 
-def _system(options: Options, parts: list[str]) -> list[str]:
+def _system(options: ChatOptions, parts: list[str]) -> list[str]:
     more = [options.more_system_prompt] if options.more_system_prompt else []
     return [options.system_prompt or ROLE, *parts, *more]
 

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from turnlog.agent.access import Runs
-from turnlog.agent.permissions import Kind
+from turnlog.agent.permissions import VerdictKind
 from turnlog.agent.permissions.consent import Rules
-from turnlog.agent.tool import Grant, ToolError
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Runs
+from turnlog.agent.workspace.tool import Grant, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 
 
 async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
@@ -15,7 +15,7 @@ async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
     directory = workspace.settle()
     access = Runs(text, running=workspace.activity.running)
     verdict = await asyncio.to_thread(rules.decide, "Bash", [access], workspace)
-    if verdict.kind is not Kind.ALLOW:
+    if verdict.kind is not VerdictKind.ALLOW:
         raise ToolError(f"`{text}` may not run: {verdict.reason}; see allowed-tools")
     given = BASH.read({"command": text})
     guards_git = verdict.guards_git

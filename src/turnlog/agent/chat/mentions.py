@@ -9,16 +9,16 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from turnlog.agent.access import Reads
-from turnlog.agent.custom.markdown_text import PUNCTUATION
-from turnlog.agent.files.pdf import count_pages
-from turnlog.agent.permissions import Kind, Verdict
+from turnlog.agent.config.memory_text import PUNCTUATION
+from turnlog.agent.permissions import Verdict, VerdictKind
 from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.consent import Rules
-from turnlog.agent.tool import ToolError
+from turnlog.agent.tools.files.pdf import count_pages
 from turnlog.agent.tools.read import READ
-from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields
+from turnlog.agent.workspace.access import Reads
+from turnlog.agent.workspace.tool import ToolError
+from turnlog.agent.workspace.workspace import Workspace
+from turnlog.format.json_values import Fields
 
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|((?:\\ |[^\s\\])+))')
 NOT_READ = "{path} was mentioned, but not read: {why}"
@@ -50,11 +50,11 @@ async def mention_blocks(
     blocks: list[Fields] = []
     for path, asked in named.items():
         verdict = rules.decide(READ.name, [Reads(path)], workspace)
-        if verdict.kind is Kind.ASK and await _is_agreed(path, verdict, rules, asked):
-            verdict = Verdict(Kind.ALLOW, "the user agreed")
-        if verdict.kind is Kind.ALLOW:
+        if verdict.kind is VerdictKind.ASK and await _is_agreed(path, verdict, rules, asked):
+            verdict = Verdict(VerdictKind.ALLOW, "the user agreed")
+        if verdict.kind is VerdictKind.ALLOW:
             blocks += await _told(path, workspace)
-        elif verdict.kind is Kind.ASK:
+        elif verdict.kind is VerdictKind.ASK:
             blocks.append(_reminder(NOT_READ.format(path=path, why=verdict.reason), ""))
     return blocks
 

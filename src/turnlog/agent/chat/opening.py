@@ -8,40 +8,40 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-from turnlog.agent import settings as settings_files
-from turnlog.agent.chat.assembly import Options, assemble, memory_limits, starting_mode
-from turnlog.agent.chat.prompts import Prompts
-from turnlog.agent.custom.commands import load_commands
-from turnlog.agent.custom.definitions import load_agents
-from turnlog.agent.custom.memory import MemoryFiles
-from turnlog.agent.custom.places import DefinitionFiles
-from turnlog.agent.custom.skills import for_model, listing
-from turnlog.agent.events import Event
-from turnlog.agent.hooks.watching import wants_watch, watch
-from turnlog.agent.loop import Loop
-from turnlog.agent.permissions import Mode, Policy, is_readable, sound_rules
+from turnlog.agent.chat.assembly import ChatOptions, assemble, memory_limits, starting_mode
+from turnlog.agent.chat.prompt_expansion import Prompts
+from turnlog.agent.config import settings as settings_files
+from turnlog.agent.config.agent_definitions import load_agents
+from turnlog.agent.config.custom_commands import load_commands
+from turnlog.agent.config.definition_directories import DefinitionFiles
+from turnlog.agent.config.memory import MemoryFiles
+from turnlog.agent.config.settings import Settings
+from turnlog.agent.config.skills import for_model, listing
+from turnlog.agent.hooks.file_watch import wants_watch, watch
+from turnlog.agent.loop.call_hooks import take_variables
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.events import Event
+from turnlog.agent.loop.lifecycle_hooks import Prompt, end_session, start_session
+from turnlog.agent.loop.loop import Loop
+from turnlog.agent.loop.notifications import NOTICE
+from turnlog.agent.loop.spending import Spending
+from turnlog.agent.mcp.connections import Connections
+from turnlog.agent.mcp.server_config import given_servers
+from turnlog.agent.permissions import ApprovalMode, Policy, is_readable, sound_rules
 from turnlog.agent.permissions.asking import Ask
 from turnlog.agent.permissions.consent import COMMAND_LINE, require_user
 from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
 from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust
-from turnlog.agent.project import SERVERS, SettingSource, config_directories
-from turnlog.agent.sandbox.bubblewrap import sandbox_notes
-from turnlog.agent.servers.config import given_servers
-from turnlog.agent.servers.connections import Connections
-from turnlog.agent.session.lines import VERSION
+from turnlog.agent.session.entry_builders import VERSION
 from turnlog.agent.session.resume import Resumed, fork, reopen
 from turnlog.agent.session.title import name_session
-from turnlog.agent.settings import Settings
-from turnlog.agent.subagents.agents import Agents
-from turnlog.agent.tool import Tool, ToolError
-from turnlog.agent.toolbox import toolbox
-from turnlog.agent.turn.after_calls import take_variables
-from turnlog.agent.turn.moments import Prompt, end_session, start_session
-from turnlog.agent.turn.notices import NOTICE
-from turnlog.agent.turn.parts import Parts
-from turnlog.agent.turn.spending import Spending
+from turnlog.agent.subagents.runner import Agents
+from turnlog.agent.tools.toolbox import toolbox
+from turnlog.agent.workspace.project_directories import SERVERS, SettingSource, config_directories
+from turnlog.agent.workspace.shell.bubblewrap import sandbox_notes
+from turnlog.agent.workspace.tool import Tool, ToolError
 from turnlog.errors import UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
 from turnlog.store.registry import claim, release
@@ -109,7 +109,7 @@ class Chat:
 
 
 async def open_chat(
-    store: Store, options: Options, ask: Ask | None = None, approve: Ask | None = None
+    store: Store, options: ChatOptions, ask: Ask | None = None, approve: Ask | None = None
 ) -> Chat:
     """Open a chat; a session's file is made with its first prompt.
 
@@ -155,7 +155,7 @@ async def open_chat(
     return chat
 
 
-async def starting_policy(store: Store, options: Options) -> Policy:
+async def starting_policy(store: Store, options: ChatOptions) -> Policy:
     """Return the policy that a chat would start with; an untrusted project can only restrict it."""
     settings = _load_settings(store, options, await _trust(store, options, None))
     allow, deny = (
@@ -166,7 +166,7 @@ async def starting_policy(store: Store, options: Options) -> Policy:
     return settings.policy(mode, options.cwd, options.directories, allow, deny)
 
 
-def _load_settings(store: Store, options: Options, trust: Trust) -> Settings:
+def _load_settings(store: Store, options: ChatOptions, trust: Trust) -> Settings:
     return settings_files.load(
         store,
         options.cwd,
@@ -176,7 +176,7 @@ def _load_settings(store: Store, options: Options, trust: Trust) -> Settings:
     )
 
 
-async def _trust(store: Store, options: Options, approve: Ask | None) -> Trust:
+async def _trust(store: Store, options: ChatOptions, approve: Ask | None) -> Trust:
     """What of the project may be used. Where nobody can be asked, to name its settings with
     `--setting-sources` is to agree to them."""
     directories = config_directories(store, options.cwd, options.sources)
@@ -186,9 +186,9 @@ async def _trust(store: Store, options: Options, approve: Ask | None) -> Trust:
     return await establish_trust(store, directories, approve)
 
 
-def _outside_imports(store: Store, options: Options, settings: Settings) -> list[Path]:
+def _outside_imports(store: Store, options: ChatOptions, settings: Settings) -> list[Path]:
     """What the project's memory imports from outside, but for what rules deny."""
-    policy = settings.policy(Mode.DEFAULT, options.cwd)
+    policy = settings.policy(ApprovalMode.DEFAULT, options.cwd)
     limits = memory_limits(store, options, lambda path: is_readable(path, policy))
     found = MemoryFiles(options.cwd, store.root, limits=limits).at_start()
     return [memory.path for memory in found if memory.needs_approval]
@@ -203,19 +203,19 @@ def _untrusted(ignored: Sequence[str]) -> list[str]:
     return [UNTRUSTED.format(names="; ".join(ignored))] if ignored else []
 
 
-def _left_out(options: Options, found: Approved) -> list[str]:
+def _left_out(options: ChatOptions, found: Approved) -> list[str]:
     names = ", ".join(found.ignored)
     return [f"{options.cwd / SERVERS} ({names})"] if names else []
 
 
-def _source(options: Options) -> str:
+def _source(options: ChatOptions) -> str:
     """How the session starts, as hooks are told."""
     if not options.resume:
         return options.start
     return "fork" if options.is_fork else "resume"
 
 
-def _session_of(store: Store, options: Options) -> tuple[Path, Resumed]:
+def _session_of(store: Store, options: ChatOptions) -> tuple[Path, Resumed]:
     """The file of the session, and what is in it already."""
     source = options.resume
     if source and not options.is_fork:
@@ -230,7 +230,7 @@ def _session_of(store: Store, options: Options) -> tuple[Path, Resumed]:
     return path, Resumed()
 
 
-def _servers_of(store: Store, options: Options, settings: Settings, trust: Trust) -> Approved:
+def _servers_of(store: Store, options: ChatOptions, settings: Settings, trust: Trust) -> Approved:
     """The MCP servers of the chat."""
     environment = os.environ | settings.command_env
     given = given_servers(options.servers, options.cwd, environment)

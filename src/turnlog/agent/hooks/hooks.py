@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 
-from turnlog.agent.hooks.addresses import ANYTHING, Allowed, post
-from turnlog.agent.hooks.answers import HookOutcome, merge_outcomes, read_answer
-from turnlog.agent.hooks.commands import command_of, run_command
-from turnlog.agent.hooks.events import EVENTS
-from turnlog.agent.hooks.facts import SessionFacts
-from turnlog.agent.hooks.groups import (
+from turnlog.agent.hooks.command_hooks import command_of, run_command
+from turnlog.agent.hooks.hook_entries import news_text
+from turnlog.agent.hooks.hook_events import EVENTS
+from turnlog.agent.hooks.http_hooks import ANYTHING, Allowed, post
+from turnlog.agent.hooks.matchers import (
     Applies,
     Groups,
     HandlerKey,
@@ -26,12 +25,13 @@ from turnlog.agent.hooks.groups import (
     objects_in,
     shown,
 )
-from turnlog.agent.hooks.judgements import Means, judge
-from turnlog.agent.hooks.lines import news_text
-from turnlog.agent.hooks.runs import Failed, Firing, HookRun, Reply, timed
-from turnlog.agent.hooks.server_tools import filled
-from turnlog.agent.session.kept import fit_text
-from turnlog.format.values import Fields
+from turnlog.agent.hooks.mcp_hooks import filled
+from turnlog.agent.hooks.outputs import HookOutcome, merge_outcomes, read_answer
+from turnlog.agent.hooks.payload import SessionFacts
+from turnlog.agent.hooks.prompt_hooks import Means, judge
+from turnlog.agent.hooks.runs import Failed, Firing, HookReply, HookRun, timed
+from turnlog.agent.workspace.spilled_results import fit_text
+from turnlog.format.json_values import Fields
 from turnlog.store.paths import sidecar_folder
 
 LONGEST_TEXT = 10_000
@@ -188,7 +188,7 @@ class Hooks:
             return await run_command(firing.event, firing.name, command)
         return await timed(firing, shown(firing.handler), self._reply(firing))
 
-    async def _reply(self, firing: Firing) -> Reply:
+    async def _reply(self, firing: Firing) -> HookReply:
         """What a hook says that is no command."""
         if firing.kind not in EVENTS[firing.event].kinds:
             raise Failed(f"a hook of type {firing.kind} cannot be run at {firing.event}")
@@ -196,13 +196,13 @@ class Hooks:
             return await post(firing, self._allowed)
         return await (self._call(firing) if firing.kind == "mcp_tool" else self._judge(firing))
 
-    async def _call(self, firing: Firing) -> Reply:
+    async def _call(self, firing: Firing) -> HookReply:
         if self.means is None:
             raise Failed(f"MCP server {firing.text('server')} is not connected")
         given: Fields = filled(firing.handler.get("input") or {}, firing.told)
-        return Reply(await self.means.call(firing.text("server"), firing.text("tool"), given))
+        return HookReply(await self.means.call(firing.text("server"), firing.text("tool"), given))
 
-    async def _judge(self, firing: Firing) -> Reply:
+    async def _judge(self, firing: Firing) -> HookReply:
         if self.means is None:
             raise Failed("there is no model to ask")
         return await judge(firing, self.means)

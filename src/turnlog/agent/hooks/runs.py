@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 
 from msgspec import Struct
 
-from turnlog.agent.environment import without_credentials
-from turnlog.format.values import Fields
+from turnlog.agent.workspace.project_environment import without_credentials
+from turnlog.format.json_values import Fields
 
 MOST_OUTPUT = 1 << 20
 """Bytes that are read of what a hook says."""
@@ -63,7 +63,7 @@ class HookRun(Struct, frozen=True):
     kind: str = "command"
 
 
-class Reply(Struct, frozen=True):
+class HookReply(Struct, frozen=True):
     """What a hook says that is no command."""
 
     text: str
@@ -74,12 +74,12 @@ class Reply(Struct, frozen=True):
 class Failed(Exception):
     """A hook that came to nothing, which stops nothing: its text is why."""
 
-    def __init__(self, why: str, reply: Reply | None = None) -> None:
+    def __init__(self, why: str, reply: HookReply | None = None) -> None:
         super().__init__(why)
-        self.reply = reply or Reply("")
+        self.reply = reply or HookReply("")
 
 
-async def timed(firing: Firing, shown: str, work: Awaitable[Reply]) -> HookRun:
+async def timed(firing: Firing, shown: str, work: Awaitable[HookReply]) -> HookRun:
     """Wait for what a hook says that is no command, as long as it may take."""
     started = time.monotonic()
     code, why, late = 0, "", None
@@ -87,11 +87,11 @@ async def timed(firing: Firing, shown: str, work: Awaitable[Reply]) -> HookRun:
         async with asyncio.timeout(firing.timeout):
             reply = await work
     except TimeoutError:
-        code, late, reply = None, firing.timeout, Reply("")
+        code, late, reply = None, firing.timeout, HookReply("")
     except Failed as error:
         code, why, reply = 1, str(error), error.reply
     except Exception as error:  # whatever becomes of a hook, the work goes on
-        code, why, reply = 1, f"{type(error).__name__}: {error}", Reply("")
+        code, why, reply = 1, f"{type(error).__name__}: {error}", HookReply("")
     seconds = time.monotonic() - started
     about = (firing.event, firing.name, shown, code, reply.text, why, seconds)
     return HookRun(*about, late, reply.status, firing.kind)

@@ -4,7 +4,7 @@ import json
 from time import monotonic
 from typing import Any
 
-from turnlog.format.values import Fields, is_object
+from turnlog.format.json_values import Fields, is_object
 
 ADDED = {
     "text_delta": "text",
@@ -14,7 +14,7 @@ ADDED = {
 """Which part of a block an event adds to."""
 
 
-class Answer:
+class StreamedMessage:
     """What has come in so far."""
 
     def __init__(self, request_id: str | None = None) -> None:

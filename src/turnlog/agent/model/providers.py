@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from turnlog.agent.model.summary import KEYS
+from turnlog.agent.model.messages_api import KEYS
 from turnlog.errors import ModelError
 
 if TYPE_CHECKING:

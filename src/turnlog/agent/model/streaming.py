@@ -15,10 +15,10 @@ from threading import Thread
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from turnlog.agent.model.messages_api import KEYS, refused
 from turnlog.agent.model.providers import ANTHROPIC, provider_of
-from turnlog.agent.model.summary import KEYS, refused
 from turnlog.errors import ModelError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 if TYPE_CHECKING:
     from anthropic import APIError, AsyncStream

@@ -1,18 +1,18 @@
 """Permissions: what a call would touch, and whether it may."""
 
-from turnlog.agent.access import Basis, Mode
 from turnlog.agent.permissions.files import is_readable
-from turnlog.agent.permissions.policy import Kind, Policy, Verdict
+from turnlog.agent.permissions.policy import Policy, Verdict, VerdictKind
 from turnlog.agent.permissions.rules import Rule, parse_rule, sound_rules
 from turnlog.agent.permissions.verdict import decide
+from turnlog.agent.workspace.access import ApprovalMode, Basis
 
 __all__ = [
+    "ApprovalMode",
     "Basis",
-    "Kind",
-    "Mode",
     "Policy",
     "Rule",
     "Verdict",
+    "VerdictKind",
     "decide",
     "is_readable",
     "parse_rule",

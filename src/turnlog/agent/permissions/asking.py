@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from turnlog.agent.permissions.policy import Verdict
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 
 class Question(Struct, frozen=True):
@@ -26,7 +26,7 @@ class Question(Struct, frozen=True):
     """The directory that relative paths start at."""
 
 
-class Reply(Struct, frozen=True):
+class PermissionReply(Struct, frozen=True):
     """What the user says."""
 
     kind: Literal["allow", "deny"]
@@ -36,4 +36,4 @@ class Reply(Struct, frozen=True):
     """What the model is told with a refusal; without it, a refusal ends the turn."""
 
 
-Ask = Callable[[Question], Awaitable[Reply]]
+Ask = Callable[[Question], Awaitable[PermissionReply]]

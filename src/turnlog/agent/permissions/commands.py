@@ -9,13 +9,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.access import Footprint, Mode, Runs
 from turnlog.agent.permissions.bash import (
     CLOCK,
-    Part,
     Script,
+    SimpleCommand,
     TooComplex,
-    Unknown,
+    UnknownValue,
     Word,
     expand_glob,
     is_folder,
@@ -56,14 +55,14 @@ from turnlog.agent.permissions.launchers import (
     without_wrappers,
 )
 from turnlog.agent.permissions.offers import is_program_input, offers_for
-from turnlog.agent.permissions.paths import (
+from turnlog.agent.permissions.path_access import (
     is_inside,
 )
 from turnlog.agent.permissions.patterns import names_for, patterns_in, with_names
-from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Policy
+from turnlog.agent.permissions.policy import ALLOWED, AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import (
     READERS,
-    Effect,
+    ProgramEffect,
     change_files,
     enters_submodules,
     is_plain_condition,
@@ -73,16 +72,17 @@ from turnlog.agent.permissions.removals import Places
 from turnlog.agent.permissions.restrictions import is_safe_assignment, reach
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
 from turnlog.agent.permissions.wildcards import command_text
+from turnlog.agent.workspace.access import ApprovalMode, DirectoryUse, Runs
 
 MOST_WORDS = 500
 """Words and parts of a command that is analyzed part by part."""
 CHANGES_DIRECTORY = frozenset("env find git make sudo tar".split())
 """Programs with an option that makes another directory the current one."""
 DIRECTORY_OPTION = re.compile(r"-C.*|-D.*|--chdir.*|--directory.*|-execdir|-okdir")
-Judge = Callable[[Path, Policy], Finding]
+Judge = Callable[[Path, Policy], AccessDecision]
 
 
-class Command(Struct, frozen=True):
+class ShellCommand(Struct, frozen=True):
     """A command, with what the analysis of all its parts needs."""
 
     text: str
@@ -98,7 +98,7 @@ class Command(Struct, frozen=True):
     @property
     def is_open(self) -> bool:
         """Whether a rule allows all commands."""
-        rules = self.policy.allow if self.policy.mode is not Mode.PLAN else ()
+        rules = self.policy.allow if self.policy.mode is not ApprovalMode.PLAN else ()
         return any(rule.tool == COMMANDS and rule.about is None for rule in rules)
 
     @property
@@ -106,7 +106,7 @@ class Command(Struct, frozen=True):
         """Whether a part of it may create or change files."""
         return any(may_write(inner.part) for inner in self.inner)
 
-    def others(self, part: Part) -> Iterator[Inner]:
+    def others(self, part: SimpleCommand) -> Iterator[Inner]:
         """Yield everything that would run besides a part."""
         return (inner for inner in self.inner if inner.part is not part)
 
@@ -122,7 +122,7 @@ class Command(Struct, frozen=True):
         return any(r.tool in FILE_RULES for r in (*self.policy.deny, *self.policy.ask))
 
 
-def _waits(part: Part) -> bool:
+def _waits(part: SimpleCommand) -> bool:
     words = [word.text for word in without_wrappers(part.words)]
     follows = any(re.match(r"-\w*[fF]|--(?:follow|retry)", text) for text in words[1:])
     return words[:1] == ["sleep"] or (words[:1] == ["tail"] and follows)
@@ -131,25 +131,25 @@ def _waits(part: Part) -> bool:
 class PartFindings(Struct, frozen=True):
     """What is decided about one part of a command."""
 
-    part: Part
-    findings: tuple[Finding, ...]
+    part: SimpleCommand
+    findings: tuple[AccessDecision, ...]
 
 
 class CommandFindings(Struct, frozen=True):
     """What is decided about a command: as a whole, and part by part."""
 
-    general: tuple[Finding, ...]
+    general: tuple[AccessDecision, ...]
     parts: tuple[PartFindings, ...] = ()
     unclear: tuple[str, ...] = ()
     """What the parser is not certain about."""
     to_run: str | None = None
     """The command with the names that its patterns match; None if it runs as it was written."""
-    footprint: Footprint = Footprint()
+    footprint: DirectoryUse = DirectoryUse()
     guards_git: bool = False
     """Whether git runs in it that no rule allows."""
 
     @property
-    def all(self) -> list[Finding]:
+    def all(self) -> list[AccessDecision]:
         found = [*self.general, *(each for part in self.parts for each in part.findings)]
         return found or [ALLOWED]
 
@@ -163,10 +163,10 @@ def analyze_command(runs: Runs, policy: Policy) -> CommandFindings:
         return _analyze(_parsed(runs, policy))
     except (OSError, ValueError, RecursionError, TooComplex) as error:
         reason = f"it cannot be analyzed: {error}"
-        return CommandFindings((Finding(Kind.ASK, reason, is_firm=True),))
+        return CommandFindings((AccessDecision(VerdictKind.ASK, reason, is_firm=True),))
 
 
-def _parsed(runs: Runs, policy: Policy) -> Command:
+def _parsed(runs: Runs, policy: Policy) -> ShellCommand:
     script = parse_script(runs.command)
     if sum(1 + len(part.words) for part in script.parts) > MOST_WORDS:
         script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"])
@@ -176,16 +176,16 @@ def _parsed(runs: Runs, policy: Policy) -> Command:
         script.unclear.append("it runs programs through too many others")
         inner = tuple(map(Inner, script.parts))
     places = _places(script, inner, policy.cwd)
-    return Command(runs.command.strip(), script, inner, places, policy, runs)
+    return ShellCommand(runs.command.strip(), script, inner, places, policy, runs)
 
 
-def _inner_commands(part: Part) -> Iterator[Inner]:
+def _inner_commands(part: SimpleCommand) -> Iterator[Inner]:
     for inner in commands_in(part):
         CLOCK.check()
         yield inner
 
 
-def _analyze(command: Command) -> CommandFindings:
+def _analyze(command: ShellCommand) -> CommandFindings:
     script, policy = command.script, command.policy
     displacement = Displacement(command.inner, command.places)
     footprint = footprint_of(displacement, command.places, policy)
@@ -198,32 +198,36 @@ def _analyze(command: Command) -> CommandFindings:
     if any(rule.tool == COMMANDS for rule in policy.allow):
         general += guard_repositories(script, command.inner, policy.cwd)
     if script.unclear:
-        general.append(Finding(Kind.ASK, f"the command is unclear: {'; '.join(script.unclear)}"))
+        general.append(
+            AccessDecision(VerdictKind.ASK, f"the command is unclear: {'; '.join(script.unclear)}")
+        )
     is_named = _is_named_whole(command)
     parts = tuple(
         PartFindings(part, () if is_named else tuple(_judge_part(part, command)))
         for part in script.parts
     )
     if not command.is_open or command.has_file_rules:
-        asks = any(found.kind is not Kind.ALLOW for part in parts for found in part.findings)
+        asks = any(found.kind is not VerdictKind.ALLOW for part in parts for found in part.findings)
         # The user is shown the whole command where a part asks anyway. One more reason, which no
         # rule can lift, would only keep the offer from them to allow that part from now on.
         general += [each for each in _interference(command) if each.is_firm or not asks]
     general += _redirections(command)
     try:
         to_run = None if is_named or command.is_open else _to_run(command)
-    except Unknown as unknown:
-        general.append(Finding(Kind.ASK, f"its patterns cannot be replaced: {unknown}"))
+    except UnknownValue as unknown:
+        general.append(
+            AccessDecision(VerdictKind.ASK, f"its patterns cannot be replaced: {unknown}")
+        )
         to_run = None
     return CommandFindings(
         tuple(general), parts, tuple(script.unclear), to_run, footprint, _guards_git(command)
     )
 
 
-def _interference(command: Command) -> Iterator[Finding]:
+def _interference(command: ShellCommand) -> Iterator[AccessDecision]:
     """Ask about changes of files that other parts, or other commands, may be reading."""
 
-    def is_ruled(part: Part) -> bool:
+    def is_ruled(part: SimpleCommand) -> bool:
         return command.is_open or is_named or _is_ruled(part, command)
 
     is_named = _is_named_whole(command)
@@ -231,40 +235,41 @@ def _interference(command: Command) -> Iterator[Finding]:
     yield from judge_interference(script, places, command.policy, is_ruled)
     changing = [part for part in script.parts if not only_reads(part, places)]
     if command.runs.running and not all(map(is_ruled, changing)):
-        yield Finding(Kind.ASK, "it changes files while another command runs")
+        yield AccessDecision(VerdictKind.ASK, "it changes files while another command runs")
 
 
-def _guards_git(command: Command) -> bool:
+def _guards_git(command: ShellCommand) -> bool:
     """Whether git runs unconfined beside a part that a rule allows, without one of its own."""
     git = [part for part in command.script.parts if _is_git(part)]
     return not command.is_open and not all(_is_ruled(part, command) for part in git)
 
 
-def _is_git(part: Part) -> bool:
+def _is_git(part: SimpleCommand) -> bool:
     return [word.text for word in without_wrappers(part.words)[:1]] == ["git"]
 
 
-def _to_run(command: Command) -> str | None:
+def _to_run(command: ShellCommand) -> str | None:
     """Return the command with names in place of the patterns that were judged.
 
-    A part that a rule allows runs as it was written. Raises `Unknown` if the command gets too long.
+    A part that a rule allows runs as it was written. Raises `UnknownValue` if the command gets
+    too long.
     """
     judged = [part for part in command.script.parts if not _is_ruled(part, command)]
     return with_names(command.runs.command, judged, command.places)
 
 
-def _is_ruled(part: Part, command: Command) -> bool:
+def _is_ruled(part: SimpleCommand, command: ShellCommand) -> bool:
     return _allowing(part, bool(_unsafe_variables(part)), command.policy) is not None
 
 
-def _listings(command: Command) -> Iterator[Finding]:
+def _listings(command: ShellCommand) -> Iterator[AccessDecision]:
     """Yield what rules say about the directories that patterns list, in every mode."""
     for part in command.script.parts if command.has_file_rules else ():
         for word in patterns_in(part):
             for place in filter(None, command.places):
                 try:
                     listed = expand_glob(word, place).listed
-                except Unknown:
+                except UnknownValue:
                     continue  # an operand that is not known is asked about by `guard`
                 found = (restricted(folder, command.policy, READING) for folder in listed)
                 yield from filter(None, found)
@@ -285,57 +290,57 @@ def _changes_directory(words: tuple[Word, ...]) -> bool:
     return words[0].text in CHANGES_DIRECTORY and any(map(DIRECTORY_OPTION.fullmatch, options))
 
 
-def _restrictions(command: Command) -> Iterator[Finding]:
+def _restrictions(command: ShellCommand) -> Iterator[AccessDecision]:
     """Yield what deny and ask rules say about anything that would run."""
     policy = command.policy
     for rules, kind, verb in (
-        (policy.deny, Kind.DENY, "denies"),
-        (policy.ask, Kind.ASK, "asks for"),
+        (policy.deny, VerdictKind.DENY, "denies"),
+        (policy.ask, VerdictKind.ASK, "asks for"),
     ):
         for rule in rules:
             CLOCK.check()
             match = reach(rule, command.text, command.script, command.inner)
             if match is Match.YES:
-                yield Finding(kind, f"{rule.text} {verb} it", is_firm=True)
+                yield AccessDecision(kind, f"{rule.text} {verb} it", is_firm=True)
             elif match is Match.MAYBE:
-                yield Finding(Kind.ASK, f"{rule.text} may be about it", is_firm=True)
+                yield AccessDecision(VerdictKind.ASK, f"{rule.text} may be about it", is_firm=True)
 
 
-def _guards(command: Command) -> Iterator[Finding]:
+def _guards(command: ShellCommand) -> Iterator[AccessDecision]:
     for inner in command.inner:
         CLOCK.check()
         yield from guard(inner.part, command.text, command.places, command.policy)
 
 
-def _is_named_whole(command: Command) -> bool:
+def _is_named_whole(command: ShellCommand) -> bool:
     """Whether a rule allows exactly this command, whatever is in it."""
-    if command.policy.mode is Mode.PLAN:
+    if command.policy.mode is ApprovalMode.PLAN:
         return False
     rules = [rule for rule in command.policy.allow if rule.tool == COMMANDS]
     return any(rule.is_exact and rule.about == command.text for rule in rules)
 
 
-def _judge_part(part: Part, command: Command) -> Iterator[Finding]:
+def _judge_part(part: SimpleCommand, command: ShellCommand) -> Iterator[AccessDecision]:
     if command.is_open or not (part.words or part.assignments):
         return
     unsafe = _unsafe_variables(part)
     if rule := _allowing(part, bool(unsafe), command.policy):
-        yield Finding(Kind.ALLOW, f"{rule.text} allows it")
+        yield AccessDecision(VerdictKind.ALLOW, f"{rule.text} allows it")
     elif unsafe:
-        yield Finding(Kind.ASK, f"it sets {', '.join(unsafe)}")
+        yield AccessDecision(VerdictKind.ASK, f"it sets {', '.join(unsafe)}")
     elif part.words:
         yield from _judge_program(part, command)
 
 
-def _unsafe_variables(part: Part) -> list[str]:
+def _unsafe_variables(part: SimpleCommand) -> list[str]:
     # Without a program, a variable counts for the rest of the command, and for bash itself.
     return [each.name for each in part.assignments if not (part.words and is_safe_assignment(each))]
 
 
-def _allowing(part: Part, is_unsafe: bool, policy: Policy) -> Rule | None:
+def _allowing(part: SimpleCommand, is_unsafe: bool, policy: Policy) -> Rule | None:
     """Return the rule that allows a part, if each word that decides what runs is plain."""
     words = without_wrappers(part.words)
-    if policy.mode is Mode.PLAN or not words or not words[0].is_known or part.is_test:
+    if policy.mode is ApprovalMode.PLAN or not words or not words[0].is_known or part.is_test:
         return None
     set_first = tuple(Word(f"{each.name}={each.value.text}") for each in part.assignments)
     whole = command_text((*set_first, *part.words))
@@ -359,23 +364,25 @@ def _names(rule: Rule, set_first: tuple[Word, ...]) -> bool:
     return rule.is_exact
 
 
-def _judge_program(part: Part, command: Command) -> Iterator[Finding]:
+def _judge_program(part: SimpleCommand, command: ShellCommand) -> Iterator[AccessDecision]:
     if part.is_test:
         if not is_plain_condition(tuple(word.text for word in part.words)):
             yield _lacking(part)
         return
     words = without_wrappers(part.words)
     if not words[0].is_known:
-        yield Finding(Kind.ASK, "which program runs is only known when it runs")
+        yield AccessDecision(VerdictKind.ASK, "which program runs is only known when it runs")
         return
     for place in command.places:
         try:
             arguments = arguments_in(without_status(words), place)
-        except Unknown as unknown:
+        except UnknownValue as unknown:
             if words[0].text not in READERS:
                 yield _lacking(part)
                 return
-            yield Finding(Kind.ASK, f"what {unknown} stands for is only known when it runs")
+            yield AccessDecision(
+                VerdictKind.ASK, f"what {unknown} stands for is only known when it runs"
+            )
             return
         effect = _effect(words[0].text, arguments, command.policy.mode)
         if effect is None:
@@ -385,21 +392,27 @@ def _judge_program(part: Part, command: Command) -> Iterator[Finding]:
         yield from _judge_effect(effect, place, part, command)
 
 
-def _effect(name: str, arguments: tuple[str, ...], mode: Mode) -> Effect | None:
+def _effect(name: str, arguments: tuple[str, ...], mode: ApprovalMode) -> ProgramEffect | None:
     """Return what a program does, if it may do that unprompted in some directory."""
     if effect := read_files(name, arguments):
         return effect
     # Whatever the mode, what tee writes is decided like any other file that is written.
-    return change_files(name, arguments) if mode is Mode.ACCEPT_EDITS or name == "tee" else None
+    return (
+        change_files(name, arguments)
+        if mode is ApprovalMode.ACCEPT_EDITS or name == "tee"
+        else None
+    )
 
 
-def _lacking(part: Part) -> Finding:
-    return Finding(Kind.ASK, f"no rule allows {part.source or 'it'}", remember=offers_for(part))
+def _lacking(part: SimpleCommand) -> AccessDecision:
+    return AccessDecision(
+        VerdictKind.ASK, f"no rule allows {part.source or 'it'}", remember=offers_for(part)
+    )
 
 
 def _judge_globs(
-    effect: Effect, place: Path | None, part: Part, command: Command
-) -> Iterator[Finding]:
+    effect: ProgramEffect, place: Path | None, part: SimpleCommand, command: ShellCommand
+) -> Iterator[AccessDecision]:
     """Decide about the directories that patterns list, and about all files that they match.
 
     The program receives the names that are found here, so they must not depend on what other
@@ -410,31 +423,39 @@ def _judge_globs(
         return
     is_copy = bool(effect.reads and effect.writes)
     if is_copy or not all(only_reads(each.part, command.places) for each in command.others(part)):
-        yield Finding(Kind.ASK, f"{globs[0].source} may match files that the command creates")
+        yield AccessDecision(
+            VerdictKind.ASK, f"{globs[0].source} may match files that the command creates"
+        )
     for word in globs:
         try:
             names_for(word, command.places)
             found = expand_glob(word, place or Path("/"))
             paths = [path_in(text, place) for text in found.arguments] if effect.reads else []
             paths += [path_in(str(folder), place) for folder in found.listed]
-        except Unknown:
-            yield Finding(Kind.ASK, f"which files {word.source} matches is not certain")
+        except UnknownValue:
+            yield AccessDecision(
+                VerdictKind.ASK, f"which files {word.source} matches is not certain"
+            )
             continue
         yield from (judge_read(path, command.policy) for path in paths)
 
 
 def _judge_effect(
-    effect: Effect, place: Path | None, part: Part, command: Command
-) -> Iterator[Finding]:
+    effect: ProgramEffect, place: Path | None, part: SimpleCommand, command: ShellCommand
+) -> Iterator[AccessDecision]:
     policy = command.policy
     try:
         reads = [path_in(text, place) for text in effect.reads]
         writes = written_paths(effect, place)
-    except Unknown:
-        yield Finding(Kind.ASK, f"which files {part.source} touches is only known when it runs")
+    except UnknownValue:
+        yield AccessDecision(
+            VerdictKind.ASK, f"which files {part.source} touches is only known when it runs"
+        )
         return
     if command.is_delayed and _depends_on_time(effect, command):
-        yield Finding(Kind.ASK, f"{part.source} runs later, when other files may be there")
+        yield AccessDecision(
+            VerdictKind.ASK, f"{part.source} runs later, when other files may be there"
+        )
     if effect.needs_files and any(map(is_folder, reads)):
         yield _lacking(part)
     if effect.uses_git:
@@ -445,7 +466,7 @@ def _judge_effect(
         yield from judge_copies(effect, place, policy)
 
 
-def _depends_on_time(effect: Effect, command: Command) -> bool:
+def _depends_on_time(effect: ProgramEffect, command: ShellCommand) -> bool:
     """Whether other commands may change what a program does before it runs.
 
     What it copies may have grown a file that a rule is about; git may find another repository.
@@ -454,47 +475,55 @@ def _depends_on_time(effect: Effect, command: Command) -> bool:
     return bool(effect.writes or effect.uses_git or is_searched)
 
 
-def _judge_repository(effect: Effect, place: Path | None, command: Command) -> Iterator[Finding]:
+def _judge_repository(
+    effect: ProgramEffect, place: Path | None, command: ShellCommand
+) -> Iterator[AccessDecision]:
     if place is None:
-        yield Finding(Kind.ASK, "git runs in a directory that is only known when it runs")
+        yield AccessDecision(
+            VerdictKind.ASK, "git runs in a directory that is only known when it runs"
+        )
         return
     if command.writes:
-        yield Finding(Kind.ASK, "git runs in a directory that the command changes")
+        yield AccessDecision(VerdictKind.ASK, "git runs in a directory that the command changes")
     try:
         repository = find_repository(place)
     except (OSError, ValueError) as error:
-        yield Finding(Kind.ASK, f"its repository cannot be checked: {error}")
+        yield AccessDecision(VerdictKind.ASK, f"its repository cannot be checked: {error}")
         return
     if not repository:
         return
     if effect.shows_content and not is_inside(repository.top, command.policy.directories):
-        yield Finding(Kind.ASK, f"it may show files of {repository.top}, which is outside")
+        yield AccessDecision(
+            VerdictKind.ASK, f"it may show files of {repository.top}, which is outside"
+        )
     enters = enters_submodules(effect.uses_git)
     if problem := find_problem(repository, enters_submodules=enters):
-        yield Finding(Kind.ASK, problem, is_confinable=True)
+        yield AccessDecision(VerdictKind.ASK, problem, is_confinable=True)
 
 
-def _redirections(command: Command) -> Iterator[Finding]:
+def _redirections(command: ShellCommand) -> Iterator[AccessDecision]:
     """Decide about the files that input and output are redirected to."""
     for inner in command.inner:
         for redirect in inner.part.redirects:
             judge = judge_write if redirect.is_write else judge_read
             for finding in _judge_target(redirect.target, judge, command):
-                lacks_rule = finding.kind is Kind.ASK and not finding.is_firm
+                lacks_rule = finding.kind is VerdictKind.ASK and not finding.is_firm
                 if finding.is_guarded or not (command.is_open and lacks_rule):
                     yield finding
 
 
-def _judge_target(target: Word, judge: Judge, command: Command) -> Iterator[Finding]:
+def _judge_target(target: Word, judge: Judge, command: ShellCommand) -> Iterator[AccessDecision]:
     policy = command.policy
     for place in command.places:
         try:
             if target.has_glob:
-                raise Unknown(target.source)  # bash would expand it again, later
+                raise UnknownValue(target.source)  # bash would expand it again, later
             for text in arguments_in((target,), place):
                 yield judge(path_in(text, place), command.policy)
-        except Unknown:
+        except UnknownValue:
             reason = f"which file {target.source} is, is only known when it runs"
             is_ruled = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
             # It may be a protected file, or one that a rule denies.
-            yield Finding(Kind.ASK, reason, is_firm=is_ruled, is_guarded=judge is judge_write)
+            yield AccessDecision(
+                VerdictKind.ASK, reason, is_firm=is_ruled, is_guarded=judge is judge_write
+            )

@@ -7,13 +7,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from turnlog.agent.access import Access, Reads, Writes
-from turnlog.agent.permissions import Kind, Mode, Policy, Rule, Verdict, decide, sound_rules
-from turnlog.agent.permissions.bash import Unknown
+from turnlog.agent.permissions import (
+    ApprovalMode,
+    Policy,
+    Rule,
+    Verdict,
+    VerdictKind,
+    decide,
+    sound_rules,
+)
+from turnlog.agent.permissions.bash import UnknownValue
 from turnlog.agent.permissions.links import real_path
-from turnlog.agent.permissions.paths import escaped
+from turnlog.agent.permissions.path_access import escaped
 from turnlog.agent.permissions.saving import save_rules
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Access, Reads, Writes
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
 
 COMMAND_LINE = "the command line"
@@ -25,12 +33,12 @@ SANDBOX = "IS_SANDBOX"
 """The variable by which the user says that nothing on this machine can be harmed."""
 
 
-def is_forbidden_to_root(mode: Mode) -> bool:
+def is_forbidden_to_root(mode: ApprovalMode) -> bool:
     """Whether root may not use a mode: bypassing permissions needs a sandbox then."""
-    return mode is Mode.BYPASS and os.geteuid() == 0 and not os.environ.get(SANDBOX)
+    return mode is ApprovalMode.BYPASS and os.geteuid() == 0 and not os.environ.get(SANDBOX)
 
 
-def require_user(mode: Mode) -> None:
+def require_user(mode: ApprovalMode) -> None:
     """Refuse to do all unasked as root, as the client does (2.1.325 observed)."""
     if is_forbidden_to_root(mode):
         hint = f"another user, or in a container {SANDBOX}=1"
@@ -40,7 +48,7 @@ def require_user(mode: Mode) -> None:
 class Rules(Protocol):
     """Says of calls whether they may run."""
 
-    mode: Mode
+    mode: ApprovalMode
     for_turn: tuple[str, ...]
     """Further rules, which hold for one turn."""
 
@@ -56,7 +64,7 @@ class Rules(Protocol):
         """Allow calls from now on, and in sessions to come if that is to be kept."""
         ...
 
-    def lent(self, mode: Mode | None, folder: Path | None) -> "Rules":
+    def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "Rules":
         """The same for a sub-agent: in another mode, or with a folder whose files are its own."""
         ...
 
@@ -73,7 +81,7 @@ class RuleSettings(Protocol):
 
     def policy(
         self,
-        mode: Mode,
+        mode: ApprovalMode,
         cwd: Path,
         directories: Iterable[Path] = (),
         extra_allow: Iterable[Rule] = (),
@@ -89,7 +97,7 @@ class Consent:
     def __init__(
         self,
         settings: RuleSettings,
-        mode: Mode,
+        mode: ApprovalMode,
         allow: Sequence[str] = (),
         deny: Sequence[str] = (),
     ) -> None:
@@ -105,8 +113,8 @@ class Consent:
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         """The verdict about a call."""
         verdict = decide(tool, accesses, self.policy(workspace))
-        if verdict.kind is Kind.ASK and accesses and all(map(self._is_own, accesses)):
-            return Verdict(Kind.ALLOW, "the files of its memory are its own")
+        if verdict.kind is VerdictKind.ASK and accesses and all(map(self._is_own, accesses)):
+            return Verdict(VerdictKind.ALLOW, "the files of its memory are its own")
         return verdict
 
     def policy(self, workspace: Workspace) -> Policy:
@@ -133,11 +141,11 @@ class Consent:
         if is_kept:
             save_rules(file, rules)
 
-    def lent(self, mode: Mode | None, folder: Path | None) -> "Consent":
+    def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "Consent":
         """The same for a sub-agent: in another mode, unless that is forbidden, or with a folder
         whose files are its own. What the user allows here or there counts for both."""
         other = copy(self)
-        is_disabled = mode is Mode.BYPASS and self._settings.is_bypass_disabled
+        is_disabled = mode is ApprovalMode.BYPASS and self._settings.is_bypass_disabled
         if mode and not is_disabled and not is_forbidden_to_root(mode):
             other.mode = mode
         other._folder = folder
@@ -149,10 +157,10 @@ class Consent:
             return False
         try:
             return real_path(access.path).is_relative_to(real_path(self._folder))
-        except Unknown:
+        except UnknownValue:
             return False
 
     def _make_policy(
-        self, mode: Mode, cwd: Path, places: tuple[Path, ...], allow: tuple[Rule, ...]
+        self, mode: ApprovalMode, cwd: Path, places: tuple[Path, ...], allow: tuple[Rule, ...]
     ) -> Policy:
         return self._settings.policy(mode, cwd, places, allow, self._deny)

@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnlog.agent.permissions.bash import Unknown, is_folder, is_link, is_there
+from turnlog.agent.permissions.bash import UnknownValue, is_folder, is_link, is_there
 from turnlog.agent.permissions.directories import entries_below, path_in
 from turnlog.agent.permissions.files import WRITING, judge_write, restricted_names
-from turnlog.agent.permissions.paths import has_protected_name, has_protected_part, names_of
-from turnlog.agent.permissions.policy import Finding, Kind, Policy
-from turnlog.agent.permissions.programs import Effect
+from turnlog.agent.permissions.path_access import has_protected_name, has_protected_part, names_of
+from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.programs import ProgramEffect
 
 
-def judge_copies(effect: Effect, place: Path | None, policy: Policy) -> Iterator[Finding]:
+def judge_copies(
+    effect: ProgramEffect, place: Path | None, policy: Policy
+) -> Iterator[AccessDecision]:
     """Check what is below the directories that are copied or moved, where it lands.
 
     A relative link leads somewhere else from another directory, so links are asked about.
@@ -19,26 +21,32 @@ def judge_copies(effect: Effect, place: Path | None, policy: Policy) -> Iterator
     target = path_in(effect.writes[-1], place)
     for source in (path_in(text, place) for text in effect.moved):
         if not is_there(source):
-            yield Finding(Kind.ASK, f"{source} does not exist yet, so its content is not known")
+            yield AccessDecision(
+                VerdictKind.ASK, f"{source} does not exist yet, so its content is not known"
+            )
         if is_link(source):
-            yield Finding(Kind.ASK, f"{source} is a link")
+            yield AccessDecision(VerdictKind.ASK, f"{source} is a link")
         if is_folder(source):
             landing = (target, target / source.name)
             try:
                 yield from _judge_landing(source, landing, policy)
-            except Unknown:
-                yield Finding(Kind.ASK, f"{source} holds too much to be checked")
+            except UnknownValue:
+                yield AccessDecision(VerdictKind.ASK, f"{source} holds too much to be checked")
 
 
-def _judge_landing(source: Path, landing: tuple[Path, ...], policy: Policy) -> Iterator[Finding]:
+def _judge_landing(
+    source: Path, landing: tuple[Path, ...], policy: Policy
+) -> Iterator[AccessDecision]:
     """Check where each file below a directory would land, under all names of the target."""
     targets = [names_of(folder) for folder in landing]
     for entry in entries_below(source):
         below = Path(entry.path).relative_to(source)
         if entry.is_symlink():
-            yield Finding(Kind.ASK, f"{entry.path} is a link")
+            yield AccessDecision(VerdictKind.ASK, f"{entry.path} is a link")
         if has_protected_name(entry.name) or any(has_protected_part(p / below) for p in landing):
-            yield Finding(Kind.ASK, f"{landing[-1] / below} is protected", is_guarded=True)
+            yield AccessDecision(
+                VerdictKind.ASK, f"{landing[-1] / below} is protected", is_guarded=True
+            )
         for names in targets:
             found = tuple(name / below for name in names)
             if is_link(found[0]):

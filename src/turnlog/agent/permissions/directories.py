@@ -11,11 +11,11 @@ from turnlog.agent.permissions.bash import (
     LONGEST_PATH,
     Budget,
     NoPath,
-    Unknown,
+    UnknownValue,
     Word,
     expand,
 )
-from turnlog.agent.permissions.paths import leads_through_process, names_of
+from turnlog.agent.permissions.path_access import leads_through_process, names_of
 
 MOST_PLACES = 16
 ELSEWHERE = re.compile(r"/+(?:proc/.*/(?:cwd|root|fd|exe|map_files)|dev/fd)(?:/|\Z)")
@@ -37,7 +37,7 @@ def possible_directories(
             continue
         try:
             targets = [path for place in places for path in _targets(words, place)]
-        except Unknown:
+        except UnknownValue:
             return None
         places = tuple(dict.fromkeys((*places, *targets)))
         if len(places) > MOST_PLACES:
@@ -47,7 +47,7 @@ def possible_directories(
 
 def _targets(words: tuple[Word, ...], place: Path) -> Iterator[Path]:
     if words[0].text == "popd":
-        raise Unknown("popd")
+        raise UnknownValue("popd")
     operands = [word for word in words[1:] if not word.text.startswith(("-", "+"))]
     default = Word(HOLE) if len(words) > 1 else Word("~", has_tilde=True)
     for word in operands or [default]:
@@ -56,30 +56,30 @@ def _targets(words: tuple[Word, ...], place: Path) -> Iterator[Path]:
 
 
 def arguments_in(words: tuple[Word, ...], place: Path | None) -> tuple[str, ...]:
-    """Return the arguments of a program in a directory; raise `Unknown` if they are not certain."""
+    """Return the arguments of a program; raise `UnknownValue` if they are not certain."""
     if place is None and any(word.has_glob for word in words):
-        raise Unknown("directory")
+        raise UnknownValue("directory")
     return tuple(text for word in words for text in expand(word, place or Path("/")))
 
 
 def path_in(text: str, place: Path | None) -> Path:
-    """Return the path that an argument names; raise `Unknown` if the directory is not known."""
+    """Return the path an argument names; raise `UnknownValue` if the directory is unknown."""
     if len(os.fsencode(text)) >= LONGEST_PATH:
         raise NoPath(text)
     path = Path(text)
     if place is None and not path.is_absolute():
-        raise Unknown(text)
+        raise UnknownValue(text)
     found = (place or Path("/")) / path
     if ELSEWHERE.match(str(found)) or leads_through_process(found):
-        raise Unknown(text)
-    names_of(found)  # raises `Unknown` where links cannot be followed
+        raise UnknownValue(text)
+    names_of(found)  # raises `UnknownValue` where links cannot be followed
     return found
 
 
 def entries_below(folder: Path, budget: Budget = COMPARISONS) -> Iterator[os.DirEntry[str]]:
     """Yield everything below a directory without following links.
 
-    Raises `Unknown` if there is too much to check, or something cannot be looked at.
+    Raises `UnknownValue` if there is too much to check, or something cannot be looked at.
     """
     waiting = [os.fspath(folder)]
     while waiting:
@@ -88,9 +88,9 @@ def entries_below(folder: Path, budget: Budget = COMPARISONS) -> Iterator[os.Dir
                 for entry in entries:
                     budget.spend()
                     if len(os.fsencode(entry.path)) >= LONGEST_PATH:
-                        raise Unknown(str(folder))
+                        raise UnknownValue(str(folder))
                     yield entry
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
         except OSError as error:
-            raise Unknown(str(folder)) from error
+            raise UnknownValue(str(folder)) from error

@@ -8,15 +8,15 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from turnlog.agent.access import Footprint, Runs
-from turnlog.agent.permissions.bash import Unknown
+from turnlog.agent.permissions.bash import UnknownValue
 from turnlog.agent.permissions.directories import arguments_in, path_in
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.links import real_path
-from turnlog.agent.permissions.paths import names_of
-from turnlog.agent.permissions.policy import Finding, Kind, Policy
+from turnlog.agent.permissions.path_access import names_of
+from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import change_files
 from turnlog.agent.permissions.removals import Places
+from turnlog.agent.workspace.access import DirectoryUse, Runs
 
 MOVERS = frozenset("mv rename rm rmdir unlink".split())
 FILE_RULES = ("Read", "Edit")
@@ -37,7 +37,7 @@ class Displacement:
                     arguments = arguments_in(words[1:], place)
                     texts = _sources(name_of(words[0]), arguments)
                     self.paths += [path_in(text, place) for text in texts]
-                except Unknown:
+                except UnknownValue:
                     self.is_unknown = True
 
 
@@ -47,15 +47,15 @@ def _sources(name: str, arguments: tuple[str, ...]) -> Iterable[str]:
     return effect.removes if effect else [each for each in arguments if not each.startswith("-")]
 
 
-def footprint_of(displacement: Displacement, places: Places, policy: Policy) -> Footprint:
+def footprint_of(displacement: Displacement, places: Places, policy: Policy) -> DirectoryUse:
     """Return the directories that a command depends on while it runs."""
     kept = dict.fromkeys((policy.cwd, *filter(None, places)))
-    return Footprint(tuple(kept), tuple(dict.fromkeys(displacement.paths)))
+    return DirectoryUse(tuple(kept), tuple(dict.fromkeys(displacement.paths)))
 
 
 def judge_displacement(
-    displacement: Displacement, own: Footprint, runs: Runs, policy: Policy, *, is_alone: bool
-) -> Iterator[Finding]:
+    displacement: Displacement, own: DirectoryUse, runs: Runs, policy: Policy, *, is_alone: bool
+) -> Iterator[AccessDecision]:
     """Ask about a command that moves a directory in use, or runs in one that is being moved.
 
     With a rule for files, this holds in every mode: the rule would not find the file.
@@ -65,14 +65,14 @@ def judge_displacement(
     for path in own.displaced:
         if any(_is_at_or_above(path, place) for place in used):
             reason = f"it moves or removes {path}, where a command runs"
-            yield Finding(Kind.ASK, reason, is_firm=is_firm)
+            yield AccessDecision(VerdictKind.ASK, reason, is_firm=is_firm)
     if displacement.is_unknown and (runs.running or not is_alone):
         reason = "what it moves or removes is only known when it runs"
-        yield Finding(Kind.ASK, reason, is_firm=is_firm)
+        yield AccessDecision(VerdictKind.ASK, reason, is_firm=is_firm)
     for path in dict.fromkeys(path for each in runs.running for path in each.displaced):
         if any(_is_at_or_above(path, place) for place in own.places):
             reason = f"a running command moves or removes {path}"
-            yield Finding(Kind.ASK, reason, is_firm=is_firm)
+            yield AccessDecision(VerdictKind.ASK, reason, is_firm=is_firm)
 
 
 def _is_at_or_above(path: Path, place: Path) -> bool:

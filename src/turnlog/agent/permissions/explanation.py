@@ -8,14 +8,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.access import Mode, Runs
-from turnlog.agent.permissions.bash import HOLE, Part, Unknown, Word
+from turnlog.agent.permissions.bash import HOLE, SimpleCommand, UnknownValue, Word
 from turnlog.agent.permissions.commands import CommandFindings, PartFindings, analyze_command
 from turnlog.agent.permissions.directories import arguments_in
 from turnlog.agent.permissions.launchers import without_wrappers
-from turnlog.agent.permissions.policy import Finding, Kind, Policy, Verdict, strictest
-from turnlog.agent.permissions.programs import Effect, change_files, read_files
+from turnlog.agent.permissions.policy import AccessDecision, Policy, Verdict, VerdictKind, strictest
+from turnlog.agent.permissions.programs import ProgramEffect, change_files, read_files
 from turnlog.agent.permissions.verdict import new_verdict
+from turnlog.agent.workspace.access import ApprovalMode, Runs
 
 
 class WordMeaning(Struct, frozen=True, omit_defaults=True):
@@ -72,7 +72,7 @@ def explain_command(text: str, policy: Policy) -> Explanation:
 def _explain(text: str, policy: Policy) -> Explanation:
     found = analyze_command(Runs(text), policy)
     verdict = _verdict(found, policy.mode)
-    is_changed = verdict.kind is Kind.ALLOW and found.to_run not in (None, text)
+    is_changed = verdict.kind is VerdictKind.ALLOW and found.to_run not in (None, text)
     return Explanation(
         command=text,
         mode=policy.mode.value,
@@ -87,16 +87,16 @@ def _explain(text: str, policy: Policy) -> Explanation:
     )
 
 
-def _verdict(found: CommandFindings, mode: Mode) -> Verdict:
+def _verdict(found: CommandFindings, mode: ApprovalMode) -> Verdict:
     findings = found.all
-    if mode is Mode.BYPASS:
+    if mode is ApprovalMode.BYPASS:
         findings = [each for each in findings if each.is_firm]
     return strictest(findings)
 
 
-def _views(findings: tuple[Finding, ...]) -> Iterator[FindingView]:
+def _views(findings: tuple[AccessDecision, ...]) -> Iterator[FindingView]:
     for each in dict.fromkeys(findings):
-        if each.reason or each.kind is not Kind.ALLOW:
+        if each.reason or each.kind is not VerdictKind.ALLOW:
             yield FindingView(each.kind.value, each.reason, each.is_firm)
 
 
@@ -113,17 +113,19 @@ def _explain_part(found: PartFindings, cwd: Path) -> PartExplanation:
     )
 
 
-def _effect(words: tuple[Word, ...], cwd: Path) -> Effect | None:
+def _effect(words: tuple[Word, ...], cwd: Path) -> ProgramEffect | None:
     if not words:
         return None
     try:
         arguments = arguments_in(words[1:], cwd)
-    except Unknown:
+    except UnknownValue:
         return None
     return read_files(words[0].text, arguments) or change_files(words[0].text, arguments)
 
 
-def _meanings(part: Part, wrapped: int, effect: Effect | None, cwd: Path) -> Iterator[WordMeaning]:
+def _meanings(
+    part: SimpleCommand, wrapped: int, effect: ProgramEffect | None, cwd: Path
+) -> Iterator[WordMeaning]:
     for assignment in part.assignments:
         yield WordMeaning(f"{assignment.name}={_shown(assignment.value)}", "sets a variable")
     roles = list(effect.roles) if effect else []
@@ -149,7 +151,7 @@ def _meanings(part: Part, wrapped: int, effect: Effect | None, cwd: Path) -> Ite
 def _expanded(word: Word, cwd: Path) -> tuple[str, ...] | None:
     try:
         return arguments_in((word,), cwd)
-    except Unknown:
+    except UnknownValue:
         return None
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from turnlog.agent.access import Basis, Mode
-from turnlog.agent.permissions.bash import COMPARISONS, Unknown, is_folder
+from turnlog.agent.permissions.bash import COMPARISONS, UnknownValue, is_folder
 from turnlog.agent.permissions.links import ways_of
-from turnlog.agent.permissions.paths import (
+from turnlog.agent.permissions.path_access import (
     escaped,
     is_inside,
     is_protected,
@@ -14,8 +13,9 @@ from turnlog.agent.permissions.paths import (
     permits,
     restricts,
 )
-from turnlog.agent.permissions.policy import ALLOWED, Finding, Kind, Policy
+from turnlog.agent.permissions.policy import ALLOWED, AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.rules import Rule
+from turnlog.agent.workspace.access import ApprovalMode, Basis
 
 OPEN_ANYWAY = frozenset(
     map(Path, ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/fd/1", "/dev/fd/2"))
@@ -26,7 +26,7 @@ READING, WRITING = ("Read",), ("Edit", "Read")
 """Rules that forbid: what may not be read may not be written either."""
 
 
-def judge_read(path: Path, policy: Policy) -> Finding:
+def judge_read(path: Path, policy: Policy) -> AccessDecision:
     """Decide about reading a file or a folder."""
     if path in OPEN_ANYWAY:
         return ALLOWED
@@ -34,51 +34,53 @@ def judge_read(path: Path, policy: Policy) -> Finding:
         return found
     if rule := _permitting(path, policy, ("Read", "Edit")):
         # Still understood: the rule widens what may be read, not what may run or be written.
-        return Finding(Kind.ALLOW, f"{rule.text} allows it")
+        return AccessDecision(VerdictKind.ALLOW, f"{rule.text} allows it")
     if is_inside(path, policy.directories):
         return ALLOWED
     folder = path if is_folder(path) else path.parent
     offer = (f"Read(/{escaped(folder)}/**)",) if folder != Path("/") else ()
-    return Finding(Kind.ASK, f"{path} is outside of the working directories", remember=offer)
+    return AccessDecision(
+        VerdictKind.ASK, f"{path} is outside of the working directories", remember=offer
+    )
 
 
-def judge_write(path: Path, policy: Policy) -> Finding:
+def judge_write(path: Path, policy: Policy) -> AccessDecision:
     """Decide about making, changing or removing a file."""
     # Opening /dev/stdout opens the file behind it again: `1<.git/config >/dev/stdout` writes it.
     if path == NOTHING:
         return ALLOWED
     if found := restricted(path, policy, WRITING, "Edit"):
         return found
-    if policy.mode is Mode.PLAN:
-        return Finding(Kind.DENY, f"in plan mode nothing is written: {path}")
+    if policy.mode is ApprovalMode.PLAN:
+        return AccessDecision(VerdictKind.DENY, f"in plan mode nothing is written: {path}")
     if is_protected(path):
-        return Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+        return AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
     if rule := _permitting(path, policy, ("Edit",)):
-        return Finding(Kind.ALLOW, f"{rule.text} allows it", basis=Basis.RULE)
+        return AccessDecision(VerdictKind.ALLOW, f"{rule.text} allows it", basis=Basis.RULE)
     if not is_inside(path, policy.directories):
-        return Finding(Kind.ASK, f"{path} is outside of the working directories")
-    if policy.mode is Mode.ACCEPT_EDITS:
-        return Finding(Kind.ALLOW, "", basis=Basis.EDITS)
-    return Finding(Kind.ASK, f"it writes {path}")
+        return AccessDecision(VerdictKind.ASK, f"{path} is outside of the working directories")
+    if policy.mode is ApprovalMode.ACCEPT_EDITS:
+        return AccessDecision(VerdictKind.ALLOW, "", basis=Basis.EDITS)
+    return AccessDecision(VerdictKind.ASK, f"it writes {path}")
 
 
 def restricted(
     path: Path, policy: Policy, denying: tuple[str, ...], asking: str = "Read"
-) -> Finding | None:
+) -> AccessDecision | None:
     """What a rule that denies, or one that asks, says of a path."""
     return restricted_names(names_of(path), policy, denying, asking)
 
 
 def restricted_names(
     names: tuple[Path, ...], policy: Policy, denying: tuple[str, ...], asking: str = "Read"
-) -> Finding | None:
+) -> AccessDecision | None:
     """What a rule that denies, or one that asks, says of a file with all these names."""
     path = names[0]
     COMPARISONS.spend(len(policy.deny) + len(policy.ask))
     if rule := _first(policy.deny, denying, lambda rule: restricts(rule, names, policy.places)):
-        return Finding(Kind.DENY, f"{rule.text} denies {path}", is_firm=True)
+        return AccessDecision(VerdictKind.DENY, f"{rule.text} denies {path}", is_firm=True)
     if rule := _first(policy.ask, (asking,), lambda rule: restricts(rule, names, policy.places)):
-        return Finding(Kind.ASK, f"{rule.text} asks for {path}", is_firm=True)
+        return AccessDecision(VerdictKind.ASK, f"{rule.text} asks for {path}", is_firm=True)
     return None
 
 
@@ -92,7 +94,7 @@ def is_readable(path: Path, policy: Policy, searched: Path | None = None) -> boo
     ways_of.cache_clear()
     try:
         names = names_of(path)
-    except Unknown:
+    except UnknownValue:
         return False
     if _first(policy.deny, READING, lambda rule: restricts(rule, names, policy.places)):
         return False

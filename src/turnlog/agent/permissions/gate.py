@@ -7,21 +7,21 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from turnlog.agent.access import Basis, Mode, targets_of, with_targets
-from turnlog.agent.hooks.answers import HookOutcome
 from turnlog.agent.hooks.hooks import Hooks
+from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.permissions.grants import Grants, read_grants, suggestions
-from turnlog.agent.permissions.policy import Kind, Verdict
-from turnlog.agent.tool import Grant, Tool, ToolError
-from turnlog.agent.workspace import DirectoryIdentity, Workspace
-from turnlog.format.values import Fields
+from turnlog.agent.permissions.policy import Verdict, VerdictKind
+from turnlog.agent.workspace.access import ApprovalMode, Basis, targets_of, with_targets
+from turnlog.agent.workspace.tool import Grant, Tool, ToolError
+from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
+from turnlog.format.json_values import Fields
 
 RULE, REJECTED = "permission-rule", "user-rejected"
 """How the session names a refusal."""
 PATHS = ("file_path", "notebook_path")
-SETTABLE = (Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN)
+SETTABLE = (ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN)
 DENIED = "{tool} is not allowed: {why}"
 NO_TOOL = "Error: No such tool available: {name}"
 
@@ -120,9 +120,9 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
     value = _read(tool, wanted) if said.updated_input else value
     judged = await _judge(parts, tool, value)
     verdict = judged.verdict
-    basis = verdict.basis if verdict.kind is Kind.ALLOW else Basis.HOOK
+    basis = verdict.basis if verdict.kind is VerdictKind.ALLOW else Basis.HOOK
     is_lifted = said.decision == "allow" and not verdict.is_firm
-    if said.decision == "ask" or (verdict.kind is Kind.ASK and not is_lifted):
+    if said.decision == "ask" or (verdict.kind is VerdictKind.ASK and not is_lifted):
         about = parts.about_agent
         agent, kind = about.get("agent_id"), about.get("agent_type") or ""
         place = parts.workspace.cwd
@@ -147,7 +147,7 @@ async def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
     touched = with_targets(accesses, targets)
     # A verdict may take a second. In a thread it does not hold up the console or an interrupt.
     verdict = await asyncio.to_thread(parts.rules.decide, tool.name, touched, parts.workspace)
-    if verdict.kind is Kind.DENY:
+    if verdict.kind is VerdictKind.DENY:
         raise Refused(DENIED.format(tool=tool.name, why=verdict.reason), RULE)
     return _Judged(verdict, targets, directory)
 
@@ -193,7 +193,7 @@ def _take(parts: Conversation, grants: Grants) -> None:
     if grants.passing:
         parts.rules.remember(grants.passing, is_kept=False)
     if grants.mode in SETTABLE:
-        parts.rules.mode = Mode(grants.mode)
+        parts.rules.mode = ApprovalMode(grants.mode)
         parts.hooks.facts.permission_mode = parts.rules.mode.value
 
 

@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from turnlog.agent.access import Basis
-from turnlog.agent.permissions.bash import UNKNOWN, Script, Unknown, Word, expand, is_folder
+from turnlog.agent.permissions.bash import UNKNOWN, Script, UnknownValue, Word, expand, is_folder
 from turnlog.agent.permissions.directories import (
     MOVES,
     arguments_in,
@@ -18,8 +17,9 @@ from turnlog.agent.permissions.directories import (
 )
 from turnlog.agent.permissions.git_repository import Repository, find_problem, find_repository
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
-from turnlog.agent.permissions.policy import Finding, Kind
+from turnlog.agent.permissions.policy import AccessDecision, VerdictKind
 from turnlog.agent.permissions.programs import enters_submodules, read_files
+from turnlog.agent.workspace.access import Basis
 
 HOOK = re.compile(r"sets core\.hookspath|would run\Z", re.I)
 """Problems that only mean hooks: a rule for a call that does more than read allows those."""
@@ -27,7 +27,9 @@ ELSEWHERE = re.compile(r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|con
 """Global options that make git use another repository, or other programs."""
 
 
-def guard_repositories(script: Script, inner: tuple[Inner, ...], cwd: Path) -> Iterator[Finding]:
+def guard_repositories(
+    script: Script, inner: tuple[Inner, ...], cwd: Path
+) -> Iterator[AccessDecision]:
     """Yield a finding for each call of git in a repository that names programs."""
     given = [without_wrappers(each.part.words) for each in inner if not each.part.is_test]
     parts = list(dict.fromkeys(filter(None, given)))
@@ -51,13 +53,13 @@ def _sets_repository(inner: tuple[Inner, ...]) -> bool:
 
 def _guard_call(
     words: tuple[Word, ...], places: tuple[Path, ...] | None, cwd: Path
-) -> Iterator[Finding]:
+) -> Iterator[AccessDecision]:
     if [word.text for word in words[1:]] in (["--version"], ["version"]):
         return
     try:
         folder = _folder_of(words)
         found = [path_in(text, place) for place in places or () for text in expand(folder, place)]
-    except Unknown:
+    except UnknownValue:
         found = []
     if not found:
         yield _asks("which repository git uses is only known when it runs")
@@ -66,26 +68,26 @@ def _guard_call(
 
 
 def _folder_of(words: tuple[Word, ...]) -> Word:
-    """Return the value of `-C`; raise `Unknown` for options that name another repository."""
+    """Return the value of `-C`; raise `UnknownValue` for options that name another repository."""
     folder, waiting = Word("."), iter(words[1:])
     for word in waiting:
         if not word.is_option and word.is_known:
             break
         if not word.is_known or ELSEWHERE.match(word.text):
-            raise Unknown(word.source)
+            raise UnknownValue(word.source)
         if word.text in ("-C", "-c"):
             value = next(waiting, UNKNOWN)
             if word.text == "-C" and folder.text != ".":
-                raise Unknown(value.source)
+                raise UnknownValue(value.source)
             folder = value if word.text == "-C" else folder
     return folder
 
 
-def _guard_place(words: tuple[Word, ...], place: Path, cwd: Path) -> Iterator[Finding]:
+def _guard_place(words: tuple[Word, ...], place: Path, cwd: Path) -> Iterator[AccessDecision]:
     try:
         arguments = arguments_in(words[1:], place)
         effect = read_files("git", arguments)
-    except Unknown:
+    except UnknownValue:
         effect = None
     if not is_folder(place):
         yield _asks(f"{place} does not exist yet, so its repository is not known")
@@ -104,12 +106,12 @@ def _guard_place(words: tuple[Word, ...], place: Path, cwd: Path) -> Iterator[Fi
 
 def _guard_repository(
     repository: Repository, enters: bool, *, reads: bool, is_own: bool
-) -> Iterator[Finding]:
+) -> Iterator[AccessDecision]:
     problem = find_problem(repository, enters_submodules=enters)
     if problem and (reads or not HOOK.search(problem)):
         # Only the repository of the session's own directory is neutralized when git runs.
         yield _asks(problem, is_confinable=reads and is_own)
 
 
-def _asks(reason: str, *, is_confinable: bool = False) -> Finding:
-    return Finding(Kind.ASK, reason, is_confinable=is_confinable, basis=Basis.RULE)
+def _asks(reason: str, *, is_confinable: bool = False) -> AccessDecision:
+    return AccessDecision(VerdictKind.ASK, reason, is_confinable=is_confinable, basis=Basis.RULE)

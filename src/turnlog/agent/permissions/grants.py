@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from turnlog.agent.hooks.groups import objects_in
-from turnlog.format.values import Fields
+from turnlog.agent.hooks.matchers import objects_in
+from turnlog.format.json_values import Fields
 
 RULE = re.compile(r"(?s)([^()]+)(?:\((.*)\))?")
 KEPT = frozenset({"localSettings"})

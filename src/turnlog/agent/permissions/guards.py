@@ -12,25 +12,33 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from turnlog.agent.permissions.bash import HOLE, NAMES, NoPath, Part, Unknown, Word, is_folder
-from turnlog.agent.permissions.calls import Call, call_of
+from turnlog.agent.permissions.bash import (
+    HOLE,
+    NAMES,
+    NoPath,
+    SimpleCommand,
+    UnknownValue,
+    Word,
+    is_folder,
+)
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
-from turnlog.agent.permissions.mentions import mentions_protected, mentions_rule
-from turnlog.agent.permissions.paths import (
+from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
+from turnlog.agent.permissions.path_access import (
     has_protected_name,
     has_protected_part,
     is_protected,
     names_below,
 )
-from turnlog.agent.permissions.policy import Finding, Kind, Policy
+from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.program_calls import ProgramCall, call_of
 from turnlog.agent.permissions.programs import (
     CONTENT_READERS,
     COPYING,
     PATHLESS,
     WRITERS,
-    Effect,
+    ProgramEffect,
     change_files,
     guess_paths,
     read_files,
@@ -44,7 +52,9 @@ TAKING_ALL = frozenset("mv rm shred".split())
 """Programs that change everything below a directory that they are given."""
 
 
-def guard(part: Part, text: str, places: Places, policy: Policy) -> Iterator[Finding]:
+def guard(
+    part: SimpleCommand, text: str, places: Places, policy: Policy
+) -> Iterator[AccessDecision]:
     """Yield what file rules, and the danger of a removal, have to say about a program.
 
     `text` is the whole command: an interpreter may get the name of a file from any part of it.
@@ -54,7 +64,7 @@ def guard(part: Part, text: str, places: Places, policy: Policy) -> Iterator[Fin
         return
     name = name_of(words[0])
     if takes_much(words, places, policy.directories):
-        yield Finding(Kind.ASK, "it removes what much depends on", is_firm=True)
+        yield AccessDecision(VerdictKind.ASK, "it removes what much depends on", is_firm=True)
     call = call_of(part, words, text)
     if call.is_known and name in PATHLESS:
         return
@@ -66,20 +76,22 @@ def guard(part: Part, text: str, places: Places, policy: Policy) -> Iterator[Fin
             yield from _guard_unknown(call, place, policy)
 
 
-def _effect_in(name: str, words: tuple[Word, ...], place: Path | None) -> Effect | None:
+def _effect_in(name: str, words: tuple[Word, ...], place: Path | None) -> ProgramEffect | None:
     """Return what a program does in a directory; None if that is not known."""
     try:
         arguments = arguments_in(words, place)
-    except Unknown:
+    except UnknownValue:
         return None
     return read_files(name, arguments) or change_files(name, arguments)
 
 
-def _guard_effect(effect: Effect, place: Path | None, policy: Policy) -> Iterator[Finding]:
+def _guard_effect(
+    effect: ProgramEffect, place: Path | None, policy: Policy
+) -> Iterator[AccessDecision]:
     try:
         reads = [path_in(text, place) for text in effect.reads]
         writes = written_paths(effect, place)
-    except Unknown:
+    except UnknownValue:
         if _has_rules(policy, "Read", "Edit"):
             yield _doubt(policy, "Read", "Edit")
         if effect.writes:
@@ -88,7 +100,7 @@ def _guard_effect(effect: Effect, place: Path | None, policy: Policy) -> Iterato
     yield from _restrictions(reads, policy, READING, "Read")
     yield from _restrictions(writes, policy, WRITING, "Edit")
     for path in filter(is_protected, writes):
-        yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+        yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
     if effect.is_recursive:
         yield from _guard_below(effect, reads, place, policy)
     # Naming a file limits nothing: it may have been a directory, or have had another name, in the
@@ -98,8 +110,8 @@ def _guard_effect(effect: Effect, place: Path | None, policy: Policy) -> Iterato
 
 
 def _guard_below(
-    effect: Effect, reads: list[Path], place: Path | None, policy: Policy
-) -> Iterator[Finding]:
+    effect: ProgramEffect, reads: list[Path], place: Path | None, policy: Policy
+) -> Iterator[AccessDecision]:
     """Check everything below the directories that are read, copied, moved or removed."""
     removed = [path_in(text, place) for text in effect.removes]
     if _has_rules(policy, "Read"):
@@ -109,42 +121,42 @@ def _guard_below(
     yield from _protected_below(removed)
 
 
-def _protected_below(folders: Iterable[Path]) -> Iterator[Finding]:
+def _protected_below(folders: Iterable[Path]) -> Iterator[AccessDecision]:
     """Yield a finding for each directory that contains a protected file."""
     for folder in filter(_may_be_folder, folders):
         try:
             entries = entries_below(folder, NAMES)
             found = next((entry.path for entry in entries if has_protected_name(entry.name)), None)
-        except Unknown:
+        except UnknownValue:
             found = f"something below {folder}"
         if found:
-            yield Finding(Kind.ASK, f"{found} is protected", is_guarded=True)
+            yield AccessDecision(VerdictKind.ASK, f"{found} is protected", is_guarded=True)
 
 
 def restrictions_below(
     folders: Iterable[Path], policy: Policy, denying: tuple[str, ...], asking: str
-) -> Iterator[Finding]:
+) -> Iterator[AccessDecision]:
     """Yield a finding for each directory that contains a file a rule is about."""
     for folder in filter(_may_be_folder, folders):
         try:
             names = (names_below(folder, entry) for entry in entries_below(folder))
             checked = (restricted_names(each, policy, denying, asking) for each in names)
             found = next(filter(None, checked), None)
-        except Unknown:
+        except UnknownValue:
             yield _doubt(policy, asking)
             continue
         if found:
-            yield Finding(Kind.ASK, f"below {folder}: {found.reason}", is_firm=True)
+            yield AccessDecision(VerdictKind.ASK, f"below {folder}: {found.reason}", is_firm=True)
 
 
 def _may_be_folder(path: Path) -> bool:
     try:
         return is_folder(path)
-    except Unknown:
+    except UnknownValue:
         return True
 
 
-def written_paths(effect: Effect, place: Path | None) -> list[Path]:
+def written_paths(effect: ProgramEffect, place: Path | None) -> list[Path]:
     """Return what a program writes, including where sources land in a directory."""
     writes = [path_in(text, place) for text in effect.writes]
     if not effect.moved:
@@ -153,7 +165,9 @@ def written_paths(effect: Effect, place: Path | None) -> list[Path]:
     return [*writes, *(target / path_in(text, place).name for text in effect.moved)]
 
 
-def _guard_unknown(call: Call, place: Path | None, policy: Policy) -> Iterator[Finding]:
+def _guard_unknown(
+    call: ProgramCall, place: Path | None, policy: Policy
+) -> Iterator[AccessDecision]:
     """Check a call that is not understood: what it names, and what it may name when it runs."""
     texts, is_complete = _known_texts(call.words, place)
     guesses = list(dict.fromkeys([*texts, *(each for text in texts for each in guess_paths(text))]))
@@ -163,7 +177,7 @@ def _guard_unknown(call: Call, place: Path | None, policy: Policy) -> Iterator[F
             path = path_in(text, place)
         except NoPath:
             continue
-        except Unknown:
+        except UnknownValue:
             # Without a directory, every argument is unknown; then only those count that are files.
             is_complete &= place is None and not text.startswith("/") and not call.opens_files
             continue
@@ -185,17 +199,19 @@ def _known_texts(words: tuple[Word, ...], place: Path | None) -> tuple[list[str]
     for word in words:
         try:
             texts += arguments_in((word,), place)
-        except Unknown:
+        except UnknownValue:
             is_complete = False
             texts += [word.text] if HOLE not in word.text else []
     return texts, is_complete
 
 
-def _guard_guess(call: Call, path: Path, is_named: bool, policy: Policy) -> Iterator[Finding]:
+def _guard_guess(
+    call: ProgramCall, path: Path, is_named: bool, policy: Policy
+) -> Iterator[AccessDecision]:
     """Check something that looks like a path; `is_named` if it is a whole argument."""
     if found := restricted(path, policy, READING):
         is_sure = is_named and (call.name in CONTENT_READERS or call.name in WRITERS)
-        yield found if is_sure else Finding(Kind.ASK, found.reason, is_firm=True)
+        yield found if is_sure else AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
     if is_named and call.name in COPYING and _has_rules(policy, "Read"):
         yield from restrictions_below([path], policy, READING, "Read")
     if is_named and call.name in WRITERS and _has_rules(policy, "Read", "Edit"):
@@ -204,20 +220,22 @@ def _guard_guess(call: Call, path: Path, is_named: bool, policy: Policy) -> Iter
         return
     if found := restricted(path, policy, WRITING, "Edit"):
         is_sure = is_named and call.name in WRITERS
-        yield found if is_sure else Finding(Kind.ASK, found.reason, is_firm=True)
+        yield found if is_sure else AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
 
 
-def _guard_mentions(call: Call, policy: Policy) -> Iterator[Finding]:
+def _guard_mentions(call: ProgramCall, policy: Policy) -> Iterator[AccessDecision]:
     """Look for the names of denied files inside of the arguments, and around an interpreter."""
     for rule in (*policy.deny, *policy.ask):
         is_about = rule.tool == "Read" or rule.tool in call.tools
         if is_about and (
             mentions_rule(rule, call.texts) or mentions_rule(rule, call.joined_texts, anywhere=True)
         ):
-            yield Finding(Kind.ASK, f"{rule.text} may be about it", is_firm=True)
+            yield AccessDecision(VerdictKind.ASK, f"{rule.text} may be about it", is_firm=True)
 
 
-def _guard_protected(call: Call, place: Path | None, *, is_complete: bool) -> Iterator[Finding]:
+def _guard_protected(
+    call: ProgramCall, place: Path | None, *, is_complete: bool
+) -> Iterator[AccessDecision]:
     """Ask where a call may write a protected file: by name, or by an argument that is not known."""
     if not call.may_write:
         return
@@ -225,10 +243,10 @@ def _guard_protected(call: Call, place: Path | None, *, is_complete: bool) -> It
         yield UNKNOWN_TARGET
     texts, _ = _known_texts(call.written, place)
     for text in [guess for each in texts for guess in guess_paths(each)][:MOST_GUESSES]:
-        with suppress(Unknown):
+        with suppress(UnknownValue):
             path = path_in(text, place)
             if is_protected(path):
-                yield Finding(Kind.ASK, f"{path} is protected", is_guarded=True)
+                yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
             if text in texts and call.name in TAKING_ALL:
                 yield from _protected_below([path])
     # `for f in .envrc; do any-program "$f"; done` names it elsewhere, and so may a program's input.
@@ -237,10 +255,10 @@ def _guard_protected(call: Call, place: Path | None, *, is_complete: bool) -> It
     if mentions_protected([*around, *written.texts]) or mentions_protected(
         written.joined_texts, anywhere=True
     ):
-        yield Finding(Kind.ASK, "it names a protected file", is_guarded=True)
+        yield AccessDecision(VerdictKind.ASK, "it names a protected file", is_guarded=True)
 
 
-def _guard_find(call: Call, place: Path | None, policy: Policy) -> Iterator[Finding]:
+def _guard_find(call: ProgramCall, place: Path | None, policy: Policy) -> Iterator[AccessDecision]:
     """Check the files that find may remove, below the directories where it starts."""
     if call.name != "find":
         return
@@ -249,7 +267,7 @@ def _guard_find(call: Call, place: Path | None, policy: Policy) -> Iterator[Find
         try:
             folders = [path_in(text, place) for text in arguments_in((word,), place)]
             entries = [(each, below) for each in folders for below in entries_below(each, NAMES)]
-        except Unknown:
+        except UnknownValue:
             yield UNKNOWN_TARGET
             continue
         matching = [each for each in entries if fnmatchcase(each[1].name.casefold(), pattern)]
@@ -258,20 +276,20 @@ def _guard_find(call: Call, place: Path | None, policy: Policy) -> Iterator[Find
 
 def _guard_removals(
     entries: list[tuple[Path, os.DirEntry[str]]], policy: Policy
-) -> Iterator[Finding]:
+) -> Iterator[AccessDecision]:
     """Yield the first finding of each kind about files below directories."""
     named = [names_below(folder, entry) for folder, entry in entries]
     checked = (restricted_names(names, policy, WRITING, "Edit") for names in named)
     if found := next(filter(None, checked), None):
-        yield Finding(Kind.ASK, found.reason, is_firm=True)
+        yield AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
     protected = (names for names in named if any(map(has_protected_part, names)))
     if names := next(protected, None):
-        yield Finding(Kind.ASK, f"{names[0]} is protected", is_guarded=True)
+        yield AccessDecision(VerdictKind.ASK, f"{names[0]} is protected", is_guarded=True)
 
 
 def _restrictions(
     paths: Iterable[Path], policy: Policy, denying: tuple[str, ...], asking: str
-) -> Iterator[Finding]:
+) -> Iterator[AccessDecision]:
     for path in paths:
         if found := restricted(path, policy, denying, asking):
             yield found
@@ -281,12 +299,12 @@ def _has_rules(policy: Policy, *tools: str) -> bool:
     return any(rule.tool in tools for rule in (*policy.deny, *policy.ask))
 
 
-UNKNOWN_TARGET = Finding(
-    Kind.ASK, "which file it writes is only known when it runs", is_guarded=True
+UNKNOWN_TARGET = AccessDecision(
+    VerdictKind.ASK, "which file it writes is only known when it runs", is_guarded=True
 )
 """It may be a protected one."""
 
 
-def _doubt(policy: Policy, *tools: str) -> Finding:
+def _doubt(policy: Policy, *tools: str) -> AccessDecision:
     rule = next(rule for rule in (*policy.deny, *policy.ask) if rule.tool in (*tools, "Read"))
-    return Finding(Kind.ASK, f"{rule.text} may be about it", is_firm=True)
+    return AccessDecision(VerdictKind.ASK, f"{rule.text} may be about it", is_firm=True)

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from turnlog.agent.access import Access, Runs
-from turnlog.agent.hooks.groups import Applies
-from turnlog.agent.permissions import Kind, Mode, Policy, Rule, decide, parse_rule
-from turnlog.agent.tool import Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.hooks.matchers import Applies
+from turnlog.agent.permissions import ApprovalMode, Policy, Rule, VerdictKind, decide, parse_rule
+from turnlog.agent.workspace.access import Access, Runs
+from turnlog.agent.workspace.tool import Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 UNKNOWN = re.compile(r"`|\$[({A-Za-z_]")
 """What stands in a command for something that only the shell knows."""
@@ -31,8 +31,8 @@ def rule_filter(tools: Mapping[str, Tool], workspace: Workspace) -> Applies:
             return True
         places = (workspace.root, *workspace.directories)
         # A rule that forbids looks into all parts of a command; nothing else stops it here.
-        policy = Policy((rule,), (), (), Mode.BYPASS, workspace.cwd, places)
-        return decide(tool.name, touched, policy).kind is not Kind.ALLOW
+        policy = Policy((rule,), (), (), ApprovalMode.BYPASS, workspace.cwd, places)
+        return decide(tool.name, touched, policy).kind is not VerdictKind.ALLOW
 
     return applies
 

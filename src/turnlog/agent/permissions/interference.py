@@ -10,16 +10,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash import Part, Script, Unknown, Word
+from turnlog.agent.permissions.bash import Script, SimpleCommand, UnknownValue, Word
 from turnlog.agent.permissions.directories import MOVES, arguments_in, path_in
 from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.launchers import without_wrappers
 from turnlog.agent.permissions.links import links_on
-from turnlog.agent.permissions.policy import Finding, Kind, Policy
+from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import (
     CONTENT_READERS,
     WRITERS,
-    Effect,
+    ProgramEffect,
     change_files,
     read_files,
 )
@@ -34,7 +34,7 @@ RECURSIVE = re.compile(r"-[^-]*[aRrPd].*|--(?:recursive|archive|no-dereference)"
 REASON = "one part changes what another one reads"
 
 
-class Role(Struct, frozen=True):
+class FileRole(Struct, frozen=True):
     """What a part has to do with files."""
 
     changes: bool
@@ -48,8 +48,8 @@ class Role(Struct, frozen=True):
 
 
 def judge_interference(
-    script: Script, places: Places, policy: Policy, is_ruled: Callable[[Part], bool]
-) -> Iterator[Finding]:
+    script: Script, places: Places, policy: Policy, is_ruled: Callable[[SimpleCommand], bool]
+) -> Iterator[AccessDecision]:
     """Ask about a command of which one part may change the files that another one is judged by.
 
     With a rule for files, this holds in every mode: the rule would not find the file.
@@ -63,13 +63,13 @@ def judge_interference(
             for part in script.parts
         ]
         is_safe = _is_safe(roles, policy, has_loop=script.has_loop)
-    except Unknown:
+    except UnknownValue:
         is_safe = all(only_reads(part, places) for part in script.parts)
     if not is_safe:
-        yield Finding(Kind.ASK, REASON, is_firm=has_rules)
+        yield AccessDecision(VerdictKind.ASK, REASON, is_firm=has_rules)
 
 
-def _is_safe(roles: list[Role], policy: Policy, *, has_loop: bool) -> bool:
+def _is_safe(roles: list[FileRole], policy: Policy, *, has_loop: bool) -> bool:
     if not any(role.changes for role in roles):
         return True
     first = next((rank for rank, role in enumerate(roles) if not role.is_move), len(roles))
@@ -84,22 +84,22 @@ def _is_safe(roles: list[Role], policy: Policy, *, has_loop: bool) -> bool:
     return all(links_on(path) <= known for path in touched)
 
 
-def _role_of(part: Part, places: Places, *, is_free: bool) -> Role:
+def _role_of(part: SimpleCommand, places: Places, *, is_free: bool) -> FileRole:
     """Return the role of a part; one that a rule allows is free to use any file by itself."""
     words = without_wrappers(part.words)
     targets = [each.target for each in part.redirects if each.target.text not in NOT_FILES]
     redirected = tuple(path for place in places for path in _paths(targets, place))
     changes = not only_reads(part, places)
     if part.is_test or not words:
-        return Role(changes, only_adds=True, touches=bool(redirected), paths=redirected)
+        return FileRole(changes, only_adds=True, touches=bool(redirected), paths=redirected)
     if words[0].text in MOVES:
         paths = tuple(path for place in places for path in _paths(words[1:], place))
         found = (*paths, *redirected)
-        return Role(may_write(part), only_adds=True, touches=True, paths=found, is_move=True)
+        return FileRole(may_write(part), only_adds=True, touches=True, paths=found, is_move=True)
     named = tuple(path for place in places for path in _named(words, place))
     touches = bool(redirected) or (bool(named) and not is_free)
     only_adds = all(_only_adds(words, place) for place in places)
-    return Role(changes, only_adds, touches, (*named, *redirected))
+    return FileRole(changes, only_adds, touches, (*named, *redirected))
 
 
 def _only_adds(words: tuple[Word, ...], place: Path | None) -> bool:
@@ -114,11 +114,11 @@ def _given(words: tuple[Word, ...], places: Places) -> list[tuple[str, ...]]:
     return [arguments_in(without_status(words), place) for place in places]
 
 
-def _effect_of(words: tuple[Word, ...], place: Path | None) -> Effect | None:
+def _effect_of(words: tuple[Word, ...], place: Path | None) -> ProgramEffect | None:
     """Return what a program does; None if that is not understood."""
     try:
         arguments = arguments_in(without_status(words), place)
-    except Unknown:
+    except UnknownValue:
         return None
     return read_files(words[0].text, arguments) or change_files(words[0].text, arguments)
 
@@ -139,7 +139,7 @@ def _paths(words: "list[Word] | tuple[Word, ...]", place: Path | None) -> list[P
     return [path_in(text, place) for text in arguments_in(tuple(words), place)]
 
 
-def only_reads(part: Part, places: Places) -> bool:
+def only_reads(part: SimpleCommand, places: Places) -> bool:
     """Whether a part is understood as one that changes no files."""
     words = without_wrappers(part.words)
     if may_write(part) or not words:
@@ -148,11 +148,11 @@ def only_reads(part: Part, places: Places) -> bool:
         return True
     try:
         return all(read_files(words[0].text, arguments) for arguments in _given(words, places))
-    except Unknown:
+    except UnknownValue:
         return False
 
 
-def may_write(part: Part) -> bool:
+def may_write(part: SimpleCommand) -> bool:
     """Whether a part writes files by a redirection, or runs a program that is known to."""
     words = without_wrappers(part.words)
     targets = {each.target.text for each in part.redirects if each.is_write}

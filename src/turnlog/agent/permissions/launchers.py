@@ -6,7 +6,7 @@ from itertools import dropwhile, pairwise
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash import HOLE, UNKNOWN, Part, Word, parse_script
+from turnlog.agent.permissions.bash import HOLE, UNKNOWN, SimpleCommand, Word, parse_script
 
 DEEPEST = 6
 """Levels of commands inside of commands that are analyzed."""
@@ -128,7 +128,7 @@ CHANGES = ACTIONS | frozenset("-delete -fprint -fprint0 -fprintf -fls".split())
 class Inner(Struct, frozen=True):
     """A command that another one runs."""
 
-    part: Part
+    part: SimpleCommand
     is_sure: bool = True
     """Whether it would run; otherwise it may."""
 
@@ -163,7 +163,7 @@ def needs_whole_rule(words: tuple[Word, ...]) -> bool:
     return name in UNBOUND or (name == "find" and any(word.text in CHANGES for word in words))
 
 
-def commands_in(part: Part, depth: int = 0) -> Iterator[Inner]:
+def commands_in(part: SimpleCommand, depth: int = 0) -> Iterator[Inner]:
     """Yield a part, and everything that it runs in turn."""
     yield Inner(part)
     if not part.words or part.is_test:
@@ -186,9 +186,9 @@ def _direct(words: tuple[Word, ...]) -> Iterator[Inner]:
     elif name == "eval":
         yield from _of_text(" ".join(word.text for word in _operands(words)))
     elif name in RESERVED and len(words) > 1:
-        yield Inner(Part(words[1:]))
+        yield Inner(SimpleCommand(words[1:]))
     elif name in READERS:
-        yield Inner(Part((UNKNOWN,)), is_sure=False)
+        yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
     elif name == "trap":
         yield from _of_text("".join(word.text for word in _operands(words)[:1]))
     elif name == "alias":
@@ -208,21 +208,21 @@ def _operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
 def _of_launcher(name: str, words: tuple[Word, ...]) -> Iterator[Inner]:
     launcher = LAUNCHERS.get(name)
     if name in STARTING_SHELLS and not any(not word.is_option for word in words[1:]):
-        yield Inner(Part((UNKNOWN,)), is_sure=False)
+        yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
         return
     inner = _behind(words, launcher) if launcher else None
     if inner:
-        yield Inner(Part(_with_input(words, inner) if name == "xargs" else inner))
+        yield Inner(SimpleCommand(_with_input(words, inner) if name == "xargs" else inner))
         if name == "watch":
             yield from _of_text(" ".join(word.text for word in inner))
         return
     if name in ("xargs", "parallel"):
         words = (*words, UNKNOWN)
     if len(words) > MOST_ARGUMENTS:
-        yield Inner(Part((UNKNOWN,)), is_sure=False)
+        yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
         return
     for rank, word in enumerate(words[1:], 1):
-        yield Inner(Part(words[rank:]), is_sure=False)
+        yield Inner(SimpleCommand(words[rank:]), is_sure=False)
         if " " in word.text:
             yield from _of_text(word.text)
 
@@ -287,19 +287,19 @@ def _of_shell(words: tuple[Word, ...]) -> Iterator[Inner]:
             scripts = [each for each in words[rank + 1 :] if not each.is_option]
             yield from _of_text(scripts[0].text if scripts else HOLE)
             return
-    yield Inner(Part((UNKNOWN,)), is_sure=False)
+    yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
 
 
 def _of_text(text: str) -> Iterator[Inner]:
     """Yield the commands in a text that a shell would run."""
     script = parse_script(text.replace(HOLE, "$_"))
     if sum(len(part.words) for part in script.parts) > MOST_ARGUMENTS:
-        yield Inner(Part((UNKNOWN,)), is_sure=False)
+        yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
         return
     for part in script.parts:
         yield Inner(part)
     if script.unclear:
-        yield Inner(Part((UNKNOWN,)), is_sure=False)
+        yield Inner(SimpleCommand((UNKNOWN,)), is_sure=False)
 
 
 def _of_find(words: tuple[Word, ...]) -> Iterator[Inner]:
@@ -309,7 +309,7 @@ def _of_find(words: tuple[Word, ...]) -> Iterator[Inner]:
             ends = [place for place, each in enumerate(behind) if each.text in (";", "+")]
             inner = behind[: ends[0]] if ends else behind
             if inner:
-                yield Inner(Part(tuple(_filled(each) for each in inner)))
+                yield Inner(SimpleCommand(tuple(_filled(each) for each in inner)))
 
 
 def _filled(word: Word) -> Word:

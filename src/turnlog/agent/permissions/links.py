@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash import LONGEST_PATH, Unknown, is_link
+from turnlog.agent.permissions.bash import LONGEST_PATH, UnknownValue, is_link
 
 MOST_LINKS = 40
 """Links that are followed on one way, as the system does."""
@@ -48,20 +48,20 @@ class _Reading(Struct, frozen=True):
 def ways_of(path: Path) -> tuple[Way, ...]:
     """Return every reading of a path, first the one that holds now.
 
-    Raises `Unknown` if an error keeps it from being told, or if there are too many links. The
+    Raises `UnknownValue` if an error keeps it from being told, or if there are too many links. The
     cache holds for one verdict, because links change.
     """
     parts = path.absolute().parts[1:]
     waiting, found = [_Reading(ROOT, parts)], list[Way]()
     while waiting:
         if len(found) + len(waiting) > MOST_READINGS:
-            raise Unknown(str(path))
+            raise UnknownValue(str(path))
         found.append(_follow(waiting.pop(0), waiting))
     return tuple(found)
 
 
 def real_path(path: Path) -> Path:
-    """Return where a path leads now; raise `Unknown` if that cannot be told."""
+    """Return where a path leads now; raise `UnknownValue` if that cannot be told."""
     return ways_of(path)[0].end
 
 
@@ -93,11 +93,11 @@ def _through(reading: _Reading, link: Path, rest: tuple[str, ...]) -> _Reading:
     try:
         text = os.fspath(link.readlink())
     except OSError as error:
-        raise Unknown(str(link)) from error
+        raise UnknownValue(str(link)) from error
     links = (*reading.links, link)
     whole = reading.place.joinpath(text, *rest)
     if len(links) > MOST_LINKS or len(os.fsencode(whole)) >= LONGEST_PATH:
-        raise Unknown(str(link))
+        raise UnknownValue(str(link))
     place = ROOT if text.startswith("/") else reading.place
     parts = Path(text).parts[1:] if text.startswith("/") else Path(text).parts
     names = (*reading.names, _lexical(link, rest), Path(os.path.normpath(whole)))

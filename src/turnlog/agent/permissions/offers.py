@@ -1,6 +1,6 @@
 """Rules that are offered to be saved: as narrow as they can be and still of use."""
 
-from turnlog.agent.permissions.bash import HOLE, Part, Word
+from turnlog.agent.permissions.bash import HOLE, SimpleCommand, Word
 from turnlog.agent.permissions.launchers import (
     CONSOLES,
     LAUNCHERS,
@@ -38,7 +38,7 @@ NEVER = frozenset("sudo doas su eval exec".split())
 """For which no rule is offered at all."""
 
 
-def offers_for(part: Part) -> tuple[str, ...]:
+def offers_for(part: SimpleCommand) -> tuple[str, ...]:
     """The rules that would let a part pass; none where a rule would let too much pass."""
     words = without_wrappers(part.words)
     if not words or words[0].text in NEVER or not words[0].is_known:
@@ -53,7 +53,7 @@ def offers_for(part: Part) -> tuple[str, ...]:
     return (f"Bash({source})",) if is_fixed and source and _is_writable(source) else ()
 
 
-def is_program_input(part: Part) -> bool:
+def is_program_input(part: SimpleCommand) -> bool:
     """Whether a part may run what its input says, so that its words do not tell what it does.
 
     A rule for exactly `python3` must not allow `echo 'any program' | python3`, nor one for

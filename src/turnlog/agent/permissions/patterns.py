@@ -7,14 +7,14 @@ them as the locale says: the first name that `sed *` gets is a program.
 import shlex
 from collections.abc import Iterable
 
-from turnlog.agent.permissions.bash import Part, Unknown, Word, expand_glob
+from turnlog.agent.permissions.bash import SimpleCommand, UnknownValue, Word, expand_glob
 from turnlog.agent.permissions.removals import Places
 
 LONGEST = 100_000
 """Bytes of a command that a system surely accepts as one argument."""
 
 
-def patterns_in(part: Part) -> list[Word]:
+def patterns_in(part: SimpleCommand) -> list[Word]:
     """Return the words that bash would replace by names; in `[[ … ]]` it replaces none."""
     return [] if part.is_test else [word for word in part.words if word.has_glob]
 
@@ -22,25 +22,25 @@ def patterns_in(part: Part) -> list[Word]:
 def names_for(word: Word, places: Places) -> tuple[str, ...]:
     """Return the names that take the place of a pattern.
 
-    Raises `Unknown` if they depend on where the part runs, or if the word cannot be replaced.
+    Raises `UnknownValue` if they depend on where the part runs, or if the word cannot be replaced.
     """
     if word.start < 0 or None in places:
-        raise Unknown(word.source)
+        raise UnknownValue(word.source)
     found = {expand_glob(word, place).arguments for place in places if place}
     if len(found) != 1:
-        raise Unknown(word.source)
+        raise UnknownValue(word.source)
     return found.pop()
 
 
-def with_names(text: str, parts: Iterable[Part], places: Places) -> str:
+def with_names(text: str, parts: Iterable[SimpleCommand], places: Places) -> str:
     """Return a command with the patterns of some parts replaced by names.
 
-    Raises `Unknown` if that makes it too long.
+    Raises `UnknownValue` if that makes it too long.
     """
     words = [word for part in parts for word in patterns_in(part)]
     for word in sorted(words, key=lambda word: word.start, reverse=True):
         names = " ".join(map(shlex.quote, names_for(word, places)))
         text = f"{text[: word.start]}{names}{text[word.start + len(word.source) :]}"
     if words and len(text.encode(errors="surrogateescape")) > LONGEST:
-        raise Unknown("its patterns match too many files")
+        raise UnknownValue("its patterns match too many files")
     return text

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.access import Basis, Footprint, Mode
 from turnlog.agent.permissions.rules import Rule
+from turnlog.agent.workspace.access import ApprovalMode, Basis, DirectoryUse
 
 
-class Kind(StrEnum):
+class VerdictKind(StrEnum):
     """What becomes of a call."""
 
     ALLOW = "allow"
@@ -23,7 +23,7 @@ WIDTH = {basis: rank for rank, basis in enumerate(Basis)}
 class Verdict(Struct, frozen=True):
     """What was decided about a call, and why."""
 
-    kind: Kind
+    kind: VerdictKind
     reason: str
     remember: tuple[str, ...] = ()
     """Rules that would let it pass another time: what "don't ask again" would save."""
@@ -35,7 +35,7 @@ class Verdict(Struct, frozen=True):
     """What an allowed call rests on; decides how freely it runs."""
     command: str | None = None
     """Of an allowed command: its text as it must run, patterns replaced by what they matched."""
-    footprint: Footprint = Footprint()
+    footprint: DirectoryUse = DirectoryUse()
     """Of a command: the directories that it depends on."""
     guards_git: bool = False
     """Of a command that a rule allows: whether git in it runs nothing that a repository names."""
@@ -47,7 +47,7 @@ class Policy(Struct, frozen=True):
     deny: tuple[Rule, ...]
     ask: tuple[Rule, ...]
     allow: tuple[Rule, ...]
-    mode: Mode
+    mode: ApprovalMode
     cwd: Path
     """Where commands run."""
     directories: tuple[Path, ...]
@@ -64,10 +64,10 @@ class Policy(Struct, frozen=True):
         return self.directories or (self.cwd,)
 
 
-class Finding(Struct, frozen=True):
+class AccessDecision(Struct, frozen=True):
     """What is decided about one of the things that a call would touch."""
 
-    kind: Kind
+    kind: VerdictKind
     reason: str
     is_firm: bool = False
     """Whether it holds in every mode."""
@@ -80,15 +80,15 @@ class Finding(Struct, frozen=True):
     """Whether it does not matter in a command that runs confined, and that a rule allows."""
 
 
-ALLOWED = Finding(Kind.ALLOW, "")
+ALLOWED = AccessDecision(VerdictKind.ALLOW, "")
 
 
-def strictest(findings: list[Finding]) -> Verdict:
+def strictest(findings: list[AccessDecision]) -> Verdict:
     """What is decided about a call, from what is decided about each thing it would touch."""
-    for kind in (Kind.DENY, Kind.ASK):
+    for kind in (VerdictKind.DENY, VerdictKind.ASK):
         if found := [finding for finding in findings if finding.kind is kind]:
             # A rule cannot let pass what asks for another reason than the lack of one.
-            offers = [each.remember for each in found] if kind is Kind.ASK else []
+            offers = [each.remember for each in found] if kind is VerdictKind.ASK else []
             rules = tuple(dict.fromkeys(rule for offer in offers for rule in offer))
             # All reasons, however many: a part that is left out runs without having been shown.
             reasons = tuple(dict.fromkeys(each.reason for each in found))
@@ -98,4 +98,4 @@ def strictest(findings: list[Finding]) -> Verdict:
     reason = next((each.reason for each in findings if each.reason), "")
     # `git status && npm test` runs as one command, so it needs what its widest part needs.
     widest = max((each.basis for each in findings), key=WIDTH.__getitem__, default=Basis.UNDERSTOOD)
-    return Verdict(Kind.ALLOW, reason, basis=widest)
+    return Verdict(VerdictKind.ALLOW, reason, basis=widest)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path, PurePath
 
-from turnlog.agent.permissions.bash import HOLE, Unknown, Word, is_there
+from turnlog.agent.permissions.bash import HOLE, UnknownValue, Word, is_there
 from turnlog.agent.permissions.directories import arguments_in, path_in
 from turnlog.agent.permissions.launchers import name_of
-from turnlog.agent.permissions.paths import critical_paths, is_critical
+from turnlog.agent.permissions.path_access import critical_paths, is_critical
 from turnlog.agent.permissions.programs import REMOVERS
 
 Places = tuple[Path | None, ...]
@@ -88,7 +88,7 @@ def _known_paths(word: Word, places: Places) -> Iterator[Path]:
     for place in places:
         try:
             yield from [path_in(text, place) for text in arguments_in((word,), place)]
-        except Unknown:
+        except UnknownValue:
             continue
 
 
@@ -98,7 +98,7 @@ def _may_be_critical(word: Word, places: Places, roots: tuple[Path, ...]) -> boo
         try:
             for place in places:
                 [path_in(text, place) for text in arguments_in((_start(word),), place)]
-        except Unknown:
+        except UnknownValue:
             return True
         return False
     behind = BEHIND.fullmatch(word.text)
@@ -114,5 +114,5 @@ def _may_be_critical(word: Word, places: Places, roots: tuple[Path, ...]) -> boo
 def _may_be_there(path: Path) -> bool:
     try:
         return is_there(path)
-    except Unknown:
+    except UnknownValue:
         return True

@@ -7,7 +7,7 @@ not certain whether the program would run, the rule counts as `Match.MAYBE`, and
 import re
 from collections.abc import Iterator
 
-from turnlog.agent.permissions.bash import HOLE, Assignment, Part, Script, Word
+from turnlog.agent.permissions.bash import HOLE, Assignment, Script, SimpleCommand, Word
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.programs import change_files, is_plain_condition, read_files
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
@@ -94,7 +94,7 @@ def _match(rule: Rule, inner: Inner) -> Match:
     return Match.MAYBE if is_mentioned else found
 
 
-def _spellings(part: Part) -> Iterator[str]:
+def _spellings(part: SimpleCommand) -> Iterator[str]:
     """Yield every text under which a rule may know a command."""
     words = part.words
     if not words or part.is_test:
@@ -114,7 +114,7 @@ def _with_holes(word: Word) -> Word:
     return Word(re.sub(r"[*?\[\]]", HOLE, word.text)) if word.has_glob else word
 
 
-def _mentions(rule: Rule, part: Part) -> bool:
+def _mentions(rule: Rule, part: SimpleCommand) -> bool:
     """Whether a rule's program is named where an unknown program could run it.
 
     No list of launchers is complete (`setpriv curl x`, `perf stat curl x`), so every argument of a
@@ -169,14 +169,14 @@ def _names_program(text: str, name: str) -> bool:
     return any(re.search(pattern, each, re.I) for each in (text, unquoted, unescaped))
 
 
-def _evaluates(part: Part) -> bool:
+def _evaluates(part: SimpleCommand) -> bool:
     """Whether a builtin evaluates an argument, such as the subscript in `let 'a[$(x)]'`."""
     if not part.is_test and name_of(part.words[0]) not in EVALUATORS:
         return False
     return any(sign in word.text for word in part.words for sign in ("$(", "`", "["))
 
 
-def _hides_subcommand(pattern: str, part: Part) -> bool:
+def _hides_subcommand(pattern: str, part: SimpleCommand) -> bool:
     """Whether options stand between a program and the subcommand that a rule is about.
 
     `git -C . push`, `git remote -v add` and `git -c alias.p=push p` fall under rules for
@@ -200,7 +200,7 @@ def _hides_subcommand(pattern: str, part: Part) -> bool:
     return not wanted
 
 
-def _is_same_file(pattern: str, part: Part) -> bool:
+def _is_same_file(pattern: str, part: SimpleCommand) -> bool:
     """Whether a command runs a file of the name that a rule gives with a directory.
 
     `././deploy.sh` and `/abs/deploy.sh` may be the `./deploy.sh` that a rule denies.
@@ -227,7 +227,7 @@ def _is_in_text(rule: Rule, text: str, inner: tuple[Inner, ...]) -> bool:
     return any(_names_program(text, name) for name in _programs_of(rule))
 
 
-def takes_data(part: Part) -> bool:
+def takes_data(part: SimpleCommand) -> bool:
     """Whether a program is known not to run its arguments."""
     name, *arguments = (word.text for word in part.words)
     if part.is_test:

@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from turnlog.agent.project import LARGEST
+from turnlog.agent.workspace.project_directories import LARGEST
 from turnlog.errors import UsageError
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import FileState, replace_file
 from turnlog.format.jsontext import put_last
 from turnlog.format.regular_files import read_regular
-from turnlog.format.values import is_array, is_object
 from turnlog.store.whole import write_whole
 
 EMPTY = "{\n}\n"

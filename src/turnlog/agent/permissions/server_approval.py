@@ -15,12 +15,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from turnlog.agent.environment import without_credentials
+from turnlog.agent.mcp.server_config import ServerConfig, Servers, read_own_servers, read_servers
 from turnlog.agent.permissions.asking import Ask, Question
-from turnlog.agent.permissions.policy import Kind, Verdict
+from turnlog.agent.permissions.policy import Verdict, VerdictKind
 from turnlog.agent.permissions.saving import change_settings, with_name
-from turnlog.agent.project import LOCAL_SETTINGS, SERVERS
-from turnlog.agent.servers.config import ServerConfig, Servers, read_own_servers, read_servers
+from turnlog.agent.workspace.project_directories import LOCAL_SETTINGS, SERVERS
+from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.secrets import mask_named
 from turnlog.store.paths import Store
 
@@ -138,7 +138,7 @@ def _note(waiting: Mapping[str, ServerConfig]) -> list[str]:
 
 
 def _question(name: str, config: ServerConfig) -> Question:
-    verdict = Verdict(Kind.ASK, "the project's .mcp.json names it")
+    verdict = Verdict(VerdictKind.ASK, "the project's .mcp.json names it")
     return Question(name, f"MCP server {name}", {"description": _described(config)}, verdict)
 
 

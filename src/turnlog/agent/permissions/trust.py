@@ -15,10 +15,10 @@ from typing import Any
 from msgspec import Struct
 
 from turnlog.agent.permissions.asking import Ask, Question
-from turnlog.agent.permissions.policy import Kind, Verdict
-from turnlog.agent.project import ConfigDirectory, is_within, project_root
+from turnlog.agent.permissions.policy import Verdict, VerdictKind
+from turnlog.agent.workspace.project_directories import ConfigDirectory, is_within, project_root
 from turnlog.errors import UsageError
-from turnlog.format.values import is_array, is_object
+from turnlog.format.json_values import is_array, is_object
 from turnlog.store.paths import Store, imports_file, trust_file
 from turnlog.store.whole import read_object, write_whole
 
@@ -65,7 +65,7 @@ async def establish_trust(
         known = tuple(each for each in directories if each not in unknown)
         return Trust(known, tuple(unknown))
     named = ", ".join(map(_described, unknown))
-    verdict = Verdict(Kind.ASK, f"what is loaded from there can run commands: {named}")
+    verdict = Verdict(VerdictKind.ASK, f"what is loaded from there can run commands: {named}")
     places = ", ".join(str(each.path) for each in unknown)
     if (await ask(Question(TRUST, TRUST, {"description": places}, verdict))).kind != "allow":
         raise UsageError(f"not trusted: {places}", WITHOUT)
@@ -111,7 +111,9 @@ async def ask_for_imports(
         return
     named = ", ".join(map(str, outside))
     reason = "they are not of this project, and the model would be shown them"
-    reply = await ask(Question(IMPORTS, IMPORTS, {"description": named}, Verdict(Kind.ASK, reason)))
+    reply = await ask(
+        Question(IMPORTS, IMPORTS, {"description": named}, Verdict(VerdictKind.ASK, reason))
+    )
     path = imports_file(environment)
     known = read_object(path) | {str(project_root(root)): reply.kind == "allow"}
     write_whole(path, json.dumps(known, indent=1).encode())

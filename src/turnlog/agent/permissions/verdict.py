@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from turnlog.agent.access import Access, Basis, Fetches, Mode, Reads, Runs, Uses, Writes
-from turnlog.agent.permissions.bash import TooComplex, Unknown, expand_glob, fresh_budgets
+from turnlog.agent.permissions.bash import TooComplex, UnknownValue, expand_glob, fresh_budgets
 from turnlog.agent.permissions.commands import CommandFindings, analyze_command
 from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.files import judge_read, judge_write
@@ -16,10 +15,10 @@ from turnlog.agent.permissions.links import ways_of
 from turnlog.agent.permissions.policy import (
     ALLOWED,
     WIDTH,
-    Finding,
-    Kind,
+    AccessDecision,
     Policy,
     Verdict,
+    VerdictKind,
     strictest,
 )
 from turnlog.agent.permissions.rules import (
@@ -29,6 +28,16 @@ from turnlog.agent.permissions.rules import (
     matches_use,
     names_tool,
 )
+from turnlog.agent.workspace.access import (
+    Access,
+    ApprovalMode,
+    Basis,
+    Fetches,
+    Reads,
+    Runs,
+    Uses,
+    Writes,
+)
 
 COMMANDS = "Bash"
 LOCK = Lock()
@@ -36,7 +45,7 @@ FREE = frozenset({"Agent", "BashOutput", "KillShell", "StructuredOutput", "Task"
 """Tools that change nothing by themselves."""
 
 
-class Called(NamedTuple):
+class CalledTool(NamedTuple):
     """The tool that a call is of."""
 
     name: str
@@ -47,7 +56,7 @@ class Called(NamedTuple):
 class Judged(NamedTuple):
     """What was found out about all that a call would touch."""
 
-    findings: list[Finding]
+    findings: list[AccessDecision]
     command: CommandFindings
 
     @property
@@ -62,7 +71,7 @@ class Judged(NamedTuple):
             guards_git=command.guards_git,
         )
 
-    def without(self, dropped: Callable[[Finding], bool]) -> "Judged":
+    def without(self, dropped: Callable[[AccessDecision], bool]) -> "Judged":
         """Leave some findings out."""
         return self._replace(findings=[each for each in self.findings if not dropped(each)])
 
@@ -80,7 +89,7 @@ def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
         try:
             return _decide(tool, accesses, policy)
         except TooComplex as error:
-            return strictest([Finding(Kind.ASK, str(error), is_firm=True)])
+            return strictest([AccessDecision(VerdictKind.ASK, str(error), is_firm=True)])
 
 
 @contextmanager
@@ -95,11 +104,11 @@ def new_verdict() -> Generator[None]:
 def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
     judged = _judge_all(tool, accesses, policy)
     verdict = judged.verdict
-    if verdict.kind is Kind.ASK and any(map(_is_lifted_by_rule, judged.findings)):
+    if verdict.kind is VerdictKind.ASK and any(map(_is_lifted_by_rule, judged.findings)):
         verdict = _confined(judged, tool, accesses, policy)
-    if verdict.kind is not Kind.ALLOW:
+    if verdict.kind is not VerdictKind.ALLOW:
         return verdict
-    if policy.mode is Mode.BYPASS:
+    if policy.mode is ApprovalMode.BYPASS:
         return replace(verdict, basis=Basis.BYPASS, command=None)
     return _narrowed(verdict, tool, accesses, policy)
 
@@ -113,7 +122,7 @@ def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: P
     if not _is_ruled(tool, accesses, policy):
         return verdict
     without = _without_rules(tool, accesses, policy)
-    if without.kind is Kind.ALLOW:
+    if without.kind is VerdictKind.ALLOW:
         return replace(verdict, basis=without.basis, command=without.command)
     return replace(verdict, basis=max(verdict.basis, Basis.RULE, key=WIDTH.__getitem__))
 
@@ -126,7 +135,7 @@ def _confined(judged: Judged, tool: str, accesses: Sequence[Access], policy: Pol
     """
     allowed = judged.without(_is_lifted_by_rule).verdict
     without = _without_rules(tool, accesses, policy)
-    return allowed if Kind.ALLOW is allowed.kind is without.kind else judged.verdict
+    return allowed if VerdictKind.ALLOW is allowed.kind is without.kind else judged.verdict
 
 
 def _is_ruled(tool: str, accesses: Sequence[Access], policy: Policy) -> bool:
@@ -142,12 +151,12 @@ def _without_rules(tool: str, accesses: Sequence[Access], policy: Policy) -> Ver
     return judged.without(lambda finding: finding.is_confinable).verdict
 
 
-def _is_lifted_by_rule(finding: Finding) -> bool:
+def _is_lifted_by_rule(finding: AccessDecision) -> bool:
     return finding.is_confinable and finding.basis is Basis.RULE
 
 
 def _judge_all(tool: str, accesses: Sequence[Access], policy: Policy) -> Judged:
-    named = Called(tool, _server_of(accesses))
+    named = CalledTool(tool, _server_of(accesses))
     general = _forbidden(named, policy, _is_general)
     findings = [general] if general else []
     command = CommandFindings(())
@@ -157,7 +166,7 @@ def _judge_all(tool: str, accesses: Sequence[Access], policy: Policy) -> Judged:
             findings += command.all
         else:
             findings.append(_judge_known(named, access, policy))
-    if policy.mode is Mode.BYPASS:
+    if policy.mode is ApprovalMode.BYPASS:
         findings = [each for each in findings if each.is_firm]
     return Judged(findings, command)
 
@@ -171,17 +180,21 @@ def _is_general(rule: Rule) -> bool:
     return rule.about is None
 
 
-def _judge_known(tool: Called, access: Reads | Writes | Fetches | Uses, policy: Policy) -> Finding:
+def _judge_known(
+    tool: CalledTool, access: Reads | Writes | Fetches | Uses, policy: Policy
+) -> AccessDecision:
     """Decide about an access; ask where links cannot be followed to the file that it means."""
     try:
         return _judge(tool, access, policy)
-    except Unknown as unknown:
+    except UnknownValue as unknown:
         is_ruled = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
         reason = f"where {unknown} leads cannot be told"
-        return Finding(Kind.ASK, reason, is_firm=is_ruled, is_guarded=True)
+        return AccessDecision(VerdictKind.ASK, reason, is_firm=is_ruled, is_guarded=True)
 
 
-def _judge(tool: Called, access: Reads | Writes | Fetches | Uses, policy: Policy) -> Finding:
+def _judge(
+    tool: CalledTool, access: Reads | Writes | Fetches | Uses, policy: Policy
+) -> AccessDecision:
     match access:
         case Reads(path):
             return _unless_named(judge_read(path, policy), tool, policy)
@@ -193,14 +206,14 @@ def _judge(tool: Called, access: Reads | Writes | Fetches | Uses, policy: Policy
             return _judge_use(tool, what, policy)
 
 
-def _unless_named(finding: Finding, tool: Called, policy: Policy) -> Finding:
+def _unless_named(finding: AccessDecision, tool: CalledTool, policy: Policy) -> AccessDecision:
     """What was decided about a file, unless only a rule was lacking and the tool has one."""
-    if finding.kind is not Kind.ASK or finding.is_firm or finding.is_guarded:
+    if finding.kind is not VerdictKind.ASK or finding.is_firm or finding.is_guarded:
         return finding
     return _allowed(tool, policy, _is_general) or finding
 
 
-def _judge_address(tool: Called, url: str, policy: Policy) -> Finding:
+def _judge_address(tool: CalledTool, url: str, policy: Policy) -> AccessDecision:
     def matches(rule: Rule) -> bool:
         return matches_address(rule, url)
 
@@ -209,13 +222,15 @@ def _judge_address(tool: Called, url: str, policy: Policy) -> Finding:
     host = host_of(url)
     if host is None:
         is_ruled = any(names_tool(rule, tool.name) for rule in policy.deny)
-        return Finding(Kind.ASK, f"the host of {url!r} is unclear", is_firm=is_ruled)
+        return AccessDecision(VerdictKind.ASK, f"the host of {url!r} is unclear", is_firm=is_ruled)
     if found := _allowed(tool, policy, matches):
         return found
-    return Finding(Kind.ASK, f"no rule allows {host}", remember=(f"{tool.name}(domain:{host})",))
+    return AccessDecision(
+        VerdictKind.ASK, f"no rule allows {host}", remember=(f"{tool.name}(domain:{host})",)
+    )
 
 
-def _judge_use(tool: Called, what: str | None, policy: Policy) -> Finding:
+def _judge_use(tool: CalledTool, what: str | None, policy: Policy) -> AccessDecision:
     def matches(rule: Rule) -> bool:
         return matches_use(rule, what)
 
@@ -224,31 +239,33 @@ def _judge_use(tool: Called, what: str | None, policy: Policy) -> Finding:
     if tool.name in FREE:
         return ALLOWED
     # In plan mode a server's tool asks each time: what it changes cannot be told.
-    may_change = policy.mode is Mode.PLAN and tool.name.startswith("mcp__")
+    may_change = policy.mode is ApprovalMode.PLAN and tool.name.startswith("mcp__")
     if not may_change and (found := _allowed(tool, policy, matches)):
         return found
     named = f"{tool.name}({what})" if what else tool.name
-    return Finding(Kind.ASK, f"no rule allows {named}", remember=() if may_change else (named,))
+    return AccessDecision(
+        VerdictKind.ASK, f"no rule allows {named}", remember=() if may_change else (named,)
+    )
 
 
-def _forbidden(tool: Called, policy: Policy, matches: Matches) -> Finding | None:
+def _forbidden(tool: CalledTool, policy: Policy, matches: Matches) -> AccessDecision | None:
     """What the rules say that deny a use, or ask about it."""
     if rule := _about(policy.deny, tool, matches):
-        return Finding(Kind.DENY, f"{rule.text} denies it", is_firm=True)
+        return AccessDecision(VerdictKind.DENY, f"{rule.text} denies it", is_firm=True)
     if rule := _about(policy.ask, tool, matches):
-        return Finding(Kind.ASK, f"{rule.text} asks for it", is_firm=True)
+        return AccessDecision(VerdictKind.ASK, f"{rule.text} asks for it", is_firm=True)
     return None
 
 
-def _allowed(tool: Called, policy: Policy, matches: Matches) -> Finding | None:
+def _allowed(tool: CalledTool, policy: Policy, matches: Matches) -> AccessDecision | None:
     rule = _about(policy.allow, tool, matches, allows=True)
     if rule is None:
         return None
-    return Finding(Kind.ALLOW, f"{rule.text} allows it", basis=Basis.RULE)
+    return AccessDecision(VerdictKind.ALLOW, f"{rule.text} allows it", basis=Basis.RULE)
 
 
 def _about(
-    rules: tuple[Rule, ...], tool: Called, matches: Matches, *, allows: bool = False
+    rules: tuple[Rule, ...], tool: CalledTool, matches: Matches, *, allows: bool = False
 ) -> Rule | None:
     named = (
         rule for rule in rules if names_tool(rule, tool.name, server=tool.server, allows=allows)

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import BoundedSemaphore
 from typing import Any, NamedTuple
 
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.format.json_values import Fields, is_array, is_object
 
 HOST = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -26,7 +26,7 @@ SAME_SITE = ("none", "same-origin")
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-class Limits(NamedTuple):
+class ClientLimits(NamedTuple):
     """What one client may take."""
 
     connections: int = 32
@@ -40,7 +40,7 @@ class Limits(NamedTuple):
     """Levels of JSON: deeper ones would exhaust Python's stack later on."""
 
 
-class Refusal(Exception):
+class RefusedRequest(Exception):
     """A request that is answered with an error."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
@@ -54,7 +54,7 @@ class LocalServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, handler: type["LocalHandler"], limits: Limits) -> None:
+    def __init__(self, port: int, handler: type["LocalHandler"], limits: ClientLimits) -> None:
         self.limits = limits
         self._room = BoundedSemaphore(limits.connections)
         super().__init__((HOST, port), handler)
@@ -97,7 +97,7 @@ class LocalServer(ThreadingHTTPServer):
 class _TimedReader(io.RawIOBase):
     """Reads from a socket until a deadline: a byte every few seconds does not put it off."""
 
-    def __init__(self, connection: socket.socket, limits: Limits) -> None:
+    def __init__(self, connection: socket.socket, limits: ClientLimits) -> None:
         self._connection = connection
         self._limits = limits
         self.wait()
@@ -144,7 +144,7 @@ class LocalHandler(BaseHTTPRequestHandler):
         try:
             self._require_local()
             self._require_plain()
-        except Refusal as refusal:
+        except RefusedRequest as refusal:
             self.refuse(refusal)
             return False
         if self.command != "POST" and self.headers.get("Content-Length", "0") != "0":
@@ -155,21 +155,21 @@ class LocalHandler(BaseHTTPRequestHandler):
         """Read the body of a request: a JSON object of bounded size and depth."""
         length = self.headers.get("Content-Length") or ""
         if not LENGTH.fullmatch(length) or int(length) > self.server.limits.body:
-            raise Refusal(413, "request_too_large", "no length, or too much of it")
+            raise RefusedRequest(413, "request_too_large", "no length, or too much of it")
         body = self.rfile.read(int(length))
         self.connection.settimeout(self.server.limits.request_seconds)
         try:
             value = json.loads(body)
         except (ValueError, RecursionError) as error:
             message = "nested too deeply" if isinstance(error, RecursionError) else error
-            raise Refusal(400, "invalid_request_error", f"not JSON: {message}") from error
+            raise RefusedRequest(400, "invalid_request_error", f"not JSON: {message}") from error
         if not is_object(value):
-            raise Refusal(400, "invalid_request_error", "not an object")
+            raise RefusedRequest(400, "invalid_request_error", "not an object")
         if _is_deeper(value, self.server.limits.depth):
-            raise Refusal(400, "invalid_request_error", "not JSON: nested too deeply")
+            raise RefusedRequest(400, "invalid_request_error", "not JSON: nested too deeply")
         return value
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: RefusedRequest) -> None:
         """Answer with an error, and close the connection."""
         self.close_connection = True
         self.send_object(refusal.status, refusal.body)
@@ -198,21 +198,23 @@ class LocalHandler(BaseHTTPRequestHandler):
         """
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0] not in self.server.hosts:
-            raise Refusal(403, "permission_error", "this Host is not served")
+            raise RefusedRequest(403, "permission_error", "this Host is not served")
         origins = self.headers.get_all("Origin") or []
         sites = self.headers.get_all("Sec-Fetch-Site") or []
         is_foreign = any(origin != f"http://{hosts[0]}" for origin in origins)
         if is_foreign or any(site not in SAME_SITE for site in sites):
-            raise Refusal(403, "permission_error", "cross-origin requests are not served")
+            raise RefusedRequest(403, "permission_error", "cross-origin requests are not served")
 
     def _require_plain(self) -> None:
         """Refuse requests whose end two readers could see in different places."""
         names = [name.lower() for name in self.headers.keys()]  # noqa: SIM118 (repeats count)
         is_odd = self.headers.defects or not all(map(TOKEN.fullmatch, names))
         if is_odd or any("\n" in value or "\r" in value for value in self.headers.values()):
-            raise Refusal(400, "invalid_request_error", "malformed headers")
+            raise RefusedRequest(400, "invalid_request_error", "malformed headers")
         if "transfer-encoding" in names or names.count("content-length") > 1:
-            raise Refusal(400, "invalid_request_error", "send one Content-Length and nothing else")
+            raise RefusedRequest(
+                400, "invalid_request_error", "send one Content-Length and nothing else"
+            )
 
 
 def _is_deeper(value: object, depth: int) -> bool:

@@ -5,10 +5,10 @@ import json
 from collections.abc import Callable
 from threading import Lock
 
-from turnlog.agent.replay.events import encode_event, stream_events
-from turnlog.agent.replay.local_http import Limits, LocalHandler, LocalServer, Refusal
-from turnlog.agent.replay.tracks import (
-    Answer,
+from turnlog.agent.replay.answer_events import encode_event, stream_events
+from turnlog.agent.replay.local_http import ClientLimits, LocalHandler, LocalServer, RefusedRequest
+from turnlog.agent.replay.recorded_answers import (
+    RecordedAnswer,
     Track,
     choose_track,
     difference,
@@ -17,9 +17,9 @@ from turnlog.agent.replay.tracks import (
     tracks_of,
 )
 from turnlog.conversation.session import Session
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
-USUAL = Limits()
+USUAL = ClientLimits()
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
 WRONG_KEY = "set ANTHROPIC_API_KEY to the key that turnlog replay printed"
 
@@ -35,7 +35,7 @@ class ReplayServer(LocalServer):
         tell: Tell,
         port: int = 0,
         strict: bool = False,
-        limits: Limits = USUAL,
+        limits: ClientLimits = USUAL,
         key: str | None = None,
     ) -> None:
         """With a `key`, requests must send it as their API key; without, anyone is answered."""
@@ -50,8 +50,8 @@ class ReplayServer(LocalServer):
         """Return whether a request with this key is answered."""
         return self._key is None or hmac.compare_digest(self._key.encode(), key.encode())
 
-    def answer(self, request: Fields) -> Answer:
-        """The message that a request gets; a `Refusal` if it differs and must not."""
+    def answer(self, request: Fields) -> RecordedAnswer:
+        """The message that a request gets; a `RefusedRequest` if it differs and must not."""
         messages = request.get("messages")
         with self._lock:
             track = choose_track(self.tracks, messages)
@@ -62,7 +62,7 @@ class ReplayServer(LocalServer):
             why = self._trouble(track, rank, found, differs)
             if why and self._strict:
                 track.played, track.last = was
-                raise Refusal(400, "invalid_request_error", why)
+                raise RefusedRequest(400, "invalid_request_error", why)
         if why:
             self._tell(why)
         return found or over(str(request.get("model")))
@@ -75,7 +75,7 @@ class ReplayServer(LocalServer):
         return answer.input_tokens if answer else len(json.dumps(request)) // 4
 
     def _trouble(
-        self, track: Track, rank: int, found: Answer | None, differs: list[str]
+        self, track: Track, rank: int, found: RecordedAnswer | None, differs: list[str]
     ) -> str | None:
         where = f"request {rank + 1} of {track.name}"
         if found is None:
@@ -95,9 +95,9 @@ class _Handler(LocalHandler):
                 self.send_object(200, {"input_tokens": self.server.count(request)})
                 return
             if path != MESSAGES:
-                raise Refusal(404, "not_found_error", f"no such path: {self.path}")
+                raise RefusedRequest(404, "not_found_error", f"no such path: {self.path}")
             answer = self.server.answer(request)
-        except Refusal as refusal:
+        except RefusedRequest as refusal:
             self.refuse(refusal)
             return
         if request.get("stream"):
@@ -106,7 +106,7 @@ class _Handler(LocalHandler):
             self.send_object(200, answer.body, answer.request_id)
 
     def do_GET(self) -> None:  # noqa: N802
-        self.refuse(Refusal(404, "not_found_error", f"no such path: {self.path}"))
+        self.refuse(RefusedRequest(404, "not_found_error", f"no such path: {self.path}"))
 
     def do_HEAD(self) -> None:  # noqa: N802
         """Some clients ask first whether anyone is there."""
@@ -123,9 +123,9 @@ class _Handler(LocalHandler):
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
         if not any(map(self.server.is_admitted, (self.headers.get("x-api-key", ""), bearer))):
-            raise Refusal(401, "authentication_error", WRONG_KEY)
+            raise RefusedRequest(401, "authentication_error", WRONG_KEY)
 
-    def _stream(self, answer: Answer) -> None:
+    def _stream(self, answer: RecordedAnswer) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Cache-Control", "no-cache")

@@ -12,17 +12,17 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from turnlog.agent.repository import branch_of
-from turnlog.agent.session import lines
-from turnlog.agent.session.lines import Facts, Moment, PullRequest
-from turnlog.agent.tool import Outcome
+from turnlog.agent.session import entry_builders
+from turnlog.agent.session.entry_builders import EntryDefaults, Moment, PullRequest
+from turnlog.agent.workspace.repository import branch_of
+from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.conversation.context import INTERRUPTED_CALL, NO_RESPONSE, MissingEnd
 from turnlog.edit.plan import encoded
 from turnlog.format.blocks import THINKING
+from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.jsonl import append_lines
 from turnlog.format.private_files import create_private_folder
 from turnlog.format.timestamps import TICK, stamp_of
-from turnlog.format.values import Fields, is_array, is_object
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -33,7 +33,7 @@ class Recorder:
     def __init__(
         self,
         path: Path,
-        facts: Facts,
+        facts: EntryDefaults,
         where: Callable[[], Path],
         session: "Recorder | None" = None,
     ) -> None:
@@ -74,42 +74,42 @@ class Recorder:
     def prompt(self, content: str | list[Fields], mode: str, source: str, uuid: str = "") -> Fields:
         """What the user asks."""
         self._complete()
-        return self._add(lines.prompt(content, self._begin(), mode, source), uuid)
+        return self._add(entry_builders.prompt(content, self._begin(), mode, source), uuid)
 
     def shell(self, texts: list[str], uuid: str = "") -> list[Fields]:
         """A command that the user ran, and what it printed: a line each."""
         self._complete()
         self.prompt_id = str(uuid4())
-        own = [lines.plain(text, self.prompt_id) for text in texts]
+        own = [entry_builders.plain(text, self.prompt_id) for text in texts]
         return [self._add(each, "" if place else uuid) for place, each in enumerate(own)]
 
     def notice(self, text: str, mode: str) -> Fields:
         """Something in the background has ended."""
         self._complete()
-        return self._add(lines.notice(text, self._begin(), mode))
+        return self._add(entry_builders.notice(text, self._begin(), mode))
 
     def task(self, content: str | list[Fields]) -> Fields:
         """What a sub-agent is asked to do."""
         self.prompt_id = str(uuid4())
-        return self._add(lines.plain(content, self.prompt_id))
+        return self._add(entry_builders.plain(content, self.prompt_id))
 
     def meta(self, content: str | list[Fields]) -> Fields:
         """What the model is told and the user did not say."""
-        return self._add(lines.meta(content, self.prompt_id))
+        return self._add(entry_builders.meta(content, self.prompt_id))
 
     def block(self, message: Fields, block: Fields, index: int, request_id: str | None) -> Fields:
         """A block of an answer, as soon as it is whole."""
         if message["id"] != self._message_id:
             self._message_id = message["id"]
             self._before_message = (len(self.chain), self.leaf)
-        entry = self._add(lines.block(message, block, index, request_id))
+        entry = self._add(entry_builders.block(message, block, index, request_id))
         if block.get("type") == "tool_use":
             self._callers[block["id"]] = entry["uuid"]
         return entry
 
     def partial(self, message: Fields, text: str, index: int, request_id: str | None) -> Fields:
         """The text that an answer broke off in."""
-        own = lines.block(message, {"type": "text", "text": text}, index, request_id)
+        own = entry_builders.block(message, {"type": "text", "text": text}, index, request_id)
         return self._add(own | {"isAbortedMidStream": True})
 
     def abandon(self) -> None:
@@ -136,48 +136,48 @@ class Recorder:
             del self.chain[start[0] :]
             self.leaf = start[1]
 
-    def result(self, call_id: str, outcome: Outcome, **extra: Any) -> Fields:
+    def result(self, call_id: str, outcome: ToolOutcome, **extra: Any) -> Fields:
         """What came of a call; `extra` are further fields of the line."""
         source = self._callers.pop(call_id, None)
         if self.facts.agent_id:  # the files of sub-agents have none (observed: 2.1.29 to 2.1.325)
             outcome = replace(outcome, data=None)
-        return self._add(lines.result(call_id, outcome, self.prompt_id, source) | extra)
+        return self._add(entry_builders.result(call_id, outcome, self.prompt_id, source) | extra)
 
     def interruption(self, text: str) -> Fields:
         """The user stopped the work."""
         answers = (each for each in reversed(self.chain) if each["type"] == "assistant")
         last = next(answers, None)
         message_id = last["message"].get("id") if last else None
-        return self._add(lines.interruption(text, self.prompt_id, message_id))
+        return self._add(entry_builders.interruption(text, self.prompt_id, message_id))
 
     def failure(self, text: str, status: int | None, request_id: str | None) -> Fields:
         """The API gave no answer in the end; nothing follows on the line that says so.
 
         Of the clients, 1.0.60 would send the error as the model's own words if it were on the way.
         """
-        return self._write(lines.failure(text, str(uuid4()), status, request_id))
+        return self._write(entry_builders.failure(text, str(uuid4()), status, request_id))
 
     def api_error(self, error: Fields, wait: float, attempt: int, attempts: int) -> Fields:
         """The API gave no answer, and is asked again."""
-        return self._add(lines.api_error(error, wait, attempt, attempts))
+        return self._add(entry_builders.api_error(error, wait, attempt, attempts))
 
     def turn_duration(self, seconds: float) -> Fields:
         """A turn is over."""
-        return self._add(lines.turn_duration(seconds, len(self.chain)))
+        return self._add(entry_builders.turn_duration(seconds, len(self.chain)))
 
     def progress(self, data: Fields, tool_use_id: str, call_id: str) -> Fields:
         """News of a running call; nothing ever follows on such a line."""
-        return self._write(lines.progress(data, tool_use_id, call_id))
+        return self._write(entry_builders.progress(data, tool_use_id, call_id))
 
     def compaction(self, summary: str, title: str, trigger: str, tokens: int) -> list[Fields]:
         """Let a summary stand for all there was; old lines stay, and can be gone back to."""
         tip = self.leaf
         if tip:
-            self.aside(lines.title(title, tip))
+            self.aside(entry_builders.title(title, tip))
         self.chain, self.leaf = [], None
         self._callers = {}
-        first = self._add(lines.boundary(tip, trigger, tokens))
-        return [first, self._add(lines.compact_summary(summary))]
+        first = self._add(entry_builders.boundary(tip, trigger, tokens))
+        return [first, self._add(entry_builders.compact_summary(summary))]
 
     def pull_request(self, made: PullRequest) -> None:
         """Link the session to a pull request, once; those of sub-agents are the session's."""
@@ -185,18 +185,18 @@ class Recorder:
         if made.url not in session._linked:
             session._linked.add(made.url)
             time = stamp_of(session._now())
-            session.aside(lines.pr_link(made, self.facts.session_id, time))
+            session.aside(entry_builders.pr_link(made, self.facts.session_id, time))
 
     def queue(self, operation: str, content: str | None = None) -> Fields:
         """A prompt entered the queue, or left it."""
         time = stamp_of(self._now())
-        return self.aside(lines.queue(operation, content, self.facts.session_id, time))
+        return self.aside(entry_builders.queue(operation, content, self.facts.session_id, time))
 
     def tip(self, prompt: str) -> None:
         """Note where the conversation goes on; nothing is given if nobody asked for the turn."""
         self._asked = prompt or self._asked
         if self.leaf:
-            self.aside(lines.last_prompt(self._asked, self.leaf, self.facts.session_id))
+            self.aside(entry_builders.last_prompt(self._asked, self.leaf, self.facts.session_id))
 
     def aside(self, entry: Fields) -> Fields:
         """A line that is no part of the conversation, as it is."""
@@ -223,15 +223,15 @@ class Recorder:
         """Give a session that broke off the end that clients give it when they resume it."""
         missing, self.missing = self.missing, None
         for call in missing.calls if missing else []:
-            self.result(call, Outcome(INTERRUPTED_CALL, is_error=True))
+            self.result(call, ToolOutcome(INTERRUPTED_CALL, is_error=True))
         if missing and missing.is_open:
-            self._add(lines.synthetic(NO_RESPONSE, str(uuid4())))
+            self._add(entry_builders.synthetic(NO_RESPONSE, str(uuid4())))
 
     def _write(self, own: Fields, uuid: str = "") -> Fields:
         cwd = self.where()
         # Read for each line: commands, hooks and people switch branches in the middle of a turn.
         moment = Moment(stamp_of(self._now()), str(cwd), branch_of(cwd))
-        entry = lines.chained(own, self.facts, moment, uuid or str(uuid4()), self.leaf)
+        entry = entry_builders.chained(own, self.facts, moment, uuid or str(uuid4()), self.leaf)
         self._append(entry)
         return entry
 

@@ -10,29 +10,29 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnlog.agent.access import Mode
 from turnlog.agent.session.recorder import Recorder
+from turnlog.agent.workspace.access import ApprovalMode
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.context import MissingEnd, missing_end
-from turnlog.conversation.log import Extent, Log
+from turnlog.conversation.node_log import Log, ReadExtent
 from turnlog.conversation.nodes import SYNTHETIC, BoundaryNode, ChainNode
 from turnlog.conversation.session import open_session
 from turnlog.conversation.tree import Tree, is_compaction
 from turnlog.edit.plan import encoded
 from turnlog.errors import NotFound
 from turnlog.format.decode import values_of
+from turnlog.format.json_values import Fields, is_object
 from turnlog.format.jsonl import append_lines, read_lines_backwards
 from turnlog.format.private_files import create_private_folder
 from turnlog.format.regular_files import collect_skipped
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.format.values import Fields, is_object
 from turnlog.store.catalog import list_sessions
 from turnlog.store.paths import Store
 
 SMALL = 1 << 20
 """Bytes: a session of no more is read whole."""
 BOUNDARY = b'"compact_boundary"'
-NEVER_RESTORED = (Mode.PLAN, Mode.BYPASS)
+NEVER_RESTORED = (ApprovalMode.PLAN, ApprovalMode.BYPASS)
 """Modes that are not gone on with, as the client documents it."""
 
 
@@ -46,7 +46,7 @@ class Resumed(Struct, frozen=True):
     last_time: str | None = None
     """The latest time that any line names."""
     model: str | None = None
-    mode: Mode | None = None
+    mode: ApprovalMode | None = None
     slug: str | None = None
 
 
@@ -102,7 +102,7 @@ def latest_in(store: Store, cwd: Path) -> Path:
 def _log_of(path: Path) -> Log:
     """A session's entries: all, or as many as tell what all would."""
     if path.stat().st_size > SMALL:
-        log = Log(path, Extent(_last_boundary(path)))
+        log = Log(path, ReadExtent(_last_boundary(path)))
         if _tells_all(log.tree):
             return log
     return Log(path)
@@ -142,9 +142,9 @@ def _models(chain: list[Fields]) -> Iterable[str]:
     return (model for model in named if isinstance(model, str) and model != SYNTHETIC)
 
 
-def _mode(chain: list[Fields]) -> Mode | None:
+def _mode(chain: list[Fields]) -> ApprovalMode | None:
     named: Any = _last(entry["permissionMode"] for entry in chain if "permissionMode" in entry)
-    known = [mode for mode in Mode if mode.value == named and mode not in NEVER_RESTORED]
+    known = [mode for mode in ApprovalMode if mode.value == named and mode not in NEVER_RESTORED]
     return known[0] if known else None
 
 

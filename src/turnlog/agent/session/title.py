@@ -8,7 +8,7 @@ from turnlog.store.paths import title_file
 
 def name_session(recorder: Recorder, text: str) -> str:
     """Name a session, as the client's own `/rename` does; gives the name on one line."""
-    from turnlog.edit.title import clean_title
+    from turnlog.edit.session_title import clean_title
 
     title = clean_title(text)
     about = {"sessionId": recorder.facts.session_id}

@@ -8,26 +8,31 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from turnlog.agent.access import Basis, Footprint, Runs
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.sandbox.bubblewrap import FAILURE, wrapper_of
-from turnlog.agent.session.kept import EXTRACT, extract, results_folder
-from turnlog.agent.session.names import new_output_name
-from turnlog.agent.shell.environment import CONFINED, environment_of, shell_of, shell_setup
-from turnlog.agent.shell.git_guard import UnguardedError, guard_git
-from turnlog.agent.shell.processes import (
+from turnlog.agent.workspace.access import Basis, DirectoryUse, Runs
+from turnlog.agent.workspace.ids import new_output_name
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.shell.bubblewrap import FAILURE, wrapper_of
+from turnlog.agent.workspace.shell.command_environment import (
+    CONFINED,
+    environment_of,
+    shell_of,
+    shell_setup,
+)
+from turnlog.agent.workspace.shell.git_environment import UnguardedError, guard_git
+from turnlog.agent.workspace.shell.processes import (
     Flood,
     Launch,
-    Running,
+    RunningCommand,
     end,
     follow,
     launch,
     told_code,
 )
-from turnlog.agent.tool import CALL_ID, Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.spilled_results import EXTRACT, extract, results_folder
+from turnlog.agent.workspace.tool import CALL_ID, Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
-from turnlog.format.values import Fields
+from turnlog.format.json_values import Fields
 
 TIMEOUT = 120_000
 LONGEST = 600_000
@@ -61,7 +66,7 @@ def touches(given: BashInput, workspace: Workspace) -> list[Runs]:
     return [Runs(given.command, given.run_in_background, running)]
 
 
-async def run(given: BashInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+async def run(given: BashInput, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
     name = new_output_name()
     wanted = await asyncio.to_thread(_prepare, given.command, name, workspace, grant)
     if not given.run_in_background:
@@ -71,8 +76,8 @@ async def run(given: BashInput, workspace: Workspace, output: Output, grant: Gra
 
 
 async def _leave_running(
-    wanted: Launch, given: BashInput, workspace: Workspace, footprint: Footprint
-) -> Outcome:
+    wanted: Launch, given: BashInput, workspace: Workspace, footprint: DirectoryUse
+) -> ToolOutcome:
     """Start a command that goes on by itself."""
     running, name = await _start(wanted), wanted.printed.stem
     job = workspace.shells.add(
@@ -84,12 +89,12 @@ async def _leave_running(
         f"Command running in background with ID: {name}. Output is being written to: "
         f"{running.printed}. You are told when it ends; see what is new with BashOutput."
     )
-    return Outcome(text, _described("") | {"backgroundTaskId": name})
+    return ToolOutcome(text, _described("") | {"backgroundTaskId": name})
 
 
 async def _run_to_end(
     wanted: Launch, given: BashInput, workspace: Workspace, output: Output
-) -> Outcome:
+) -> ToolOutcome:
     """Run a command and wait for it."""
     running = await _start(wanted)
     limit = min(given.timeout or TIMEOUT, LONGEST) / 1000
@@ -105,7 +110,7 @@ async def _run_to_end(
 
 async def _run_bare(
     wanted: Launch, why: str, limit: float, workspace: Workspace, output: Output
-) -> Outcome:
+) -> ToolOutcome:
     """Run a command without the sandbox, which failed before the command's shell was started."""
     running = await _start(replace(wanted, wrapper=()))
     with running.left_in:
@@ -148,14 +153,14 @@ def _directory(workspace: Workspace, grant: Grant) -> Path:
     return workspace.cwd
 
 
-async def _start(wanted: Launch) -> Running:
+async def _start(wanted: Launch) -> RunningCommand:
     try:
         return await launch(wanted)
     except (OSError, ValueError) as error:
         raise ToolError(f"The command cannot be run: {error}") from error
 
 
-async def _wait(running: Running, seconds: float, output: Output) -> str:
+async def _wait(running: RunningCommand, seconds: float, output: Output) -> str:
     """Wait for a command, and stop it where it takes too long; what was wrong, if anything."""
     try:
         async with asyncio.timeout(seconds):
@@ -170,7 +175,7 @@ async def _wait(running: Running, seconds: float, output: Output) -> str:
             await end(running)
 
 
-def _move(running: Running, workspace: Workspace) -> str:
+def _move(running: RunningCommand, workspace: Workspace) -> str:
     """Go where the command went, unless that is outside; what is to be told of it."""
     place = running.directory()
     if place is None or not place.is_dir():
@@ -182,7 +187,7 @@ def _move(running: Running, workspace: Workspace) -> str:
     return f"Shell cwd was reset to {workspace.root}"
 
 
-def _read(running: Running) -> tuple[str, Fields]:
+def _read(running: RunningCommand) -> tuple[str, Fields]:
     """What a command printed: as the model is given it, and as the session keeps it."""
     path = running.printed
     size = path.stat().st_size
@@ -208,7 +213,7 @@ def _described(stdout: str) -> Fields:
     }
 
 
-def _outcome(running: Running, text: str, data: Fields, notes: list[str]) -> Outcome:
+def _outcome(running: RunningCommand, text: str, data: Fields, notes: list[str]) -> ToolOutcome:
     failed = running.code != 0
     if failed:
         notes.insert(0, f"Exit code {told_code(running.code)}")
@@ -217,7 +222,7 @@ def _outcome(running: Running, text: str, data: Fields, notes: list[str]) -> Out
     else:
         parts = [*notes, text] if failed else [text, *notes]
     whole = "\n".join(part for part in parts if part)
-    return Outcome(whole, f"Error: {whole}" if failed else data, is_error=failed)
+    return ToolOutcome(whole, f"Error: {whole}" if failed else data, is_error=failed)
 
 
 BASH = Tool("Bash", DESCRIPTION, schema_of(BashInput), reader_of(BashInput), touches, run)

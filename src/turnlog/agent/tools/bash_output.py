@@ -5,12 +5,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from turnlog.agent.access import Uses
-from turnlog.agent.files.ripgrep import matching_lines
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.shell.shells import Job
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.files.ripgrep import matching_lines
+from turnlog.agent.workspace.access import Uses
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.shell.background import BackgroundCommand
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
 
 MOST = 30_000
 """Bytes that one call tells: the last ones."""
@@ -35,7 +35,7 @@ def touches(given: BashOutputInput, workspace: Workspace) -> list[Uses]:
 
 async def run(
     given: BashOutputInput, workspace: Workspace, output: Output, grant: Grant
-) -> Outcome:
+) -> ToolOutcome:
     job = job_of(given.bash_id, workspace)
     status, code = job.status, job.running.code
     before = job.tail.offset
@@ -50,10 +50,10 @@ async def run(
         parts.append(f"{skipped:,} bytes more are in {job.running.printed}")
     if text:
         parts.append(f"<stdout>\n{text}\n</stdout>")
-    return Outcome("\n\n".join(parts), _described(job, status, text))
+    return ToolOutcome("\n\n".join(parts), _described(job, status, text))
 
 
-def job_of(name: str, workspace: Workspace) -> Job:
+def job_of(name: str, workspace: Workspace) -> BackgroundCommand:
     """A command in the background, by its id."""
     if name not in workspace.shells.jobs:
         there = ", ".join(workspace.shells.jobs) or "none"
@@ -61,7 +61,7 @@ def job_of(name: str, workspace: Workspace) -> Job:
     return workspace.shells.jobs[name]
 
 
-def _described(job: Job, status: str, text: str) -> dict[str, object]:
+def _described(job: BackgroundCommand, status: str, text: str) -> dict[str, object]:
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return {
         "shellId": job.name,

@@ -5,14 +5,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from turnlog.agent.access import Writes
-from turnlog.agent.files.changes import change_text, load_text
-from turnlog.agent.files.named import require_file
-from turnlog.agent.files.pinned import pin
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields
+from turnlog.agent.tools.files.changes import change_text, load_text
+from turnlog.agent.tools.files.file_targets import require_file
+from turnlog.agent.tools.files.pinned_files import pin
+from turnlog.agent.workspace.access import Writes
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
+from turnlog.format.json_values import Fields
 
 DESCRIPTION = """\
 Replace a piece of a file. old_string must be exactly as in the file, with its indentation, but \
@@ -34,7 +34,7 @@ def touches(given: EditInput, workspace: Workspace) -> list[Writes]:
     return [Writes(workspace.path_of(given.file_path))]
 
 
-async def run(given: EditInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+async def run(given: EditInput, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
     path = workspace.path_of(given.file_path)
     if given.old_string == given.new_string:
         raise ToolError("old_string and new_string are the same: there is nothing to change")
@@ -50,7 +50,7 @@ async def run(given: EditInput, workspace: Workspace, output: Output, grant: Gra
         "replaceAll": given.replace_all,
     }
     places = f" in {count} places" if count > 1 else ""
-    return Outcome(f"The file {path} has been updated{places}.", changed | data)
+    return ToolOutcome(f"The file {path} has been updated{places}.", changed | data)
 
 
 def edited_text(text: str, given: EditInput) -> tuple[str, int]:

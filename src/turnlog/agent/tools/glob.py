@@ -10,13 +10,13 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from turnlog.agent.access import Reads
-from turnlog.agent.files.named import refusals
-from turnlog.agent.files.pinned import Pinned, pin
-from turnlog.agent.files.ripgrep import Scope, scope_of, search
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.files.file_targets import refusals
+from turnlog.agent.tools.files.pinned_files import Pinned, pin
+from turnlog.agent.tools.files.ripgrep import SearchScope, scope_of, search
+from turnlog.agent.workspace.access import Reads
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
 
 MOST = 100
 BATCH = 100
@@ -41,7 +41,7 @@ def touches(given: GlobInput, workspace: Workspace) -> list[Reads]:
     return [Reads(_place(given, workspace)[0])]
 
 
-async def run(given: GlobInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+async def run(given: GlobInput, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
     started = time.monotonic()
     place, pattern = _place(given, workspace)
     if not place.is_dir():
@@ -55,9 +55,9 @@ async def run(given: GlobInput, workspace: Workspace, output: Output, grant: Gra
         "truncated": count > MOST,
     }
     if not names:
-        return Outcome("No files found", data)
+        return ToolOutcome("No files found", data)
     rest = [f"({count - MOST:,} older ones left out; ask more exactly)"] if count > MOST else []
-    return Outcome("\n".join(names + rest), data)
+    return ToolOutcome("\n".join(names + rest), data)
 
 
 async def newest(
@@ -75,7 +75,7 @@ async def newest(
 
 
 async def _readable(
-    found: AsyncGenerator[str], scope: Scope, workspace: Workspace
+    found: AsyncGenerator[str], scope: SearchScope, workspace: Workspace
 ) -> AsyncGenerator[Path]:
     """Yield the files that rules let a search show.
 

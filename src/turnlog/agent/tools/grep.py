@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from turnlog.agent.access import Reads
-from turnlog.agent.files.named import refusals
-from turnlog.agent.files.pinned import Pinned, pin
-from turnlog.agent.files.ripgrep import Scope, scope_of, search
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.session.kept import fit_text
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
+from turnlog.agent.tools.files.file_targets import refusals
+from turnlog.agent.tools.files.pinned_files import Pinned, pin
+from turnlog.agent.tools.files.ripgrep import SearchScope, scope_of, search
 from turnlog.agent.tools.glob import newest
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Reads
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.spilled_results import fit_text
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
 
 MOST = 250
 """Lines or files that come back unless another number is asked for."""
@@ -74,7 +74,7 @@ def touches(given: GrepInput, workspace: Workspace) -> list[Reads]:
     return [Reads(workspace.path_of(given.path or "."))]
 
 
-async def run(given: GrepInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+async def run(given: GrepInput, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
     place = workspace.path_of(given.path or ".")
     if not place.exists():
         raise ToolError(f"Path does not exist: {place}")
@@ -84,19 +84,21 @@ async def run(given: GrepInput, workspace: Workspace, output: Output, grant: Gra
     return await _lines(given, pin(place, grant), limit, workspace)
 
 
-async def _files(given: GrepInput, pinned: Pinned, limit: int, workspace: Workspace) -> Outcome:
+async def _files(given: GrepInput, pinned: Pinned, limit: int, workspace: Workspace) -> ToolOutcome:
     arguments = [*_options(given), "--files-with-matches", "--null"]
     names, count = await newest(arguments, pinned, workspace, limit)
     data = {"mode": given.output_mode, "filenames": names, "numFiles": len(names)}
     if not names:
-        return Outcome("No files found", data)
+        return ToolOutcome("No files found", data)
     if count > limit:
         names.append(f"({count - limit:,} older ones left out)")
         data["appliedLimit"] = limit
-    return Outcome("\n".join([f"Found {count} {'file' if count == 1 else 'files'}", *names]), data)
+    return ToolOutcome(
+        "\n".join([f"Found {count} {'file' if count == 1 else 'files'}", *names]), data
+    )
 
 
-async def _lines(given: GrepInput, pinned: Pinned, limit: int, workspace: Workspace) -> Outcome:
+async def _lines(given: GrepInput, pinned: Pinned, limit: int, workspace: Workspace) -> ToolOutcome:
     shape = _context(given) if given.output_mode == "content" else ["--count-matches"]
     arguments = [*_options(given), *shape, "--with-filename", "--no-heading", "--null"]
     with refusals("search", pinned.path), scope_of(pinned) as scope:
@@ -105,13 +107,13 @@ async def _lines(given: GrepInput, pinned: Pinned, limit: int, workspace: Worksp
     del lines[limit:]
     data = _described(given, lines) | ({"appliedLimit": limit} if is_cut else {})
     if not lines:
-        return Outcome("No matches found", data)
+        return ToolOutcome("No matches found", data)
     text = "\n".join(lines) + (f"\n\n[Only the first {limit:,} are shown.]" if is_cut else "")
-    return Outcome(fit_text(text, workspace.folder), data)
+    return ToolOutcome(fit_text(text, workspace.folder), data)
 
 
 async def _matches(
-    arguments: list[str], scope: Scope, limit: int, workspace: Workspace
+    arguments: list[str], scope: SearchScope, limit: int, workspace: Workspace
 ) -> list[str]:
     """Search; return the lines to show, and one more if there are more than the limit."""
     lines: list[str] = []

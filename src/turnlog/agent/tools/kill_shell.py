@@ -4,11 +4,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from turnlog.agent.access import Uses
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
 from turnlog.agent.tools.bash_output import job_of
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Uses
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
 
 DESCRIPTION = "Stop a command that runs in the background, with all that it started."
 
@@ -23,13 +23,15 @@ def touches(given: KillShellInput, workspace: Workspace) -> list[Uses]:
     return [Uses()]
 
 
-async def run(given: KillShellInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+async def run(
+    given: KillShellInput, workspace: Workspace, output: Output, grant: Grant
+) -> ToolOutcome:
     job = job_of(given.shell_id, workspace)
     if job.status != "running":
         raise ToolError(f"The command {job.name} does not run any more: it is {job.status}")
     await workspace.shells.kill(job)
     text = f"Stopped the command {job.name} ({job.command})"
-    return Outcome(text, {"success": True, "message": text, "shell_id": job.name})
+    return ToolOutcome(text, {"success": True, "message": text, "shell_id": job.name})
 
 
 KILL_SHELL = Tool(

@@ -6,15 +6,15 @@ from uuid import uuid4
 
 from msgspec import Meta
 
-from turnlog.agent.access import Writes
-from turnlog.agent.files.changes import load_text, write_text
-from turnlog.agent.files.named import require_file
-from turnlog.agent.files.notebooks import cells_of, indent_of, name_of, parse
-from turnlog.agent.files.pinned import pin
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields
+from turnlog.agent.tools.files.changes import load_text, write_text
+from turnlog.agent.tools.files.file_targets import require_file
+from turnlog.agent.tools.files.notebooks import cells_of, indent_of, name_of, parse
+from turnlog.agent.tools.files.pinned_files import pin
+from turnlog.agent.workspace.access import Writes
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
+from turnlog.format.json_values import Fields
 
 DESCRIPTION = """\
 Change a cell of a Jupyter notebook (.ipynb): replace its source, insert a new cell behind it (at \
@@ -44,7 +44,7 @@ def touches(given: NotebookEditInput, workspace: Workspace) -> list[Writes]:
 
 async def run(
     given: NotebookEditInput, workspace: Workspace, output: Output, grant: Grant
-) -> Outcome:
+) -> ToolOutcome:
     path = workspace.path_of(given.notebook_path)
     require_file(path)
     pinned = pin(path, grant)
@@ -68,7 +68,7 @@ async def run(
         "updated_file": text,
     }
     done = {"replace": "replaced", "insert": "inserted", "delete": "deleted"}[given.edit_mode]
-    return Outcome(f"The cell {data['cell_id']} of {path} has been {done}.", data)
+    return ToolOutcome(f"The cell {data['cell_id']} of {path} has been {done}.", data)
 
 
 def _change(notebook: Fields, given: NotebookEditInput) -> Fields:

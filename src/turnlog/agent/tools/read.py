@@ -9,17 +9,17 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from turnlog.agent.access import Reads
-from turnlog.agent.files.images import read_image
-from turnlog.agent.files.named import refusals, remember, require_file
-from turnlog.agent.files.notebooks import read_notebook
-from turnlog.agent.files.pdf import read_pdf
-from turnlog.agent.files.pinned import Pinned, open_file, pin
-from turnlog.agent.files.textfile import SAMPLE, coding_of, is_binary
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.seen import state_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.files.file_targets import refusals, remember, require_file
+from turnlog.agent.tools.files.notebooks import read_notebook
+from turnlog.agent.tools.files.pdf import read_pdf
+from turnlog.agent.tools.files.pinned_files import Pinned, open_file, pin
+from turnlog.agent.tools.files.text_files import SAMPLE, coding_of, is_binary
+from turnlog.agent.workspace.access import Reads
+from turnlog.agent.workspace.image_blocks import read_image
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.read_state import state_of
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
 
 LINES = 2_000
 WIDEST = 2_000
@@ -48,7 +48,7 @@ class ReadInput(Input, frozen=True):
     ] = None
 
 
-class Part(Struct, frozen=True):
+class LineRange(Struct, frozen=True):
     """Some lines of a file."""
 
     lines: list[str]
@@ -62,14 +62,14 @@ def touches(given: ReadInput, workspace: Workspace) -> list[Reads]:
     return [Reads(workspace.path_of(given.file_path))]
 
 
-async def run(given: ReadInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+async def run(given: ReadInput, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
     path = workspace.path_of(given.file_path)
     require_file(path)
     with refusals("read", path):
         return await asyncio.to_thread(_read, pin(path, grant), given, workspace)
 
 
-def _read(pinned: Pinned, given: ReadInput, workspace: Workspace) -> Outcome:
+def _read(pinned: Pinned, given: ReadInput, workspace: Workspace) -> ToolOutcome:
     with open_file(pinned) as file:
         state = state_of(file)
         read = READERS.get(pinned.path.suffix.lower(), _read_text)
@@ -78,7 +78,7 @@ def _read(pinned: Pinned, given: ReadInput, workspace: Workspace) -> Outcome:
     return outcome
 
 
-def _read_text(path: Path, file: BufferedReader, given: ReadInput, folder: Path) -> Outcome:
+def _read_text(path: Path, file: BufferedReader, given: ReadInput, folder: Path) -> ToolOutcome:
     head = file.read(SAMPLE)
     if is_binary(head):
         raise ToolError(f"{path} is a binary file; look at it with a command in Bash")
@@ -89,7 +89,7 @@ def _read_text(path: Path, file: BufferedReader, given: ReadInput, folder: Path)
     text = TextIOWrapper(file, coding.name, "replace", newline="\n")
     part = _take(_lines(text), start, limit)
     text.detach()  # else the file would be closed along with it
-    return Outcome(_numbered(part, start), _described(path, part, start))
+    return ToolOutcome(_numbered(part, start), _described(path, part, start))
 
 
 def _lines(text: TextIOWrapper) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _lines(text: TextIOWrapper) -> Iterator[str]:
         yield line if len(line) <= WIDEST else f"{line[:WIDEST]}... [line is longer]"
 
 
-def _take(lines: Iterator[str], start: int, limit: int) -> Part:
+def _take(lines: Iterator[str], start: int, limit: int) -> LineRange:
     skipped = sum(1 for _ in islice(lines, start - 1))
     taken: list[str] = []
     room = MOST
@@ -112,10 +112,10 @@ def _take(lines: Iterator[str], start: int, limit: int) -> Part:
         if len(taken) < limit and room > 0 and len(taken) == total - skipped - 1:
             taken.append(line)
             room -= len(line) + 8
-    return Part(taken, total, room <= 0 and len(taken) < min(limit, total - skipped))
+    return LineRange(taken, total, room <= 0 and len(taken) < min(limit, total - skipped))
 
 
-def _numbered(part: Part, start: int) -> str:
+def _numbered(part: LineRange, start: int) -> str:
     if not part.total:
         return "The file is empty."
     if not part.lines:
@@ -129,7 +129,7 @@ def _numbered(part: Part, start: int) -> str:
     return text
 
 
-def _described(path: Path, part: Part, start: int) -> dict[str, object]:
+def _described(path: Path, part: LineRange, start: int) -> dict[str, object]:
     file: dict[str, object] = {
         "filePath": str(path),
         "content": "\n".join(part.lines),
@@ -142,7 +142,7 @@ def _described(path: Path, part: Part, start: int) -> dict[str, object]:
     return {"type": "text", "file": file}
 
 
-READERS: dict[str, Callable[[Path, BufferedReader, ReadInput, Path], Outcome]] = {
+READERS: dict[str, Callable[[Path, BufferedReader, ReadInput, Path], ToolOutcome]] = {
     ".ipynb": lambda path, file, given, folder: read_notebook(path, file),
     ".pdf": lambda path, file, given, folder: read_pdf(path, file, given.pages, folder),
     ".png": lambda path, file, given, folder: read_image(path, file),

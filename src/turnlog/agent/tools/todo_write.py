@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, to_builtins
 
-from turnlog.agent.access import Uses
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Uses
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
 
 DESCRIPTION = """\
 Keep a list of the steps of a task that takes several, for you and the user to see. Each call \
@@ -35,10 +35,14 @@ def touches(given: TodoWriteInput, workspace: Workspace) -> list[Uses]:
     return [Uses()]
 
 
-async def run(given: TodoWriteInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+async def run(
+    given: TodoWriteInput, workspace: Workspace, output: Output, grant: Grant
+) -> ToolOutcome:
     old, new = workspace.todos, to_builtins(given.todos)
     workspace.todos = new
-    return Outcome("The list has been updated. Go on with it.", {"oldTodos": old, "newTodos": new})
+    return ToolOutcome(
+        "The list has been updated. Go on with it.", {"oldTodos": old, "newTodos": new}
+    )
 
 
 TODO_WRITE = Tool(

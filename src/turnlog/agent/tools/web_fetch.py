@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from turnlog.agent.access import Fetches
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.session.kept import fit_text
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.web.pages import Page, Unfetched
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.workspace.access import Fetches
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.spilled_results import fit_text
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.web_pages import Page, Unfetched
+from turnlog.agent.workspace.workspace import Workspace
 
 CONVERTED = 2 << 20
 """Bytes of HTML that are turned into Markdown."""
@@ -47,7 +47,9 @@ def touches(given: WebFetchInput, workspace: Workspace) -> list[Fetches]:
     return [Fetches(given.url)]
 
 
-async def run(given: WebFetchInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+async def run(
+    given: WebFetchInput, workspace: Workspace, output: Output, grant: Grant
+) -> ToolOutcome:
     started = time.monotonic()
     try:
         page = await workspace.pages.fetch(given.url)
@@ -62,7 +64,7 @@ async def run(given: WebFetchInput, workspace: Workspace, output: Output, grant:
         "durationMs": int((time.monotonic() - started) * 1000),
         "url": given.url,
     }
-    return Outcome(result, data)
+    return ToolOutcome(result, data)
 
 
 async def _result(page: Page, prompt: str, workspace: Workspace) -> str:

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from turnlog.agent.access import Uses
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool, ToolError
-from turnlog.agent.workspace import Workspace
-from turnlog.format.values import Fields, is_array, is_object
+from turnlog.agent.workspace.access import Uses
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
+from turnlog.format.json_values import Fields, is_array, is_object
 
 SEARCHES = 8
 """How often the API may search for one call."""
@@ -36,7 +36,9 @@ def touches(given: WebSearchInput, workspace: Workspace) -> list[Uses]:
     return [Uses()]
 
 
-async def run(given: WebSearchInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+async def run(
+    given: WebSearchInput, workspace: Workspace, output: Output, grant: Grant
+) -> ToolOutcome:
     if workspace.ask is None:
         raise ToolError("There is no search here")
     if given.allowed_domains and given.blocked_domains:
@@ -47,7 +49,7 @@ async def run(given: WebSearchInput, workspace: Workspace, output: Output, grant
     results = [found for block in blocks if (found := _found(block))]
     seconds = time.monotonic() - started
     data = {"query": given.query, "results": results, "durationSeconds": seconds}
-    return Outcome(_told(given.query, results), data)
+    return ToolOutcome(_told(given.query, results), data)
 
 
 def server_tool(given: WebSearchInput) -> Fields:

@@ -5,12 +5,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from turnlog.agent.access import Writes
-from turnlog.agent.files.changes import change_text, load_text
-from turnlog.agent.files.pinned import pin
-from turnlog.agent.inputs import Input, reader_of, schema_of
-from turnlog.agent.tool import Grant, Outcome, Output, Tool
-from turnlog.agent.workspace import Workspace
+from turnlog.agent.tools.files.changes import change_text, load_text
+from turnlog.agent.tools.files.pinned_files import pin
+from turnlog.agent.workspace.access import Writes
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
 
 DESCRIPTION = """\
 Write a file: make a new one, with the directories above it, or replace the whole content of one \
@@ -28,14 +28,14 @@ def touches(given: WriteInput, workspace: Workspace) -> list[Writes]:
     return [Writes(workspace.path_of(given.file_path))]
 
 
-async def run(given: WriteInput, workspace: Workspace, output: Output, grant: Grant) -> Outcome:
+async def run(given: WriteInput, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
     path = workspace.path_of(given.file_path)
     pinned = pin(path, grant)
     kept = await asyncio.to_thread(load_text, pinned, workspace)
     changed = await change_text(pinned, kept, given.content, workspace)
     data = {"type": "update" if kept else "create", "content": given.content}
     done = "updated" if kept else "created"
-    return Outcome(f"The file {path} has been {done}.", changed | data)
+    return ToolOutcome(f"The file {path} has been {done}.", changed | data)
 
 
 WRITE = Tool("Write", DESCRIPTION, schema_of(WriteInput), reader_of(WriteInput), touches, run)

@@ -6,7 +6,7 @@ from turnlog.agent.permissions.bash.budget import (
     NAMES,
     Budget,
     TooComplex,
-    Unknown,
+    UnknownValue,
     fresh_budgets,
 )
 from turnlog.agent.permissions.bash.expansion import Expansion, expand, expand_glob
@@ -22,9 +22,9 @@ from turnlog.agent.permissions.bash.syntax import (
     HOLE,
     UNKNOWN,
     Assignment,
-    Part,
     Redirect,
     Script,
+    SimpleCommand,
     Word,
 )
 
@@ -39,11 +39,11 @@ __all__ = [
     "Budget",
     "Expansion",
     "NoPath",
-    "Part",
     "Redirect",
     "Script",
+    "SimpleCommand",
     "TooComplex",
-    "Unknown",
+    "UnknownValue",
     "Word",
     "expand",
     "expand_glob",

@@ -17,14 +17,14 @@ LONGEST_WAIT = 10.0
 """Seconds until a verdict is given up, for example on a slow network drive."""
 
 
-class Unknown(ValueError):
+class UnknownValue(ValueError):
     """Something that is only known when the command runs, or takes too long to find out."""
 
 
 class TooComplex(Exception):
     """A verdict takes too long.
 
-    Not an `Unknown`: some callers skip a single unknown path, and none may skip this.
+    Not an `UnknownValue`: some callers skip a single unknown path, and none may skip this.
     """
 
 
@@ -63,11 +63,11 @@ class Budget:
         self.left = self.most
 
     def spend(self, amount: int = 1) -> None:
-        """Use up some of the budget; raise `Unknown` when there is none left."""
+        """Use up some of the budget; raise `UnknownValue` when there is none left."""
         CLOCK.check()
         self.left -= amount
         if self.left < 0:
-            raise Unknown("too many files")
+            raise UnknownValue("too many files")
 
 
 CLOCK = Clock()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash.budget import NAMES, Unknown
+from turnlog.agent.permissions.bash.budget import NAMES, UnknownValue
 from turnlog.agent.permissions.bash.lookup import ABSENT, is_folder, is_there
 from turnlog.agent.permissions.bash.syntax import HOLE, Word
 
@@ -31,9 +31,9 @@ class Expansion(Struct, frozen=True):
 
 
 def expand(word: Word, place: Path) -> tuple[str, ...]:
-    """Return the arguments that a word stands for; raise `Unknown` if they are not certain."""
+    """Return the arguments that a word stands for; raise `UnknownValue` if they are not certain."""
     if HOLE in word.text:
-        raise Unknown(word.source)
+        raise UnknownValue(word.source)
     if word.glob is not None:
         return expand_glob(word, place).arguments
     return (_home() + word.text[1:] if word.has_tilde else word.text,)
@@ -47,7 +47,7 @@ def expand_glob(word: Word, place: Path) -> Expansion:
     judged are the names that the program receives.
     """
     if HOLE in word.text or word.glob is None:
-        raise Unknown(word.source)
+        raise UnknownValue(word.source)
     prefix, text, glob = "", word.text, word.glob
     if word.has_tilde:
         prefix, text, glob = _home(), text[1:], glob[1:]
@@ -55,7 +55,7 @@ def expand_glob(word: Word, place: Path) -> Expansion:
     found = search.matches(glob, prefix)
     # A file named `-R` is an option to the program that gets its name.
     if any(name.startswith("-") for name in found):
-        raise Unknown(word.source)
+        raise UnknownValue(word.source)
     listed = tuple(dict.fromkeys(search.listed))
     return Expansion(tuple(sorted(found)) or (prefix + text,), listed)
 
@@ -63,7 +63,7 @@ def expand_glob(word: Word, place: Path) -> Expansion:
 def _home() -> str:
     home = os.environ.get("HOME", "")
     if not home.startswith("/"):
-        raise Unknown("~")
+        raise UnknownValue("~")
     return home.rstrip("/")
 
 
@@ -87,7 +87,7 @@ class _Search:
                 if not slash or not each or is_folder(self.start / each)
             ]
             if len(found) > MOST_MATCHES:
-                raise Unknown(glob)
+                raise UnknownValue(glob)
         return [each for each in found if is_there(self.start / each)]
 
     def _step(self, before: str, part: str) -> Iterable[str]:
@@ -109,7 +109,7 @@ def _names(folder: Path) -> Iterator[str]:
                 yield entry.name
     except OSError as error:
         if error.errno not in ABSENT:
-            raise Unknown(str(folder)) from error
+            raise UnknownValue(str(folder)) from error
 
 
 @lru_cache(maxsize=64)
@@ -125,7 +125,7 @@ def _compiled(part: str) -> tuple[re.Pattern[str], re.Pattern[bytes]]:
     pieces = [""]
     for escaped, sign, plain in PATTERN_TOKEN.findall(part):
         if sign == "[":
-            raise Unknown("[")
+            raise UnknownValue("[")
         if sign == "*":
             pieces.append("")
         else:

@@ -10,45 +10,45 @@ import os
 import stat
 from pathlib import Path
 
-from turnlog.agent.permissions.bash.budget import Unknown
+from turnlog.agent.permissions.bash.budget import UnknownValue
 
 LONGEST_PATH = 4_096
 """Bytes of a path that the system does not accept any more."""
 ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
-class NoPath(Unknown):
+class NoPath(UnknownValue):
     """A text that no program can open as a file, in whichever directory it runs."""
 
 
 def mode_of(path: Path, *, follow: bool = False) -> int | None:
-    """Return the mode of a file; None if there is none, `Unknown` if that cannot be told."""
+    """Return the mode of a file; None if there is none, `UnknownValue` if that cannot be told."""
     try:
         if len(os.fsencode(path)) >= LONGEST_PATH:
-            raise Unknown(str(path))
+            raise UnknownValue(str(path))
         return path.stat(follow_symlinks=follow).st_mode
     except OSError as error:
         if error.errno in ABSENT:
             return None
         # The path is short enough, so a name in it is too long for the file system.
-        kind = NoPath if error.errno == errno.ENAMETOOLONG else Unknown
+        kind = NoPath if error.errno == errno.ENAMETOOLONG else UnknownValue
         raise kind(str(path)) from error
     except ValueError as error:
-        raise Unknown(str(path)) from error
+        raise UnknownValue(str(path)) from error
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a file, a directory or a link; raise `Unknown` if that cannot be told."""
+    """Return whether a file, directory or link exists; raise `UnknownValue` if unknown."""
     return mode_of(path) is not None
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path leads to a directory; raise `Unknown` if that cannot be told."""
+    """Whether a path leads to a directory; raise `UnknownValue` if that cannot be told."""
     mode = mode_of(path, follow=True)
     return mode is not None and stat.S_ISDIR(mode)
 
 
 def is_link(path: Path) -> bool:
-    """Whether a path is a symbolic link; raise `Unknown` if that cannot be told."""
+    """Whether a path is a symbolic link; raise `UnknownValue` if that cannot be told."""
     mode = mode_of(path)
     return mode is not None and stat.S_ISLNK(mode)

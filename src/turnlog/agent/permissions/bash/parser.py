@@ -16,9 +16,9 @@ from turnlog.agent.permissions.bash.syntax import (
     HOLE,
     UNKNOWN,
     Assignment,
-    Part,
     Redirect,
     Script,
+    SimpleCommand,
     Word,
     detached,
 )
@@ -191,7 +191,9 @@ class Parser(TokenReader):
             self._skip_space()
         if found:
             self.script.parts.append(
-                Part(redirects=tuple(found), source=self.source[start : self.place].strip())
+                SimpleCommand(
+                    redirects=tuple(found), source=self.source[start : self.place].strip()
+                )
             )
         self._skip_space()
         if self.char and self.char not in ";&|\n)":
@@ -223,7 +225,7 @@ class Parser(TokenReader):
             raise SyntaxFault(UNFINISHED)
         source = self.source[start : self.place].strip()
         self.script.parts.append(
-            Part(tuple(words), tuple(assignments), tuple(redirects), source, is_fed=is_fed)
+            SimpleCommand(tuple(words), tuple(assignments), tuple(redirects), source, is_fed=is_fed)
         )
 
     def _read_assignment(self, words: list[Word], assignments: list[Assignment]) -> bool:
@@ -325,7 +327,7 @@ class Parser(TokenReader):
             if words[-1].source == "=~":
                 self._require_plain_regex()
         source = f"[[{self.source[start : self.place]}"
-        self.script.parts.append(Part(tuple(words), source=source, is_test=True))
+        self.script.parts.append(SimpleCommand(tuple(words), source=source, is_test=True))
 
     def _require_plain_regex(self) -> None:
         """Doubt a regular expression with parentheses or quotes.
@@ -382,7 +384,7 @@ class Parser(TokenReader):
                 self.read_word()
                 self._skip_space()
         self.script.parts.append(
-            Part(assignments=(Assignment(name, UNKNOWN),), source=f"for {name}")
+            SimpleCommand(assignments=(Assignment(name, UNKNOWN),), source=f"for {name}")
         )
         self._skip_space(newlines=True)
         self.take(";")

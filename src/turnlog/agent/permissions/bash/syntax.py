@@ -56,7 +56,7 @@ class Redirect(Struct, frozen=True):
     is_write: bool
 
 
-class Part(Struct, frozen=True):
+class SimpleCommand(Struct, frozen=True):
     """One program with its arguments, or the assignments and redirections that stand alone."""
 
     words: tuple[Word, ...] = ()
@@ -72,7 +72,7 @@ class Part(Struct, frozen=True):
 class Script(Struct):
     """All parts of a command, in the order in which they are written."""
 
-    parts: list[Part] = field(default_factory=list[Part])
+    parts: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     unclear: list[str] = field(default_factory=list[str])
     """Why the parser cannot say with certainty what would run."""
     inputs: list[str] = field(default_factory=list[str])
@@ -83,7 +83,7 @@ class Script(Struct):
     """Whether a part goes on while the next ones run, behind `&`."""
 
 
-def detached(parts: list[Part]) -> list[Part]:
+def detached(parts: list[SimpleCommand]) -> list[SimpleCommand]:
     """Return the parts of a text inside of a command, whose words have no place in the command."""
     return [
         replace(part, words=tuple(replace(word, start=-1) for word in part.words)) for part in parts

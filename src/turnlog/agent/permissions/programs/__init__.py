@@ -13,7 +13,7 @@ from turnlog.agent.permissions.programs.analysis import (
 from turnlog.agent.permissions.programs.changers import REMOVERS, WRITERS, change_files
 from turnlog.agent.permissions.programs.expressions import is_plain_condition
 from turnlog.agent.permissions.programs.git import enters_submodules
-from turnlog.agent.permissions.programs.usage import Effect
+from turnlog.agent.permissions.programs.usage import ProgramEffect
 
 __all__ = [
     "CONTENT_READERS",
@@ -23,7 +23,7 @@ __all__ = [
     "READERS",
     "REMOVERS",
     "WRITERS",
-    "Effect",
+    "ProgramEffect",
     "change_files",
     "enters_submodules",
     "guess_paths",

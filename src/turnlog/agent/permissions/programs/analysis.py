@@ -6,7 +6,7 @@ from turnlog.agent.permissions.bash import HOLE
 from turnlog.agent.permissions.programs.expressions import DESCRIPTIONS, EXPRESSIONS
 from turnlog.agent.permissions.programs.git import GLOBAL_OPTIONS, SUBCOMMANDS, read_git
 from turnlog.agent.permissions.programs.readers import FILES, TEXTS
-from turnlog.agent.permissions.programs.usage import Effect, Usage, effect_of
+from turnlog.agent.permissions.programs.usage import ProgramEffect, ProgramUsage, effect_of
 
 COPYING = frozenset(
     """
@@ -56,7 +56,7 @@ PIECE = re.compile(r"[^\s=@:;,'\"<>(){}|&!`$\\]+")
 """What may be a path inside of a longer text: `f=@.env;type=x` has three."""
 
 
-def read_files(name: str, arguments: tuple[str, ...]) -> Effect | None:
+def read_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
     """Return what a program reads; None if it is not listed or might do more than read."""
     if name == "git":
         return read_git(arguments)
@@ -106,7 +106,7 @@ def describe_programs() -> list[tuple[str, str, str]]:
     return sorted(rows)
 
 
-def _described(usage: Usage) -> tuple[str, str]:
+def _described(usage: ProgramUsage) -> tuple[str, str]:
     letters = "".join(sorted(usage.flags, key=str.lower))
     shown = [f"`-{letters}`"] if letters else []
     shown += [f"`-{letter} value`" for letter in usage.values]

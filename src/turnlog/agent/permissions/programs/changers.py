@@ -1,16 +1,18 @@
 """Programs that change files and have no other effect: what `acceptEdits` lets run."""
 
 from turnlog.agent.permissions.programs.expressions import parse_sed
-from turnlog.agent.permissions.programs.usage import Effect, Usage, parse_arguments
+from turnlog.agent.permissions.programs.usage import ProgramEffect, ProgramUsage, parse_arguments
 
-CHANGERS: dict[str, Usage] = {
-    "cp": Usage("aRrfinpuvPx", long="force no-clobber recursive verbose", operands="path..."),
-    "mkdir": Usage("pv", "m", "parents verbose", "mode"),
-    "mv": Usage("finuv", long="force no-clobber verbose"),
-    "rm": Usage("dfiIrRv", long="dir force recursive verbose"),
-    "rmdir": Usage("v", long="verbose"),
-    "tee": Usage("ai", long="append"),
-    "touch": Usage("acm", "dt", "no-create", "date"),
+CHANGERS: dict[str, ProgramUsage] = {
+    "cp": ProgramUsage(
+        "aRrfinpuvPx", long="force no-clobber recursive verbose", operands="path..."
+    ),
+    "mkdir": ProgramUsage("pv", "m", "parents verbose", "mode"),
+    "mv": ProgramUsage("finuv", long="force no-clobber verbose"),
+    "rm": ProgramUsage("dfiIrRv", long="dir force recursive verbose"),
+    "rmdir": ProgramUsage("v", long="verbose"),
+    "tee": ProgramUsage("ai", long="append"),
+    "touch": ProgramUsage("acm", "dt", "no-create", "date"),
 }
 REMOVERS = frozenset(("rm", "rmdir"))
 WRITERS = CHANGERS.keys() | frozenset(
@@ -24,11 +26,11 @@ COPIERS = frozenset(("cp", "mv"))
 DOTS = frozenset(("", ".", ".."))
 
 
-def change_files(name: str, arguments: tuple[str, ...]) -> Effect | None:
+def change_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
     """Return what a program changes; None if it is not listed or might do more."""
     if name == "sed":
         found = parse_sed(arguments)
-        return Effect(writes=found.paths) if found and found.in_place else None
+        return ProgramEffect(writes=found.paths) if found and found.in_place else None
     usage = CHANGERS.get(name)
     parsed = parse_arguments(arguments, usage) if usage else None
     if not parsed:
@@ -39,14 +41,16 @@ def change_files(name: str, arguments: tuple[str, ...]) -> Effect | None:
         return _copy(name, paths, roles)
     is_recursive = name == "rm" and bool(parsed.options & {"-r", "-R", "--recursive"})
     removes = paths if name in REMOVERS else ()
-    return Effect(writes=paths, removes=removes, is_recursive=is_recursive, roles=roles)
+    return ProgramEffect(writes=paths, removes=removes, is_recursive=is_recursive, roles=roles)
 
 
-def _copy(name: str, paths: tuple[str, ...], roles: tuple[str, ...]) -> Effect | None:
+def _copy(name: str, paths: tuple[str, ...], roles: tuple[str, ...]) -> ProgramEffect | None:
     sources, target = paths[:-1], paths[-1:]
     # The content of `dir/.` lands in the target under names that the command does not mention.
     if not sources or any(each.rstrip("/").rpartition("/")[2] in DOTS for each in sources):
         return None
     writes = paths if name == "mv" else target
     removes = sources if name == "mv" else ()
-    return Effect(sources, writes, moved=sources, removes=removes, is_recursive=True, roles=roles)
+    return ProgramEffect(
+        sources, writes, moved=sources, removes=removes, is_recursive=True, roles=roles
+    )

@@ -6,7 +6,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.programs.usage import Effect, Usage, effect_of, parse_arguments
+from turnlog.agent.permissions.programs.usage import (
+    ProgramEffect,
+    ProgramUsage,
+    effect_of,
+    parse_arguments,
+)
 
 FIND_TESTS = {
     **dict.fromkeys(
@@ -46,7 +51,9 @@ BINARY = frozenset("= == != =~ < > -nt -ot -ef".split())
 NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
 INTEGER = re.compile(r"-?[0-9]+")
 JOINING = frozenset("! ( ) -a -o && ||".split())
-DATE = Usage("uR", "d", "iso-8601 rfc-email utc universal", "date rfc-3339", operands="format")
+DATE = ProgramUsage(
+    "uR", "d", "iso-8601 rfc-email utc universal", "date rfc-3339", operands="format"
+)
 
 
 class SedCall(Struct, frozen=True):
@@ -87,12 +94,12 @@ def is_plain_sed_script(script: str) -> bool:
     return bool(SED_SHOWS.fullmatch(script) or SED_REPLACES.fullmatch(script))
 
 
-def read_sed(arguments: tuple[str, ...]) -> Effect | None:
+def read_sed(arguments: tuple[str, ...]) -> ProgramEffect | None:
     found = parse_sed(arguments)
-    return Effect(reads=found.paths) if found and not found.in_place else None
+    return ProgramEffect(reads=found.paths) if found and not found.in_place else None
 
 
-def read_find(arguments: tuple[str, ...]) -> Effect | None:
+def read_find(arguments: tuple[str, ...]) -> ProgramEffect | None:
     """Accept paths, then tests and actions that only read."""
     starts = 0
     while starts < len(arguments) and not arguments[starts].startswith(("-", "!", "(", ",")):
@@ -104,22 +111,24 @@ def read_find(arguments: tuple[str, ...]) -> Effect | None:
         rank += 1 + FIND_TESTS[arguments[rank]]
     roles = ("path",) * starts + ("expression",) * (len(arguments) - starts)
     return (
-        Effect(reads=arguments[:starts] or (".",), roles=roles) if rank == len(arguments) else None
+        ProgramEffect(reads=arguments[:starts] or (".",), roles=roles)
+        if rank == len(arguments)
+        else None
     )
 
 
-def read_cd(arguments: tuple[str, ...]) -> Effect | None:
+def read_cd(arguments: tuple[str, ...]) -> ProgramEffect | None:
     """Accept one directory; `cd -` and options are not followed."""
     is_plain = len(arguments) == 1 and arguments[0] and not arguments[0].startswith("-")
-    return Effect(reads=arguments, roles=("path",)) if is_plain else None
+    return ProgramEffect(reads=arguments, roles=("path",)) if is_plain else None
 
 
-def read_command(arguments: tuple[str, ...]) -> Effect | None:
+def read_command(arguments: tuple[str, ...]) -> ProgramEffect | None:
     """Accept `command -v`, which says where a program is."""
-    return Effect() if arguments[:1] in (("-v",), ("-V",)) else None
+    return ProgramEffect() if arguments[:1] in (("-v",), ("-V",)) else None
 
 
-def read_date(arguments: tuple[str, ...]) -> Effect | None:
+def read_date(arguments: tuple[str, ...]) -> ProgramEffect | None:
     """Accept an output format; an operand without `+` would set the clock."""
     found = parse_arguments(arguments, DATE)
     if found is None or not all(each.startswith("+") for each in found.operands):
@@ -127,22 +136,26 @@ def read_date(arguments: tuple[str, ...]) -> Effect | None:
     return effect_of(arguments, DATE)
 
 
-def read_echo(arguments: tuple[str, ...]) -> Effect | None:
-    return Effect(roles=("text",) * len(arguments))
+def read_echo(arguments: tuple[str, ...]) -> ProgramEffect | None:
+    return ProgramEffect(roles=("text",) * len(arguments))
 
 
-def read_printf(arguments: tuple[str, ...]) -> Effect | None:
+def read_printf(arguments: tuple[str, ...]) -> ProgramEffect | None:
     """Accept a format without `%n` and without `-v`, which set variables."""
     if not arguments or arguments[0].startswith("-") or not PRINTF_FORMAT.fullmatch(arguments[0]):
         return None
-    return Effect(roles=("format", *("text",) * (len(arguments) - 1)))
+    return ProgramEffect(roles=("format", *("text",) * (len(arguments) - 1)))
 
 
-def read_test(arguments: tuple[str, ...]) -> Effect | None:
-    return Effect(roles=("condition",) * len(arguments)) if is_plain_condition(arguments) else None
+def read_test(arguments: tuple[str, ...]) -> ProgramEffect | None:
+    return (
+        ProgramEffect(roles=("condition",) * len(arguments))
+        if is_plain_condition(arguments)
+        else None
+    )
 
 
-def read_bracket(arguments: tuple[str, ...]) -> Effect | None:
+def read_bracket(arguments: tuple[str, ...]) -> ProgramEffect | None:
     return read_test(arguments[:-1]) if arguments[-1:] == ("]",) else None
 
 
@@ -174,7 +187,7 @@ def is_plain_condition(words: tuple[str, ...]) -> bool:
     return True
 
 
-EXPRESSIONS: dict[str, Callable[[tuple[str, ...]], Effect | None]] = {
+EXPRESSIONS: dict[str, Callable[[tuple[str, ...]], ProgramEffect | None]] = {
     "[": read_bracket,
     "cd": read_cd,
     "command": read_command,

@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.programs.usage import Effect, Usage, parse_arguments
+from turnlog.agent.permissions.programs.usage import ProgramEffect, ProgramUsage, parse_arguments
 
 PATCH = frozenset(
     """
@@ -23,7 +23,7 @@ SUMMARY = frozenset(
     """.split()
 )
 """Options that make git diff show names only."""
-REVISIONS = Usage(
+REVISIONS = ProgramUsage(
     "abBcCDgimMpPqrRstuvwWzE",
     "GLnS",
     """
@@ -50,7 +50,7 @@ OBJECT_CONTENT = re.compile(r"%\(\*?(?:raw|contents|body|subject)")
 class Subcommand(Struct, frozen=True):
     """How a subcommand of git may be called."""
 
-    usage: Usage
+    usage: ProgramUsage
     content: str = "never"
     """Whether it shows the content of files: never, always, with a patch option, or unless a
     summary option is given."""
@@ -58,8 +58,8 @@ class Subcommand(Struct, frozen=True):
     """Whether it compares files with the index, for which git enters submodules."""
 
 
-def _names(flags: str, long: str, values: str = "", operands: str = "") -> Usage:
-    return Usage(flags, values, long, operands=operands)
+def _names(flags: str, long: str, values: str = "", operands: str = "") -> ProgramUsage:
+    return ProgramUsage(flags, values, long, operands=operands)
 
 
 REVISION = "revision or path..."
@@ -90,7 +90,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         _names("", "contains count format merged no-merged sort", operands="pattern...")
     ),
     "grep": Subcommand(
-        Usage(
+        ProgramUsage(
             "abcEFGhHiIlLnopPqvwWz",
             "ABCem",
             """
@@ -125,7 +125,9 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "name-rev": Subcommand(_names("", "all always name-only refs tags", operands="revision...")),
     "reflog": Subcommand(
-        Usage("", "n", "all date format max-count oneline pretty", operands="", takes_numbers=True)
+        ProgramUsage(
+            "", "n", "all date format max-count oneline pretty", operands="", takes_numbers=True
+        )
     ),
     "remote": Subcommand(_names("v", "verbose")),
     "remote get-url": Subcommand(_names("", "all push", operands="name")),
@@ -159,7 +161,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "stash list": Subcommand(REVISIONS, "patch"),
     "stash show": Subcommand(REVISIONS, "always"),
     "status": Subcommand(
-        Usage(
+        ProgramUsage(
             "bsz",
             "",
             """
@@ -198,7 +200,7 @@ def find_subcommand(arguments: tuple[str, ...]) -> tuple[str, tuple[str, ...]] |
     return None
 
 
-def read_git(arguments: tuple[str, ...]) -> Effect | None:
+def read_git(arguments: tuple[str, ...]) -> ProgramEffect | None:
     """Return what a call reads; None for a call that might do more.
 
     A revision counts as a path. That does no harm: it is a name below the directory git runs in.
@@ -217,7 +219,7 @@ def read_git(arguments: tuple[str, ...]) -> Effect | None:
         return None
     is_version = name in ("version", "--version")
     front = ("subcommand",) * (len(arguments) - len(rest))
-    return Effect(
+    return ProgramEffect(
         reads=_paths_of([*parsed.operands, *parsed.separate_values]),
         shows_content=_shows_content(subcommand, parsed.options),
         uses_git="" if is_version else name,

@@ -4,9 +4,9 @@ This table is the allowlist, and the documentation is generated from it. An opti
 if it neither writes, nor runs a program, nor reads a file that is not an operand.
 """
 
-from turnlog.agent.permissions.programs.usage import Usage
+from turnlog.agent.permissions.programs.usage import ProgramUsage
 
-GREP = Usage(
+GREP = ProgramUsage(
     "abcEFGhHiIlLnoPqrsTUvwxyzZ",
     "ABCem",
     """
@@ -23,21 +23,25 @@ GREP = Usage(
     takes_numbers=True,
     recursive=frozenset(("-r", "--recursive")),
 )
-DIGEST = Usage("btz", long="binary tag text zero")
-FILES: dict[str, Usage] = {
-    "cat": Usage(
+DIGEST = ProgramUsage("btz", long="binary tag text zero")
+FILES: dict[str, ProgramUsage] = {
+    "cat": ProgramUsage(
         "AbeEnstTuv",
         long="number number-nonblank show-all show-ends show-tabs show-nonprinting squeeze-blank",
     ),
-    "cmp": Usage("bls", "n", "print-bytes verbose silent quiet", "bytes", operands="path path"),
-    "cut": Usage(
+    "cmp": ProgramUsage(
+        "bls", "n", "print-bytes verbose silent quiet", "bytes", operands="path path"
+    ),
+    "cut": ProgramUsage(
         "nsz",
         "bcdf",
         "complement only-delimited zero-terminated",
         "bytes characters delimiter fields output-delimiter",
     ),
-    "df": Usage("ahHiklmPT", "tx", "all human-readable inodes local print-type si total", "type"),
-    "diff": Usage(
+    "df": ProgramUsage(
+        "ahHiklmPT", "tx", "all human-readable inodes local print-type si total", "type"
+    ),
+    "diff": ProgramUsage(
         "abBcdeEiNnqrsTtuwyZ",
         "CIFUWx",
         """
@@ -49,7 +53,7 @@ FILES: dict[str, Usage] = {
         operands="path path",
         needs_files=True,  # in directories it follows links, and reads what both have in common
     ),
-    "du": Usage(
+    "du": ProgramUsage(
         "0abchHklmsSx",
         "Bdt",
         "all apparent-size bytes human-readable null si summarize total one-file-system",
@@ -58,12 +62,14 @@ FILES: dict[str, Usage] = {
     ),
     "egrep": GREP,
     "fgrep": GREP,
-    "file": Usage("bhiLN", long="brief dereference mime mime-encoding mime-type no-dereference"),
+    "file": ProgramUsage(
+        "bhiLN", long="brief dereference mime mime-encoding mime-type no-dereference"
+    ),
     "grep": GREP,
-    "head": Usage(
+    "head": ProgramUsage(
         "qvz", "cn", "quiet silent verbose zero-terminated", "bytes lines", takes_numbers=True
     ),
-    "ls": Usage(
+    "ls": ProgramUsage(
         "1aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ",
         "",
         """
@@ -75,14 +81,16 @@ FILES: dict[str, Usage] = {
         default=(".",),
     ),
     "md5sum": DIGEST,
-    "nl": Usage("p", "bdfhilnsvw", "no-renumber", "body-numbering number-format number-width"),
-    "readlink": Usage("efmnqsvz", long="canonicalize no-newline zero"),
-    "realpath": Usage(
+    "nl": ProgramUsage(
+        "p", "bdfhilnsvw", "no-renumber", "body-numbering number-format number-width"
+    ),
+    "readlink": ProgramUsage("efmnqsvz", long="canonicalize no-newline zero"),
+    "realpath": ProgramUsage(
         "eLmPqsz",
         long="canonicalize-existing canonicalize-missing logical physical quiet strip zero",
     ),
-    "rev": Usage(),
-    "rg": Usage(
+    "rev": ProgramUsage(),
+    "rg": ProgramUsage(
         "0.aFHiIclnNopPqsSuUvVwx",
         "ABCdegjmMrtT",
         """
@@ -104,7 +112,7 @@ FILES: dict[str, Usage] = {
     "sha1sum": DIGEST,
     "sha256sum": DIGEST,
     "sha512sum": DIGEST,
-    "sort": Usage(
+    "sort": ProgramUsage(
         "bcCdfghiMmnRrsuVz",
         "kt",
         """
@@ -113,16 +121,16 @@ FILES: dict[str, Usage] = {
         """,
         "field-separator key",
     ),
-    "stat": Usage("fLt", "c", "dereference file-system terse", "format printf"),
-    "tac": Usage("b", "s", "before", "separator"),
-    "tail": Usage(
+    "stat": ProgramUsage("fLt", "c", "dereference file-system terse", "format printf"),
+    "tac": ProgramUsage("b", "s", "before", "separator"),
+    "tail": ProgramUsage(
         "fFqvz",
         "cns",
         "follow quiet retry silent verbose zero-terminated",
         "bytes lines",
         takes_numbers=True,
     ),
-    "tree": Usage(
+    "tree": ProgramUsage(
         "aACdDfFghiJNpqQrsStuUvx",
         "ILP",
         "dirsfirst du inodes matchdirs noreport prune",
@@ -130,36 +138,38 @@ FILES: dict[str, Usage] = {
         default=(".",),
         values_stand_alone=True,
     ),
-    "uniq": Usage(
+    "uniq": ProgramUsage(
         "cdDiuz",
         "fsw",
         "count ignore-case repeated unique zero-terminated",
         "check-chars skip-chars skip-fields",
         operands="path",  # a second operand is overwritten
     ),
-    "wc": Usage("clLmw", long="bytes chars lines max-line-length words"),
+    "wc": ProgramUsage("clLmw", long="bytes chars lines max-line-length words"),
 }
-TEXTS: dict[str, Usage] = {
-    ":": Usage(operands="text..."),
-    "arch": Usage(operands=""),
-    "basename": Usage("az", "s", "multiple zero", "suffix", operands="text..."),
-    "dirname": Usage("z", long="zero", operands="text..."),
-    "false": Usage(operands="text..."),
-    "id": Usage("Ggnruz", long="group groups name real user zero", operands="user"),
-    "nproc": Usage(long="all", long_values="ignore", operands=""),
-    "pwd": Usage("LP", operands=""),
-    "seq": Usage("w", "fs", "equal-width", "format separator", operands="number number number"),
-    "sleep": Usage(operands="seconds..."),
-    "tr": Usage(
+TEXTS: dict[str, ProgramUsage] = {
+    ":": ProgramUsage(operands="text..."),
+    "arch": ProgramUsage(operands=""),
+    "basename": ProgramUsage("az", "s", "multiple zero", "suffix", operands="text..."),
+    "dirname": ProgramUsage("z", long="zero", operands="text..."),
+    "false": ProgramUsage(operands="text..."),
+    "id": ProgramUsage("Ggnruz", long="group groups name real user zero", operands="user"),
+    "nproc": ProgramUsage(long="all", long_values="ignore", operands=""),
+    "pwd": ProgramUsage("LP", operands=""),
+    "seq": ProgramUsage(
+        "w", "fs", "equal-width", "format separator", operands="number number number"
+    ),
+    "sleep": ProgramUsage(operands="seconds..."),
+    "tr": ProgramUsage(
         "cCdst", long="complement delete squeeze-repeats truncate-set1", operands="set set"
     ),
-    "true": Usage(operands="text..."),
-    "type": Usage("afptP", operands="name..."),
-    "uname": Usage(
+    "true": ProgramUsage(operands="text..."),
+    "type": ProgramUsage("afptP", operands="name..."),
+    "uname": ProgramUsage(
         "aimnoprsv", long="all kernel-name machine nodename operating-system processor", operands=""
     ),
-    "uptime": Usage("ps", long="pretty since", operands=""),
-    "which": Usage("as", long="all", operands="name..."),
-    "whoami": Usage(operands=""),
+    "uptime": ProgramUsage("ps", long="pretty since", operands=""),
+    "which": ProgramUsage("as", long="all", operands="name..."),
+    "whoami": ProgramUsage(operands=""),
 }
 """Programs that touch no file, whatever their operands are."""

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 NUMBER = re.compile(r"[-+][0-9]+", re.ASCII)
 
 
-class Effect(Struct, frozen=True):
+class ProgramEffect(Struct, frozen=True):
     """What a program does with the arguments it is called with."""
 
     reads: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Effect(Struct, frozen=True):
     """What each argument means, for the explanation of a verdict."""
 
 
-class Usage(Struct, frozen=True):
+class ProgramUsage(Struct, frozen=True):
     """The options and operands of a program that are understood."""
 
     flags: str = ""
@@ -77,7 +77,7 @@ class Arguments(Struct):
     """Whether an option follows an operand: GNU programs accept it, others read it as a path."""
 
 
-def parse_arguments(arguments: tuple[str, ...], usage: Usage) -> Arguments | None:
+def parse_arguments(arguments: tuple[str, ...], usage: ProgramUsage) -> Arguments | None:
     """Tell options from operands; return None if an option is not listed."""
     found = Arguments()
     waiting = iter(arguments)
@@ -107,7 +107,7 @@ def parse_arguments(arguments: tuple[str, ...], usage: Usage) -> Arguments | Non
     return found
 
 
-def _parse_option(argument: str, usage: Usage, given: set[str]) -> bool | None:
+def _parse_option(argument: str, usage: ProgramUsage, given: set[str]) -> bool | None:
     """Note an option; return whether the next argument is its value, None if it is not listed."""
     if argument.startswith("--"):
         name, has_value, _ = argument[2:].partition("=")
@@ -130,7 +130,7 @@ def _parse_option(argument: str, usage: Usage, given: set[str]) -> bool | None:
     return False
 
 
-def effect_of(arguments: tuple[str, ...], usage: Usage) -> Effect | None:
+def effect_of(arguments: tuple[str, ...], usage: ProgramUsage) -> ProgramEffect | None:
     """Return what a program reads; None if an option or the number of operands is not known."""
     found = parse_arguments(arguments, usage)
     if found is None:
@@ -146,7 +146,7 @@ def effect_of(arguments: tuple[str, ...], usage: Usage) -> Effect | None:
     roles = tuple(next(named) if role == "operand" else role for role in found.roles)
     is_recursive = usage.is_recursive or bool(found.options & usage.recursive)
     default = usage.default or ((".",) if is_recursive else ())
-    return Effect(
+    return ProgramEffect(
         reads=(*(tuple(paths) or default), *_doubtful(found)),
         is_recursive=is_recursive,
         needs_files=usage.needs_files,

@@ -1,0 +1,135 @@
+"""What the user types, as prompts: commands are expanded, and mentioned files go along."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Self
+
+from turnlog.agent.chat.injection import run_injected
+from turnlog.agent.chat.mentions import mention_blocks
+from turnlog.agent.config.command_expansion import CommandContext, Expanded, expand, rules_of
+from turnlog.agent.config.custom_commands import CustomCommand
+from turnlog.agent.config.skills import for_model, skill_text, skill_tool
+from turnlog.agent.loop.lifecycle_hooks import Prompt, expand_command
+from turnlog.agent.loop.loop import Loop
+from turnlog.agent.model.model_names import choose
+from turnlog.agent.workspace.tool import Tool, ToolError
+
+TYPED = re.compile(r"/([\w.:-]+)(?:\s+(.*))?", re.DOTALL)
+RECORDED = (
+    "<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"
+    "<command-args>{arguments}</command-args>"
+)
+"""How every client writes down that a command was typed."""
+
+
+class PipedPrompt(str):
+    """A prompt with text from a pipe behind it, which mentions no files: nobody typed it."""
+
+    __slots__ = ("typed",)
+
+    def __new__(cls, typed: str, piped: str) -> Self:
+        made = super().__new__(cls, f"{typed}\n\n{piped}")
+        made.typed = typed
+        return made
+
+
+class Prompts:
+    """Reads what is typed in a conversation."""
+
+    def __init__(self, loop: Loop, commands: Mapping[str, CustomCommand]) -> None:
+        self.commands = commands
+        self._loop = loop
+        self._usual = self._lent = loop.parts.choice
+        """The model that the user chose, and the one that a command wants for its turn."""
+
+    def find(self, text: str) -> tuple[CustomCommand, str] | None:
+        """The command that a text names, with its arguments, if the user may type it."""
+        found = TYPED.fullmatch(text.strip())
+        command = self.commands.get(found[1]) if found else None
+        return (command, found[2] or "") if found and command and command.for_user else None
+
+    async def read(self, text: str) -> Prompt:
+        """What the loop is to be given; the text of a command follows as what the model is told.
+
+        A command that hooks block, or a shell command in it that may not run or fails, is a
+        `ToolError`.
+        """
+        self.begin_turn()
+        typed = text.typed if isinstance(text, PipedPrompt) else text
+        found = self.find(text)
+        if not found:
+            await self._tell_files(typed)
+            return str(text)
+        command, arguments = found
+        await self._hear(command, arguments, text)
+        body = await self._expand(command, arguments)
+        if command.model:
+            self._lend(command.model)
+        self._loop.told.append(skill_text(command, body.text))
+        # A command is a prompt that was written beforehand; a skill is a text for the model.
+        await self._tell_files(typed, () if command.is_skill else body.written)
+        return RECORDED.format(name=command.name, arguments=arguments)
+
+    async def take_up(self, command: CustomCommand, arguments: str) -> str:
+        """The text of a command, whose rules hold from here to the end of the turn."""
+        return (await self._expand(command, arguments)).text
+
+    async def _expand(self, command: CustomCommand, arguments: str) -> Expanded:
+        place = self._place()
+        self._loop.parts.rules.for_turn += rules_of(command, place)
+        self._loop.parts.hooks.add(command.hooks)
+        return await expand(command, arguments, place)
+
+    async def _hear(self, command: CustomCommand, arguments: str, text: str) -> None:
+        """Let hooks have their say about a command that the user typed."""
+        about = {
+            "command_name": command.name,
+            "command_args": arguments,
+            "command_source": f"{command.origin.partition(':')[0]}Settings",
+            "prompt": text,
+        }
+        why, told = await expand_command(self._loop.parts, about)
+        if why:
+            raise ToolError(why)
+        self._loop.told += told
+
+    def _place(self) -> CommandContext:
+        parts = self._loop.parts
+        run = partial(run_injected, workspace=parts.workspace, rules=parts.rules)
+        return CommandContext(parts.recorder.facts.session_id, parts.workspace.root, run)
+
+    async def preload(self, name: str) -> Prompt | None:
+        """A skill as a sub-agent is given it at its start; None if the model may not have it."""
+        command = for_model(self.commands).get(name)
+        if command is None:
+            return None
+        body = (await expand(command, "", self._place())).text
+        head = f"<command-message>{name}</command-message>\n<command-name>{name}</command-name>"
+        texts = (f"{head}\n<skill-format>true</skill-format>", skill_text(command, body))
+        return [{"type": "text", "text": text} for text in texts]
+
+    def tool(self) -> Tool | None:
+        """The tool by which the model takes up commands itself, if there are any for it."""
+        known = for_model(self.commands)
+        return skill_tool(known, self.take_up) if known else None
+
+    async def _tell_files(self, typed: str, written: Sequence[str] = ()) -> None:
+        """Let the model see the files that are mentioned in what was typed, or written before."""
+        parts = self._loop.parts
+        blocks = await mention_blocks(typed, parts.workspace, parts.rules, parts.ask, written)
+        if blocks:
+            self._loop.told.append(blocks)
+
+    def begin_turn(self) -> None:
+        """What a command brought ends with its turn."""
+        parts = self._loop.parts
+        parts.rules.for_turn = ()
+        if parts.choice is self._lent:
+            parts.choice = self._usual
+
+    def _lend(self, model: str) -> None:
+        parts = self._loop.parts
+        self._usual = parts.choice
+        parts.choice = self._lent = choose(model, os.environ)

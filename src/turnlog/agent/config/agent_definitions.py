@@ -1,0 +1,171 @@
+"""Agents that a call may start: the built-in ones, and those that Markdown files define."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.agent.config.definition_directories import DefinitionFiles, read_text
+from turnlog.agent.config.frontmatter import model_of, names_of, number_of, split_head, text_of
+from turnlog.agent.hooks.matchers import groups_of
+from turnlog.agent.permissions.rules import TOOLS, server_in
+from turnlog.agent.workspace.access import ApprovalMode
+from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.store.paths import Store
+
+CALLS = ("Task", "Agent")
+"""The tool that starts agents has had two names."""
+WIDER = (ApprovalMode.ACCEPT_EDITS, ApprovalMode.BYPASS)
+"""Modes in which more is done without asking."""
+
+
+class AgentDefinition(Struct, frozen=True):
+    """What an agent is for, and what it may do."""
+
+    name: str
+    description: str
+    """When to start it: what the model is told."""
+    prompt: str
+    tools: tuple[str, ...] | None = None
+    """What it may use; None for all that there is."""
+    disallowed_tools: tuple[str, ...] = ()
+    model: str | None = None
+    """None for the model of the conversation that starts it."""
+    permission_mode: str | None = None
+    max_turns: int | None = None
+    skills: tuple[str, ...] = ()
+    """Skills whose text it is given at its start."""
+    path: Path | None = None
+    """None for one that is built in."""
+    loads_memory: bool = True
+    """Whether it is shown the memory files."""
+    hooks: dict[str, list[Fields]] = {}
+    """Hooks that run while it does."""
+
+    memory: str | None = None
+    """Whose memory it keeps from task to task: user, project or local."""
+    servers: Fields = {}
+    """MCP servers of its own, as a file lists them."""
+    is_project: bool = False
+    """Whether a project's file defines it."""
+
+    def may_use(self, tool: str, server: str | None = None) -> bool:
+        """Whether a tool, of an MCP server or turnlog's own, is among those that it may use."""
+        if self.is_refused(tool, server):
+            return False
+        return self.tools is None or any(_names(entry, tool, server) for entry in self.tools)
+
+    def is_refused(self, tool: str, server: str | None = None) -> bool:
+        """Whether a tool is among those that it may not use."""
+        return any(_names(entry, tool, server) for entry in self.disallowed_tools)
+
+
+BUILT_IN = (
+    AgentDefinition(
+        "general-purpose",
+        "For tasks of several steps that take both finding out and changing things, or whose"
+        " course is not clear beforehand.",
+        "You carry out one task for another agent. Do what it asks, all of it and nothing else."
+        " Search widely where you do not know the place, and look at what you find. Change or"
+        " add files only where the task needs it. When you are done, report in a few sentences"
+        " what you did and found, with absolute paths: your last message is all that the other"
+        " agent gets to see.",
+    ),
+    AgentDefinition(
+        "Explore",
+        "For finding things in the files of a project without changing any: by name, by content,"
+        " or by what they do. Say how thorough it should be: quick, medium or very thorough.",
+        "You find things in a project for another agent, and change nothing: no files are made,"
+        " edited, moved or removed, also not through the shell. Search by name and by content,"
+        " several searches at once where you can, and read what looks right. As thorough as you"
+        " were asked to be, no more. Report what you found with absolute paths and line numbers,"
+        " and what you did not find: your last message is all that the other agent gets to see.",
+        disallowed_tools=("Write", "Edit", "NotebookEdit", *CALLS),
+        loads_memory=False,
+    ),
+)
+
+
+def load_agents(
+    store: Store, cwd: Path, files: DefinitionFiles | None = None
+) -> dict[str, AgentDefinition]:
+    """All agents by name: of one name the nearest counts, the project before the user.
+
+    One of an untrusted project has no hooks, servers, mode or memory of its own.
+    """
+    known = files or DefinitionFiles(store, cwd)
+    found = {each.name: each for each in BUILT_IN}
+    for folder in (*known.user_folders("agents"), *known.project_folders("agents")):
+        for path in known.markdown(folder):
+            definition = read_agent(path, known.is_project(path))
+            if definition and not known.may_act(path, _wants(definition)):
+                definition = _without_means(definition)
+            if definition:
+                found[definition.name] = definition
+    return found
+
+
+def _wants(agent: AgentDefinition) -> list[str]:
+    wants = {
+        "hooks": agent.hooks,
+        "mcpServers": agent.servers,
+        "permissionMode": agent.permission_mode in WIDER,
+        "memory": agent.memory in ("project", "local"),
+    }
+    return [name for name, said in wants.items() if said]
+
+
+def _without_means(agent: AgentDefinition) -> AgentDefinition:
+    mode = None if agent.permission_mode in WIDER else agent.permission_mode
+    memory = agent.memory if agent.memory == "user" else None
+    return msgspec.structs.replace(agent, hooks={}, servers={}, permission_mode=mode, memory=memory)
+
+
+def read_agent(path: Path, is_project: bool = False) -> AgentDefinition | None:
+    """The agent that a file defines; None for a file without a name or a description."""
+    fields, body = split_head(read_text(path) or "")
+    name, description = text_of(fields.get("name")), text_of(fields.get("description"))
+    if not name or not description or name.startswith("-") or ":" in name:
+        return None
+    tools = names_of(fields.get("tools"))
+    return AgentDefinition(
+        name=name,
+        description=description,
+        prompt=body.strip(),
+        tools=None if tools is None else tuple(tools),
+        disallowed_tools=tuple(names_of(fields.get("disallowedTools")) or ()),
+        model=model_of(fields.get("model")),
+        permission_mode=text_of(fields.get("permissionMode")) or None,
+        max_turns=number_of(fields.get("maxTurns")),
+        skills=tuple(names_of(fields.get("skills")) or ()),
+        path=path,
+        hooks=_hooks(fields, is_project),
+        memory=text_of(fields.get("memory")) or None,
+        servers=_servers(fields.get("mcpServers")),
+        is_project=is_project,
+    )
+
+
+def _servers(listed: Any) -> Fields:
+    """The servers that a list defines; those that it only names are there already."""
+    entries = listed if is_array(listed) else [listed]
+    return {name: each for entry in entries if is_object(entry) for name, each in entry.items()}
+
+
+def _hooks(fields: Fields, is_project: bool) -> dict[str, list[Fields]]:
+    """Its hooks: what it calls the end of its turn is for others that of a sub-agent."""
+    found = groups_of(fields.get("hooks"), is_project=is_project)
+    ends = [*found.pop("Stop", []), *found.pop("SubagentStop", [])]
+    return found | ({"SubagentStop": ends} if ends else {})
+
+
+def _names(entry: str, tool: str, server: str | None) -> bool:
+    """Whether an entry of a list names a tool: what stands in brackets does not count."""
+    entry = entry.partition("(")[0]
+    if entry in ("*", tool) or (entry in CALLS and tool in CALLS):
+        return True
+    owner = f"{TOOLS}{server}" if server else server_in(tool)
+    if entry == f"{TOOLS}*":
+        return tool.startswith(TOOLS)
+    return owner is not None and entry.removesuffix("__*") == owner

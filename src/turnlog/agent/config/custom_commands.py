@@ -1,0 +1,117 @@
+"""Commands of the user's own: Markdown files whose text becomes a prompt.
+
+Skills are such files too, in folders of their own; the model may call them as well.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.agent.config.definition_directories import DefinitionFiles, read_text
+from turnlog.agent.config.frontmatter import is_set, model_of, names_of, split_head, text_of
+from turnlog.agent.hooks.matchers import groups_of
+from turnlog.format.json_values import Fields
+from turnlog.store.paths import Store
+
+SKILL = "SKILL.md"
+PROJECT = "project"
+
+
+class CustomCommand(Struct, frozen=True):
+    """A command, as its file defines it."""
+
+    name: str
+    description: str
+    body: str
+    path: Path
+    origin: str
+    """user or project, and the folder below `commands` if there is one: `project:frontend`."""
+    hint: str = ""
+    """What it takes, for whoever types it."""
+    arguments: tuple[str, ...] = ()
+    """Names for what it takes, in their order."""
+    allowed_tools: tuple[str, ...] = ()
+    """Rules that hold while it is carried out."""
+    model: str | None = None
+    is_skill: bool = False
+    for_user: bool = True
+    """Whether the user may type it."""
+    for_model: bool = True
+    """Whether the model may call it."""
+    hooks: dict[str, list[Fields]] = {}
+    """Hooks that run from when it is first taken up to the end of the session."""
+
+
+def load_commands(
+    store: Store, cwd: Path, files: DefinitionFiles | None = None
+) -> dict[str, CustomCommand]:
+    """All commands by name: skills before plain commands, and the user's before the project's.
+
+    A command in a folder is named with it, and without it too if no other has that name. One of an
+    untrusted project is only text: it brings neither hooks nor rules.
+    """
+    known = files or DefinitionFiles(store, cwd)
+    found: dict[str, CustomCommand] = {}
+    for command in _all(known):
+        wants = {"hooks": command.hooks, "allowed-tools": command.allowed_tools}
+        may_act = known.may_act(command.path, [name for name, said in wants.items() if said])
+        plain = msgspec.structs.replace(command, hooks={}, allowed_tools=())
+        found[command.name] = command if may_act else plain
+    for command in list(found.values()):
+        found.setdefault(command.name.rpartition(":")[2], command)
+    return found
+
+
+def read_command(path: Path, name: str, origin: str) -> CustomCommand | None:
+    """The command that a file defines; None for one that cannot be read."""
+    text = read_text(path)
+    if text is None:
+        return None
+    fields, body = split_head(text)
+    return CustomCommand(
+        name=name,
+        description=_description(fields, body),
+        body=body.strip(),
+        path=path,
+        origin=origin,
+        hint=text_of(fields.get("argument-hint")),
+        arguments=tuple(names_of(fields.get("arguments")) or ()),
+        allowed_tools=tuple(names_of(fields.get("allowed-tools")) or ()),
+        model=model_of(fields.get("model")),
+        is_skill=path.name == SKILL,
+        for_user="user-invocable" not in fields or is_set(fields["user-invocable"]),
+        for_model=not is_set(fields.get("disable-model-invocation")),
+        hooks=groups_of(fields.get("hooks"), name, is_project=origin.startswith(PROJECT)),
+    )
+
+
+def _all(files: DefinitionFiles) -> Iterator[CustomCommand]:
+    """Every command, those that count more later."""
+    for kind, read in (("commands", _plain_commands), ("skills", _skills)):
+        for folder in files.project_folders(kind):
+            yield from read(files, folder, PROJECT)
+        for folder in files.user_folders(kind):
+            yield from read(files, folder, "user")
+
+
+def _plain_commands(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[CustomCommand]:
+    for path in files.markdown(folder):
+        *spaces, name = path.relative_to(folder).with_suffix("").parts
+        command = read_command(path, ":".join([*spaces, name]), ":".join([origin, *spaces]))
+        if command:
+            yield command
+
+
+def _skills(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[CustomCommand]:
+    for path in files.in_folders(folder, SKILL):
+        command = read_command(path, path.parent.name, origin)
+        if command:
+            yield command
+
+
+def _description(fields: Fields, body: str) -> str:
+    told = [text_of(fields.get("description")), text_of(fields.get("when_to_use"))]
+    first = body.strip().partition("\n\n")[0].lstrip("# ").replace("\n", " ")
+    return " ".join(filter(None, told if told[0] else [first, told[1]]))

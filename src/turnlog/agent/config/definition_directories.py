@@ -1,0 +1,166 @@
+"""Where commands, skills and agents are defined: with the user, and along the way to the project.
+
+A project's own folders lie in every directory from its repository's root to where the work is.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
+from pathlib import Path
+
+from turnlog.agent.workspace.project_directories import (
+    CONFIG,
+    EVERY_SOURCE,
+    LARGEST,
+    SettingSource,
+    definition_directories,
+    is_within,
+    project_root,
+)
+from turnlog.format.regular_files import read_regular, why_unreadable
+from turnlog.store.paths import Store, real_path
+
+MOST_ENTRIES = 10_000
+"""Files and folders that are looked at in one search."""
+DEEPEST = 16
+
+Report = Callable[[str], None]
+"""Takes what is not loaded, and why."""
+
+
+def _contains(path: Path, root: Path) -> bool:
+    return is_within(path, [root])
+
+
+class DefinitionFiles:
+    """The files that define commands, skills and agents for a session.
+
+    A link that leaves the project is not followed: `.claude/skills/x/SKILL.md` could be a link to
+    any file of the user, which the model would then be shown.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cwd: Path,
+        sources: Collection[SettingSource] = EVERY_SOURCE,
+        is_trusted: Callable[[Path], bool] = lambda path: True,
+        contains: Callable[[Path, Path], bool] = _contains,
+        may_read: Callable[[Path], bool] = lambda path: True,
+    ) -> None:
+        """`is_trusted` says which of the project's files may bring hooks, rules and servers,
+        `contains` whether a file really lies in a project, `may_read` whether no rule denies
+        reading it."""
+        self.problems: list[str] = []
+        """What is not loaded, and why."""
+        self.ignored: list[str] = []
+        """What is left out of files that are not trusted, each as `FILE (what)`."""
+        self._store = store
+        self._cwd = cwd
+        self._sources = sources
+        self._is_trusted = is_trusted
+        self._contains = contains
+        self._may_read = may_read
+
+    def user_folders(self, kind: str) -> list[Path]:
+        """The folder of the user for one kind of definition."""
+        return [self._store.root / kind] if SettingSource.USER in self._sources else []
+
+    def project_folders(self, kind: str) -> list[Path]:
+        """The folders of a project for one kind of definition, the nearest last."""
+        if SettingSource.PROJECT not in self._sources:
+            return []
+        places = [each / CONFIG for each in definition_directories(self._cwd)]
+        return [each / kind for each in places if each != self._store.root]
+
+    def markdown(self, folder: Path) -> Iterator[Path]:
+        """Yield the Markdown files in a folder and below it."""
+        if self._is_ours(folder):
+            yield from filter(self._is_loaded, markdown_files(folder, self._report))
+
+    def in_folders(self, folder: Path, name: str) -> Iterator[Path]:
+        """Yield the files of a name that the folders in a folder have."""
+        if not self._is_ours(folder):
+            return
+        for entry in list_entries(folder, MOST_ENTRIES, self._report):
+            path = Path(entry.path, name)
+            if os.path.lexists(path) and self._is_loaded(path):
+                yield path
+
+    def is_project(self, path: Path) -> bool:
+        """Whether a file is the project's, not the user's."""
+        return not path.is_relative_to(self._store.root)
+
+    def may_act(self, path: Path, wants: Collection[str]) -> bool:
+        """Whether a file may bring what it wants to: hooks, rules, servers. Takes down if not."""
+        if not self.is_project(path) or self._is_trusted(path):
+            return True
+        if wants:
+            self.ignored.append(f"{path} ({', '.join(wants)})")
+        return False
+
+    def _is_loaded(self, path: Path) -> bool:
+        """Return whether a file may be loaded and read; report why not."""
+        if not self._may_read(path):
+            self._report(f"{path} is not loaded: a rule denies reading it")
+        elif self._is_ours(path):
+            if not (reason := why_unreadable(path, LARGEST)):
+                return True
+            self._report(f"{path} is not loaded: {reason}")
+        return False
+
+    def _is_ours(self, path: Path) -> bool:
+        """Return whether a path is the user's, or really lies in the project; report if not."""
+        if not self.is_project(path) or self._contains(path, project_root(self._cwd)):
+            return True
+        where = real_path(path)
+        self._report(f"{path} is not loaded: it links to {where}, outside of the project")
+        return False
+
+    def _report(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+
+def markdown_files(folder: Path, report: Report = lambda problem: None) -> list[Path]:
+    """Return the Markdown files in a folder and below it, sorted; `report` what is left out.
+
+    Linked folders are not entered. The search is bounded, as `.claude/rules` may be anything: a
+    whole home directory that was moved there, or a folder that contains itself by a mount.
+    """
+    found: list[Path] = []
+    waiting = [(folder, 0)]
+    room = MOST_ENTRIES
+    while waiting:
+        place, depth = waiting.pop()
+        entries = list_entries(place, room, report)
+        room -= len(entries)
+        for entry in entries:
+            is_inner = entry.is_dir(follow_symlinks=False)
+            if is_inner and depth < DEEPEST:
+                waiting.append((Path(entry.path), depth + 1))
+            elif is_inner:
+                report(f"{entry.path} is not searched: it is nested too deeply")
+            elif entry.name.endswith(".md"):
+                found.append(Path(entry.path))
+    return sorted(found)
+
+
+def list_entries(folder: Path, most: int, report: Report) -> "list[os.DirEntry[str]]":
+    """Return the entries of a folder, sorted; at most so many, and `report` if there are more."""
+    try:
+        with os.scandir(folder) as entries:
+            found = list(islice(entries, most + 1))
+    except OSError:  # usually there is none
+        return []
+    if len(found) > most:
+        report(f"{folder} is not searched further: it has too many files")
+    return sorted(found[:most], key=lambda entry: entry.name)
+
+
+def read_text(path: Path) -> str | None:
+    """Return a file's text; None for one that cannot be read, or is no regular file."""
+    try:
+        return read_regular(path, LARGEST).decode("utf-8", "replace")
+    except OSError:
+        return None

@@ -1,0 +1,277 @@
+"""Memory files: what the user, the project and the organisation tell every conversation.
+
+They lie in every directory from the root to where the work is; the nearer ones come later. What a
+file imports comes before it.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.config.definition_directories import markdown_files, read_text
+from turnlog.agent.config.frontmatter import names_of, split_head
+from turnlog.agent.config.memory_text import PUNCTUATION, imports_of, without_comments
+from turnlog.agent.workspace.project_directories import (
+    CONFIG,
+    LARGEST,
+    is_within,
+    memory_directories,
+    project_root,
+)
+from turnlog.format.regular_files import why_unreadable
+from turnlog.store.paths import real_path
+
+MANAGED = Path("/etc/claude-code")
+MOST_HOPS = 4
+MOST_PATTERNS = 1_000
+
+
+class MemoryKind(StrEnum):
+    """Whose memory a file is, in the words that the client records."""
+
+    MANAGED = "Managed"
+    USER = "User"
+    PROJECT = "Project"
+    LOCAL = "Local"
+
+
+SHARED = (MemoryKind.PROJECT, MemoryKind.LOCAL)
+"""Memory that comes with a project's files."""
+
+
+class Loaded(Struct, frozen=True):
+    """Why a memory file is told, in the client's words."""
+
+    reason: str = "session_start"
+    trigger: Path | None = None
+    """The file that was read or changed."""
+    globs: tuple[str, ...] = ()
+    """The patterns that the file is one of."""
+    parent: Path | None = None
+    """The memory file that imports it."""
+
+
+AT_START = Loaded()
+
+
+class Memory(Struct, frozen=True):
+    """A memory file, as the model is shown it."""
+
+    path: Path
+    kind: MemoryKind
+    text: str
+    needs_approval: bool = False
+    """Whether a file of the project imports it from outside: not to be shown before the user has
+    agreed, as anyone who can change the project could have written that."""
+    loaded: Loaded = AT_START
+
+
+class MemoryLimits(Struct, frozen=True):
+    """What memory files may be loaded."""
+
+    is_approved: bool = False
+    """Whether the user agreed to what the project imports from outside."""
+    may_read: Callable[[Path], bool] = lambda path: True
+    """Whether no rule denies reading a file."""
+    uses_user: bool = True
+    uses_project: bool = True
+
+
+UNLIMITED = MemoryLimits()
+
+
+class MemoryFiles:
+    """The memory files of a conversation, each told once."""
+
+    def __init__(
+        self,
+        cwd: Path,
+        home: Path,
+        managed: Path = MANAGED,
+        limits: MemoryLimits = UNLIMITED,
+    ) -> None:
+        """`home` is the client's configuration directory."""
+        self.cwd = cwd.resolve()
+        self.home = home
+        self.managed = managed
+        self.problems: list[str] = []
+        """Files that are not loaded, and why."""
+        self._limits = limits
+        self._project = project_root(self.cwd)
+        self._seen: set[Path] = set()
+
+    def at_start(self) -> list[Memory]:
+        """What a conversation starts with."""
+        found = [*self._read(self.managed / "CLAUDE.md", MemoryKind.MANAGED)]
+        if self._limits.uses_user:
+            found += self._read(self.home / "CLAUDE.md", MemoryKind.USER)
+            found += self._rules(self.home / "rules", MemoryKind.USER)
+        for folder in memory_directories(self.cwd) if self._limits.uses_project else ():
+            found += self._in_folder(folder)
+        return found
+
+    def for_file(self, path: Path) -> list[Memory]:
+        """What is to be told when a file is read: of the directories on the way down to it, and
+        the rules for such files."""
+        path = path.resolve()
+        found: list[Memory] = []
+        uses_project = self._limits.uses_project
+        if path.is_relative_to(self.cwd) and uses_project:
+            below = [each for each in path.parents if each.is_relative_to(self.cwd)]
+            for folder in reversed(below[:-1]):
+                found += self._in_folder(folder, Loaded("nested_traversal", path))
+        if self._limits.uses_user:
+            found += self._rules_for(path, self.home / "rules", MemoryKind.USER, self.cwd)
+        for folder in filter(self._is_ours, reversed(path.parents)) if uses_project else ():
+            place = folder / CONFIG
+            if place != self.home:
+                found += self._rules_for(path, place / "rules", MemoryKind.PROJECT, folder)
+        return found
+
+    def _is_ours(self, folder: Path) -> bool:
+        """Whether a folder is of the project, or above it: reading a file elsewhere must not bring
+        along what somebody wrote there."""
+        return folder.is_relative_to(self._project) or self._project.is_relative_to(folder)
+
+    def _in_folder(self, folder: Path, why: Loaded = AT_START) -> Iterator[Memory]:
+        yield from self._read(folder / "CLAUDE.md", MemoryKind.PROJECT, why)
+        if folder / CONFIG != self.home:  # the user's own is no project's
+            yield from self._read(folder / CONFIG / "CLAUDE.md", MemoryKind.PROJECT, why)
+            yield from self._rules(folder / CONFIG / "rules", MemoryKind.PROJECT, why)
+        yield from self._read(folder / "CLAUDE.local.md", MemoryKind.LOCAL, why)
+
+    def _rules(self, folder: Path, kind: MemoryKind, why: Loaded = AT_START) -> Iterator[Memory]:
+        """The rules of a folder that are not limited to certain files."""
+        for path in self._loadable(folder, kind):
+            if _patterns_of(path) is None:
+                yield from self._read(path, kind, why)
+
+    def _rules_for(
+        self, target: Path, folder: Path, kind: MemoryKind, root: Path
+    ) -> Iterator[Memory]:
+        """The rules of a folder that are for a certain file."""
+        for path in self._loadable(folder, kind):
+            patterns = _patterns_of(path)
+            if patterns and _fits(target, patterns, root):
+                why = Loaded("path_glob_match", target, tuple(patterns))
+                yield from self._read(path, kind, why)
+
+    def _read(
+        self, path: Path, kind: MemoryKind, why: Loaded = AT_START, hops: int = 0
+    ) -> Iterator[Memory]:
+        """A file, after what it imports."""
+        real = real_path(path)
+        if real in self._seen or not self._is_there(path, hops):
+            return
+        if not self._may_load(path, kind, hops):
+            return
+        if reason := why_unreadable(path, LARGEST):
+            self._report(f"{path} is not loaded: {reason}")
+            return
+        raw = read_text(path)
+        if raw is None or "\0" in raw:
+            return
+        self._seen.add(real)
+        _, body = split_head(raw)
+        text = without_comments(body).strip()
+        if hops < MOST_HOPS:
+            for named in imports_of(body):
+                by_import = Loaded("include", why.trigger, parent=path)
+                yield from self._read(_import_path(named, path), kind, by_import, hops + 1)
+        if text:
+            yield Memory(path, kind, text, bool(hops) and self._is_outside(real, kind), why)
+
+    def _loadable(self, folder: Path, kind: MemoryKind) -> Iterator[Path]:
+        """Yield the Markdown files of a folder, unless that is somewhere else already."""
+        if not folder.is_dir() or not self._may_load(folder, kind):
+            return
+        for path in markdown_files(folder, self._report):
+            if self._may_load(path, kind):
+                yield path
+
+    def _is_there(self, path: Path, hops: int) -> bool:
+        """Return whether a file is to be read: no directory that a text mentions with an @."""
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            return False
+        return not (stat.S_ISDIR(mode) and hops)
+
+    def _may_load(self, path: Path, kind: MemoryKind, hops: int = 0) -> bool:
+        """Whether a file may be shown to the model; takes down why not."""
+        told = ""
+        if not self._limits.may_read(path):
+            told = f"{path} is not loaded: a rule denies reading it"
+        elif kind in SHARED and self._escapes(path, hops):
+            told = f"{path} is not loaded: it links to {real_path(path)}, outside of the project"
+        if told:
+            self._report(told)
+        return not told
+
+    def _report(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def _escapes(self, path: Path, hops: int) -> bool:
+        """Whether a file that seems to be the project's is really somewhere else.
+
+        `CLAUDE.md -> ~/.ssh/id_ed25519` would be read to the model without a question.
+        """
+        place = Path(os.path.normpath(path))
+        if place.is_relative_to(self._project):
+            return not is_within(place, [self._project])
+        if hops:  # an import that names a file outside is asked about
+            return False
+        above = next((each for each in place.parents if self.cwd.is_relative_to(each)), None)
+        return above is None or not is_within(place, [above])
+
+    def _is_outside(self, path: Path, kind: MemoryKind) -> bool:
+        is_approved = self._limits.is_approved
+        return kind in SHARED and not is_approved and not path.is_relative_to(self._project)
+
+
+def _patterns_of(path: Path) -> list[str] | None:
+    fields, _ = split_head(read_text(path) or "")
+    return names_of(fields.get("paths"))
+
+
+def _import_path(named: str, importer: Path) -> Path:
+    """The file that an import names: what ends a sentence is no part of it, if it cannot be."""
+    path = _located(named, importer)
+    return path if path.exists() else _located(named.rstrip(PUNCTUATION), importer)
+
+
+def _located(named: str, importer: Path) -> Path:
+    return importer.parent / Path(named).expanduser()
+
+
+def _fits(path: Path, patterns: list[str], root: Path) -> bool:
+    """Whether a file is one of those that patterns name, seen from the project's directory."""
+    from pathspec import GitIgnoreSpec
+
+    if not path.is_relative_to(root):
+        return False
+    anchored = [f"/{each.lstrip('/')}" for pattern in patterns for each in _expand(pattern)]
+    return GitIgnoreSpec.from_lines(anchored).match_file(str(path.relative_to(root)))
+
+
+def _expand(pattern: str) -> list[str]:
+    """A pattern for each choice of its braces; one of very many choices stays as it is.
+
+    >>> _expand("src/*.{ts,tsx}")
+    ['src/*.ts', 'src/*.tsx']
+    """
+    done: list[str] = []
+    waiting = [pattern]
+    while waiting and len(done) + len(waiting) <= MOST_PATTERNS:
+        head, brace, rest = waiting.pop().partition("{")
+        inner, close, tail = rest.partition("}")
+        if not brace or not close:
+            done.append(head + brace + rest)
+        else:
+            waiting += [f"{head}{each}{tail}" for each in reversed(inner.split(","))]
+    return [pattern] if waiting else done

@@ -1,0 +1,76 @@
+"""Skills: what the model is told of them at the start, and the tool by which it takes one up."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Annotated
+
+from msgspec import Meta
+
+from turnlog.agent.config.custom_commands import CustomCommand
+from turnlog.agent.workspace.access import Uses
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
+
+NAME = "Skill"
+DESCRIPTION = """\
+Take up a skill: instructions for a kind of task, written by the user or for the project. Call it \
+before anything else when a task is one that a skill is for, and then do as it says. Only skills \
+that you were told of exist."""
+LONGEST = 1_536
+"""Characters of one description."""
+BUDGET = 8_000
+"""Characters of all of them; names are always told."""
+
+Expand = Callable[[CustomCommand, str], Awaitable[str]]
+"""Gives the text of a command with its arguments in place; `ToolError` if it cannot."""
+
+
+class SkillInput(Input, frozen=True):
+    """Which skill."""
+
+    skill: Annotated[str, Meta(description="Its name")]
+    args: Annotated[str | None, Meta(description="What to do it with, if it takes anything")] = None
+
+
+def for_model(commands: Mapping[str, CustomCommand]) -> dict[str, CustomCommand]:
+    """The commands that the model may call."""
+    return {each.name: each for each in commands.values() if each.for_model and each.description}
+
+
+def listing(commands: Iterable[CustomCommand], budget: int = BUDGET) -> str:
+    """What the model is told of skills: each name, and what it is for as long as there is room."""
+    lines: list[str] = []
+    for command in sorted(commands, key=lambda each: each.name):
+        line = f"- {command.name}: {command.description[:LONGEST]}"
+        budget -= len(line)
+        lines.append(line if budget >= 0 else f"- {command.name}")
+    return "\n".join(lines)
+
+
+def skill_text(command: CustomCommand, body: str) -> str:
+    """A skill as the model is given it: with the place of the files that come with it."""
+    folder = f"Base directory for this skill: {command.path.parent}\n\n" if command.is_skill else ""
+    return f"{folder}{body}"
+
+
+def _name(given: SkillInput) -> str:
+    """The skill's name; models also write `/deploy`, and a rule about `deploy` must see that."""
+    return given.skill.strip().lstrip("/")
+
+
+def skill_tool(commands: Mapping[str, CustomCommand], expand: Expand) -> Tool:
+    """The tool by which the model takes up a skill."""
+
+    def touches(given: SkillInput, workspace: Workspace) -> list[Uses]:
+        return [Uses(_name(given))]
+
+    async def run(
+        given: SkillInput, workspace: Workspace, output: Output, grant: Grant
+    ) -> ToolOutcome:
+        command = commands.get(_name(given))
+        if command is None:
+            raise ToolError(f"There is no skill {given.skill}. There are: {', '.join(commands)}")
+        text = skill_text(command, await expand(command, given.args or ""))
+        return ToolOutcome(text, {"success": True, "commandName": command.name})
+
+    return Tool(NAME, DESCRIPTION, schema_of(SkillInput), reader_of(SkillInput), touches, run)

@@ -1,0 +1,252 @@
+"""A chat for programs: prompts in, text, JSON or a stream of JSON lines out.
+
+Shapes are those of the client's own printed mode (documented; 2.1.325 observed).
+"""
+
+import json
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from contextlib import aclosing
+from enum import StrEnum
+from typing import Any
+from uuid import uuid4
+
+from turnlog.agent.chat.opening import Chat
+from turnlog.agent.headless.prompt_queue import incoming
+from turnlog.agent.loop.events import Event, Inside, Recorded, Retrying, Streamed, TurnEnded
+from turnlog.agent.loop.lifecycle_hooks import Prompt
+from turnlog.agent.session.entry_builders import VERSION
+from turnlog.agent.workspace.image_blocks import block_of
+from turnlog.errors import UsageError
+from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.secrets import mask_start
+from turnlog.text import safe_json
+
+Write = Callable[[str], None]
+KEY = "ANTHROPIC_API_KEY"
+"""What is told where a key comes from it; a token is told as none (observed: 2.1.325)."""
+SUBTYPES = {
+    "max_turns": "error_max_turns",
+    "max_budget": "error_max_budget_usd",
+    "interrupted": "error_during_execution",
+}
+"""How results are named that are no success; a failure of the API is one with `is_error`."""
+
+
+class Style(StrEnum):
+    """How a chat is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    STREAM = "stream-json"
+
+
+class Printer:
+    """Prints what happens."""
+
+    def __init__(
+        self,
+        chat: Chat,
+        style: Style,
+        write: Write,
+        has_pieces: bool = False,
+        note: Write = lambda text: None,
+        is_verbose: bool = False,
+    ) -> None:
+        self._chat = chat
+        self._note = note
+        """Is told why an answer takes long, where what is printed does not say so."""
+        self._style = style
+        self._write = write
+        self._has_pieces = has_pieces
+        """Whether pieces of answers are printed as they come in."""
+        self._is_verbose = is_verbose
+        """Whether JSON is all messages, and not only the last result."""
+        self._messages: list[Fields] = []
+        """What is printed at the end."""
+        self._cost = 0.0
+        self._has_told = False
+        """Whether a turn has come to something."""
+        self._is_stopped = False
+        self.is_error = False
+
+    async def run(self, prompts: AsyncIterable[Prompt]) -> None:
+        """Run prompts one after the other, and what comes of things in the background."""
+        try:
+            async with aclosing(incoming(prompts, self._chat.parts)) as arrivals:
+                async for prompt, source in arrivals:
+                    await self._run(prompt, source)
+                    if self._is_stopped:
+                        break
+        finally:  # also where whoever started it does not wait for what runs in the background
+            if self._style is Style.JSON and self._has_told:
+                self._write(_encoded(self._messages if self._is_verbose else self._messages[-1]))
+
+    async def _run(self, prompt: Prompt, source: str) -> None:
+        self._print(init_message(self._chat))
+        async with aclosing(self._chat.send(prompt, source)) as events:
+            async for event in events:
+                self._tell(event)
+
+    def stop(self) -> bool:
+        """Let the turn end here, and no other begin; tell whether there is one."""
+        self._is_stopped = True
+        return self._chat.loop.interrupt()
+
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, TurnEnded):
+            self._cost += event.cost
+            self.is_error = event.reason not in ("done", "refused")
+            self._end(event)
+        elif isinstance(event, Retrying) and self._style is not Style.STREAM:
+            wait = f"{event.wait:.0f} s (try {event.attempt} of {event.attempts})"
+            self._note(f"{event.reason}; trying again in {wait}")
+        elif self._style is Style.STREAM or self._is_verbose:
+            for message in messages_of(event, None, self._has_pieces):
+                self._print(message)
+
+    def _end(self, ended: TurnEnded) -> None:
+        result = result_message(self._chat, ended, self._cost)
+        if self._style is Style.TEXT:
+            told = "\n".join([result.get("result") or "", *result.get("errors", [])]).strip()
+            self._write(f"\n{told}" if self._has_told else told)
+        self._has_told = True
+        self._print(result)
+
+    def _print(self, message: Fields) -> None:
+        held = {"session_id": self._chat.parts.recorder.facts.session_id, "uuid": str(uuid4())}
+        if self._style is Style.STREAM:
+            self._write(_encoded(held | message))
+        elif self._style is Style.JSON:
+            self._messages.append(held | message)
+
+
+def _encoded(message: Fields | list[Fields]) -> str:
+    return safe_json(json.dumps(message, ensure_ascii=False, separators=(",", ":")))
+
+
+def init_message(chat: Chat) -> Fields:
+    """What a program is told of the session before each prompt."""
+    parts = chat.parts
+    return {
+        "type": "system",
+        "subtype": "init",
+        "cwd": str(parts.workspace.cwd),
+        "tools": list(parts.tools),
+        "mcp_servers": chat.server_states,
+        "model": parts.choice.model,
+        "permissionMode": parts.rules.mode.value,
+        "slash_commands": ["compact", *chat.prompts.commands],
+        "apiKeySource": KEY if os.environ.get(KEY) else "none",
+        "claude_code_version": VERSION,
+        "output_style": "default",
+    }
+
+
+def messages_of(event: Event, caller: str | None, has_pieces: bool) -> Iterator[Fields]:
+    """The lines that tell an event; `caller` is the call whose sub-agent it happens in."""
+    match event:
+        case Inside():
+            yield from messages_of(event.event, event.call_id, has_pieces)
+        case Recorded():
+            yield from _recorded(event.entry, caller)
+        case Streamed() if has_pieces:
+            yield {"type": "stream_event", "event": event.event, "parent_tool_use_id": caller}
+        case Retrying():
+            yield {
+                "type": "system",
+                "subtype": "api_retry",
+                "attempt": event.attempt,
+                "max_retries": event.attempts,
+                "retry_delay_ms": round(event.wait * 1000),
+                "error_status": event.status,
+                "error": _category(event.status),
+            }
+        case _:
+            pass
+
+
+def _category(status: int | None) -> str:
+    """What sort of error a status means, in the documented words."""
+    known = {429: "rate_limit", 529: "overloaded"}
+    return known.get(status or 0) or ("server_error" if status and status >= 500 else "unknown")
+
+
+def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
+    """The line that tells a line of the session: answers, results, and where it was compacted."""
+    shared = {"parent_tool_use_id": caller, "uuid": entry["uuid"], "timestamp": entry["timestamp"]}
+    if entry["type"] == "assistant":
+        request = {"request_id": entry["requestId"]} if "requestId" in entry else {}
+        yield {"type": "assistant", "message": entry["message"], **shared, **request}
+    elif entry["type"] == "user" and is_array(entry["message"]["content"]):
+        result = {"tool_use_result": entry["toolUseResult"]} if "toolUseResult" in entry else {}
+        yield {"type": "user", "message": entry["message"], **shared, **result}
+    elif entry.get("subtype") == "compact_boundary":
+        told = entry["compactMetadata"]
+        metadata = {"trigger": told["trigger"], "pre_tokens": told["preTokens"]}
+        yield {
+            "type": "system",
+            "subtype": "compact_boundary",
+            "uuid": entry["uuid"],
+            "compact_metadata": metadata,
+        }
+
+
+def result_message(chat: Chat, ended: TurnEnded, cost: float) -> Fields:
+    """What a turn came to; `cost` is that of all turns so far."""
+    subtype = SUBTYPES.get(ended.reason, "success")
+    result: Fields = {
+        "type": "result",
+        "subtype": subtype,
+        "is_error": ended.reason not in ("done", "refused"),
+        "duration_ms": round(ended.seconds * 1000),
+        "duration_api_ms": round(ended.api_seconds * 1000),
+        "num_turns": ended.requests,
+        "total_cost_usd": cost,
+        "usage": ended.usage,
+        "modelUsage": ended.models,
+        "permission_denials": ended.denials,
+    }
+    if subtype == "success":
+        return result | {"result": ended.text}
+    limits = chat.parts.limits
+    told = {
+        "max_turns": f"Reached maximum number of turns ({limits.max_turns})",
+        "max_budget": f"Reached maximum budget (${limits.max_budget})",
+    }
+    return result | {"errors": [told.get(ended.reason, "The turn was interrupted")]}
+
+
+async def read_prompts(lines: AsyncIterable[str]) -> AsyncIterator[Prompt]:
+    """Prompts from JSON lines, as programs write them: `{"type": "user", "message": …}`."""
+    async for line in lines:
+        if line.strip():
+            prompt = _prompt_in(line)
+            if prompt is not None:
+                yield prompt
+
+
+def _prompt_in(line: str) -> Prompt | None:
+    try:
+        value: Any = json.loads(line)
+    except ValueError as error:
+        raise UsageError(
+            f"a line of the input is not JSON: {mask_start(line.strip(), 80)}"
+        ) from error
+    if not is_object(value) or value.get("type") != "user":
+        return None
+    message = value.get("message")
+    content = message.get("content") if is_object(message) else None
+    if isinstance(content, str):
+        return content
+    if is_array(content):
+        return [_fitted(block) for block in content]
+    raise UsageError(f"a line of the input has no content: {mask_start(line.strip(), 80)}")
+
+
+def _fitted(block: Any) -> Any:
+    """A block of a prompt; an image as the API takes it."""
+    source = block.get("source") if is_object(block) and block.get("type") == "image" else None
+    if not is_object(source) or source.get("type") != "base64":
+        return block
+    return block_of(str(source.get("data")), "[an image that cannot be shown]")

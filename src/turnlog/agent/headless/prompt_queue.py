@@ -1,0 +1,68 @@
+"""What a chat without a screen does next: prompts as they come in, and what ends in the background.
+
+After the last prompt it waits for what still runs in the background, as the client does (2.1.325
+observed), but not forever.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.lifecycle_hooks import Prompt
+from turnlog.agent.loop.notifications import NOTICE, Arrival, listen, next_notice
+
+PROGRAM = "sdk"
+"""The source of a prompt that a program wrote."""
+CEILING = "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"
+"""The client's variable for how long to wait; 0 for as long as it takes."""
+USUAL = 600_000
+
+
+async def incoming(
+    prompts: AsyncIterable[Prompt], parts: Parts, environment: Mapping[str, str] = os.environ
+) -> AsyncGenerator[Arrival]:
+    """Give prompts and notices, each when the one before it is done with."""
+    news = asyncio.Event()
+    listen(parts, news.set)
+    coming = aiter(prompts)
+    asked = asyncio.ensure_future(anext(coming, None))
+    try:
+        while True:
+            while notice := next_notice(parts):
+                yield notice, NOTICE
+            if not asked.done():
+                await _either(asked, news)
+            elif (prompt := asked.result()) is not None:
+                yield prompt, PROGRAM
+                asked = asyncio.ensure_future(anext(coming, None))
+            elif not await _is_heard(parts, news, _patience(environment)):
+                return
+    finally:
+        asked.cancel()
+
+
+async def _either(asked: asyncio.Future[Prompt | None], news: asyncio.Event) -> None:
+    """Wait for the next prompt, or for something in the background to end."""
+    heard = asyncio.ensure_future(news.wait())
+    await asyncio.wait({asked, heard}, return_when=asyncio.FIRST_COMPLETED)
+    heard.cancel()
+    news.clear()
+
+
+async def _is_heard(parts: Parts, news: asyncio.Event, patience: float | None) -> bool:
+    """Wait for the next end of something in the background; tell whether there was one."""
+    if not parts.workspace.shells.running:
+        return bool(parts.workspace.shells.ended)
+    try:
+        async with asyncio.timeout(patience):
+            await news.wait()
+    except TimeoutError:
+        return False
+    news.clear()
+    return True
+
+
+def _patience(environment: Mapping[str, str]) -> float | None:
+    named = environment.get(CEILING, "")
+    return (int(named) if named.isdecimal() else USUAL) / 1000 or None

@@ -1,0 +1,123 @@
+"""Hooks that are commands: run in a process, and ended with all that it started if it is late."""
+
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.agent.hooks.hook_events import EVENTS
+from turnlog.agent.hooks.payload import SessionFacts
+from turnlog.agent.hooks.runs import MOST_OUTPUT, Firing, HookRun
+from turnlog.agent.workspace.shell.processes import end_process
+from turnlog.format.json_values import is_array
+from turnlog.format.private_files import create_private_folder
+
+PROJECT = "CLAUDE_PROJECT_DIR"
+POWERSHELL = ("pwsh", "-NoProfile", "-NonInteractive", "-Command")
+
+
+class HookCommand(Struct, frozen=True):
+    """What is to be run, and how."""
+
+    argv: tuple[str, ...]
+    shown: str
+    """As the settings have it."""
+    cwd: Path
+    environment: dict[str, str]
+    stdin: bytes
+    timeout: float
+
+
+def command_of(firing: Firing, facts: SessionFacts) -> HookCommand:
+    """The command that a hook is."""
+    text = firing.text("command")
+    return HookCommand(
+        argv=_argv(firing, facts),
+        shown=text,
+        cwd=facts.cwd if facts.cwd.is_dir() else facts.project,
+        environment=_environment(firing, facts),
+        stdin=msgspec.json.encode(firing.told) + b"\n",
+        timeout=firing.timeout,
+    )
+
+
+async def run_command(event: str, name: str, command: HookCommand) -> HookRun:
+    """Run a command to its end; one that is cancelled or late is killed with its children.
+
+    What it reads and prints are files, not pipes: so neither a hook that does not read, nor a
+    process that it leaves behind, can hold anything up.
+    """
+    started = time.monotonic()
+    with _file() as given, _file() as out, _file() as err:
+        given.write(command.stdin)
+        given.seek(0)
+        code, problem = await _run(command, given, out, err)
+        seconds = time.monotonic() - started
+        printed, told = _read(out), _read(err) or problem
+    late = command.timeout if code is None else None
+    return HookRun(event, name, command.shown, code, printed, told, seconds, late)
+
+
+def _argv(firing: Firing, facts: SessionFacts) -> tuple[str, ...]:
+    text, arguments = firing.text("command"), firing.handler.get("args")
+    if is_array(arguments):
+        # Without a shell, nothing else would put the project's path in its place.
+        project = str(facts.project)
+        words = (str(each) for each in (text, *arguments))
+        return tuple(word.replace(f"${{{PROJECT}}}", project) for word in words)
+    if firing.handler.get("shell") == "powershell":
+        return (*POWERSHELL, text.replace(f"${{{PROJECT}}}", f"${{env:{PROJECT}}}"))
+    return ("/bin/sh", "-c", text)
+
+
+def _environment(firing: Firing, facts: SessionFacts) -> dict[str, str]:
+    held = firing.environment | facts.variables
+    kept = {name: value for name, value in held.items() if not name.startswith("OTEL_")}
+    added = {
+        PROJECT: str(facts.project),
+        "CLAUDE_CODE_SESSION_ID": facts.session_id,
+        "CLAUDE_CODE_ENTRYPOINT": facts.entrypoint,
+        "CLAUDECODE": "1",
+    }
+    if EVENTS[firing.event].leaves_variables and facts.env_file:
+        create_private_folder(facts.env_file.parent)
+        added["CLAUDE_ENV_FILE"] = str(facts.env_file)
+    return kept | added
+
+
+def _file() -> IO[bytes]:
+    return tempfile.TemporaryFile()
+
+
+async def _run(
+    command: HookCommand, given: IO[bytes], out: IO[bytes], err: IO[bytes]
+) -> tuple[int | None, str]:
+    """The exit code, or none where it was late; and why it could not be started."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command.argv,
+            stdin=given,
+            stdout=out,
+            stderr=err,
+            cwd=command.cwd,
+            env=command.environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return 127, f"{command.argv[0]}: {error.strerror or error}"
+    try:
+        return await asyncio.wait_for(process.wait(), command.timeout), ""
+    except TimeoutError:
+        return None, ""
+    finally:
+        if process.returncode is None:
+            await asyncio.shield(end_process(process))
+
+
+def _read(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(MOST_OUTPUT).decode("utf-8", "replace")

@@ -1,0 +1,113 @@
+"""What hooks leave in a session, as fields of lines; whoever records adds what all lines have.
+
+`progress` is as clients 2.1.12 to 2.1.81 write it, the rest as 2.1.91 to 2.1.325 do (observed).
+"""
+
+from collections.abc import Iterable
+
+from turnlog.agent.hooks.outputs import HookOutcome, read_answer
+from turnlog.agent.hooks.runs import HookRun
+from turnlog.format.json_values import Fields
+
+
+def progress_line(run: HookRun, call_id: str) -> Fields:
+    """News of a hook that ran; no line of the conversation may follow on it."""
+    data = {
+        "type": "hook_progress",
+        "hookEvent": run.event,
+        "hookName": run.name,
+        "command": run.command,
+    }
+    return {"type": "progress", "data": data, "toolUseID": call_id, "parentToolUseID": call_id}
+
+
+def attachment_lines(outcome: HookOutcome, call_id: str) -> list[Fields]:
+    """What each hook did, and what the hooks told the model and the user.
+
+    `call_id` is that of the call, or an id of its own for what is about no call.
+    """
+    lines = [_attachment(_told_of(run), run, call_id) for run in outcome.runs if _is_told(run)]
+    for run in outcome.runs[-1:]:
+        if outcome.context:
+            told = {"type": "hook_additional_context", "content": outcome.context}
+            seen = [{"content": reminder(outcome.context, run.name)}]
+            line = _attachment(told, run, call_id)
+            lines.append(line | {"rendered": seen, "renderedRole": "system"})
+        if outcome.system_message:
+            shown = {"type": "hook_system_message", "content": outcome.system_message}
+            lines.append(_attachment(shown, run, call_id))
+    return lines
+
+
+def feedback_line(outcome: HookOutcome, event: str = "Stop") -> Fields:
+    """What the model is told when a hook does not let it stop; every client reads it."""
+    text = outcome.reason if outcome.block else "\n".join(outcome.context)
+    message = {"role": "user", "content": f"{event} hook feedback:\n{text}"}
+    return {"type": "user", "message": message, "isMeta": True}
+
+
+def stop_summary_line(outcome: HookOutcome, call_id: str) -> Fields:
+    """The Stop hooks that ran."""
+    infos = [_info(run) for run in outcome.runs]
+    return {
+        "type": "system",
+        "subtype": "stop_hook_summary",
+        "hookCount": len(infos),
+        "hookInfos": infos,
+        "hookErrors": outcome.errors,
+        "hookAdditionalContext": outcome.context,
+        "preventedContinuation": outcome.stop,
+        "stopReason": outcome.stop_reason,
+        "hasOutput": any(run.stdout.strip() for run in outcome.runs),
+        "level": "suggestion",
+        "toolUseID": call_id,
+    }
+
+
+def stopped_text(outcome: HookOutcome, name: str) -> str:
+    """That a hook ended the turn, as the model is told."""
+    why = outcome.stop_reason or outcome.reason
+    return f"<system-reminder>\n{name} hook stopped continuation: {why}\n</system-reminder>"
+
+
+def news_text(run: HookRun) -> str:
+    """What a hook in the background complains of, as the model is told."""
+    why = run.stderr.strip() or run.stdout.strip()
+    return f'{run.name} hook blocking error from command: "{run.command}": {why}'
+
+
+def reminder(texts: Iterable[str], name: str) -> str:
+    """What hooks told the model, as it is told: not as words of the user."""
+    told = "\n".join(texts)
+    return f"<system-reminder>\n{name} hook additional context: {told}\n</system-reminder>"
+
+
+def _info(run: HookRun) -> Fields:
+    prompt = {"promptText": run.command} if run.kind == "prompt" else {}
+    return {"command": run.command, **prompt, "durationMs": round(run.seconds * 1000)}
+
+
+def _is_told(run: HookRun) -> bool:
+    """A hook that had nothing to say leaves no line (observed: 2.1.325)."""
+    return run.exit_code != 0 or bool(run.stdout.strip())
+
+
+def _told_of(run: HookRun) -> Fields:
+    took = {"command": run.command, "durationMs": round(run.seconds * 1000)}
+    printed = {"stdout": run.stdout, "stderr": run.stderr, "exitCode": run.status or run.exit_code}
+    if run.timeout is not None:
+        late = {"timedOut": True, "timeoutMs": round(run.timeout * 1000)}
+        return {"type": "hook_cancelled"} | took | late
+    outcome = read_answer(run)
+    if outcome.block:
+        error = {"blockingError": outcome.reason, "command": run.command}
+        return {"type": "hook_blocking_error", "blockingError": error}
+    if outcome.errors:
+        return {"type": "hook_non_blocking_error"} | printed | took
+    content = "" if run.stdout.lstrip().startswith("{") else run.stdout.strip()
+    return {"type": "hook_success", "content": content} | printed | took
+
+
+def _attachment(content: Fields, run: HookRun, call_id: str) -> Fields:
+    about = {"hookName": run.name, "toolUseID": call_id, "hookEvent": run.event}
+    return {"type": "attachment", "attachment": content | about}

@@ -1,0 +1,163 @@
+"""HTTP hooks: the payload is posted to an address, and the answer is what the hook says.
+
+An address must be public or of this machine. A hook on a private network, or at the address where a
+cloud keeps its credentials, is refused, and so is a name that leads there.
+"""
+
+import re
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.agent.hooks.runs import MOST_OUTPUT, Failed, Firing, HookReply
+from turnlog.agent.workspace.network_addresses import NotPublic, pinned_request, resolve
+from turnlog.format.json_values import is_array, is_object
+
+if TYPE_CHECKING:
+    from httpx2 import URL, AsyncClient, Request, Response
+
+VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
+BREAKS = str.maketrans("", "", "\r\n\0")
+"""What would end a header, and begin another."""
+PORTS = {"http": 80, "https": 443}
+
+
+class Allowed(Struct, frozen=True):
+    """What the settings let all such hooks do; None where they do not say."""
+
+    urls: tuple[str, ...] | None = None
+    """Patterns of addresses."""
+    variables: tuple[str, ...] | None = None
+    """Variables whose values may go into headers."""
+
+
+ANYTHING = Allowed()
+
+
+async def post(firing: Firing, allowed: Allowed) -> HookReply:
+    """Post the payload; raise `Failed` for all but success with an empty body or a JSON object.
+
+    No redirect is followed: it could lead to where the settings do not let hooks go.
+    """
+    from httpx2 import URL, AsyncClient, HTTPError, InvalidURL
+
+    url = firing.text("url")
+    try:
+        if not reaches(url, allowed.urls):
+            raise Failed(f"{url} is not among the allowedHttpHookUrls of the settings")
+        headers = {b"Content-Type": b"application/json"} | headers_of(firing, allowed)
+        body = msgspec.json.encode(firing.told)
+        async with AsyncClient(timeout=None) as client:
+            request = await _checked_request(client, URL(url), headers, body)
+            response = await client.send(request, stream=True)
+            try:
+                text = (await _read(response)).decode("utf-8", "replace")
+            finally:
+                await response.aclose()
+    except NotPublic as error:
+        raise Failed(f"{url}: {error} is in a private network") from error
+    except (HTTPError, InvalidURL, socket.gaierror, UnicodeError) as error:
+        raise Failed(f"{url}: {error or type(error).__name__}") from error
+    return _reply(url, response, text)
+
+
+async def _checked_request(
+    client: "AsyncClient", place: "URL", headers: dict[bytes, bytes], body: bytes
+) -> "Request":
+    """A request to an address that was looked up once, and may be posted to."""
+    if place.scheme not in PORTS or not place.host:
+        raise Failed(f"{place} is not an address of the web")
+    port = place.port or PORTS[place.scheme]
+    address = await resolve(
+        place.raw_host.decode(), port, allows_private=False, allows_loopback=True
+    )
+    return pinned_request(client, "POST", place, address, headers=headers, content=body)
+
+
+def reaches(url: str, patterns: tuple[str, ...] | None) -> bool:
+    """Whether patterns allow an address; a star stands for anything.
+
+    >>> reaches("http://LOCALHOST.:80/a", ("http://localhost:*",)), reaches("http://b/", ())
+    (True, False)
+    """
+    from httpx2 import URL
+
+    if patterns is None:
+        return True
+    forms = _forms(URL(url))
+    return any(_pattern(each).fullmatch(form) for each in patterns for form in forms)
+
+
+def headers_of(
+    firing: Firing, allowed: Allowed, environment: Mapping[str, str] | None = None
+) -> dict[bytes, bytes]:
+    """The headers of a hook, with the variables in them that both it and the settings name."""
+    known = firing.environment if environment is None else environment
+    named = firing.handler.get("allowedEnvVars")
+    names = {each for each in named if isinstance(each, str)} if is_array(named) else set[str]()
+    if allowed.variables is not None:
+        names &= set(allowed.variables)
+
+    def value_of(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        return known.get(name, "") if name in names else ""
+
+    headers = firing.handler.get("headers")
+    written = headers.items() if is_object(headers) else ()
+    filled = {name: VARIABLE.sub(value_of, str(value)) for name, value in written}
+    return {name.encode(): value.translate(BREAKS).encode() for name, value in filled.items()}
+
+
+def _reply(url: str, response: "Response", text: str) -> HookReply:
+    status = response.status_code
+    if not response.is_success:
+        raise Failed(f"HTTP {status} from {url}", HookReply("", status))
+    if text.strip() and not _is_json_object(text):
+        raise Failed(f"the answer of {url} is not JSON: {text[:200]}", HookReply(text, status))
+    return HookReply(text, status)
+
+
+async def _read(response: "Response") -> bytes:
+    held = b""
+    async for piece in response.aiter_bytes():
+        held += piece
+        if len(held) >= MOST_OUTPUT:
+            break
+    return held
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return is_object(msgspec.json.decode(text))
+    except msgspec.DecodeError:
+        return False
+
+
+def _forms(url: "URL") -> list[str]:
+    """An address as whoever connects reads it, with and without its port: nothing that only looks
+    like a host is left in it."""
+    host = url.host.rstrip(".")
+    port = url.port or PORTS.get(url.scheme)
+    path = url.raw_path.decode("ascii")
+    plain = [f"{url.scheme}://{host}{path}"] if url.port is None else []
+    return [*plain, f"{url.scheme}://{host}:{port}{path}"]
+
+
+def _pattern(written: str) -> re.Pattern[str]:
+    """A star in the host stays in the host; a host that ends in one may be followed by any path."""
+    scheme, mark, rest = written.partition("://")
+    if not mark:
+        return re.compile(_starred(written, "."))
+    host, slash, path = rest.partition("/")
+    host = re.sub(r"\.(?=:|$)", "", host.lower())
+    start = f"{_starred(scheme.lower(), '[^:/]')}://{_starred(host, '[^/]')}"
+    if slash:
+        return re.compile(f"{start}/{_starred(path, '.')}", re.DOTALL)
+    return re.compile(start + ("(?:/.*)?" if host.endswith("*") else "/?"), re.DOTALL)
+
+
+def _starred(written: str, anything: str) -> str:
+    return f"{anything}*".join(map(re.escape, written.split("*")))

@@ -1,0 +1,102 @@
+"""Groups of hooks, as settings and other files have them: which hooks are meant for what."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.tools import RENAMED
+
+EXACT = re.compile(r"[\w\- ,|]*", re.ASCII)
+"""A matcher of nothing but these is a list of names; any other is a pattern."""
+IDENTITY = ("type", "command", "args", "shell", "url", "server", "tool", "input", "prompt", "if")
+"""What two hooks have in common that are one."""
+
+Groups = Mapping[str, Iterable[Fields]]
+"""As the settings have them: for each event, objects with a `matcher` and `hooks`."""
+Applies = Callable[[str, Fields], bool]
+"""Whether a rule, as permissions have them, matches a call: its `tool_name` and `tool_input`."""
+HandlerKey = bytes
+NAMED_BY = {
+    "command": ("command",),
+    "http": ("url",),
+    "mcp_tool": ("server", "tool"),
+    "prompt": ("prompt",),
+    "agent": ("prompt",),
+}
+SWITCHES = ("async", "asyncRewake", "continueOnBlock", "once")
+NUMBERS = ("timeout",)
+
+
+def key_of(group: Fields, handler: Fields) -> HandlerKey:
+    """What tells hooks apart: those of a skill are not those of the settings."""
+    return msgspec.json.encode([group.get("skill"), *(handler.get(name) for name in IDENTITY)])
+
+
+def shown(handler: Fields) -> str:
+    """What a hook is named by: its command, address, tool or prompt.
+
+    >>> shown({"type": "mcp_tool", "server": "db", "tool": "check"})
+    'db/check'
+    """
+    kind = str(handler.get("type", "command"))
+    names = NAMED_BY.get(kind, ())
+    return "/".join(str(handler.get(name) or "") for name in names) or kind
+
+
+def matches(matcher: object, value: str | None) -> bool:
+    """Whether a matcher fits a value: a list of names, or a pattern that is found anywhere in it.
+
+    A tool that was renamed is matched by either name, as 2.1.325 does it (observed).
+
+    >>> matches("Edit|Write", "Write"), matches("Edit", "NotebookEdit"), matches("^Note", "Notes")
+    (True, False, True)
+    >>> matches("Task", "Agent"), matches("^Task$", "Agent"), matches("Tas", "Agent")
+    (True, True, False)
+    """
+    if not isinstance(matcher, str) or matcher in ("", "*") or value is None:
+        return True
+    names = [value, *(old for old, new in RENAMED.items() if new == value)]
+    if EXACT.fullmatch(matcher):
+        listed = [name.strip() for name in re.split(r"[|,]", matcher)]
+        return any(name in listed for name in names)
+    try:
+        return any(re.search(matcher, name) for name in names)
+    except re.error:
+        return False
+
+
+def groups_of(
+    head: object, skill: str | None = None, is_project: bool = False
+) -> dict[str, list[Fields]]:
+    """The hooks in the head of a Markdown file, where all values are texts.
+
+    >>> groups_of({"Stop": [{"hooks": [{"command": "true", "timeout": "5"}]}]})
+    {'Stop': [{'hooks': [{'command': 'true', 'timeout': 5.0}]}]}
+    """
+    marks: Fields = {"skill": skill} if skill else {}
+    marks |= {"is_project": True} if is_project else {}
+    return {
+        event: [
+            group | marks | {"hooks": [_typed(each) for each in objects_in(group.get("hooks"))]}
+            for group in objects_in(groups)
+        ]
+        for event, groups in (head.items() if is_object(head) else ())
+    }
+
+
+def _typed(handler: Fields) -> Fields:
+    typed = dict(handler)
+    for name in SWITCHES:
+        if name in handler:
+            typed[name] = str(handler[name]).lower() == "true"
+    for name in NUMBERS:
+        if name in handler and str(handler[name]).replace(".", "", 1).isdecimal():
+            typed[name] = float(handler[name])
+    return typed
+
+
+def objects_in(value: object) -> list[Fields]:
+    """The objects of a list; what else is in it, or is no list, does not count."""
+    return [each for each in value if is_object(each)] if is_array(value) else []

@@ -1,0 +1,40 @@
+"""Hooks that are tools of MCP servers: what they are called with."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from turnlog.format.json_values import Fields, is_array, is_object
+
+PLACE = re.compile(r"\$\{([\w.-]+)\}")
+
+
+def filled(given: Any, told: Fields) -> Any:
+    """An input whose texts name parts of what happened, with those in their places.
+
+    >>> filled({"path": "${tool_input.file_path}"}, {"tool_input": {"file_path": "/a"}})
+    {'path': '/a'}
+    """
+    if isinstance(given, str):
+        return PLACE.sub(lambda found: _text(_part(told, found[1])), given)
+    if is_array(given):
+        return [filled(each, told) for each in given]
+    if is_object(given):
+        return {name: filled(value, told) for name, value in given.items()}
+    return given
+
+
+def _part(told: Any, path: str) -> Any:
+    for name in path.split("."):
+        if is_array(told) and name.isdecimal() and int(name) < len(told):
+            told = told[int(name)]
+        else:
+            told = told.get(name) if is_object(told) else None
+    return told
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,256 @@
+"""What hooks answer: exit codes and JSON, read as documented; several answers become one.
+
+Pure: a run goes in, an outcome comes out.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field
+
+from turnlog.agent.hooks.hook_events import EVENTS
+from turnlog.agent.hooks.runs import HookRun
+from turnlog.format.fields import CamelView, given
+from turnlog.format.json_values import Fields
+
+Decision = Literal["allow", "deny", "ask"]
+STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
+"""Of several decisions the first of these holds."""
+DECISIONS: dict[str, Decision] = {
+    "allow": "allow",
+    "approve": "allow",
+    "deny": "deny",
+    "block": "deny",
+    "ask": "ask",
+    "defer": "ask",
+}
+"""What a hook may say of a call. Nothing can be put off here, so the user is asked."""
+
+
+SIGNALS = re.compile(r"(?:\x1b\](?:0|1|2|9|99|777);[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\)|\x07)*")
+"""Sequences that a hook may have the terminal sent (as documented)."""
+
+
+class HookOutcome(Struct, frozen=True):
+    """What the hooks of one event say together."""
+
+    block: bool = False
+    reason: str = ""
+    """Why it is blocked, denied or to be asked."""
+    context: list[str] = []
+    """Texts that the model is to be told."""
+    decision: Decision | None = None
+    updated_input: Fields | None = None
+    permission_updates: list[Fields] = []
+    """Changes to the permission rules that come with an approval, as the hook wrote them."""
+    updated_output: Any = UNSET
+    """What takes the place of a call's result, as its tool would give it."""
+    stop: bool = False
+    """Whether everything is to end here."""
+    stop_reason: str = ""
+    system_message: str | None = None
+    """What the user is to be told."""
+    signal: str = ""
+    """What the terminal is to be sent: titles, notifications, a bell, and nothing else."""
+    title: str = ""
+    """What the session is to be called."""
+    watched: list[str] | None = None
+    """Files that hooks want to hear the changes of, in the place of those before."""
+    errors: list[str] = []
+    """Hooks that failed without blocking anything; the user is told."""
+    runs: list[HookRun] = []
+
+
+class _PermissionAnswer(CamelView):
+    behavior: Literal["allow", "deny"] | UnsetType = UNSET
+    updated_input: dict[str, Any] | None | UnsetType = UNSET
+    updated_permissions: list[dict[str, Any]] | None | UnsetType = UNSET
+    message: str | None | UnsetType = UNSET
+    interrupt: bool | None | UnsetType = UNSET
+
+
+class _Specific(CamelView):
+    """The part of an answer that depends on the event."""
+
+    hook_event_name: str | None | UnsetType = UNSET
+    permission_decision: Literal["allow", "deny", "ask", "defer"] | None | UnsetType = UNSET
+    permission_decision_reason: str | None | UnsetType = UNSET
+    updated_input: dict[str, Any] | None | UnsetType = UNSET
+    updated_tool_output: Any = UNSET
+    updated_mcp_tool_output: Any = field(default=UNSET, name="updatedMCPToolOutput")
+    additional_context: str | None | UnsetType = UNSET
+    watch_paths: list[str] | None | UnsetType = UNSET
+    session_title: str | None | UnsetType = UNSET
+    decision: _PermissionAnswer | None | UnsetType = UNSET
+
+
+class _Answer(CamelView):
+    """What a hook prints as JSON."""
+
+    go_on: bool | None | UnsetType = field(default=UNSET, name="continue")
+    stop_reason: str | None | UnsetType = UNSET
+    suppress_output: bool | None | UnsetType = UNSET
+    system_message: str | None | UnsetType = UNSET
+    terminal_sequence: str | None | UnsetType = UNSET
+    decision: Literal["approve", "block"] | None | UnsetType = UNSET
+    reason: str | None | UnsetType = UNSET
+    hook_specific_output: _Specific | None | UnsetType = UNSET
+
+
+def read_answer(run: HookRun) -> HookOutcome:
+    """What one hook says."""
+    if run.exit_code is None:
+        told = f"{run.name} hook took longer than {run.timeout:g} s, so it counts for nothing: "
+        return HookOutcome(errors=[told + run.command], runs=[run])
+    if run.exit_code and run.kind != "command":
+        return HookOutcome(errors=[_failure(run, run.stderr)], runs=[run])
+    answer, problem = _parse(run)
+    if run.exit_code == 2:
+        return _blocked(run, answer or _Answer())
+    if problem:
+        return HookOutcome(errors=[_failure(run, problem)], runs=[run])
+    if answer:
+        return _outcome(run, answer)
+    if run.exit_code:
+        first = run.stderr.strip().partition("\n")[0]
+        return HookOutcome(errors=[_failure(run, first)], runs=[run])
+    text = run.stdout.strip()
+    is_context = text and EVENTS[run.event].plain_text_is_context
+    return HookOutcome(context=[text] if is_context else [], runs=[run])
+
+
+def merge_outcomes(outcomes: Sequence[HookOutcome]) -> HookOutcome:
+    """What several hooks say together: the strictest decision, and all that is to be told."""
+    made = {each.decision for each in outcomes}
+    decision: Decision | None = next((each for each in STRICTEST if each in made), None)
+    block = any(each.block for each in outcomes)
+    counted = [each for each in outcomes if each.block == block and each.decision == decision]
+    inputs = [each.updated_input for each in outcomes if each.updated_input is not None]
+    outputs = [each.updated_output for each in outcomes if each.updated_output is not UNSET]
+    messages = [each.system_message for each in outcomes if each.system_message]
+    updates = [each.permission_updates for each in counted if each.permission_updates]
+    return HookOutcome(
+        block=block,
+        reason=_joined(each.reason for each in counted),
+        context=[text for each in outcomes for text in each.context],
+        decision=decision,
+        updated_input=inputs[-1] if inputs else None,
+        permission_updates=updates[0] if updates else [],
+        updated_output=outputs[-1] if outputs else UNSET,
+        stop=any(each.stop for each in outcomes),
+        stop_reason=_joined(each.stop_reason for each in outcomes),
+        system_message="\n".join(messages) or None,
+        signal="".join(each.signal for each in outcomes),
+        title=next((each.title for each in outcomes if each.title), ""),
+        watched=_all_watched(outcomes),
+        errors=[error for each in outcomes for error in each.errors],
+        runs=[run for each in outcomes for run in each.runs],
+    )
+
+
+def _all_watched(outcomes: Sequence[HookOutcome]) -> list[str] | None:
+    named = [each.watched for each in outcomes if each.watched is not None]
+    return [path for paths in named for path in paths] if named else None
+
+
+def _parse(run: HookRun) -> tuple[_Answer | None, str]:
+    """The JSON that a hook printed, if it did; and what is wrong with it."""
+    text = run.stdout.strip()
+    if not text.startswith("{"):
+        return None, ""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None, ""
+    try:
+        return msgspec.convert(value, _Answer), ""
+    except msgspec.ValidationError as error:
+        return None, f"its answer does not fit: {error}"
+
+
+def _blocked(run: HookRun, answer: _Answer) -> HookOutcome:
+    """Exit code 2 blocks what can be blocked, whatever the JSON says besides."""
+    outcome = _outcome(run, answer)
+    if run.event == "PermissionRequest":
+        return outcome
+    if not EVENTS[run.event].can_block:
+        return msgspec.structs.replace(outcome, errors=[_failure(run, run.stderr.strip())])
+    reason = outcome.reason if outcome.block else run.stderr.strip()
+    decision = "deny" if run.event == "PreToolUse" else outcome.decision
+    return msgspec.structs.replace(outcome, block=True, reason=reason, decision=decision)
+
+
+def _outcome(run: HookRun, answer: _Answer) -> HookOutcome:
+    rules = EVENTS[run.event]
+    specific = given(answer.hook_specific_output) or _Specific()
+    named = given(specific.hook_event_name)
+    if named and named != run.event:
+        specific = _Specific()
+    context = (given(specific.additional_context) or "").strip()
+    stops = answer.go_on is False and not rules.is_mute
+    outcome = HookOutcome(
+        block=rules.can_block and answer.decision == "block",
+        reason=given(answer.reason) or "",
+        context=[context] if context else [],
+        updated_output=_first_given(specific.updated_tool_output, specific.updated_mcp_tool_output),
+        stop=stops,
+        stop_reason=(given(answer.stop_reason) or "") if stops else "",
+        system_message=None if rules.is_mute else given(answer.system_message),
+        signal=_harmless(given(answer.terminal_sequence) or ""),
+        title=(given(specific.session_title) or "").strip(),
+        watched=given(specific.watch_paths),
+        runs=[run],
+    )
+    if run.event == "PreToolUse":
+        return _about_call(outcome, answer, specific)
+    if run.event == "PermissionRequest":
+        return _about_permission(outcome, given(specific.decision))
+    return outcome
+
+
+def _harmless(sequence: str) -> str:
+    return sequence if SIGNALS.fullmatch(sequence) else ""
+
+
+def _first_given(*values: Any) -> Any:
+    return next((value for value in values if value is not UNSET), UNSET)
+
+
+def _about_call(outcome: HookOutcome, answer: _Answer, specific: _Specific) -> HookOutcome:
+    said = given(specific.permission_decision) or given(answer.decision)
+    decision = DECISIONS[said] if said else None
+    return msgspec.structs.replace(
+        outcome,
+        block=decision == "deny",
+        decision=decision,
+        reason=given(specific.permission_decision_reason) or outcome.reason,
+        updated_input=given(specific.updated_input),
+    )
+
+
+def _about_permission(outcome: HookOutcome, answer: _PermissionAnswer | None) -> HookOutcome:
+    behavior = given(answer.behavior) if answer else None
+    if answer is None or behavior is None:
+        return outcome
+    denied = behavior == "deny"
+    return msgspec.structs.replace(
+        outcome,
+        block=denied,
+        decision=behavior,
+        reason=(given(answer.message) or "") if denied else "",
+        updated_input=None if denied else given(answer.updated_input),
+        permission_updates=[] if denied else given(answer.updated_permissions) or [],
+        stop=outcome.stop or (denied and bool(given(answer.interrupt))),
+    )
+
+
+def _failure(run: HookRun, why: str) -> str:
+    has_code = run.kind == "command" and run.exit_code not in (0, 2)
+    code = f" (exit code {run.exit_code})" if has_code else ""
+    return f"{run.name} hook error{code}: {why or run.command}"
+
+
+def _joined(texts: Any) -> str:
+    return "\n".join(filter(None, texts))

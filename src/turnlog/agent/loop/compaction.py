@@ -1,0 +1,110 @@
+"""Makes room in a conversation: a summary that the model writes stands for all there was.
+
+The lines of before stay in the file, so that a session can go back to them.
+"""
+
+import asyncio
+
+from turnlog.agent.loop.answering import ask_aside
+from turnlog.agent.loop.conversation import Emit, Parts
+from turnlog.agent.loop.events import Notice, Recorded
+from turnlog.agent.loop.lifecycle_hooks import start_session
+from turnlog.agent.loop.request import request_with
+from turnlog.agent.loop.spending import Spending, context_tokens
+from turnlog.agent.model.messages_api import CONTENTS
+from turnlog.agent.model.streaming import is_too_long
+from turnlog.agent.session.entry_builders import meta
+from turnlog.conversation.context import messages_of
+from turnlog.errors import ModelError
+from turnlog.store.catalog import describe, locate_session
+
+LEAST = 2_000
+"""Characters that extracts of a conversation may have however short it is."""
+ASK = f"""\
+Write the summary that is to take the place of this whole conversation. The work goes on after it, \
+and nothing but your summary will be known of what came before. {CONTENTS}
+Call no tools. Answer with the summary alone."""
+AUTO, MANUAL = "auto", "manual"
+FOCUS = "\n\nThe user adds: {focus}"
+GO_ON = "Go on with the work where it was, without asking about it and without repeating it."
+
+
+def is_full(parts: Parts) -> bool:
+    """Whether the next answer may not find room."""
+    when = parts.limits.compacting
+    tokens = context_tokens(parts.recorder.chain)
+    return when.is_automatic and tokens > when.limit(parts.choice.window)
+
+
+async def compact(parts: Parts, trigger: str, focus: str, emit: Emit, spent: Spending) -> bool:
+    """Compact the conversation, unless a setting or a hook forbids it; tell whether it was done."""
+    when = parts.limits.compacting
+    if not (when.is_automatic if trigger == AUTO else when.is_possible):
+        emit(Notice("Not compacted: that is turned off"))
+        return False
+    fields = {"trigger": trigger, "custom_instructions": focus}
+    said = await parts.hooks.fire("PreCompact", trigger, fields)
+    if said.block or not parts.recorder.chain:
+        emit(Notice(f"Not compacted: {said.reason or 'there is nothing to compact'}"))
+        return False
+    tokens = context_tokens(parts.recorder.chain)
+    text = await _summarise(parts, focus, emit, spent)
+    title = describe(locate_session(parts.recorder.path)).title or "Conversation"
+    for entry in parts.recorder.compaction(text, title, trigger, tokens):
+        emit(Recorded(entry))
+    emit(Notice(f"Compacted {tokens:,} tokens into a summary; /rewind brings them back"))
+    fields = {"trigger": trigger, "compact_summary": text}
+    said = await parts.hooks.fire("PostCompact", trigger, fields)
+    for error in said.errors:
+        emit(Notice(error, is_error=True))
+    for told in await start_session(parts, "compact", lambda told: emit(Notice(told))):
+        emit(Recorded(parts.recorder.meta(told)))
+    return True
+
+
+async def compact_now(parts: Parts, focus: str, emit: Emit) -> None:
+    """Compact the conversation because the user asks for it; tell how that went."""
+    spent = Spending()
+    try:
+        done = await compact(parts, MANUAL, focus, emit, spent)
+        reason, text = ("done" if done else "blocked"), ""
+    except asyncio.CancelledError:
+        reason, text = "interrupted", ""
+    except ModelError as error:
+        reason, text = "failed", f"API Error: {error.line}"
+    emit(spent.ended(reason, text))
+
+
+async def _summarise(parts: Parts, focus: str, emit: Emit, spent: Spending) -> str:
+    """What the model says of the conversation; extracts of it where the model cannot."""
+    from turnlog.edit.compaction_entries import HEAD, TRANSCRIPT
+
+    asked = ASK + (FOCUS.format(focus=focus) if focus else "")
+    messages = messages_of([*parts.recorder.chain, meta(asked, None)], is_open=True)
+    try:
+        answer = await ask_aside(parts, request_with(parts, messages), emit)
+    except ModelError as error:
+        if not is_too_long(error):
+            raise
+        return _extracts(parts)
+    spent.add_aside(answer)
+    if not answer.text:
+        return _extracts(parts)
+    return HEAD + answer.text + TRANSCRIPT.format(path=parts.recorder.path)
+
+
+def _extracts(parts: Parts) -> str:
+    """What turnlog itself tells of the conversation, in much less room than that took."""
+    from turnlog.conversation.session import open_session
+    from turnlog.edit.call_facts import both_ends
+    from turnlog.edit.compaction_entries import HEAD, TRANSCRIPT, summary_text
+    from turnlog.edit.transforms import TransformOptions
+
+    path, chain = parts.recorder.path, parts.recorder.chain
+    session = open_session(path)
+    since = {entry["uuid"] for entry in chain}
+    nodes = [each for each in session.branch_to(session.tree.active_leaf) if each.uuid in since]
+    turns = [turn for turn in session.turns if any(node.uuid in since for node in turn.nodes)]
+    text = summary_text(session, turns, nodes, TransformOptions()) or HEAD
+    room = max(LEAST, sum(len(str(entry["message"])) for entry in chain if "message" in entry) // 4)
+    return both_ends(text, room) + TRANSCRIPT.format(path=path)

@@ -1,0 +1,145 @@
+"""What hooks have to say at the start and the end of sessions and turns, and what becomes of it."""
+
+from collections.abc import Callable
+from uuid import uuid4
+
+from turnlog.agent.hooks.hook_entries import (
+    attachment_lines,
+    feedback_line,
+    reminder,
+    stop_summary_line,
+)
+from turnlog.agent.hooks.outputs import HookOutcome
+from turnlog.agent.loop.call_hooks import take_variables
+from turnlog.agent.loop.conversation import Emit, Parts
+from turnlog.agent.loop.events import Recorded
+from turnlog.agent.loop.noting import note_hooks
+from turnlog.agent.session.title import name_session
+from turnlog.errors import ModelError
+from turnlog.format.json_values import Fields
+
+Prompt = str | list[Fields]
+SHELL = "shell"
+"""The source of a prompt that is a command the user ran, and what it printed."""
+NAMEABLE = ("startup", "resume", "fork")
+"""How a session starts that a hook may name."""
+FAILURES = {
+    400: "invalid_request",
+    401: "authentication_failed",
+    402: "billing_error",
+    403: "authentication_failed",
+    404: "model_not_found",
+    413: "invalid_request",
+    429: "rate_limit",
+    529: "overloaded",
+}
+"""What hooks are told of errors of the API, by their status."""
+
+
+async def start_session(
+    parts: Parts, source: str, tell: Callable[[str], None] = lambda text: None
+) -> list[str]:
+    """A session starts (startup, resume, clear, compact, fork); gives what the model is to be told,
+    and tells what the user should know."""
+    fields = {"source": source, "model": parts.choice.model}
+    said = await parts.hooks.fire("SessionStart", source, fields)
+    await take_variables(parts)
+    if source in NAMEABLE:
+        parts.hooks.facts.title = said.title
+    for text in [*said.errors, *filter(None, [said.system_message])]:
+        tell(text)
+    return _told(said, "SessionStart")
+
+
+async def end_session(parts: Parts, reason: str) -> None:
+    """A session ends."""
+    await parts.hooks.fire("SessionEnd", reason, {"reason": reason})
+    await parts.hooks.close()
+
+
+async def submit(parts: Parts, text: str, source: str, emit: Emit) -> tuple[str | None, list[str]]:
+    """A prompt is about to be sent: why it may not be, and what the model is to be told with it.
+
+    Of a command that the user ran hooks are not told, as in the client (2.1.325 observed).
+    """
+    if source == SHELL:
+        return None, []
+    if parts.agent_type:
+        said = await parts.hooks.fire("SubagentStart", parts.agent_type, parts.about_agent)
+        return None, _told(said, "SubagentStart")
+    _announce(parts)
+    said = await parts.hooks.fire("UserPromptSubmit", None, {"prompt": text})
+    if said.block or said.stop:
+        parts.recorder.next_prompt_id = None
+        return said.reason or said.stop_reason or "a hook did not let the prompt through", []
+    note_hooks(parts, said, str(uuid4()), emit)
+    if title := said.title or parts.hooks.facts.title:
+        name_session(parts.recorder, title)
+        parts.hooks.facts.title = ""
+    return None, _told(said, "UserPromptSubmit")
+
+
+async def expand_command(parts: Parts, about: Fields) -> tuple[str | None, list[str]]:
+    """A command that the user typed becomes a prompt: why it may not, and what the model is to be
+    told with it."""
+    _announce(parts)
+    fields = {"expansion_type": "slash_command"} | about
+    said = await parts.hooks.fire("UserPromptExpansion", about["command_name"], fields)
+    if said.block or said.stop:
+        parts.recorder.next_prompt_id = None
+        return said.reason or said.stop_reason or "a hook did not let the command through", []
+    return None, _told(said, "UserPromptExpansion")
+
+
+async def is_kept_going(parts: Parts, text: str, is_again: bool, emit: Emit) -> bool:
+    """The model would stop: tell whether hooks want it to go on, which the session then says."""
+    event = "SubagentStop" if parts.agent_type else "Stop"
+    fields: Fields = {"stop_hook_active": is_again, "last_assistant_message": text}
+    fields |= {"background_tasks": _running(parts), "session_crons": []} | parts.about_agent
+    if parts.agent_type:
+        fields["agent_transcript_path"] = str(parts.recorder.path)
+    said = await parts.hooks.fire(event, parts.agent_type, fields)
+    name = str(uuid4())
+    note_hooks(parts, said, name, emit)
+    summary = [stop_summary_line(said, name)] if said.runs else []
+    for line in [*attachment_lines(said, name), *summary]:
+        emit(Recorded(parts.recorder.follow(line)))
+    if said.stop or not (said.block or said.context):
+        return False
+    emit(Recorded(parts.recorder.follow(feedback_line(said, event))))
+    return True
+
+
+async def hear_failure(parts: Parts, error: ModelError, text: str) -> None:
+    """A turn ends because the API gave no answer; `text` is what the user is told."""
+    if parts.agent_type:
+        return
+    kind = FAILURES.get(error.status or 0, "server_error" if (error.status or 0) >= 500 else "")
+    fields = {"error": kind or "unknown", "error_details": error.message}
+    fields |= {"last_assistant_message": text}
+    await parts.hooks.fire("StopFailure", fields["error"], fields)
+
+
+def _announce(parts: Parts) -> None:
+    """Let hooks know a prompt by the id that it will have."""
+    recorder = parts.recorder
+    recorder.next_prompt_id = recorder.next_prompt_id or str(uuid4())
+    parts.hooks.facts.prompt_id = recorder.next_prompt_id
+
+
+def _running(parts: Parts) -> list[Fields]:
+    """The commands that run in the background, as hooks are told them."""
+    return [
+        {
+            "id": job.name,
+            "type": "shell",
+            "status": "running",
+            "description": job.title,
+            "command": job.command,
+        }
+        for job in parts.workspace.shells.running
+    ]
+
+
+def _told(said: HookOutcome, event: str) -> list[str]:
+    return [reminder(said.context, event)] if said.context else []

@@ -1,0 +1,115 @@
+"""What a turn has taken so far: requests, tokens, money, time."""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from time import monotonic
+
+import msgspec
+
+from turnlog.agent.loop.events import Event, Inside, TurnEnded
+from turnlog.agent.model.answer import StreamedMessage
+from turnlog.conversation.cost import cost_of
+from turnlog.format.blocks import Usage
+from turnlog.format.json_values import Fields, is_object
+
+COUNTED = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cache_creation_input_tokens": "cacheCreationInputTokens",
+    "cache_read_input_tokens": "cacheReadInputTokens",
+}
+"""What is counted: as the API names it, and as the client's result does."""
+COST = "costUSD"
+
+
+class Spending:
+    """Grows as a turn goes on."""
+
+    def __init__(self) -> None:
+        self._started = monotonic()
+        self.requests = 0
+        self.usage: Fields = dict.fromkeys(COUNTED, 0)
+        self.cost = 0.0
+        self.models: dict[str, Fields] = {}
+        self.api_seconds = 0.0
+        self.denials: list[Fields] = []
+
+    @property
+    def seconds(self) -> float:
+        return monotonic() - self._started
+
+    def add_answer(self, answer: StreamedMessage) -> None:
+        """Count an answer."""
+        self.requests += 1
+        self.add_aside(answer)
+
+    def add_aside(self, answer: StreamedMessage) -> None:
+        """Count an answer that is no part of the conversation."""
+        cost = price_of(answer.model, answer.usage)
+        counts = {told: answer.usage.get(name) or 0 for name, told in COUNTED.items()}
+        self._add(answer.usage, cost, answer.seconds)
+        self._add_models({answer.model: counts | {COST: cost}})
+
+    def add_agent(self, ended: TurnEnded) -> None:
+        """Count what a sub-agent took."""
+        self._add(ended.usage, ended.cost, ended.api_seconds)
+        self._add_models(ended.models)
+        self.denials += ended.denials
+
+    def counting(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
+        """A way to tell events by which what sub-agents took is counted as well."""
+
+        def tell(event: Event) -> None:
+            if isinstance(event, Inside) and isinstance(event.event, TurnEnded):
+                self.add_agent(event.event)
+            emit(event)
+
+        return tell
+
+    def ended(self, reason: str, text: str) -> TurnEnded:
+        """The end of the turn."""
+        return TurnEnded(
+            reason,
+            text,
+            self.seconds,
+            self.requests,
+            self.usage,
+            self.cost,
+            self.denials,
+            self.models,
+            self.api_seconds,
+        )
+
+    def _add(self, usage: Fields, cost: float, seconds: float) -> None:
+        for name in COUNTED:
+            self.usage[name] += usage.get(name) or 0
+        self.cost += cost
+        self.api_seconds += seconds
+
+    def _add_models(self, models: dict[str, Fields]) -> None:
+        for name, counts in models.items():
+            held = self.models.setdefault(name, dict.fromkeys((*COUNTED.values(), COST), 0))
+            for kind, count in counts.items():
+                held[kind] += count
+
+
+SPENT: ContextVar[Spending] = ContextVar("spent")
+"""What the turn that goes on has taken: for what is asked on the side, such as by hooks."""
+
+
+def price_of(model: str, usage: Fields) -> float:
+    """The dollars of an answer; nothing where the model has no price that is known."""
+    try:
+        return cost_of(model, msgspec.convert(usage, Usage)) or 0.0
+    except msgspec.ValidationError:
+        return 0.0
+
+
+def context_tokens(chain: list[Fields]) -> int:
+    """How many tokens a conversation has, as its last answer counted them."""
+    for entry in reversed(chain):
+        message = entry.get("message") if entry.get("type") == "assistant" else None
+        usage = message.get("usage") if is_object(message) else None
+        if is_object(usage) and any(usage.get(name) for name in COUNTED):
+            return sum(usage.get(name) or 0 for name in COUNTED)
+    return 0

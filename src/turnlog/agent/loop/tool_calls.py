@@ -1,0 +1,270 @@
+"""The calls of one answer: admitted, run, recorded.
+
+Calls that change nothing run side by side, others one after the other. Results are recorded in the
+order of the calls, each as soon as those before it are; a call that was not run has one as well.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from time import monotonic
+from typing import Literal
+
+from msgspec import UNSET, Struct
+
+from turnlog.agent.hooks.hook_entries import reminder
+from turnlog.agent.hooks.outputs import HookOutcome
+from turnlog.agent.loop.call_hooks import BATCH, after_batch, after_call, after_move
+from turnlog.agent.loop.conversation import RUNNING, Emit, Parts, RunningTurn
+from turnlog.agent.loop.events import CallStarted, Printed, Recorded
+from turnlog.agent.loop.noting import note_hooks, note_stop
+from turnlog.agent.loop.pull_requests import link_pull_request
+from turnlog.agent.loop.spending import Spending
+from turnlog.agent.permissions.gate import REJECTED, Admitted, Invalid, Refused, admit, plain_input
+from turnlog.agent.session.entry_builders import (
+    REJECTED_DATA,
+    REJECTED_TEXT,
+    STOPPED,
+    STOPPED_AT_CALL,
+    text_of,
+)
+from turnlog.agent.tools.toolbox import offered_name
+from turnlog.agent.workspace.access import Reads, Writes
+from turnlog.agent.workspace.tool import CALL_ID, ToolError, ToolOutcome
+from turnlog.format.json_values import Fields
+
+FEEDBACK = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was "
+    "a file edit, the new_string was NOT written to the file). To tell you how to proceed, the "
+    "user said:\n{text}"
+)
+NOT_RUN = ToolOutcome(REJECTED_TEXT, REJECTED_DATA, is_error=True)
+FIRST_NEWS = 2.0
+"""Seconds until a command's output is first noted in the session; then each time twice as long."""
+NEWS_LENGTH = 2_000
+
+
+class Done(Struct):
+    """What came of a call, and what is to be said of it."""
+
+    outcome: ToolOutcome
+    context: list[str] = []
+    """What hooks want the model to be told."""
+    kind: str | None = None
+    """How it was refused."""
+    ends_turn: bool = False
+    """Whether the user wants the turn to end."""
+    stop: tuple[str, HookOutcome] | None = None
+    """The hooks that want the turn to end, by their name, with what they say."""
+
+
+async def run_calls(
+    parts: Parts, calls: list[Fields], emit: Emit, spent: Spending
+) -> Literal["interrupted", "done"] | None:
+    """Carry out calls; gives how the turn ends with them if the user, or a hook, wants it to."""
+    batch = _Batch(parts, calls, emit, spent)
+    try:
+        await batch.run()
+    finally:
+        batch.record_rest()
+    for text in batch.context:
+        emit(Recorded(parts.recorder.meta(text)))
+    if batch.ends_turn:
+        stop_here(parts, emit, was_call=True)
+        return "interrupted"
+    said = None if batch.stop else await after_batch(parts, batch.outcomes, emit)
+    stop = batch.stop or (said and (BATCH, said))
+    if stop:
+        note_stop(parts, stop[1], stop[0], emit)
+    return "done" if stop else None
+
+
+def stop_here(parts: Parts, emit: Emit, was_call: bool = False) -> None:
+    """Leave a session that says the user stopped here, with a result for each call.
+
+    A turn whose prompt is not yet written down leaves nothing.
+    """
+    recorder = parts.recorder
+    if not recorder.prompt_id:
+        return
+    waiting = recorder.open_calls
+    for call in waiting:
+        emit(Recorded(recorder.result(call, NOT_RUN, toolDenialKind=REJECTED)))
+    is_call = was_call or waiting or recorder.ends_in_result
+    emit(Recorded(recorder.interruption(STOPPED_AT_CALL if is_call else STOPPED)))
+
+
+class _Batch:
+    """The calls of one answer."""
+
+    def __init__(self, parts: Parts, calls: list[Fields], emit: Emit, spent: Spending) -> None:
+        self._parts = parts
+        self._calls = calls
+        self._emit = emit
+        self._spent = spent
+        self._done: dict[str, Done] = {}
+        self._recorded = 0
+
+    @property
+    def ends_turn(self) -> bool:
+        return any(done.ends_turn for done in self._done.values())
+
+    @property
+    def stop(self) -> tuple[str, HookOutcome] | None:
+        return next((done.stop for done in self._done.values() if done.stop), None)
+
+    @property
+    def context(self) -> list[str]:
+        return [text for done in self._done.values() for text in done.context]
+
+    @property
+    def outcomes(self) -> list[tuple[Fields, ToolOutcome]]:
+        return [(call, self._done[call["id"]].outcome) for call in self._calls]
+
+    async def run(self) -> None:
+        for group in self._groups():
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for call in group:
+                        tasks.create_task(self._carry_out(call))
+            except BaseExceptionGroup as several:
+                raise several.exceptions[0] from None
+            if self.ends_turn or self.stop:
+                break
+
+    def record_rest(self) -> None:
+        for call in self._calls[self._recorded :]:
+            self._record(call, self._done.get(call["id"], Done(NOT_RUN, kind=REJECTED)))
+
+    def _groups(self) -> Iterator[list[Fields]]:
+        """Calls in a row that may run side by side; any other is alone."""
+        group: list[Fields] = []
+        for call in self._calls:
+            tool = self._parts.tools.get(self._named(call)["name"])
+            if tool is not None and tool.is_parallel:
+                group.append(call)
+                continue
+            yield from (each for each in (group, [call]) if each)
+            group = []
+        if group:
+            yield group
+
+    async def _carry_out(self, call: Fields) -> None:
+        CALL_ID.set(call["id"])
+        RUNNING.set(RunningTurn(self._emit, self._spent))
+        done = await _run(self._parts, self._named(call), self._emit)
+        self._done[call["id"]] = done
+        for ready in self._calls[self._recorded :]:
+            if ready["id"] not in self._done:
+                break
+            self._record(ready, self._done[ready["id"]])
+
+    def _named(self, call: Fields) -> Fields:
+        """Return a call by the name that permission rules, hooks and people know its tool by."""
+        return call | {"name": offered_name(call["name"], self._parts.tools)}
+
+    def _record(self, call: Fields, done: Done) -> None:
+        recorder = self._parts.recorder
+        extra = {"toolDenialKind": done.kind} if done.kind else {}
+        entry = recorder.result(call["id"], done.outcome, **extra)
+        self._recorded += 1
+        self._emit(Recorded(entry))
+        if done.kind:
+            about = {"tool_name": call["name"], "tool_use_id": call["id"]}
+            self._spent.denials.append(about | {"tool_input": call["input"]})
+
+
+async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
+    """Run a call, whatever comes of it."""
+    try:
+        admitted = await admit(parts, call)
+    except Refused as refused:
+        if refused.said:
+            note_hooks(parts, refused.said, call["id"], emit)
+        return _refusal(refused, f"PreToolUse:{call['name']}")
+    except Invalid as error:
+        text = f"<tool_use_error>{error}</tool_use_error>"
+        return Done(ToolOutcome(text, str(error), is_error=True))
+    except Exception as error:  # a call that cannot be judged does not run, and the chat goes on
+        return Done(_failed(f"Permission could not be decided: {type(error).__name__}: {error}"))
+    emit(CallStarted(call["id"], call["name"], admitted.input))
+    started = monotonic()
+    news = _News(parts, call, emit)
+    try:
+        outcome = await admitted.tool.run(
+            admitted.value, parts.workspace, news.printed, admitted.grant
+        )
+    except ToolError as error:
+        outcome = _failed(str(error))
+    except Exception as error:  # whatever a tool does, the model is told and the loop goes on
+        outcome = _failed(f"{type(error).__name__}: {error}")
+    link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
+    await after_move(parts, call["id"], emit)
+    return await _after(parts, call, admitted, outcome, monotonic() - started, emit)
+
+
+def _refusal(refused: Refused, name: str) -> Done:
+    if refused.kind != REJECTED:
+        stop = (name, refused.said) if refused.said and refused.said.stop else None
+        return Done(
+            _failed(refused.text), kind=refused.kind, ends_turn=refused.ends_turn, stop=stop
+        )
+    told = FEEDBACK.format(text=refused.text) if refused.text else REJECTED_TEXT
+    outcome = ToolOutcome(told, REJECTED_DATA, is_error=True)
+    return Done(outcome, kind=REJECTED, ends_turn=refused.ends_turn)
+
+
+async def _after(
+    parts: Parts, call: Fields, admitted: Admitted, outcome: ToolOutcome, seconds: float, emit: Emit
+) -> Done:
+    """Let hooks have their say about what came of a call."""
+    given = plain_input(admitted.input, parts)
+    event, said = await after_call(parts, call, given, outcome, seconds)
+    name = f"{event}:{call['name']}"
+    for each in (admitted.said, said):
+        note_hooks(parts, each, call["id"], emit)
+    if said.updated_output is not UNSET:
+        outcome = ToolOutcome(text_of(said.updated_output), said.updated_output)
+    told = [*admitted.said.context, *said.context, *([said.reason] if said.block else [])]
+    context = [reminder([text], name) for text in told]
+    stop = (name, said) if said.stop else None
+    return Done(outcome, context + _recalled(parts, admitted), stop=stop)
+
+
+def _recalled(parts: Parts, admitted: Admitted) -> list[str]:
+    """What memory files say of the file that a call is about."""
+    touched = admitted.tool.touches(admitted.value, parts.workspace)
+    paths = [each.path for each in touched if isinstance(each, Reads | Writes)]
+    told = [text for path in paths for text in parts.recall(path)]
+    return [f"<system-reminder>\n{text}\n</system-reminder>" for text in told]
+
+
+def _failed(text: str) -> ToolOutcome:
+    return ToolOutcome(text, f"Error: {text}", is_error=True)
+
+
+class _News:
+    """What a running call prints: told at once, and noted in the session now and then."""
+
+    def __init__(self, parts: Parts, call: Fields, emit: Emit) -> None:
+        self._parts = parts
+        self._call = call
+        self._emit = emit
+        self._started = monotonic()
+        self._next = FIRST_NEWS
+        self._count = 0
+        self._lines = 0
+        self._tail = ""
+
+    def printed(self, text: str) -> None:
+        self._emit(Printed(self._call["id"], text))
+        self._tail = (self._tail + text)[-NEWS_LENGTH:]
+        self._lines += text.count("\n")
+        elapsed = monotonic() - self._started
+        if self._call["name"] == "Bash" and elapsed >= self._next:
+            self._next = elapsed * 2
+            data: Fields = {"type": "bash_progress", "output": self._tail}
+            data |= {"fullOutput": self._tail, "elapsedTimeSeconds": round(elapsed)}
+            data |= {"totalLines": self._lines}
+            name = f"bash-progress-{self._count}"
+            self._parts.recorder.progress(data, name, self._call["id"])
+            self._count += 1

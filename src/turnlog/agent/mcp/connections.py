@@ -1,0 +1,271 @@
+"""Tools of MCP servers: servers are started side by side, and one that fails stops nothing else.
+
+A connection is opened and closed in a task of its own, as the SDK's contexts ask for.
+"""
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+import turnlog
+from turnlog.agent.mcp.results import outcome_of
+from turnlog.agent.mcp.server_config import ServerConfig
+from turnlog.agent.workspace.access import Uses
+from turnlog.agent.workspace.project_environment import without_credentials
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
+from turnlog.format.json_values import Fields
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import Tool as ServerTool
+
+Streams = TypeVar("Streams")
+
+SECONDS = 30.0
+"""How long a server has to start and to tell its tools."""
+OPENING = 5.0
+"""How long a server that is given up has to open its transport, and to end."""
+LONGEST_SILENCE = 86_400.0
+"""Seconds that a server over SSE may say nothing."""
+PAGES = 100
+EMPTY: Fields = {"type": "object", "properties": {}}
+LONGEST_NAME = 128
+LONGEST_DESCRIPTION = 2_048
+
+
+@dataclass
+class Connections:
+    """The MCP servers that run, and the tools that they bring."""
+
+    tools: list[Tool] = field(default_factory=list[Tool])
+    problems: list[str] = field(default_factory=list[str])
+    """What kept servers from starting: a line for each."""
+    failed: set[str] = field(default_factory=set[str])
+    """The servers that did not start."""
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+    _opening: list[tuple[asyncio.Task[None], asyncio.Event]] = field(
+        default_factory=list[tuple[asyncio.Task[None], asyncio.Event]]
+    )
+    """Each task, and the event that its transport is open."""
+
+    async def start(
+        self,
+        configs: Mapping[str, ServerConfig],
+        root: Path,
+        variables: Mapping[str, str] = {},
+        seconds: float = SECONDS,
+    ) -> None:
+        """Start servers, and wait until each is ready or has failed.
+
+        Of servers that would have tools of the same name, the first one keeps them.
+        """
+        place = _ServerPlace(root, variables)
+        starts = (self._start(name, config, place, seconds) for name, config in configs.items())
+        try:
+            listed = await asyncio.gather(*starts)
+        except asyncio.CancelledError:
+            await self._abandon()
+            raise
+        for name, tools in zip(configs, listed, strict=True):
+            self._add(name, tools)
+
+    async def _abandon(self) -> None:
+        """End servers that are still starting.
+
+        Cancelled at the moment it starts a process, the SDK's transport waits for ever for the
+        process to end; once it is open, it can be cancelled.
+        """
+        for task, is_open in self._opening:
+            opened = asyncio.create_task(is_open.wait())
+            await asyncio.wait((opened, task), timeout=OPENING, return_when=asyncio.FIRST_COMPLETED)
+            opened.cancel()
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=OPENING)
+
+    async def close(self) -> None:
+        """Let all servers end."""
+        self._stop.set()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _add(self, name: str, tools: Sequence[Tool]) -> None:
+        known = {tool.name for tool in self.tools}
+        self.tools += [tool for tool in tools if tool.name not in known]
+        # "a b" and "a_b" are spelt alike, and so are the tool c__d of a and the tool d of a__c.
+        if taken := [tool.name for tool in tools if tool.name in known]:
+            told = f"left out, as another server has tools of these names: {', '.join(taken)}"
+            self.problems.append(f"MCP server {name}: {told}")
+
+    async def _start(
+        self, name: str, config: ServerConfig, place: "_ServerPlace", seconds: float
+    ) -> list[Tool]:
+        ready: asyncio.Future[list[Tool]] = asyncio.get_running_loop().create_future()
+        with TextIOWrapper(tempfile.TemporaryFile(), errors="replace") as complaints:
+            server = _Server(name, config, place, complaints)
+            task = asyncio.create_task(_serve(server, ready, self._stop))
+            self._tasks.append(task)
+            self._opening.append((task, server.is_open))
+            try:
+                async with asyncio.timeout(seconds):
+                    return await ready
+            except TimeoutError:
+                task.cancel()
+                self._fail(name, f"was not ready within {seconds:g} s")
+            except Exception as error:  # whatever a server does, the others go on
+                why = _last_line(complaints) or str(error) or type(error).__name__
+                self._fail(name, f"did not start: {why}")
+        return []
+
+    def _fail(self, name: str, why: str) -> None:
+        self.failed.add(name)
+        self.problems.append(f"MCP server {name} {why}")
+
+
+@dataclass
+class _ServerPlace:
+    """Where servers run."""
+
+    root: Path
+    variables: Mapping[str, str]
+    """What they find in the environment, besides that of turnlog."""
+
+
+@dataclass
+class _Server:
+    """A server that is to be started."""
+
+    name: str
+    config: ServerConfig
+    place: _ServerPlace
+    complaints: TextIO
+    """Takes what it prints besides its answers."""
+    is_open: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its process runs, or its address was reached."""
+
+
+async def _serve(server: _Server, ready: asyncio.Future[list[Tool]], stop: asyncio.Event) -> None:
+    """Hold the connection to a server until it is time to stop."""
+    try:
+        async with AsyncExitStack() as stack:
+            client = await _connect(server, stack)
+            tools = [_tool(server.name, client, tool) for tool in await _list_tools(client)]
+            ready.set_result(tools)
+            await stop.wait()
+    except Exception as error:
+        if not ready.done():
+            ready.set_exception(_first(error))
+
+
+async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
+    from httpx2 import AsyncClient, Timeout
+    from mcp import Client, StdioServerParameters, stdio_client
+    from mcp.client.sse import sse_client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.types import Implementation
+
+    config = server.config
+    if config.command:
+        parameters = StdioServerParameters(
+            command=config.command,
+            args=config.args,
+            env=_environment(server),
+            cwd=server.place.root,
+        )
+        transport = stdio_client(parameters, server.complaints)
+    elif config.type == "sse":
+        transport = sse_client(config.url or "", config.headers, SECONDS, LONGEST_SILENCE)
+    else:
+        timeout = Timeout(SECONDS, read=None)
+        http = await stack.enter_async_context(AsyncClient(headers=config.headers, timeout=timeout))
+        transport = streamable_http_client(config.url or "", http_client=http)
+    about = Implementation(name="turnlog", version=turnlog.__version__)
+    marked = _marking(transport, server.is_open)
+    return await stack.enter_async_context(Client(marked, client_info=about))
+
+
+@asynccontextmanager
+async def _marking(
+    transport: AbstractAsyncContextManager[Streams], is_open: asyncio.Event
+) -> AsyncGenerator[Streams]:
+    """Open a transport, and tell that it is open."""
+    async with transport as streams:
+        is_open.set()
+        yield streams
+
+
+def _environment(server: _Server) -> dict[str, str]:
+    """What a server finds in its environment: a project's none of turnlog's own credentials."""
+    held = os.environ | server.place.variables
+    return (without_credentials(held) if server.config.is_project else held) | server.config.env
+
+
+async def _list_tools(client: "Client") -> "list[ServerTool]":
+    page = await client.list_tools()
+    tools = list(page.tools)
+    for _ in range(PAGES):
+        if page.next_cursor is None:
+            break
+        page = await client.list_tools(cursor=page.next_cursor)
+        tools += page.tools
+    return tools
+
+
+def _tool(server: str, client: "Client", tool: "ServerTool") -> Tool:
+    async def run(given: Fields, workspace: Workspace, output: Output, grant: Grant) -> ToolOutcome:
+        from mcp import MCPError
+
+        try:
+            result = await client.call_tool(tool.name, given)
+        except MCPError as error:
+            raise ToolError(f"MCP server {server}: {error}") from error
+        return await asyncio.to_thread(outcome_of, result, workspace.folder)
+
+    return Tool(
+        tool_name(server, tool.name),
+        (tool.description or "")[:LONGEST_DESCRIPTION],
+        EMPTY | tool.input_schema,
+        _as_it_is,
+        lambda given, workspace: [Uses(server=spelt(server))],
+        run,
+        is_parallel=bool(tool.annotations and tool.annotations.read_only_hint),
+        server=spelt(server),
+    )
+
+
+def tool_name(server: str, tool: str) -> str:
+    """The name by which the model calls a server's tool.
+
+    >>> tool_name("my db", "query")
+    'mcp__my_db__query'
+    """
+    return spelt(f"mcp__{server}__{tool}")[:LONGEST_NAME]
+
+
+def spelt(name: str) -> str:
+    """A name as names of tools can spell it."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)
+
+
+def _as_it_is(given: Fields) -> Fields:
+    return given
+
+
+def _first(error: BaseException) -> BaseException:
+    """The error at the bottom of groups of errors."""
+    inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    return _first(inner[0]) if inner else error
+
+
+def _last_line(complaints: TextIO) -> str:
+    complaints.seek(0)
+    lines = complaints.read().strip().splitlines()
+    return lines[-1].strip() if lines else ""

@@ -1,0 +1,54 @@
+"""Results of MCP tools as blocks that the Messages API takes."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from turnlog.agent.workspace.image_blocks import block_of
+from turnlog.agent.workspace.spilled_results import fit_blocks
+from turnlog.agent.workspace.tool import ToolOutcome
+from turnlog.format.json_values import Fields
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult, ContentBlock, EmbeddedResource
+
+
+def outcome_of(result: "CallToolResult", folder: Path) -> ToolOutcome:
+    """What came of a call."""
+    blocks = [_block(part) for part in result.content]
+    if not blocks and result.structured_content is not None:
+        blocks = [_text(json.dumps(result.structured_content, ensure_ascii=False))]
+    fitted = fit_blocks(blocks or [_text("(no content)")], folder)
+    if result.is_error:
+        text = "\n".join(block.get("text", "[image]") for block in fitted)
+        return ToolOutcome(text, f"Error: {text}", is_error=True)
+    return ToolOutcome(fitted, fitted)
+
+
+def _block(part: "ContentBlock") -> Fields:
+    from mcp.types import AudioContent, EmbeddedResource, ImageContent, TextContent
+
+    match part:
+        case TextContent():
+            return _text(part.text)
+        case ImageContent():
+            return block_of(part.data, "[image: cannot be shown]")
+        case AudioContent():
+            return _text(f"[audio, {part.mime_type}: cannot be shown]")
+        case EmbeddedResource():
+            return _resource(part)
+        case _:
+            return _text(f"[resource {part.name}: {part.uri}]")
+
+
+def _resource(part: "EmbeddedResource") -> Fields:
+    from mcp.types import TextResourceContents
+
+    held = part.resource
+    if isinstance(held, TextResourceContents):
+        return _text(f"[resource {held.uri}]\n{held.text}")
+    return block_of(held.blob, f"[resource {held.uri}, {held.mime_type}]")
+
+
+def _text(text: str) -> Fields:
+    return {"type": "text", "text": text}

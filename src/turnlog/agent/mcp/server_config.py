@@ -1,0 +1,169 @@
+"""Which MCP servers there are, with variables of the environment put in.
+
+A project names some in `.mcp.json`, the user others in the client's own `.claude.json`: for all
+projects, or for one.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.agent.workspace.project_directories import LARGEST
+from turnlog.agent.workspace.project_environment import without_credentials
+from turnlog.errors import UsageError
+from turnlog.format.json_values import is_array, is_object
+from turnlog.format.regular_files import read_regular
+
+VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+
+TYPES = ("stdio", "http", "streamable-http", "sse")
+
+
+class ServerConfig(Struct, frozen=True):
+    """An MCP server: a command to start, or an address."""
+
+    type: str | None = None
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    url: str | None = None
+    headers: dict[str, str] = {}
+    is_project: bool = False
+    """Whether a project's file names it, so that it does not get turnlog's own credentials."""
+
+
+class Servers(Struct, frozen=True):
+    """The servers of a file, and what is wrong with others."""
+
+    configs: dict[str, ServerConfig]
+    problems: list[str]
+
+    def of_project(self) -> "Servers":
+        """The same as a project's, which do not get turnlog's own credentials."""
+        marked = {
+            name: msgspec.structs.replace(config, is_project=True)
+            for name, config in self.configs.items()
+        }
+        return Servers(marked, self.problems)
+
+
+class _Missing(Exception):
+    """A variable without a value."""
+
+
+def read_servers(path: Path, environment: Mapping[str, str]) -> Servers:
+    """The servers that a file names; a file that is not there names none."""
+    listed, problems = _load(path)
+    if problems or listed is None:
+        return Servers({}, problems)
+    if not is_object(listed) or not is_object(listed.get("mcpServers")):
+        return Servers({}, [f"{path} names no servers: it has no mcpServers"])
+    return _servers(listed, environment)
+
+
+def given_servers(texts: Sequence[str], root: Path, environment: Mapping[str, str]) -> Servers:
+    """The servers of the command line, each text of which is a file or JSON itself."""
+    found = Servers({}, [])
+    for text in texts:
+        listed = _given(text, root)
+        if not is_object(listed) or not is_object(listed.get("mcpServers")):
+            raise UsageError(f"--mcp-config {text} names no servers: it has no mcpServers")
+        servers = _servers(listed, environment)
+        found.configs.update(servers.configs)
+        found.problems.extend(servers.problems)
+    return found
+
+
+def _given(text: str, root: Path) -> Any:
+    try:
+        is_json = text.lstrip().startswith("{")
+        return json.loads(text if is_json else (root / Path(text).expanduser()).read_bytes())
+    except OSError as error:
+        raise UsageError(f"--mcp-config {text}: {error.strerror}", "a file, or JSON") from error
+    except ValueError as error:
+        raise UsageError(f"--mcp-config {text} is not JSON: {error}", "a file, or JSON") from error
+
+
+def listed_servers(
+    named: Mapping[str, Any], environment: Mapping[str, str], is_project: bool
+) -> Servers:
+    """The servers of a list in another file, the user's or a project's."""
+    known = without_credentials(environment) if is_project else environment
+    found = _servers({"mcpServers": dict(named)}, known)
+    return found.of_project() if is_project else found
+
+
+def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> tuple[Servers, ...]:
+    """The user's own servers: those for one directory, and those for all."""
+    listed, problems = _load(path)
+    held = listed if is_object(listed) else {}
+    projects = held.get("projects")
+    project = projects.get(str(root)) if is_object(projects) else None
+    local = _servers(project if is_object(project) else {}, environment)
+    return local, Servers(_servers(held, environment).configs, problems)
+
+
+def _load(path: Path) -> tuple[Any, list[str]]:
+    try:
+        return json.loads(read_regular(path, LARGEST)), []
+    except FileNotFoundError:
+        return None, []
+    except OSError as error:
+        return None, [f"{path} is not loaded: {error.strerror}"]
+    except (ValueError, RecursionError) as error:
+        return None, [f"{path} cannot be read: {error}"]
+
+
+def _servers(listed: dict[str, Any], environment: Mapping[str, str]) -> Servers:
+    named = listed.get("mcpServers")
+    found = Servers({}, [])
+    for name, fields in named.items() if is_object(named) else ():
+        try:
+            found.configs[name] = _config(fields, environment)
+        except (_Missing, msgspec.ValidationError) as error:
+            found.problems.append(f"MCP server {name}: {error}")
+    return found
+
+
+def _config(fields: Any, environment: Mapping[str, str]) -> ServerConfig:
+    config = msgspec.structs.replace(
+        msgspec.convert(expand(fields, environment), ServerConfig), is_project=False
+    )
+    wanted = config.type or ("stdio" if config.command else "http")
+    if wanted not in TYPES:
+        raise msgspec.ValidationError(f"type {wanted} is not supported: {', '.join(TYPES)}")
+    if not (config.command if wanted == "stdio" else config.url):
+        missing = "command" if wanted == "stdio" else "url"
+        raise msgspec.ValidationError(f"it has no {missing}")
+    return config
+
+
+def expand(value: Any, environment: Mapping[str, str]) -> Any:
+    """A value with `${NAME}` and `${NAME:-default}` replaced in all its texts.
+
+    >>> expand(["${A:-x}/y"], {})
+    ['x/y']
+    """
+    if isinstance(value, str):
+        return VARIABLE.sub(lambda match: _value(match, environment), value)
+    if is_array(value):
+        return [expand(item, environment) for item in value]
+    if is_object(value):
+        return {name: expand(item, environment) for name, item in value.items()}
+    return value
+
+
+def _value(match: re.Match[str], environment: Mapping[str, str]) -> str:
+    name, default = match.groups()
+    value = environment.get(name, "")
+    if value or default is not None:
+        return value or default
+    if name in environment:
+        return ""
+    raise _Missing(f"the variable {name} is not set")

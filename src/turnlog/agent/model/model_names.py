@@ -1,0 +1,69 @@
+"""Which model is asked: by its id, or by a name that stands for the newest of a family."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from turnlog.conversation.context_windows import LONG_MARK, window_of
+
+NEWEST = {
+    "opus": "claude-opus-5-5",
+    "sonnet": "claude-sonnet-5-5",
+    "haiku": "claude-haiku-5-5",
+}
+DEFAULT = "opus"
+FAST = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
+ELSEWHERE = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
+"""Variables by which the API is asked on another server."""
+
+
+class ModelChoice(Struct, frozen=True):
+    """Which model is asked, and how."""
+
+    model: str
+    max_tokens: int = 32_000
+    thinking_tokens: int = 0
+
+    @property
+    def window(self) -> int:
+        """How many tokens a conversation with it can have."""
+        return window_of(self.model)
+
+
+def model_named(name: str, environment: Mapping[str, str] = {}) -> str:
+    """The id of a model; a family's may be set by the environment, as for the client.
+
+    >>> model_named("sonnet[1m]"), model_named("claude-opus-4-8")
+    ('claude-sonnet-5-5[1m]', 'claude-opus-4-8')
+    """
+    plain = name.removesuffix(LONG_MARK)
+    mark = name[len(plain) :]
+    chosen = environment.get(f"ANTHROPIC_DEFAULT_{plain.upper()}_MODEL")
+    return (chosen or NEWEST.get(plain, plain)) + mark
+
+
+def fast_model(usual: str, environment: Mapping[str, str]) -> str:
+    """A small model for questions on the side; where another server is asked that may not have one,
+    the model that is asked otherwise (observed: 2.1.325).
+
+    >>> fast_model("claude-opus-4-8", {}), fast_model("a", {"ANTHROPIC_BASE_URL": "http://b"})
+    ('claude-haiku-5-5', 'a')
+    """
+    named = next((environment[name] for name in FAST if environment.get(name)), None)
+    is_elsewhere = any(environment.get(name) for name in ELSEWHERE)
+    return named or (usual if is_elsewhere else NEWEST["haiku"])
+
+
+def choose(name: str | None, environment: Mapping[str, str]) -> ModelChoice:
+    """The model to ask, and how: by the names that the client's documents give to variables."""
+    model = model_named(name or environment.get("ANTHROPIC_MODEL") or DEFAULT, environment)
+    usual = ModelChoice(model)
+    return ModelChoice(
+        model,
+        _number(environment.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")) or usual.max_tokens,
+        _number(environment.get("MAX_THINKING_TOKENS")) or 0,
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None

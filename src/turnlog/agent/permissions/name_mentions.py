@@ -1,0 +1,80 @@
+"""Denied and protected files that a text names, wherever in it they stand.
+
+A program that is not known may take a file name out of any text: `f=@.env;type=x` of curl, `1r.env`
+of sed, `open(".env")` of an interpreter.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from unicodedata import normalize
+from urllib.parse import unquote
+
+from turnlog.agent.permissions.rules import Rule
+from turnlog.agent.workspace.protected_files import PROTECTED_FILES, PROTECTED_FOLDERS
+
+# At most one letter may precede a name, because sed takes `1r.env` for the command `r`. With two
+# it is another name: `repo.git`, `process.env`.
+START = r"(?<![^\W\d_][^\W\d_])"
+END = r"(?![\w-]|\.\w)"
+PROTECTED = re.compile(
+    START
+    + rf"(?:{'|'.join(map(re.escape, sorted(PROTECTED_FOLDERS | PROTECTED_FILES)))}|\.config/git)"
+    + END
+    + r"(?<!\.claude(?=/worktrees))"
+)
+GLOB = re.compile(r"[*?\[\]!\\]+")
+SHORTEST = 2
+
+
+def mentions_rule(rule: Rule, texts: Iterable[str], *, anywhere: bool = False) -> bool:
+    """Whether a text names a file that a rule is about; `anywhere`, also behind letters."""
+    pattern = _pattern_for(rule.about or "", anywhere=anywhere)
+    return pattern is not None and any(pattern.search(each) for each in _forms(texts))
+
+
+def mentions_protected(texts: Iterable[str], *, anywhere: bool = False) -> bool:
+    """Whether a text names a protected file."""
+    if anywhere:
+        return any(name in each for each in _forms(texts) for name in _PROTECTED_NAMES)
+    return any(PROTECTED.search(each) for each in _forms(texts))
+
+
+_PROTECTED_NAMES = PROTECTED_FILES | {f"{name}/" for name in PROTECTED_FOLDERS}
+
+
+def _forms(texts: Iterable[str]) -> Iterable[str]:
+    """Yield each text as a program may read it: also with decoded `%2e`, as in an address."""
+    for text in texts:
+        folded = normalize("NFC", text).casefold()
+        yield folded
+        if "%" in folded:
+            yield unquote(folded)
+
+
+@lru_cache(maxsize=512)
+def _pattern_for(about: str, *, anywhere: bool) -> re.Pattern[str] | None:
+    """Return an expression for the last name in a rule; None if it has none.
+
+    The name is a part of `secret*` and `*.pem`, and all of `.env`, `./.env` and `secrets/**`.
+    """
+    parts = about.split("/")
+    while parts and not _longest(parts[-1]):
+        parts.pop()
+    if not parts:
+        return None
+    last = normalize("NFC", parts[-1]).casefold()
+    name = _longest(last)
+    # `Read(//etc/**)` is about `/etc`, not about each text with these three letters.
+    is_top = len(list(filter(None, parts))) == 1 and about.startswith("//")
+    start = "" if anywhere or not last.startswith(name) else START
+    end = END if last.endswith(name) else ""
+    return re.compile(f"{'/' if is_top else start}{re.escape(name)}{end}")
+
+
+def _longest(part: str) -> str:
+    """The longest piece of a pattern that is the same in every name it matches."""
+    if part in (".", "..", "~"):
+        return ""
+    longest = max(GLOB.split(part), key=len)
+    return longest if len(longest) >= SHORTEST or longest == part else ""

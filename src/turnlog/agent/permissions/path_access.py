@@ -1,0 +1,231 @@
+"""Paths under all their names: as written, and where links lead. Looks at the disk."""
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unicodedata import normalize
+
+from turnlog.agent.permissions.links import PROCESS, ways_of
+from turnlog.agent.permissions.rules import Rule
+from turnlog.agent.workspace.protected_files import PROTECTED_FILES, PROTECTED_FOLDERS
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+SPECIAL = "*?[]!#\\"
+EVERYTHING = ("", "/", "**", "/**", "*", "/*")
+"""Patterns for all that is below the place where they start."""
+BETWEEN_STARS = re.compile(
+    r"\[\^/\]\*((?:\\.|\[(?:\\.|[^\]\\])+\]|[^\[\]()/*+?\\|^$])+?)(?=\[\^/\]\*)"
+)
+"""In a translated pattern: a star and the fixed text behind it, up to the next star."""
+SET = re.compile(r"\\.|(?P<set>\[(?:\\.|[^\]\\])+\])")
+MOST_DEPTHS = 4
+"""How often `**` may stand in a pattern; each of them is tried at every depth."""
+WORKTREES = ("worktrees",)
+GIT_SETTINGS = (".config", "git")
+
+
+def names_of(path: Path) -> tuple[Path, ...]:
+    """Return all names of a path: as written, at each link on the way, and in the end.
+
+    Links count both as what they lead to now and as directories that may replace them. Raises
+    `Unknown` if an error keeps the links from being followed.
+    """
+    written = Path(os.path.normpath(path))
+    ways = (*ways_of(path), *ways_of(written))
+    return tuple(dict.fromkeys((written, *(name for way in ways for name in way.names))))
+
+
+def names_below(folder: Path, entry: "os.DirEntry[str]") -> tuple[Path, ...]:
+    """Return all names of something below a directory, without resolving each step again."""
+    if entry.is_symlink():
+        return names_of(Path(entry.path))
+    below = Path(entry.path).relative_to(folder)
+    return tuple(name / below for name in names_of(folder))
+
+
+def leads_through_process(path: Path) -> bool:
+    """Whether a link on the way leads to `/proc` or `/dev/fd`.
+
+    What lies there depends on the process that looks: `p -> /proc/self/cwd` is one directory for
+    turnlog and another one for the program.
+    """
+    targets = (str(target) for way in ways_of(path) for target in way.targets)
+    return any(target.startswith(PROCESS) for target in targets)
+
+
+def is_inside(path: Path, folders: Iterable[Path]) -> bool:
+    """Whether a path is in one of the folders under each of its names."""
+    roots = [root for folder in folders for root in _both(folder)]
+    return all(any(name.is_relative_to(root) for root in roots) for name in names_of(path))
+
+
+def is_protected(path: Path) -> bool:
+    """Whether a path is one that no mode and no rule lets change without asking.
+
+    Upper and lower case are the same here, as they are on some file systems.
+    """
+    return any(has_protected_part(name) for name in names_of(path))
+
+
+def has_protected_part(path: Path) -> bool:
+    """Whether a path goes through a protected directory, or ends in a protected file."""
+    parts = [part.casefold() for part in path.parts]
+    for rank, part in enumerate(parts):
+        if part == ".claude" and tuple(parts[rank + 1 : rank + 2]) == WORKTREES:
+            continue
+        if part in PROTECTED_FOLDERS or tuple(parts[rank : rank + 2]) == GIT_SETTINGS:
+            return True
+    return bool(parts) and parts[-1] in PROTECTED_FILES
+
+
+def has_protected_name(name: str) -> bool:
+    """Whether a file or directory of this name is protected, wherever it lies."""
+    folded = name.casefold()
+    return folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES
+
+
+def is_critical(path: Path, folders: Iterable[Path]) -> bool:
+    """Whether a path is one whose removal takes much along: a root, a home, where the work is."""
+    kept = critical_paths(folders)
+    return any(name in kept or len(name.parts) <= 2 for name in names_of(path))
+
+
+def critical_paths(folders: Iterable[Path]) -> set[Path]:
+    """Return the home, some directories, and everything above them."""
+    above = [each for folder in folders for root in _both(folder) for each in (root, *root.parents)]
+    home = Path.home()
+    return {*above, home, *home.parents, *_both(home)}
+
+
+def permits(rule: Rule, path: Path, root: Path) -> bool:
+    """Whether a rule that allows is about a path under each of its names."""
+    if rule.about is None:
+        return True
+    base, pattern = _anchored(rule, root)
+    if pattern.count("**") > MOST_DEPTHS:
+        return False
+    return all(_is_listed(_narrow(pattern), _both(base), name) for name in names_of(path))
+
+
+def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bool:
+    """Whether a rule that denies or asks is about a file under any of its names.
+
+    Names count in every form that a file system may take for the same: upper and lower case,
+    composed and decomposed letters. A newline in a name defeats patterns, so it always counts.
+    """
+    if rule.about is None:
+        return True
+    starts = dict.fromkeys(_anchored(rule, place) for place in places)
+    return any(_is_about(_wide(pattern), _both(base), names) for base, pattern in starts) or any(
+        "\n" in str(name) for name in names
+    )
+
+
+def _is_about(pattern: str, roots: tuple[Path, ...], names: Iterable[Path]) -> bool:
+    """Whether a pattern is about any of a file's names, however the letters are written."""
+    for fold in FOLDS:
+        folded = tuple(_folded(each, fold) for each in roots)
+        if any(_is_listed(fold(pattern), folded, _folded(name, fold)) for name in names):
+            return True
+    return False
+
+
+def escaped(path: Path) -> str:
+    """A path as a pattern that means it alone.
+
+    >>> escaped(Path("/home/ada/[new]"))
+    '/home/ada/\\\\[new\\\\]'
+    """
+    return "".join(f"\\{char}" if char in SPECIAL else char for char in str(path))
+
+
+def _anchored(rule: Rule, root: Path) -> tuple[Path, str]:
+    """Where a pattern starts, and the pattern from there; a slash in front ties it to the place."""
+    about = rule.about or ""
+    if about.startswith("//"):
+        return Path("/"), about[1:]
+    if about == "~" or about.startswith("~/"):
+        return Path.home(), f"/{about[2:]}"
+    if about.startswith("/"):
+        return rule.base, about
+    return root, about
+
+
+def _narrow(pattern: str) -> str:
+    """A pattern that allows no more than it says: `./x` and `x/**` are in one place."""
+    if pattern.startswith("./"):
+        pattern = pattern[1:]
+    if pattern.endswith("/**"):
+        folder = pattern[:-3]
+        return folder if folder.startswith(("/", "**/")) or not folder else f"/{folder}"
+    return pattern
+
+
+def _wide(pattern: str) -> str:
+    """A pattern that leaves nothing out that it may mean: `./x` and `x/**` are at any depth."""
+    pattern = pattern.removeprefix("./")
+    pattern = pattern[:-3] if pattern.endswith("/**") else pattern
+    if pattern.count("**") > MOST_DEPTHS:
+        first, *_, last = pattern.split("**")
+        return f"{first}**{last}"
+    return pattern
+
+
+def _is_listed(pattern: str, roots: tuple[Path, ...], name: Path) -> bool:
+    """Whether a pattern is about a name that is in one of the places where it starts."""
+    for root in roots:
+        if name.is_relative_to(root):
+            inner = str(name.relative_to(root))
+            return pattern in EVERYTHING or (inner != "." and _spec(pattern).match_file(inner))
+    return False
+
+
+@lru_cache(maxsize=512)
+def _spec(pattern: str) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec
+
+    found = GitIgnoreSpec.from_lines([f"\\{pattern}" if pattern.startswith("#") else pattern])
+    for each in found.patterns:
+        regex: re.Pattern[str] | None = getattr(each, "regex", None)
+        if regex:
+            quick = re.compile(_without_backtracking(regex.pattern))
+            each.regex = quick  # pyright: ignore[reportAttributeAccessIssue]
+    return found
+
+
+def _without_backtracking(regex: str) -> str:
+    """Return a translated pattern that takes what stands between two stars where it first occurs.
+
+    Otherwise `*a*a*a*a*b` takes seconds for a file named with 200 letters `a`.
+
+    >>> _without_backtracking("[^/]*a[^/]*b")
+    '(?>[^/]*?a)[^/]*b'
+    """
+    return BETWEEN_STARS.sub(lambda found: f"(?>[^/]*?{SET.sub(_kept_in_name, found[1])})", regex)
+
+
+def _kept_in_name(found: re.Match[str]) -> str:
+    """Keep a set such as `[!x]` from matching a slash, as git does."""
+    return f"(?!/){found[0]}" if found["set"] else found[0]
+
+
+def _folded(path: Path, fold: Callable[[str], str]) -> Path:
+    return Path(fold(str(path)))
+
+
+FOLDS: tuple[Callable[[str], str], ...] = (
+    lambda text: normalize("NFC", text).casefold(),
+    lambda text: normalize("NFC", text).lower(),
+)
+"""How names are compared: `casefold` makes two letters of `ß`, which `?` does not match."""
+
+
+def _both(folder: Path) -> tuple[Path, ...]:
+    """A folder by the name it was given, and by those of the links that lead to it."""
+    written = Path(os.path.normpath(folder))
+    return tuple(dict.fromkeys((written, *ways_of(written)[0].names)))

@@ -1,0 +1,156 @@
+"""Calls of programs that are not understood: what they may do with their arguments."""
+
+import re
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.bash import HOLE, SimpleCommand, Word
+from turnlog.agent.permissions.launchers import (
+    INTERPRETERS,
+    READERS,
+    SHELLS,
+    VERSION,
+    name_of,
+    runs_given_text,
+)
+from turnlog.agent.permissions.programs import (
+    CONTENT_READERS,
+    COPYING,
+    NEVER_WRITING,
+    WRITERS,
+)
+from turnlog.agent.permissions.restrictions import takes_data
+
+SYSTEM = frozenset(("", "/bin", "/usr/bin"))
+"""Where a program of a known name is the known one."""
+SCRIPTED = frozenset("ed ex gsed sed vi vim".split())
+"""Programs with commands of single letters that a file name follows: `s/a/b/gw.env`."""
+CREATING = frozenset("awk curl find gawk mawk nawk openssl perl sort uniq wget".split())
+"""Programs that write some of the files that their arguments name."""
+HARMLESS_GIT = frozenset(
+    """
+    add blame branch commit describe diff fetch log ls-files merge-base pull push remote rev-parse
+    shortlog show status tag
+    """.split()
+)
+"""Subcommands that write no file that an argument names, unless an option says so."""
+SHOWING_GIT = frozenset("diff log show".split())
+"""Those of them that have an option for a file to write."""
+OUTPUT = re.compile(r"-[A-Za-z]*[oO]|--?out|--o")
+"""An option whose value is a file to write, in most programs."""
+LISTED = re.compile(r"-[^-]*[T@].*|--\w*-from.*|@.*")
+"""An argument that makes a program read the names of files from a list."""
+LISTING = frozenset("ack ag cpio pax pt sift ug ugrep".split())
+"""Programs that take the names of files from their input, or search where they are started."""
+SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
+"""The path of a script; not the text of one, as awk takes it."""
+MESSAGES = frozenset("-m -am --message".split())
+
+
+class ProgramCall(Struct, frozen=True):
+    """A program that may do more with its arguments than is known."""
+
+    name: str
+    words: tuple[Word, ...]
+    """The arguments."""
+    is_known: bool = True
+    """Whether the program is the one of that name: `./cat` may be any."""
+    around: str = ""
+    """The whole command, if any part of it may tell this program what to do."""
+    is_fed: bool = False
+    """Whether something gives it input."""
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The kinds of rules that may be about what it does."""
+        return ("Read", "Edit") if self.can_write else ("Read",)
+
+    @property
+    def texts(self) -> list[str]:
+        """Everything that may hold the name of a file."""
+        return [self.around, *_texts_of(self.words)]
+
+    @property
+    def joined_texts(self) -> list[str]:
+        """Arguments in which a file name may follow other letters."""
+        words = self.words if self.name in SCRIPTED else filter(lambda w: w.is_option, self.words)
+        return list(_texts_of(tuple(words)))
+
+    @property
+    def written(self) -> tuple[Word, ...]:
+        """The arguments that may name a file to write; a script that is run is none."""
+        is_script = self.words and SCRIPT.fullmatch(self.words[0].text)
+        return self.words[1:] if is_script and _runs_scripts(self.name) else self.words
+
+    @property
+    def is_instructed(self) -> bool:
+        """Whether its input may be a program that writes files."""
+        return self.is_fed and runs_given_text(self.name)
+
+    @property
+    def opens_files(self) -> bool:
+        """Whether most of its operands are files."""
+        return self.name in CONTENT_READERS or self.name in WRITERS or self.name in CREATING
+
+    @property
+    def lists_files(self) -> bool:
+        """Whether it takes the names of files from a list that is not known."""
+        has_list = any(LISTED.fullmatch(word.text) for word in self.words)
+        return self.name in LISTING or (self.name in COPYING and has_list)
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it may write a file that an argument names."""
+        if self.name == "git":
+            return self._has_output or not self._is_harmless_git
+        return self.can_write
+
+    @property
+    def can_write(self) -> bool:
+        """Whether the program has a way to write files."""
+        return not self.is_known or self.name not in NEVER_WRITING
+
+    @property
+    def is_writer(self) -> bool:
+        """Whether an argument that is not known is likely to be a file that it writes."""
+        if self.name == "git":
+            return self.may_write
+        return self.name in WRITERS or self.name in CREATING or self._has_output
+
+    @property
+    def _is_harmless_git(self) -> bool:
+        name = self.words[0].text if self.words else ""
+        # `$x` may be `--output=.envrc`.
+        may_be_option = any(word.may_split or word.text.startswith(HOLE) for word in self.words)
+        return name in HARMLESS_GIT and not (name in SHOWING_GIT and may_be_option)
+
+    @property
+    def _has_output(self) -> bool:
+        return any(OUTPUT.match(word.text) for word in self.words)
+
+
+def call_of(part: SimpleCommand, words: tuple[Word, ...], text: str) -> ProgramCall:
+    """Return the call that a part makes behind its wrappers; `text` is the whole command."""
+    name = name_of(words[0])
+    is_known = words[0].text.rpartition("/")[0] in SYSTEM
+    around = "" if takes_data(part) else text
+    # A program that is only known when it runs may bring arguments: `$x` is `cat .env`.
+    given = words if HOLE in words[0].text else _without_messages(name, words[1:])
+    return ProgramCall(name, given, is_known, around, part.is_fed)
+
+
+def _without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Leave out the message of a commit: `git commit -m 'ignore .env'` opens no `.env`."""
+    if name != "git" or not words or words[0].text not in ("commit", "tag"):
+        return words
+    before = ("", *(word.text for word in words))
+    pairs = zip(before, words, strict=False)
+    return tuple(word for option, word in pairs if option not in MESSAGES or word.may_split)
+
+
+def _texts_of(words: tuple[Word, ...]) -> list[str]:
+    return [text.replace(HOLE, " ") for word in words for text in (word.text, word.source)]
+
+
+def _runs_scripts(name: str) -> bool:
+    return name in SHELLS or name in READERS or VERSION.sub("", name) in INTERPRETERS

@@ -1,0 +1,165 @@
+"""Copies of files from before they were changed, and the lines of a session that tell of them.
+
+`file-history/<session>/<hash of the path>@v<n>`, as clients from 2.0.5 on keep them (observed).
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+from msgspec import Struct
+
+from turnlog.format.decode import values_of
+from turnlog.format.json_values import Fields, is_object
+from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
+from turnlog.format.private_files import create_private_folder, touch_private
+from turnlog.store.paths import Store
+
+SNAPSHOT, DELTA = "file-history-snapshot", "file-history-delta"
+MARK = b'"file-history-'
+
+
+class Backup(Struct, frozen=True):
+    """What a file was at some moment."""
+
+    name: str | None
+    """The copy's name; None if there was no such file."""
+    version: int
+    time: str
+    folder: str | None = None
+    """The directory of the file (2.1.325)."""
+
+    def fields(self) -> Fields:
+        """As a line has it."""
+        told: Fields = {"backupFileName": self.name, "version": self.version}
+        told["backupTime"] = self.time
+        return told if self.folder is None else told | {"realParentDir": self.folder}
+
+
+class FileSnapshot(Struct):
+    """What the files that were changed so far were when a prompt was given."""
+
+    message_id: str
+    time: str
+    offset: int
+    """Where its line starts."""
+    backups: dict[str, Backup]
+    """By path: from the session's directory where it lies below it, else in full."""
+
+
+def backup_folder(store: Store, session_id: str) -> Path:
+    """Where the copies of a session lie."""
+    return store.file_history / session_id
+
+
+def backup_name(path: Path, version: int) -> str:
+    """The name of a copy.
+
+    >>> backup_name(Path("/tmp/pr16-body.md"), 3)
+    '3c7bac2cbba53df0@v3'
+    """
+    return f"{_hash(path)}@v{version}"
+
+
+def last_version(folder: Path, path: Path) -> int:
+    """The highest version of a file that there is a copy of."""
+    found = (each.name.rpartition("@v")[2] for each in folder.glob(f"{_hash(path)}@v*"))
+    return max((int(number) for number in found if number.isdecimal()), default=0)
+
+
+def keep_copy(path: Path, folder: Path, name: str) -> None:
+    """Copy a file, whole or not at all."""
+    create_private_folder(folder)
+    beside = folder / f".{uuid4()}"
+    try:
+        touch_private(beside)  # before it has content that others must not read
+        shutil.copyfile(path, beside)
+        shutil.copymode(path, beside)
+        beside.replace(folder / name)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def tracking_name(path: Path, root: Path) -> str:
+    """How lines name a file.
+
+    >>> tracking_name(Path("/a/b/c"), Path("/a")), tracking_name(Path("/b"), Path("/a"))
+    ('b/c', '/b')
+    """
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def file_of(name: str, backup: Backup, root: Path) -> Path:
+    """The file that a line names: wherever its directory was, if the line says so."""
+    path = Path(name)
+    if path.is_absolute():
+        return path
+    return Path(backup.folder) / path.name if backup.folder else root / path
+
+
+def snapshots_in(session: Path) -> list[FileSnapshot]:
+    """All snapshots of a session, oldest first, each with what was added to it later."""
+    found: dict[str, FileSnapshot] = {}
+    for line in read_lines(session):
+        for value in _told(line):
+            _add(found, value, line.offset)
+    return list(found.values())
+
+
+def last_snapshot(session: Path) -> FileSnapshot | None:
+    """The last snapshot of a session, read from its end."""
+    if not session.exists():
+        return None
+    lines: list[tuple[Fields, int]] = []
+    for line in read_lines_backwards(session):
+        told = list(_told(line))
+        lines += [(value, line.offset) for value in told]
+        if any(value.get("type") == SNAPSHOT for value in told):
+            break
+    found: dict[str, FileSnapshot] = {}
+    for value, offset in reversed(lines):
+        _add(found, value, offset)
+    return next(reversed(found.values()), None)
+
+
+def _told(line: Line) -> Iterator[Fields]:
+    if MARK in line.raw:
+        yield from (value for value in values_of(line) if is_object(value))
+
+
+def _add(found: dict[str, FileSnapshot], value: Fields, offset: int) -> None:
+    if value.get("type") == SNAPSHOT:
+        held = value.get("snapshot")
+        held = held if is_object(held) else {}
+        name = str(held.get("messageId") or value.get("messageId"))
+        backups = _backups(held.get("trackedFileBackups"))
+        if name in found:
+            found[name].backups |= backups
+        else:
+            found[name] = FileSnapshot(name, str(held.get("timestamp") or ""), offset, backups)
+    elif value.get("type") == DELTA:
+        snapshot = found.get(str(value.get("snapshotMessageId")))
+        if snapshot:
+            snapshot.backups |= _backups({str(value.get("trackingPath")): value.get("backup")})
+
+
+def _backups(value: object) -> dict[str, Backup]:
+    if not is_object(value):
+        return {}
+    return {name: _backup(held) for name, held in value.items() if is_object(held)}
+
+
+def _backup(held: Fields) -> Backup:
+    name, version = held.get("backupFileName"), held.get("version")
+    return Backup(
+        name if isinstance(name, str) else None,
+        version if isinstance(version, int) else 1,
+        str(held.get("backupTime") or ""),
+        str(held["realParentDir"]) if held.get("realParentDir") else None,
+    )
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]

@@ -1,0 +1,80 @@
+"""How a session left files: to tell whether someone else has changed them since."""
+
+import filecmp
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.conversation.calls import Detail
+from turnlog.conversation.session import Session
+from turnlog.format.json_values import is_object
+from turnlog.format.regular_files import read_regular
+from turnlog.format.timestamps import parse_timestamp
+from turnlog.format.tools import CHANGING
+
+SLACK = timedelta(seconds=1)
+"""File systems and sessions tell the time differently."""
+
+
+class LastChange(Struct, frozen=True):
+    """The last change that a session made to a file."""
+
+    time: datetime
+    text: str | None
+    """What the file was then; None where the call does not tell."""
+
+
+def last_changes(session: Session, root: Path) -> dict[Path, LastChange]:
+    """How a session left each file that it changed, its sub-agents' changes included.
+
+    `root` is its directory: the paths that a call names may be relative.
+    """
+    found: dict[Path, LastChange] = {}
+    for each in (session, *map(session.open_subagent, session.subagents)):
+        for call in each.calls:
+            time = parse_timestamp(call.result.time) if call.result else None
+            if call.name not in CHANGING or call.is_error or not time:
+                continue
+            detail = each.detail(call)
+            taken = detail.input if is_object(detail.input) else {}
+            path = root / str(taken.get("file_path") or taken.get("notebook_path"))
+            if path not in found or found[path].time <= time:
+                found[path] = LastChange(time, _text_after(detail))
+    return found
+
+
+def is_changed_outside(path: Path, copies: list[Path], change: LastChange | None) -> bool:
+    """Whether a file is neither as the session left it nor as any copy of it is."""
+    if not path.is_file() or any(is_same(path, copy) for copy in copies):
+        return False
+    if change is None:
+        return True
+    if change.text is not None:
+        return _plain(read_regular(path).decode("utf-8", "replace")) != _plain(change.text)
+    # Unlike the time of its content, that of its status cannot be set back by whoever writes it.
+    status = datetime.fromtimestamp(path.stat().st_ctime, UTC)
+    return status > change.time + SLACK
+
+
+def is_same(path: Path, copy: Path) -> bool:
+    """Whether two files hold the same."""
+    return path.is_file() and copy.is_file() and filecmp.cmp(path, copy, shallow=False)
+
+
+def _text_after(detail: Detail) -> str | None:
+    """What a call made of its file, if its lines tell."""
+    taken = detail.input if is_object(detail.input) else {}
+    if isinstance(taken.get("content"), str):
+        return taken["content"]
+    held = detail.structured if is_object(detail.structured) else {}
+    before, old = held.get("originalFile"), held.get("oldString")
+    if not isinstance(before, str) or not isinstance(old, str) or not old:
+        return None
+    count = -1 if held.get("replaceAll") else 1
+    return before.replace(old, str(held.get("newString")), count)
+
+
+def _plain(text: str) -> str:
+    """A text without what tools keep of a file's own manner: line ends, a mark at its start."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")

@@ -1,0 +1,291 @@
+"""Lines of a session as the client writes them: pure builders, one for each thing that happens.
+
+A builder gives what is particular to its line. `chained` adds what all lines of a conversation
+have: who follows on whom, when, where.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.agent.workspace.tool import ToolOutcome
+from turnlog.conversation.nodes import SYNTHETIC
+from turnlog.conversation.prompts import INTERRUPTION
+from turnlog.format.json_values import Fields
+
+VERSION = "2.1.325"
+"""The client whose format is written here; readers, turnlog too, tell by it what to expect of a
+file. All clients from 1.0.60 on resume files that name it (observed)."""
+STOPPED = f"{INTERRUPTION}]"
+STOPPED_AT_CALL = f"{INTERRUPTION} for tool use]"
+REJECTED_TEXT = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was "
+    "a file edit, the new_string was NOT written to the file). STOP what you are doing and wait "
+    "for the user to tell you how to proceed."
+)
+REJECTED_DATA = "User rejected tool use"
+
+
+class EntryDefaults(Struct, frozen=True):
+    """What is the same on all lines of a file."""
+
+    session_id: str
+    slug: str
+    entrypoint: str
+    """cli for interactive sessions, which the client's picker lists; sdk-cli for printed ones."""
+    agent_id: str | None = None
+    """The sub-agent whose file this is."""
+
+
+class Moment(Struct, frozen=True):
+    """When and where a line is written."""
+
+    time: str
+    cwd: str
+    git_branch: str
+
+
+class PullRequest(Struct, frozen=True):
+    """A pull request."""
+
+    number: int
+    url: str
+    repository: str
+    """With its owner: `octo/shop`."""
+
+
+def chained(
+    own: Fields, facts: EntryDefaults, moment: Moment, uuid: str, parent: str | None
+) -> Fields:
+    """A line of the conversation."""
+    agent = {"agentId": facts.agent_id} if facts.agent_id else {}
+    return {
+        "parentUuid": parent,
+        "isSidechain": facts.agent_id is not None,
+        **agent,
+        **own,
+        "uuid": uuid,
+        "timestamp": moment.time,
+        "userType": "external",
+        "entrypoint": facts.entrypoint,
+        "cwd": moment.cwd,
+        "sessionId": facts.session_id,
+        "version": VERSION,
+        "gitBranch": moment.git_branch,
+        "slug": facts.slug,
+    }
+
+
+def prompt(content: str | list[Fields], prompt_id: str, mode: str, source: str) -> Fields:
+    """What the user asks; `source` says how it came: typed, queued, sdk."""
+    origin = "sdk" if source == "sdk" else "human"
+    return {
+        "promptId": prompt_id,
+        "type": "user",
+        "message": {"role": "user", "content": content},
+        "permissionMode": mode,
+        "promptSource": source,
+        "turnOrigin": origin,
+    }
+
+
+def notice(text: str, prompt_id: str, mode: str) -> Fields:
+    """What the model is told of something in the background, as 2.1.325 writes it."""
+    return prompt(text, prompt_id, mode, "system") | {
+        "origin": {"kind": "task-notification", "producer": "session-task"},
+        "turnOrigin": "task_notification",
+        "queueSkipAttachments": True,
+    }
+
+
+def plain(content: str | list[Fields], prompt_id: str) -> Fields:
+    """A user line of which nothing says where it comes from: what a sub-agent is asked to do, what
+    the user ran in a shell."""
+    return {
+        "promptId": prompt_id,
+        "type": "user",
+        "message": {"role": "user", "content": content},
+    }
+
+
+def meta(content: str | list[Fields], prompt_id: str | None) -> Fields:
+    """What the user did not type but the model is told."""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {
+        "promptId": prompt_id,
+        "type": "user",
+        "message": {"role": "user", "content": blocks},
+        "isMeta": True,
+    }
+
+
+def block(message: Fields, content: Fields, index: int, request_id: str | None) -> Fields:
+    """One block of the model's message; `message` is the message without its content."""
+    request = {"requestId": request_id} if request_id else {}
+    return {
+        "message": message | {"content": [content]},
+        "apiBlockIndex": index,
+        **request,
+        "type": "assistant",
+    }
+
+
+def result(call_id: str, outcome: ToolOutcome, prompt_id: str | None, source: str | None) -> Fields:
+    """What came of a call; `source` is the uuid of the line that made it."""
+    held: Fields = {"type": "tool_result", "tool_use_id": call_id, "content": outcome.content}
+    if outcome.is_error:
+        held["is_error"] = True
+    data = {} if outcome.data is None else {"toolUseResult": outcome.data}
+    return {
+        "promptId": prompt_id,
+        "type": "user",
+        "message": {"role": "user", "content": [held]},
+        **data,
+        "sourceToolAssistantUUID": source,
+    }
+
+
+def interruption(text: str, prompt_id: str | None, message_id: str | None) -> Fields:
+    """The user's word that the work was to stop."""
+    message = {"interruptedMessageId": message_id} if message_id else {}
+    return {
+        "promptId": prompt_id,
+        "type": "user",
+        "message": {"role": "user", "content": [{"type": "text", "text": text}]},
+        **message,
+    }
+
+
+def synthetic(text: str, message_id: str) -> Fields:
+    """An answer that no model gave."""
+    counts = dict.fromkeys(
+        (
+            *("input_tokens", "output_tokens"),
+            *("cache_creation_input_tokens", "cache_read_input_tokens"),
+        ),
+        0,
+    )
+    message = {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": SYNTHETIC,
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "stop_sequence",
+        "stop_sequence": "",
+        "usage": counts,
+    }
+    return {"message": message, "type": "assistant", "isApiErrorMessage": False}
+
+
+def failure(text: str, message_id: str, status: int | None, request_id: str | None) -> Fields:
+    """An error of the API in the place of an answer."""
+    kinds = {400: "invalid_request", 401: "authentication_failed", 429: "rate_limit"}
+    server = "server_error" if status and status >= 500 else "unknown"
+    told: Fields = {"error": kinds.get(status or 0, server), "isApiErrorMessage": True}
+    told |= {"apiErrorStatus": status} if status else {}
+    told |= {"requestId": request_id} if request_id else {}
+    return synthetic(text, message_id) | told
+
+
+def api_error(error: Fields, wait: float, attempt: int, attempts: int) -> Fields:
+    """A failed request that is tried again."""
+    return {
+        "type": "system",
+        "subtype": "api_error",
+        "level": "error",
+        "error": error,
+        "retryInMs": round(wait * 1000),
+        "retryAttempt": attempt,
+        "maxRetries": attempts,
+        "source": "request_retry",
+    }
+
+
+def turn_duration(seconds: float, messages: int) -> Fields:
+    """The end of a turn."""
+    return {
+        "type": "system",
+        "subtype": "turn_duration",
+        "durationMs": round(seconds * 1000),
+        "messageCount": messages,
+        "isMeta": False,
+    }
+
+
+def progress(data: Fields, tool_use_id: str, parent_tool_use_id: str) -> Fields:
+    """News of a running call or hook."""
+    return {
+        "type": "progress",
+        "data": data,
+        "toolUseID": tool_use_id,
+        "parentToolUseID": parent_tool_use_id,
+    }
+
+
+def boundary(tip: str | None, trigger: str, tokens: int) -> Fields:
+    """Where older turns end that a summary stands for."""
+    return {
+        "logicalParentUuid": tip,
+        "type": "system",
+        "subtype": "compact_boundary",
+        "content": "Conversation compacted",
+        "isMeta": False,
+        "level": "info",
+        "compactMetadata": {"trigger": trigger, "preTokens": tokens},
+    }
+
+
+def compact_summary(text: str) -> Fields:
+    """The summary that follows on a boundary."""
+    return {
+        "type": "user",
+        "message": {"role": "user", "content": text},
+        "isVisibleInTranscriptOnly": True,
+        "isCompactSummary": True,
+    }
+
+
+def title(text: str, leaf: str) -> Fields:
+    """A title for the conversation up to a leaf; not a line of the conversation itself."""
+    return {"type": "summary", "summary": text, "leafUuid": leaf}
+
+
+def last_prompt(text: str, leaf: str, session_id: str) -> Fields:
+    """Where the conversation goes on, and what was asked last, if that is known."""
+    shown = text if len(text) <= 200 else text[:200] + "…"
+    asked = {"lastPrompt": shown} if shown else {}
+    return {"type": "last-prompt", **asked, "leafUuid": leaf, "sessionId": session_id}
+
+
+def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
+    """A pull request that the session made (2.1.29 on)."""
+    return {
+        "type": "pr-link",
+        "sessionId": session_id,
+        "prNumber": made.number,
+        "prUrl": made.url,
+        "prRepository": made.repository,
+        "timestamp": time,
+    }
+
+
+def queue(operation: str, content: str | None, session_id: str, time: str) -> Fields:
+    """A prompt entered the queue, or left it."""
+    held = {} if content is None else {"content": content}
+    return {
+        "type": "queue-operation",
+        "operation": operation,
+        "timestamp": time,
+        "sessionId": session_id,
+        **held,
+    }
+
+
+def text_of(blocks: str | Sequence[Fields]) -> str:
+    """What a prompt or an answer says, its blocks on lines of their own."""
+    if isinstance(blocks, str):
+        return blocks
+    texts: list[Any] = [block["text"] for block in blocks if block.get("type") == "text"]
+    return "\n".join(map(str, texts))

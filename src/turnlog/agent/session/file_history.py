@@ -1,0 +1,118 @@
+"""Keeps what files were: before the first change in a turn, and at each prompt from then on.
+
+A copy and the line that tells of it are written before the file changes, so that no crash can lose
+what was.
+"""
+
+import filecmp
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol
+
+from turnlog.agent.session.backups import (
+    SNAPSHOT,
+    Backup,
+    backup_folder,
+    backup_name,
+    file_of,
+    keep_copy,
+    last_snapshot,
+    last_version,
+    tracking_name,
+)
+from turnlog.format.json_values import Fields
+from turnlog.format.jsonl import FileState
+from turnlog.format.timestamps import stamp_of
+from turnlog.store.paths import Store
+
+
+class Pen(Protocol):
+    """Writes the session: its recorder."""
+
+    path: Path
+
+    @property
+    def leaf(self) -> str | None:
+        """The line that is written last."""
+        ...
+
+    def aside(self, entry: Fields) -> Any:
+        """Write a line that is no part of the conversation."""
+        ...
+
+
+class FileHistory:
+    """The backups of one session."""
+
+    def __init__(self, store: Store, pen: Pen, root: Path) -> None:
+        """`root` is the directory that the session was started in."""
+        self.root = root
+        self.folder = backup_folder(store, pen.path.stem)
+        self._pen = pen
+        self._lock = Lock()
+        self._states: dict[str, FileState] = {}
+        """Files as they were when they were last looked at, to be spared another look."""
+        before = last_snapshot(pen.path)
+        self._backups: dict[str, Backup] = before.backups if before else {}
+        self._current: set[str] = set()
+        """Files whose state at the current prompt is kept."""
+        self._prompt: tuple[str, str] | None = None
+
+    def snapshot_line(self, prompt_uuid: str) -> Fields:
+        """The line before a prompt: all files that were changed so far, as they are now."""
+        with self._lock:
+            for name, backup in self._backups.items():
+                self._backups[name] = self._refreshed(name, backup)
+            self._current = set(self._backups)
+            self._prompt = (prompt_uuid, _now())
+            return self._line(prompt_uuid, is_update=False)
+
+    def before_change(self, path: Path) -> None:
+        """Keep a file that is about to change, unless this turn has kept it already."""
+        name = tracking_name(path, self.root)
+        with self._lock:
+            if name in self._current:
+                return
+            version = self._backups[name].version if name in self._backups else 0
+            self._backups[name] = self._keep(name, path, version)
+            self._current.add(name)
+            self._pen.aside(self._line(self._pen.leaf or "", is_update=True))
+
+    def _refreshed(self, name: str, backup: Backup) -> Backup:
+        """The backup of a file as it is now: the last one if it has not changed since."""
+        path = file_of(name, backup, self.root)
+        copy = self.folder / backup.name if backup.name else None
+        if not path.is_file():
+            return backup if copy is None else self._keep(name, path, backup.version)
+        state = FileState.of(path)
+        if self._states.get(name) == state:
+            return backup
+        if copy and copy.is_file() and filecmp.cmp(path, copy, shallow=False):
+            self._states[name] = state
+            return backup
+        return self._keep(name, path, backup.version)
+
+    def _keep(self, name: str, path: Path, version: int) -> Backup:
+        version = max(version, last_version(self.folder, path)) + 1
+        copy = None
+        if path.is_file():
+            copy = backup_name(path, version)
+            self._states[name] = FileState.of(path)
+            keep_copy(path, self.folder, copy)
+        return Backup(copy, version, _now(), str(path.parent.resolve()))
+
+    def _line(self, message_id: str, is_update: bool) -> Fields:
+        prompt, time = self._prompt or (message_id, _now())
+        tracked = {name: backup.fields() for name, backup in self._backups.items()}
+        snapshot = {"messageId": prompt, "trackedFileBackups": tracked, "timestamp": time}
+        return {
+            "type": SNAPSHOT,
+            "messageId": message_id,
+            "snapshot": snapshot,
+            "isSnapshotUpdate": is_update,
+        }
+
+
+def _now() -> str:
+    return stamp_of(datetime.now(UTC))

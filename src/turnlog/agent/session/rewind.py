@@ -1,0 +1,263 @@
+"""Goes back to before a prompt: the conversation, the files, or both. Planned first, then made.
+
+Nothing is taken away: the conversation goes on at an earlier entry and what came after stays in the
+file; what files were is kept in the journal. So going back can itself be undone.
+"""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from uuid import uuid4
+
+from msgspec import Struct
+
+from turnlog.agent.session.backups import Backup, FileSnapshot, backup_folder, file_of, snapshots_in
+from turnlog.agent.session.disk_state import is_changed_outside, is_same, last_changes
+from turnlog.conversation.nodes import ChainNode, UserNode
+from turnlog.conversation.prompts import ASKING, LOCAL, prompt_label
+from turnlog.conversation.session import Session
+from turnlog.edit.apply import Change, apply_changes
+from turnlog.edit.compaction_entries import common_fields
+from turnlog.edit.journal import Journal, chunks_of
+from turnlog.edit.plan import encoded
+from turnlog.errors import Conflict, NotFound, UsageError
+from turnlog.format.entries import User
+from turnlog.format.json_values import Fields
+from turnlog.format.jsonl import FileState, append_lines
+from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
+from turnlog.store.paths import Store
+
+NOWHERE = "00000000-0000-0000-0000-000000000000"
+"""What the client writes where it notes that a branch was left (observed: 2.1.325)."""
+
+_START: Fields = {
+    "type": "user",
+    "message": {
+        "role": "user",
+        "content": "<local-command-caveat>The user went back to before the first prompt: the "
+        "conversation starts here.</local-command-caveat>",
+    },
+    "isMeta": True,
+}
+"""A conversation cannot start with a note: newer clients would not take it for one (observed:
+2.1.150, 2.1.325)."""
+
+
+class RewindScope(StrEnum):
+    """What is to go back."""
+
+    CONVERSATION = "conversation"
+    FILES = "files"
+    BOTH = "both"
+
+
+class Point(Struct, frozen=True):
+    """A prompt that one can go back to before."""
+
+    uuid: str
+    text: str
+    time: str | None
+
+
+class FileBack(Struct, frozen=True):
+    """What going back does to a file."""
+
+    path: Path
+    copy: Path | None
+    """What it becomes; None for a file that was not there, and goes."""
+    is_changed_outside: bool
+    """Whether someone else has changed it since the session did."""
+    is_lost: bool = False
+    """Whether the copy is gone, so that the file stays as it is."""
+
+
+class RewindPlan(Struct, frozen=True):
+    """What going back to before a prompt would do."""
+
+    session: Path
+    point: Point
+    leaf: str | None
+    """The entry that the conversation goes on at; None for its very start."""
+    tip: str | None
+    """Where it is now."""
+    files: list[FileBack]
+    """The files that are not as they were."""
+
+    @property
+    def conflicts(self) -> list[FileBack]:
+        """Files that someone else has changed since."""
+        return [file for file in self.files if file.is_changed_outside]
+
+    @property
+    def removed(self) -> list[FileBack]:
+        """Files that were not there at the prompt, and would be deleted."""
+        return [file for file in self.files if file.copy is None]
+
+
+class Rewound(Struct, frozen=True):
+    """What was done, to undo it by."""
+
+    session: Path
+    tip: str | None
+    """Where the conversation was; None if it stayed there."""
+    change: str | None
+    """The journal's name for what was done to files, if anything was."""
+
+
+def rewind_points(session: Session) -> list[Point]:
+    """The prompts of the conversation, oldest first."""
+    wanted = [node for node in session.branch_to(session.tree.active_leaf) if _is_prompt(node)]
+    return [_point(session, node) for node in wanted]
+
+
+def plan_rewind(store: Store, session: Session, prompt: str, root: Path) -> RewindPlan:
+    """What going back to before a prompt would do; `root` is the session's directory."""
+    node = session.node(prompt)
+    if not _is_prompt(node):
+        raise UsageError(f"{prompt} is no prompt of {session.id}")
+    tree = session.tree
+    rank = tree.rank_of(node.uuid)
+    before = -1 if rank is None else tree.step_back(rank)
+    tip = tree.active_leaf
+    return RewindPlan(
+        session=session.path,
+        point=_point(session, node),
+        leaf=tree.chain[before].uuid if before >= 0 else None,
+        tip=None if tip is None else tree.chain[tip].uuid,
+        files=list(_files_back(store, session, node, root)),
+    )
+
+
+def apply_rewind(
+    plan: RewindPlan,
+    scope: RewindScope,
+    session: Session,
+    journal: Journal,
+    overwrite: bool = False,
+) -> Rewound:
+    """Go back. Files that someone else has changed are a `Conflict`, unless they may be lost."""
+    change = None
+    if scope is not RewindScope.CONVERSATION:
+        if plan.conflicts and not overwrite:
+            names = ", ".join(str(file.path) for file in plan.conflicts)
+            raise Conflict(f"changed since by someone else: {names}")
+        change = _restore(plan, journal)
+    if scope is RewindScope.FILES:
+        return Rewound(plan.session, None, change)
+    move_tip(session, plan.leaf, f"Went back to before: {plan.point.text}")
+    return Rewound(plan.session, plan.tip, change)
+
+
+def undo_rewind(done: Rewound, session: Session, journal: Journal) -> None:
+    """Bring back what was before going back."""
+    if done.change:
+        journal.undo(done.change)
+    if done.tip:
+        move_tip(session, done.tip, "Went back to where the conversation was.")
+
+
+def move_tip(session: Session, leaf: str | None, why: str) -> None:
+    """Let the conversation go on at an entry, or at its start.
+
+    A note follows on the entry, with the latest timestamp and last in the file: so each version of
+    the client takes it for the tip, by whichever rule. Newer ones also heed lines that say where
+    the tip is: one that the user left the branch on purpose, and one with the tip itself.
+    """
+    session.refresh()
+    tree = session.tree
+    rank = tree.rank_of(leaf)
+    if leaf is not None and rank is None:
+        raise NotFound(f"no entry {leaf!r} in {session.path}")
+    times = [parse_timestamp(node.time) for node in tree.chain]
+    now = max([datetime.now(UTC), *(time + TICK for time in times if time)])
+    note = {
+        "parentUuid": leaf,
+        **common_fields(session, tree.chain),
+        **(_START if leaf is None else _note(why)),
+        "timestamp": stamp_of(now),
+        "uuid": str(uuid4()),
+    }
+    left = {"type": "last-prompt", "leafUuid": NOWHERE, "explicit": True, "sessionId": session.id}
+    tip = {"type": "last-prompt", "leafUuid": note["uuid"], "sessionId": session.id}
+    append_lines(session.path, map(encoded, (left, note, tip)))
+    session.refresh()
+
+
+def _note(why: str) -> Fields:
+    about = {"content": why, "isMeta": False, "level": "info"}
+    return {"type": "system", "subtype": "informational"} | about
+
+
+def _is_prompt(node: ChainNode) -> bool:
+    return isinstance(node, UserNode) and node.prompt in ASKING | LOCAL
+
+
+def _point(session: Session, node: ChainNode) -> Point:
+    entry = session.entry(node)
+    text = prompt_label(entry) if isinstance(entry, User) else ""
+    return Point(node.uuid or "", text, node.time)
+
+
+def _files_back(
+    store: Store, session: Session, prompt: ChainNode, root: Path
+) -> Iterator[FileBack]:
+    folder = backup_folder(store, session.id)
+    snapshots = snapshots_in(session.path)
+    changes = last_changes(session, root)
+    for name, backup in _states_at(snapshots, prompt).items():
+        path = file_of(name, backup, root)
+        copy = folder / backup.name if backup.name else None
+        if copy and not copy.is_file():
+            yield FileBack(path, copy, is_changed_outside=False, is_lost=True)
+        elif not path.is_dir() and not _is_as(path, copy):
+            copies = [folder / each.name for each in _versions(snapshots, name) if each.name]
+            outside = is_changed_outside(path, copies, changes.get(path))
+            yield FileBack(path, copy, outside)
+
+
+def _states_at(snapshots: list[FileSnapshot], prompt: ChainNode) -> dict[str, Backup]:
+    """What each file was at a prompt: until a file's first backup after it, nothing changed it."""
+    states: dict[str, Backup] = {}
+    exact = [rank for rank, each in enumerate(snapshots) if each.message_id == prompt.uuid]
+    later = [rank for rank, each in enumerate(snapshots) if each.offset >= prompt.offset]
+    for snapshot in snapshots[min([*exact, *later], default=len(snapshots)) :]:
+        states = snapshot.backups | states
+    return states
+
+
+def _versions(snapshots: list[FileSnapshot], name: str) -> list[Backup]:
+    return [each.backups[name] for each in snapshots if name in each.backups]
+
+
+def _is_as(path: Path, copy: Path | None) -> bool:
+    return is_same(path, copy) if copy else not path.exists()
+
+
+def _restore(plan: RewindPlan, journal: Journal) -> str | None:
+    files = [file for file in plan.files if not file.is_lost]
+    if not files:
+        return None
+    changes = [_change(file) for file in files]
+    title = f"rewind of files to before {plan.point.uuid[:8]} in {plan.session.stem}"
+    record = apply_changes(journal, title, changes)
+    for file in files:
+        if file.copy:
+            os.utime(file.path)  # so that whoever goes by its time sees that it changed
+    usual = 0o777 & ~_umask()
+    for folder in record.folders if record else []:
+        Path(folder).chmod(usual)
+    return record.id if record else None
+
+
+def _change(file: FileBack) -> Change:
+    was = FileState.of(file.path) if file.path.exists() else None
+    content = chunks_of(file.copy) if file.copy else None
+    return Change(file.path, content, was, like=None if was else file.copy)
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current

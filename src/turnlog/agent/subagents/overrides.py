@@ -1,0 +1,40 @@
+"""What a definition gives a sub-agent of its own: a model, a mode, a folder of notes."""
+
+import os
+from pathlib import Path
+
+from turnlog.agent.config.agent_definitions import WIDER, AgentDefinition
+from turnlog.agent.config.frontmatter import model_of
+from turnlog.agent.permissions import ApprovalMode
+from turnlog.agent.permissions.consent import Rules
+from turnlog.agent.workspace.tool import Tool
+
+MODES = {mode.value: mode for mode in ApprovalMode} | {"manual": ApprovalMode.DEFAULT}
+"""Modes that a definition may name; any other is that of the conversation."""
+NOT_ASKED = "dontAsk"
+"""What would be asked about is refused."""
+MODEL = "CLAUDE_CODE_SUBAGENT_MODEL"
+MEMORY_TOOLS = ("Read", "Write", "Edit")
+"""Tools that one with a memory has, whichever it names."""
+
+
+def model_for(definition: AgentDefinition, asked: str | None) -> str | None:
+    """The model that is asked for: by a variable, by the call, or by the definition."""
+    return model_of(os.environ.get(MODEL)) or asked or definition.model
+
+
+def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) -> Rules:
+    """What it may do: as the conversation, or in the mode that its definition names; the files of
+    its memory are its own."""
+    mode = MODES.get(definition.permission_mode or "")
+    # No definition overrides a wider mode of the conversation, as documented of the client, and
+    # none leaves plan mode: the user was promised that nothing is written.
+    mode = None if rules.mode in (*WIDER, ApprovalMode.PLAN) else mode
+    return rules.lent(mode, memory) if mode or memory else rules
+
+
+def may_use(definition: AgentDefinition, tool: Tool, memory: Path | None) -> bool:
+    """Whether it has a tool."""
+    name = tool.name
+    is_needed = memory is not None and name in MEMORY_TOOLS
+    return definition.may_use(name, tool.server) or (is_needed and not definition.is_refused(name))

@@ -1,0 +1,237 @@
+"""Sub-agents: the same loop with a recorder, tools and a workspace of its own.
+
+Each has a file beside the session that its call is in, in today's layout (2.1.150 to 2.1.325).
+"""
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from turnlog.agent.config.agent_definitions import AgentDefinition
+from turnlog.agent.config.agent_memory import memory_folder, memory_told
+from turnlog.agent.loop.conversation import RUNNING, Parts, RunningTurn
+from turnlog.agent.loop.events import Event, Inside, Notice, Recorded, TurnEnded
+from turnlog.agent.loop.lifecycle_hooks import Prompt
+from turnlog.agent.loop.loop import Loop
+from turnlog.agent.loop.spending import context_tokens
+from turnlog.agent.loop.system_prompt import surroundings
+from turnlog.agent.mcp.connections import Connections
+from turnlog.agent.mcp.server_config import listed_servers
+from turnlog.agent.model.model_names import model_named
+from turnlog.agent.session.recorder import Recorder
+from turnlog.agent.subagents.hook_evaluation import HookMeans
+from turnlog.agent.subagents.overrides import NOT_ASKED, may_use, model_for, rules_for
+from turnlog.agent.workspace.access import Uses
+from turnlog.agent.workspace.ids import new_agent_id
+from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
+from turnlog.agent.workspace.shell.background import Shells
+from turnlog.agent.workspace.tool import CALL_ID, Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.workspace import Workspace
+from turnlog.format.json_values import Fields
+from turnlog.format.private_files import create_private_folder, write_private
+from turnlog.store.paths import subagent_meta, subagents_folder
+
+NAME = "Agent"
+"""As 2.1.325 offers it; a call of `Task`, its former name, is carried out as well."""
+STOPPED = "\n\nNOTE: it was stopped at its limit of {count} answers, before it was done."
+DEEPEST = 3
+"""How many sub-agents may be inside one another."""
+DESCRIPTION = """\
+Let a sub-agent carry out a task by itself and report back. It starts without knowing anything of \
+this conversation: say in the prompt what it is to do, what it needs to know, and what it is to \
+report. Its report is for you; tell the user what matters of it. Several sub-agents that do not \
+depend on each other are started together, in one answer. The kinds there are:
+{kinds}"""
+
+
+Preload = Callable[[str], Awaitable[Prompt | None]]
+
+
+async def _no_skill(name: str) -> None:
+    return None
+
+
+class TaskInput(Input, frozen=True):
+    """What a sub-agent is to do."""
+
+    description: Annotated[str, Meta(description="The task in three to five words")]
+    prompt: Annotated[str, Meta(description="What the sub-agent is to do")]
+    subagent_type: Annotated[str, Meta(description="The kind of sub-agent")] = "general-purpose"
+    model: Annotated[str | None, Meta(description="Another model: opus, sonnet, haiku")] = None
+
+
+@dataclass
+class Agents:
+    """Starts sub-agents for a conversation, or for a sub-agent."""
+
+    session: Path
+    """The file of the session that they all belong to."""
+    parts: Parts
+    """Of the conversation that starts them."""
+    definitions: dict[str, AgentDefinition]
+    preload: Preload = _no_skill
+    """Gives the text of a skill."""
+    home: Path | None = None
+    """Where the user's files are; None where sub-agents keep no memory."""
+    depth: int = 1
+
+    def tool(self) -> Tool:
+        """The tool that starts one."""
+        kinds = [f"- {each.name}: {each.description}" for each in self.definitions.values()]
+        told = DESCRIPTION.format(kinds="\n".join(kinds))
+        schema, read = schema_of(TaskInput), reader_of(TaskInput)
+        return Tool(NAME, told, schema, read, _touches, self._run, is_parallel=True)
+
+    async def _run(
+        self, given: TaskInput, workspace: Workspace, output: Output, grant: Grant
+    ) -> ToolOutcome:
+        definition = self.definitions.get(given.subagent_type)
+        if definition is None:
+            known = ", ".join(self.definitions)
+            raise ToolError(f"There is no agent {given.subagent_type!r}; there are: {known}")
+        running, call_id = RUNNING.get(), CALL_ID.get()
+        child = self._child(definition, given, workspace)
+        self._describe(child.recorder.path, definition, given, call_id)
+        ended: TurnEnded | None = None
+        agent_id = child.recorder.facts.agent_id or ""
+        servers = Connections()
+        try:
+            await self._connect(servers, definition, child, running)
+            loop = await self._loop(child, definition)
+            async with aclosing(loop.run(given.prompt)) as events:
+                async for event in events:
+                    self._note(event, agent_id, call_id)
+                    running.emit(Inside(agent_id, call_id, event))
+                    ended = event if isinstance(event, TurnEnded) else ended
+        finally:  # what it left running ends with it, as documented of the client
+            await child.workspace.shells.close()
+            await servers.close()
+        if ended is None or ended.reason == "failed":
+            raise ToolError(ended.text if ended else "The sub-agent ended without a word")
+        return _outcome(child, given, definition, ended)
+
+    def _child(self, definition: AgentDefinition, given: TaskInput, workspace: Workspace) -> Parts:
+        parent = self.parts
+        facts = msgspec.structs.replace(parent.recorder.facts, agent_id=new_agent_id())
+        path = subagents_folder(self.session) / f"agent-{facts.agent_id}.jsonl"
+        model = model_named(model_for(definition, given.model) or parent.choice.model)
+        memory = self._memory(definition)
+        place = replace(
+            workspace, seen={}, todos=[], directories=list(workspace.directories), shells=Shells()
+        )
+        told = [surroundings(place.cwd, place.directories)]
+        told += [memory_told(memory)] if memory else []
+        child = replace(
+            parent,
+            choice=msgspec.structs.replace(parent.choice, model=model),
+            recorder=Recorder(path, facts, lambda: place.cwd, parent.recorder.session),
+            workspace=place,
+            system=[definition.prompt, *told, *(parent.memory if definition.loads_memory else [])],
+            limits=msgspec.structs.replace(
+                parent.limits, max_turns=definition.max_turns, max_budget=None
+            ),
+            rules=rules_for(definition, parent.rules, memory),
+            ask=None if definition.permission_mode == NOT_ASKED else parent.ask,
+            backups=None,
+            agent_type=definition.name,
+        )
+        child.hooks = parent.hooks.within(HookMeans(child), definition.hooks)
+        own = replace(self, parts=child, depth=self.depth + 1)
+        tools = parent.tools | ({NAME: own.tool()} if self.depth < DEEPEST else {})
+        child.tools = {
+            name: tool
+            for name, tool in tools.items()
+            if may_use(definition, tool, memory) and (name != NAME or self.depth < DEEPEST)
+        }
+        if definition.tools and not child.tools:
+            named = ", ".join(definition.tools)
+            raise ToolError(f"The agent {definition.name} would have no tools: it names {named}")
+        return child
+
+    def _memory(self, definition: AgentDefinition) -> Path | None:
+        """The folder of its memory, which is made where it is missing."""
+        if not self.home:
+            return None
+        root = self.parts.workspace.root
+        folder = memory_folder(definition.name, definition.memory, self.home, root)
+        if folder:
+            create_private_folder(folder)
+        return folder
+
+    async def _connect(
+        self, servers: Connections, definition: AgentDefinition, child: Parts, running: RunningTurn
+    ) -> None:
+        """Let it have the tools of its own servers; what is wrong with one stops nothing else."""
+        found = listed_servers(definition.servers, os.environ, definition.is_project)
+        place = child.workspace
+        await servers.start(found.configs, place.root, place.environment)
+        for problem in (*found.problems, *servers.problems):
+            running.emit(Notice(problem, is_error=True))
+        child.tools |= {
+            tool.name: tool
+            for tool in servers.tools
+            if not definition.is_refused(tool.name, tool.server)
+        }
+
+    async def _loop(self, child: Parts, definition: AgentDefinition) -> Loop:
+        """Its loop, which starts with the skills that its definition names."""
+        loop = Loop(child)
+        loop.told = [text for name in definition.skills if (text := await self.preload(name))]
+        return loop
+
+    def _describe(
+        self, path: Path, definition: AgentDefinition, given: TaskInput, call_id: str
+    ) -> None:
+        """Write down what started it, beside its file."""
+        told = {
+            "agentType": definition.name,
+            "description": given.description,
+            "toolUseId": call_id,
+            "spawnDepth": self.depth,
+        }
+        create_private_folder(path.parent)
+        write_private(subagent_meta(path), json.dumps(told, separators=(",", ":")).encode())
+
+    def _note(self, event: Event, agent_id: str, call_id: str) -> None:
+        """Note in the session what the sub-agent says and does; results are in its own file."""
+        if isinstance(event, Recorded) and event.entry["type"] == "assistant":
+            entry = event.entry
+            told = {"type": "assistant", "message": entry["message"], "uuid": entry["uuid"]}
+            data = {"type": "agent_progress", "agentId": agent_id, "message": told}
+            name = f"agent_{entry['message']['id']}"
+            self.parts.recorder.progress(data, name, call_id)
+
+
+def _touches(given: TaskInput, workspace: Workspace) -> Sequence[Uses]:
+    return [Uses(given.subagent_type)]
+
+
+def _outcome(
+    child: Parts, given: TaskInput, definition: AgentDefinition, ended: TurnEnded
+) -> ToolOutcome:
+    chain = child.recorder.chain
+    messages = [entry["message"] for entry in chain if entry["type"] == "assistant"]
+    calls = sum(message["content"][0]["type"] == "tool_use" for message in messages)
+    text = ended.text or f"The sub-agent said nothing ({ended.reason})."
+    if ended.reason == "max_turns":
+        text += STOPPED.format(count=definition.max_turns)
+    content: list[Fields] = [{"type": "text", "text": text}]
+    data: Fields = {
+        "status": "completed",
+        "prompt": given.prompt,
+        "agentId": child.recorder.facts.agent_id,
+        "agentType": definition.name,
+        "content": content,
+        "totalDurationMs": round(ended.seconds * 1000),
+        "totalTokens": context_tokens(chain),
+        "totalToolUseCount": calls,
+        "usage": messages[-1].get("usage") if messages else None,
+    }
+    return ToolOutcome(content, data)

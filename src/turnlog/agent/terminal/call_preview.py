@@ -1,0 +1,281 @@
+"""Everything that a call would do, for the question whether it may run.
+
+Nothing is left out and nothing is dressed up: characters that cannot be seen are spelled out, and
+long runs of blanks are counted, as they would push what follows out of sight.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unicodedata import bidirectional
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from turnlog.agent.tools.edit import EditInput, edited_text
+from turnlog.agent.tools.files.notebooks import cells_of, name_of, parse
+from turnlog.agent.tools.files.patch import NO_END, patch_of
+from turnlog.agent.tools.files.text_files import SAMPLE, TextFile, decode, is_binary
+from turnlog.agent.workspace.inputs import reader_of
+from turnlog.agent.workspace.tool import ToolError
+from turnlog.agent.workspace.workspace import path_in
+from turnlog.conversation.call_titles import call_title
+from turnlog.format.json_values import Fields, is_array
+from turnlog.format.regular_files import read_regular
+from turnlog.store.paths import real_path
+from turnlog.text import escaped, visible
+
+EDITS = ("Edit", "Write", "NotebookEdit")
+"""Tools that change files."""
+LARGEST = 4 << 20
+"""Bytes of a file that are compared with what it would become."""
+BLANKS, EMPTY = 40, 5
+"""Spaces in a row, and empty lines, from which they are counted instead of shown."""
+TAB = 4
+RIGHT_TO_LEFT = ("R", "AL", "AN")
+ROLES = {"+": "added", "-": "removed", "@": "dim", "\\": "dim"}
+
+Line = tuple[str, str]
+"""A role, and a visible text on one line."""
+
+
+class Preview(Struct, frozen=True):
+    """What a call would do."""
+
+    title: str
+    lines: list[Line]
+    facts: str = ""
+    """What is said of it in a few words."""
+
+
+class CallPlace(Struct, frozen=True):
+    """Where a call is made."""
+
+    root: Path
+    """The session's directory; paths below it are shown without it."""
+    cwd: Path
+
+    def path_of(self, name: object) -> Path:
+        """The path that a call names."""
+        return path_in(self.cwd, str(name))
+
+    def shown(self, path: Path) -> str:
+        """A path as people read it."""
+        return spelled(str(path.relative_to(self.root) if path.is_relative_to(self.root) else path))
+
+
+def preview(tool: str, given: Fields, place: CallPlace) -> Preview:
+    """Return everything that a call would do."""
+    return PREVIEWS.get(tool, _preview_any(tool))(given, place)
+
+
+def spelled(line: str) -> str:
+    """Return a line as it is shown in a question.
+
+    >>> spelled("ls" + " " * 500 + "; rm x" + chr(13))
+    'ls<500 spaces>; rm x<CR>'
+    """
+    shown = visible(line, keep="\t").expandtabs(TAB)
+    return re.sub(rf" {{{BLANKS},}}", lambda found: f"<{len(found[0]):,} spaces>", shown)
+
+
+def spelled_lines(text: str) -> list[str]:
+    """Return the lines of a text as they are shown in a question."""
+    shown: list[str] = []
+    empty = 0
+    for line in [*text.split("\n"), None]:
+        if line == "":
+            empty += 1
+            continue
+        shown += [f"<{empty:,} empty lines>"] if empty >= EMPTY else [""] * empty
+        empty = 0
+        shown += [] if line is None else [spelled(line)]
+    return shown
+
+
+def _command(given: Fields, place: CallPlace) -> Preview:
+    lines = spelled_lines(str(given.get("command", "")))
+    body = [("output", line) for line in lines] if len(lines) > 1 else []
+    if in_order := _in_order(lines):
+        body.append(("note", "in the order that bash reads it:"))
+        body += [("note", line) for line in in_order]
+    if place.cwd != place.root:
+        body.append(("note", f"in {place.shown(place.cwd)}"))
+    others = {name: given[name] for name in given if name not in ("command", "description")}
+    title = f"{lines[0]} …" if len(lines) > 1 else lines[0]
+    return Preview(title, body + _fields(others), spelled(_text(given.get("description"))))
+
+
+def _in_order(lines: list[str]) -> list[str]:
+    """Return lines with right-to-left letters spelled out; none if there are no such letters.
+
+    A terminal that supports bidi shows `cp A B` as `cp B A` where A and B are Hebrew names.
+    """
+    text = "\n".join(lines)
+    if text.isascii():
+        return []
+    shown = (escaped(char) if bidirectional(char) in RIGHT_TO_LEFT else char for char in text)
+    ordered = "".join(shown)
+    return ordered.split("\n") if ordered != text else []
+
+
+def _write(given: Fields, place: CallPlace) -> Preview:
+    path = place.path_of(given.get("file_path", ""))
+    old, notes = _current(path)
+    return _change(place, path, notes, old.text, _text(given.get("content")))
+
+
+def _edit(given: Fields, place: CallPlace) -> Preview:
+    path = place.path_of(given.get("file_path", ""))
+    old, notes = _current(path)
+    try:
+        value = reader_of(EditInput)(given)
+        return _change(place, path, notes, old.text, edited_text(old.text, value)[0])
+    except ToolError as error:  # the call would fail, and yet all that it says is shown
+        notes = [*notes, f"this would fail: {str(error).partition(chr(10))[0]}"]
+        pieces = _text(given.get("old_string")), _text(given.get("new_string"))
+        return _change(place, path, notes, *pieces)
+
+
+def _notebook(given: Fields, place: CallPlace) -> Preview:
+    path = place.path_of(given.get("notebook_path", ""))
+    old, notes = _current(path)
+    cell = _cell(old.text, path, given.get("cell_id"))
+    is_new, is_gone = (given.get("edit_mode") == mode for mode in ("insert", "delete"))
+    new = "" if is_gone else _text(given.get("new_source"))
+    change = _change(place, path, notes, "" if is_new else cell, new)
+    others = {name: given[name] for name in given if name not in ("notebook_path", "new_source")}
+    return Preview(change.title, _fields(others) + change.lines, change.facts)
+
+
+def _cell(text: str, path: Path, name: object) -> str:
+    try:
+        cells = cells_of(parse(text, path))
+    except ToolError:
+        return ""
+    sources = {name_of(cell, rank): cell.get("source") for rank, cell in enumerate(cells)}
+    source: Any = sources.get(str(name), "")
+    return "".join(map(str, source)) if is_array(source) else str(source)
+
+
+def _current(path: Path) -> tuple[TextFile, list[str]]:
+    """What a file holds now, and what else is to be known of it."""
+    notes: list[str] = []
+    target = real_path(path)
+    if target != path:
+        notes.append(f"{'a link to' if path.is_symlink() else 'by links,'} {spelled(str(target))}")
+    try:
+        status = target.stat()
+        notes.append(f"mode {status.st_mode & 0o7777:04o}")
+        if status.st_size > LARGEST:
+            return TextFile(""), [*notes, "too large to compare: only the new content is shown"]
+        raw = read_regular(target, LARGEST)
+    except FileNotFoundError:
+        return TextFile(""), [*notes, "a new file"]
+    except OSError as error:
+        return TextFile(""), [*notes, f"cannot be read: {error.strerror}"]
+    if is_binary(raw[:SAMPLE]):
+        return TextFile(""), [*notes, "a binary file"]
+    text = decode(raw)
+    return text, [*notes, *(["all lines end with CR LF"] if text.newline != "\n" else [])]
+
+
+def _change(place: CallPlace, path: Path, notes: list[str], old: str, new: str) -> Preview:
+    lines = list(_diff(old, new))
+    added, removed = (sum(role == kind for role, _ in lines) for kind in ("added", "removed"))
+    notes += [] if lines else ["the content stays as it is"]
+    usual = [note for note in notes if note != "mode 0644"]
+    told = [("note", note) for note in usual]
+    return Preview(place.shown(path), told + lines, f"+{added} -{removed}")
+
+
+def _diff(old: str, new: str) -> Iterator[Line]:
+    """The lines of a diff; blanks at the end of a line that changes are spelled out."""
+    for hunk in patch_of(old, new):
+        start = f"-{hunk['oldStart']},{hunk['oldLines']}"
+        yield "dim", f"@@ {start} +{hunk['newStart']},{hunk['newLines']} @@"
+        for line in hunk["lines"]:
+            role = "dim" if line == NO_END else ROLES.get(line[:1], "output")
+            show = _spelled_end if role in ("added", "removed") else spelled
+            yield role, line[:1] + show(line[1:])
+
+
+def _spelled_end(line: str) -> str:
+    """Return a line as it is shown where blanks at its end matter."""
+    body = line.rstrip(" \t")
+    blanks = line[len(body) :]
+    end = f"<{len(blanks):,} blanks>" if len(blanks) >= BLANKS else "".join(map(escaped, blanks))
+    return spelled(body) + end
+
+
+def _preview_any(tool: str) -> Callable[[Fields, CallPlace], Preview]:
+    def show(given: Fields, place: CallPlace) -> Preview:
+        title = call_title(tool, given)
+        is_said = len(given) <= 1 and "\n" not in title
+        return Preview(spelled(title) if is_said else "", [] if is_said else _fields(given))
+
+    return show
+
+
+def _page(given: Fields, place: CallPlace) -> Preview:
+    url = _text(given.get("url"))
+    others = {name: value for name, value in given.items() if name != "url"}
+    return Preview(spelled(url), [("note", note) for note in _host_notes(url)] + _fields(others))
+
+
+def _host_notes(url: str) -> list[str]:
+    """Name the host where an address may be misread: `xn--` names, look-alikes, `good@evil`."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return ["the host is unclear"]
+    other = _other_form(host)
+    is_plain = not other and "@" not in parts.netloc and "\\" not in url
+    return [] if is_plain else [f"the host is {spelled(host)}{f', or {other}' if other else ''}"]
+
+
+def _other_form(host: str) -> str:
+    """Return the ASCII form of a Unicode host name, or the Unicode form of an `xn--` name."""
+    if host.isascii() and "xn--" not in host:
+        return ""
+    try:
+        return spelled(host.encode().decode("idna") if host.isascii() else _ascii(host))
+    except UnicodeError:
+        return "no valid name"
+
+
+def _ascii(host: str) -> str:
+    labels = (
+        label if label.isascii() else f"xn--{label.encode('punycode').decode()}"
+        for label in host.split(".")
+    )
+    return ".".join(labels)
+
+
+def _fields(given: Fields) -> list[Line]:
+    """All fields of an input; texts of several lines as they are, all else as JSON."""
+    lines: list[Line] = []
+    for name, value in given.items():
+        if isinstance(value, str) and "\n" in value:
+            lines.append(("dim", f"{spelled(name)}:"))
+            lines += [("output", f"  │ {line}") for line in spelled_lines(value)]
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            lines.append(("output", f"{spelled(name)}: {spelled(text)}"))
+    return lines
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+PREVIEWS: dict[str, Callable[[Fields, CallPlace], Preview]] = {
+    "Bash": _command,
+    "Edit": _edit,
+    "Write": _write,
+    "NotebookEdit": _notebook,
+    "WebFetch": _page,
+}

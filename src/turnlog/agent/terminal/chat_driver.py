@@ -1,0 +1,207 @@
+"""The open chat: sends what is typed, asks what must be asked, goes on with other sessions."""
+
+import asyncio
+from contextlib import aclosing
+from importlib import import_module
+from typing import Any, Self
+
+from msgspec.structs import replace
+
+from turnlog.agent.chat.assembly import ChatOptions
+from turnlog.agent.chat.mentions import MENTION
+from turnlog.agent.chat.opening import Chat, open_chat
+from turnlog.agent.loop.lifecycle_hooks import Prompt
+from turnlog.agent.loop.notifications import NOTICE, Arrival, listen, next_notice
+from turnlog.agent.loop.spending import context_tokens
+from turnlog.agent.permissions import ApprovalMode
+from turnlog.agent.permissions.asking import PermissionReply, Question
+from turnlog.agent.session.resume import go_on, reopen
+from turnlog.agent.session.rewind import Rewound
+from turnlog.agent.terminal.event_view import Telling
+from turnlog.agent.terminal.permission_prompt import ACCEPT, Asking
+from turnlog.agent.terminal.screen_protocol import Face, ScrollbackItem, Waiting
+from turnlog.agent.terminal.status_line import StatusFacts
+from turnlog.conversation.prompts import ASKING, LOCAL, prompt_kind
+from turnlog.conversation.session import open_session
+from turnlog.format.entries import User
+from turnlog.format.fit import fit
+from turnlog.format.json_values import Fields
+from turnlog.render.costs import session_cost
+from turnlog.store.paths import Store
+
+LAST_TURNS = 2
+"""Turns of a session that are shown when it goes on."""
+COMMANDS = ("/", "!")
+CLIENT = "anthropic"
+"""Takes a second or two to load, in which the screen must not stand still."""
+ASKED = "permission_prompt"
+COUNTED = 1 << 24
+"""Bytes of a session whose cost is worth reading it for."""
+
+
+class Talk:
+    """A chat, and what the screen knows of it."""
+
+    def __init__(self, face: Face, store: Store, options: ChatOptions) -> None:
+        self.face = face
+        self.store = store
+        self.options = options
+        self.telling = Telling(face, options.cwd)
+        self.rewound: Rewound | None = None
+        """The last time that the user went back, to undo it by."""
+        self.chat: Chat
+        self.is_at_work = False
+        """Whether the model is."""
+        self._counting: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, face: Face, store: Store, options: ChatOptions) -> Self:
+        """Open a chat, and show where it goes on."""
+        talk = cls(face, store, options)
+        talk._begin(await talk._open(options))
+        return talk
+
+    async def switch(self, reason: str, **changes: Any) -> None:
+        """Go on with another session, or with a new one."""
+        parts = self.chat.parts
+        plain: Fields = {"resume": None, "is_fork": False, "session_id": None, "name": None}
+        kept = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
+        wanted = replace(self.options, **plain | kept | changes)
+        # The other one is opened first: if it cannot be, this one goes on.
+        chat = await self._open(wanted)
+        await self.chat.close(reason)
+        self.options = wanted
+        self.telling = Telling(self.face, wanted.cwd)
+        self.rewound = None
+        self._begin(chat)
+
+    async def _open(self, options: ChatOptions) -> Chat:
+        return await open_chat(self.store, options, self._ask, self._approve)
+
+    def _begin(self, chat: Chat) -> None:
+        self.chat = chat
+        self.chat.loop.more = self._absorb
+        listen(self.chat.parts, self.face.wake)
+        self.chat.parts.hooks.show = self.telling.working
+        self.chat.parts.hooks.ring = self.face.ring
+        for note in self.chat.notes:
+            self.telling.note(note, is_error=True)
+        self.telling.past(last_turns(self.chat.parts.recorder.chain))
+        if self.options.resume:
+            self._counting = asyncio.create_task(self._count_before(self.telling))
+        self.face.redraw()
+
+    async def _count_before(self, telling: Telling) -> None:
+        """Count what the session took before, as long as its file is read in a moment."""
+        path = self.chat.parts.recorder.path
+        if path.stat().st_size <= COUNTED:
+            before = await asyncio.to_thread(lambda: session_cost(open_session(path)))
+            telling.meter.total += before.cost_usd
+            self.face.redraw()
+
+    def go_on(self) -> None:
+        """Take up the session as its file has it now."""
+        recorder = self.chat.parts.recorder
+        go_on(recorder, reopen(recorder.path))
+
+    async def send(self, prompt: Prompt, source: str) -> None:
+        """Let the model do what a prompt asks."""
+        self.telling.start()
+        try:
+            await asyncio.to_thread(import_module, CLIENT)
+            self.is_at_work = True
+            async with aclosing(self.chat.send(prompt, source)) as events:
+                async for event in events:
+                    self.telling.tell(event)
+        finally:
+            self.is_at_work = False
+            self.telling.finish()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something in the background has ended that the model was not told of."""
+        parts = self.chat.parts
+        return bool(parts.workspace.shells.ended or parts.hooks.news)
+
+    async def tell_news(self) -> None:
+        """Let the model do what follows from something in the background."""
+        notice = next_notice(self.chat.parts)
+        if notice:
+            await self.send(notice, NOTICE)
+
+    def show_lines(self, lines: list[str], indent: int = 2) -> None:
+        """Show what the user asked to see; `indent` is where the rest of a long line stands."""
+        self.face.show(ScrollbackItem([f"  {line}".rstrip() for line in lines], 2 + indent))
+
+    def stop(self) -> None:
+        """Stop the turn."""
+        self.chat.loop.interrupt()
+
+    def next_mode(self) -> None:
+        """Go to the next permission mode."""
+        rules = self.chat.parts.rules
+        modes = [ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN]
+        modes += [ApprovalMode.BYPASS] if self.options.mode is ApprovalMode.BYPASS else []
+        place = modes.index(rules.mode) if rules.mode in modes else -1
+        self._set_mode(modes[(place + 1) % len(modes)])
+
+    def _set_mode(self, mode: ApprovalMode) -> None:
+        self.chat.parts.rules.mode = mode
+        self.chat.parts.hooks.facts.permission_mode = mode.value
+
+    def note_queue(self, operation: str, text: str | None = None) -> None:
+        """Write down that a prompt entered the queue, or left it."""
+        self.chat.parts.recorder.queue(operation, text)
+
+    @property
+    def facts(self) -> StatusFacts:
+        """What the status line tells."""
+        parts = self.chat.parts
+        tokens, window = context_tokens(parts.recorder.chain), parts.choice.window
+        return StatusFacts(
+            parts.choice.model, parts.rules.mode, tokens, window, self.telling.meter.cost
+        )
+
+    def _absorb(self) -> list[Arrival]:
+        """Prompts that were typed meanwhile, for the model to see before its next step."""
+        taken: list[Arrival] = []
+        while self.face.waiting and _is_plain(self.face.waiting[0]):
+            waiting = self.face.waiting.pop(0)
+            if waiting.is_queued:
+                self.note_queue("remove", waiting.text)
+            taken.append((self.face.pastes.prompt(waiting.text), "queued"))
+        return taken
+
+    async def _approve(self, question: Question) -> PermissionReply:
+        """Ask about a server of the project, before the chat is open."""
+        return await self.face.ask(Asking(question), self.telling.question(question))
+
+    async def _ask(self, question: Question) -> PermissionReply:
+        message = f"A permission is needed for {question.tool}"
+        about = {"message": message, "title": "turnlog", "notification_type": ASKED}
+        heard = asyncio.create_task(self.chat.parts.hooks.fire("Notification", ASKED, about))
+        rules = self.chat.parts.rules
+        menu = Asking(question, offers_edits=rules.mode is ApprovalMode.DEFAULT)
+        try:
+            reply = await self.face.ask(menu, self.telling.question(question))
+        finally:
+            await heard
+        if reply is ACCEPT:
+            self._set_mode(ApprovalMode.ACCEPT_EDITS)
+            return PermissionReply("allow")
+        return reply
+
+
+def last_turns(chain: list[Fields], count: int = LAST_TURNS) -> list[Fields]:
+    """The lines of the last turns of a conversation."""
+    starts = [place for place, entry in enumerate(chain) if _is_prompt(entry)]
+    return chain[starts[-count] if len(starts) >= count else 0 :]
+
+
+def _is_prompt(entry: Fields) -> bool:
+    return entry.get("type") == "user" and prompt_kind(fit(User, entry, [])) in ASKING | LOCAL
+
+
+def _is_plain(waiting: Waiting) -> bool:
+    """Whether something can be told the model while it works: no command, no files to read."""
+    return not waiting.text.startswith(COMMANDS) and not MENTION.search(waiting.text)

@@ -1,0 +1,225 @@
+"""How each thing that happens is shown, once it has happened: lines for the scrollback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.asking import Question
+from turnlog.agent.permissions.gate import REJECTED
+from turnlog.agent.session.entry_builders import REJECTED_TEXT, text_of
+from turnlog.agent.terminal.call_preview import EDITS, CallPlace, preview
+from turnlog.agent.terminal.permission_prompt import long_reasons
+from turnlog.agent.terminal.screen_protocol import ScrollbackItem
+from turnlog.agent.terminal.styled_text import Style, one_line
+from turnlog.conversation.calls import Detail
+from turnlog.conversation.nodes import SYNTHETIC
+from turnlog.conversation.prompts import BASH_INPUT, INTERRUPTION, label_of
+from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.markup import command_text
+from turnlog.render.rows import Did
+from turnlog.render.terminal_text import Terminal
+from turnlog.render.tool_views import body_of, outcome_of, title_of
+from turnlog.text import as_printed, visible
+
+FEW = 4
+"""Lines of what a call printed that are shown."""
+SILENT = ("Read", "Glob", "Grep", "TodoWrite", "Agent", "Task", "Skill")
+"""Tools whose output is for the model alone."""
+NOTICE = "<task-notification>"
+PRINTED = ("<bash-stdout>", "<bash-stderr>")
+SAID = "the user said:\n"
+
+
+class ToolUse(Struct, frozen=True):
+    """A call that the model made."""
+
+    name: str
+    input: Fields
+
+
+class Teller:
+    """Tells lines of a session; remembers the calls that results belong to."""
+
+    def __init__(self, style: Style, root: Path, is_past: bool = False) -> None:
+        self._style = style
+        self._is_past = is_past
+        """Whether only the lines are known, and not what calls were begun."""
+        self._begun: set[str] = set()
+        self._terminal = Terminal(style, full=False)
+        self._root = root
+        self._uses: dict[str, ToolUse] = {}
+        self._asked: set[str] = set()
+        """Calls that the user was shown when asked about them."""
+
+    def tell(self, entry: Fields, seconds: float | None = None) -> ScrollbackItem | None:
+        """What to show of a line; `seconds` is how long it took to get there."""
+        match entry.get("type"):
+            case "user":
+                return self._user(entry, seconds)
+            case "assistant":
+                return self._assistant(entry)
+            case "system" if entry.get("subtype") == "compact_boundary":
+                return self.note("a summary stands for what came before")
+            case "system" if entry.get("subtype") == "informational":
+                return self.note(str(entry.get("content")))
+            case _:
+                return None
+
+    def prompt(self, text: str, mark: str = "❯") -> ScrollbackItem:
+        """What the user asked."""
+        first, *rest = text.strip("\n").split("\n")
+        head = f"{self._style(mark, 'prompt')} {self._style(first, 'bold')}"
+        return ScrollbackItem(
+            [head, *(f"  {self._style(line, 'bold')}" for line in rest)], indent=2
+        )
+
+    def note(self, text: str, is_error: bool = False) -> ScrollbackItem:
+        """Something that the user should know."""
+        role = "error" if is_error else "dim"
+        lines = [self._style(line, role) for line in text.strip().split("\n")]
+        return ScrollbackItem(
+            [f"{self._style('──', role)} {lines[0]}", *(f"   {each}" for each in lines[1:])], 3
+        )
+
+    def question(self, question: Question) -> list[ScrollbackItem]:
+        """Show a call that the user is asked about, and the reasons where they are many."""
+        self._asked.add(question.call_id)
+        place = CallPlace(self._root, self._root / question.place)
+        shown = preview(question.tool, question.input, place)
+        mark, name = self._style("●", "ok"), self._style(visible(question.tool, keep=""), "tool")
+        parts = (f"{mark} {name}", self._style(shown.title, "text"))
+        head = " ".join(filter(None, parts)) + f"  {self._style(shown.facts, 'dim')}"
+        body = [f"    {self._style(line, role)}".rstrip() for role, line in shown.lines]
+        reasons = [f"  • {self._style(each, 'dim')}" for each in long_reasons(question)]
+        call = ScrollbackItem([head.rstrip(), *body])
+        return [call, ScrollbackItem(reasons, is_attached=True)] if reasons else [call]
+
+    def _did(self, name: str, detail: Detail, outcome: str, style: str, body: list[str]) -> Did:
+        title = title_of(name, detail).replace(f"{self._root}/", "")
+        return Did(name, title, outcome, is_error=False, duration_ms=None, style=style, body=body)
+
+    def printed(self, text: str) -> ScrollbackItem:
+        """What a shell command of the user's printed."""
+        left = as_printed(text).strip("\n").split("\n")
+        lines = [f"    {self._style(line, 'output')}" for line in left]
+        return ScrollbackItem(lines, is_attached=True)
+
+    def begin(self, call_id: str) -> None:
+        """A call is about to run."""
+        self._begun.add(call_id)
+
+    def was_shown(self, call_id: str) -> bool:
+        """Whether the user was shown a call before it ran."""
+        return call_id in self._asked
+
+    def name(self, call_id: str) -> str:
+        """The tool that a call is of."""
+        return self._uses[call_id].name if call_id in self._uses else ""
+
+    def _assistant(self, entry: Fields) -> ScrollbackItem | None:
+        message: Fields = entry["message"]
+        for block in message["content"] if is_array(message["content"]) else []:
+            if block.get("type") == "tool_use":
+                self._uses[block["id"]] = ToolUse(
+                    str(block.get("name")), _object(block.get("input"))
+                )
+        text = text_of(message["content"]).strip()
+        if entry.get("isApiErrorMessage"):
+            return self.note(text, is_error=True)
+        if not text or message.get("model") == SYNTHETIC:
+            return None
+        return ScrollbackItem([text], is_markdown=True)
+
+    def _user(self, entry: Fields, seconds: float | None) -> ScrollbackItem | None:
+        content = entry["message"]["content"]
+        results = (
+            [each for each in content if each.get("type") == "tool_result"]
+            if is_array(content)
+            else []
+        )
+        if results:
+            return self._result(results[0], entry, seconds)
+        text = text_of(content)
+        if entry.get("isMeta") or entry.get("isCompactSummary") or not text.strip():
+            return None
+        return self._said(text)
+
+    def _said(self, text: str) -> ScrollbackItem | None:
+        if text.startswith(INTERRUPTION):
+            return self.note("interrupted")
+        if text.startswith(PRINTED):
+            return self.printed(_untagged(text))
+        if text.startswith(NOTICE):
+            return self.note(label_of(text))
+        if shell := BASH_INPUT.search(text):
+            return self.prompt(shell[1], "!")
+        return self.prompt(command_text(text) or text)
+
+    def _result(self, block: Fields, entry: Fields, seconds: float | None) -> ScrollbackItem | None:
+        call_id = str(block.get("tool_use_id"))
+        use = self._uses.pop(call_id, ToolUse("?", {}))
+        text = as_printed(_untagged(text_of(block.get("content") or "")))
+        is_asked = call_id in self._asked
+        stop = self._stop(call_id, text) if entry.get("toolDenialKind") == REJECTED else ""
+        if is_asked and stop:
+            mark, told = self._style("✗", "error"), self._style(stop, "dim")
+            return ScrollbackItem([f"  {mark} {told}"], is_attached=True)
+        detail = Detail(
+            use.input, text, entry.get("toolUseResult"), denial=entry.get("toolDenialKind")
+        )
+        is_error = bool(block.get("is_error"))
+        did = self._outcome(use.name, detail, is_error, stop, seconds)
+        lines = list(self._terminal.draw([did]))[int(is_asked) :]
+        if is_asked and use.name in EDITS and not is_error:
+            return None
+        is_tight = len(lines) == 1
+        return ScrollbackItem(lines, is_tight=is_tight, is_attached=is_asked) if lines else None
+
+    def _stop(self, call_id: str, text: str) -> str:
+        """How a call came to nothing that the user did not let run, or not run on."""
+        said = text.partition(SAID)[2] if not text.startswith(REJECTED_TEXT) else ""
+        if said:
+            return f"refused: {one_line(said)}"
+        if self._is_past:
+            return "refused or interrupted"
+        if call_id in self._begun:
+            return "interrupted"
+        return "refused" if call_id in self._asked else "not run"
+
+    def _outcome(
+        self, name: str, detail: Detail, is_error: bool, stop: str, seconds: float | None
+    ) -> Did:
+        style, body = body_of(name, detail)
+        outcome = outcome_of(name, detail)
+        task = _object(detail.structured).get("backgroundTaskId")
+        if stop:
+            outcome, body = stop, []
+        elif task:  # the text is for the model
+            body = [] if self._is_past else [f"as {task}; /tasks shows it"]
+        is_open = style == "text" and not is_error
+        if is_open:
+            body = [] if name in SILENT else list(_few(body))
+        did = self._did(name, detail, outcome, style, body)
+        milliseconds = round(seconds * 1000) if seconds else None
+        return Did(did.name, did.title, outcome, is_error, milliseconds, style, is_open, body)
+
+
+def _few(lines: list[str]) -> Iterator[str]:
+    """The first lines; one more rather than a line that says so."""
+    shown = lines if len(lines) <= FEW + 1 else lines[:FEW]
+    yield from shown
+    if len(shown) < len(lines):
+        yield f"… {len(lines) - len(shown)} more lines"
+
+
+def _untagged(text: str) -> str:
+    """A text without the tags that tell the model what it is."""
+    for name in ("tool_use_error", "bash-stdout", "bash-stderr"):
+        text = text.replace(f"<{name}>", "").replace(f"</{name}>", "")
+    return text
+
+
+def _object(value: Any) -> Fields:
+    return value if is_object(value) else {}

@@ -1,0 +1,184 @@
+"""Tells what happens in a turn: what is over goes to the scrollback, what goes on is redrawn."""
+
+from pathlib import Path
+
+from turnlog.agent.loop.events import (
+    CallStarted,
+    Event,
+    Notice,
+    Recorded,
+    Retrying,
+    Streamed,
+    TurnEnded,
+)
+from turnlog.agent.loop.notifications import NOTICE
+from turnlog.agent.permissions.gate import REJECTED
+from turnlog.agent.session.entry_builders import text_of
+from turnlog.agent.terminal.event_text import Teller
+from turnlog.agent.terminal.live_region import Live, todo_rows
+from turnlog.agent.terminal.markdown_stream import MarkdownStream
+from turnlog.agent.terminal.screen_protocol import Face, ScrollbackItem
+from turnlog.agent.terminal.status_line import UsageMeter, dollars, short, span, spinner
+from turnlog.agent.terminal.styled_text import one_line
+from turnlog.conversation.prompts import INTERRUPTION
+from turnlog.format.json_values import Fields, is_array
+
+WORTH_TELLING = 10.0
+"""Seconds of a turn after which it is told what it took."""
+HINT = "esc to interrupt"
+UNSEEN = ("queued", NOTICE)
+"""Sources of prompts that were not shown when they were typed."""
+LIMITS = {
+    "refused": "the model does not want to answer this",
+    "max_turns": "stopped: as many answers as the limit allows",
+    "max_budget": "stopped: as many dollars as the limit allows",
+}
+
+
+class Telling:
+    """What is told so far."""
+
+    def __init__(self, face: Face, root: Path) -> None:
+        self._face = face
+        self._teller = Teller(face.style, root)
+        self._past = Teller(face.style, root, is_past=True)
+        self._live = Live(str(root))
+        self._answer = MarkdownStream()
+        self._has_failed = False
+        self.is_running = False
+        """Whether something is going on."""
+        self.meter = UsageMeter()
+        self.question = self._teller.question
+
+    @property
+    def tail(self) -> str:
+        """What is not finished of the answer that is coming in."""
+        return self._answer.tail
+
+    def rows(self, columns: int) -> list[str]:
+        """What is going on, besides the answer."""
+        rows = self._live.rows(self._face.style, columns)
+        line = spinner(self._live.label, self.meter, HINT, columns - 1)
+        return [*rows, *([""] if rows else []), self._face.style(line, "ok")]
+
+    def working(self, text: str) -> None:
+        """Tell what is being done, until something else is."""
+        self._live.label = one_line(text)
+        self._face.redraw()
+
+    def note(self, text: str, is_error: bool = False) -> None:
+        """Tell the user something."""
+        self._face.show(self._teller.note(text, is_error))
+
+    def prompt(self, text: str) -> None:
+        """Tell what the user typed."""
+        is_shell = text.startswith("!")
+        shown = text[1:].strip() if is_shell else text
+        self._face.show(self._teller.prompt(shown, "!" if is_shell else "❯"))
+
+    def printed(self, text: str) -> None:
+        """Tell what a command of the user's printed."""
+        if text.strip():
+            self._face.show(self._teller.printed(text))
+
+    def stopped(self, call_id: str) -> None:
+        """Tell the last that a running call printed, of which nothing else will be told."""
+        self.printed("\n".join(self._live.last_lines(call_id)))
+
+    def past(self, entries: list[Fields]) -> None:
+        """Tell what was before."""
+        for entry in entries:
+            self._face.show(self._past.tell(entry))
+
+    def start(self) -> None:
+        """A turn starts."""
+        self.meter.start()
+        self.is_running = True
+        self._has_failed = False
+
+    def finish(self) -> None:
+        """A turn is over, however it ended."""
+        self._say(self._answer.finish())
+        self._live = Live(self._live.root)
+        self.is_running = False
+        self.meter.settle()
+
+    def tell(self, event: Event) -> None:
+        """Tell an event."""
+        self.meter.take(event)
+        self._live.take(event)
+        match event:
+            case CallStarted():
+                self._teller.begin(event.call_id)
+                self._live.jobs[event.call_id].is_shown = self._teller.was_shown(event.call_id)
+            case Streamed():
+                self._stream(event.event)
+            case Recorded():
+                self._recorded(event.entry)
+            case Retrying():
+                self._say(self._answer.finish())
+                wait = f"in {span(event.wait)}" if event.wait >= 1 else "at once"
+                self.note(f"{event.reason}; trying again {wait} (try {event.attempt})")
+            case Notice():
+                self.note(event.text, event.is_error)
+            case TurnEnded():
+                self._ended(event)
+            case _:
+                pass
+        self._face.redraw()
+
+    def _stream(self, event: Fields) -> None:
+        delta: Fields = event.get("delta") or {}
+        if delta.get("type") == "text_delta":
+            self._say(self._answer.grow(str(delta["text"])))
+
+    def _say(self, text: str) -> None:
+        if text.strip():
+            self._face.show(ScrollbackItem([text], is_markdown=True))
+
+    def _recorded(self, entry: Fields) -> None:
+        content = entry["message"]["content"] if "message" in entry else None
+        if entry["type"] == "assistant" and not entry.get("isApiErrorMessage"):
+            self._teller.tell(entry)
+            if text_of(content or ""):
+                self._say(self._answer.finish(text_of(content or "")))
+        elif entry["type"] == "user":
+            self._recorded_user(entry, content)
+        elif entry["type"] == "assistant":
+            self._has_failed = True
+            self._face.show(self._teller.tell(entry))
+
+    def _recorded_user(self, entry: Fields, content: object) -> None:
+        first: Fields = content[0] if is_array(content) and content else {}
+        if first.get("type") == "tool_result":
+            call_id = first["tool_use_id"]
+            name, last = self._teller.name(call_id), self._live.last_lines(call_id)
+            seconds = self._live.ended(call_id)
+            if name == "TodoWrite" and not first.get("is_error"):
+                data: Fields = entry.get("toolUseResult") or {}
+                self._live.todos = data.get("newTodos") or []
+                return
+            self._face.show(self._teller.tell(entry, seconds))
+            if entry.get("toolDenialKind") == REJECTED:  # the line has nothing of what it printed
+                self.printed("\n".join(last))
+        elif entry.get("promptSource") in UNSEEN or _is_stop(first):
+            self._face.show(self._teller.tell(entry))
+
+    def _ended(self, ended: TurnEnded) -> None:
+        if self._live.todos:
+            rows = todo_rows(self._live.todos, self._face.style, 1_000)
+            self._face.show(ScrollbackItem(rows, indent=2))
+            self._live.todos = []
+        if ended.reason in LIMITS:
+            self.note(LIMITS[ended.reason])
+        elif ended.reason == "blocked" and ended.text:
+            self.note(f"not sent: {ended.text}", is_error=True)
+        elif ended.reason == "failed" and not self._has_failed:
+            self.note(ended.text, is_error=True)
+        elif ended.seconds >= WORTH_TELLING:
+            tokens = sum(count for count in ended.usage.values() if isinstance(count, int))
+            self.note(f"{span(ended.seconds)} · {short(tokens)} tokens · {dollars(ended.cost)}")
+
+
+def _is_stop(block: Fields) -> bool:
+    return str(block.get("text", "")).startswith(INTERRUPTION)

@@ -1,0 +1,274 @@
+"""What the user can ask to see: commands, costs, what fills the context, what is set up."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.chat.assembly import memory_limits
+from turnlog.agent.config.agent_definitions import load_agents
+from turnlog.agent.config.definition_directories import DefinitionFiles
+from turnlog.agent.config.memory import MemoryFiles
+from turnlog.agent.hooks.hook_events import EVENTS
+from turnlog.agent.hooks.matchers import shown
+from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.spending import context_tokens
+from turnlog.agent.mcp.connections import spelt, tool_name
+from turnlog.agent.permissions.policy import Policy
+from turnlog.agent.terminal.chat_driver import Talk
+from turnlog.agent.terminal.completer import KnownCommand
+from turnlog.agent.terminal.status_line import BY_TOKEN, MODES, dollars, short
+from turnlog.agent.terminal.styled_text import Style, cells, cut, fold, one_line
+from turnlog.agent.tools.toolbox import definitions
+from turnlog.agent.workspace.tool import Tool
+from turnlog.conversation.context import messages_of
+from turnlog.conversation.session import open_session
+from turnlog.format.json_values import Fields
+from turnlog.render.costs import CostView, session_cost
+
+BAR = 50
+FIGURE = 10
+"""Cells of a figure in a table."""
+MOST_ROWS = 2
+"""Rows that are filled with what is said of one thing."""
+KIND = 7
+"""Cells of what a permission rule does."""
+KEYS = (
+    ("esc", "interrupt the model"),
+    ("esc esc", "clear the prompt, or go back to before one"),
+    ("shift-tab", "ask for less, or more, before things are done"),
+    ("alt-enter, ctrl-j, \\ enter", "a new line"),
+    ("@", "mention a file"),
+    ("!", "run a shell command"),
+    ("ctrl-v", "paste an image"),
+    ("ctrl-e", "show all of what a question folds"),
+    ("up", "take back what is queued; prompts of before"),
+    ("ctrl-c, ctrl-d", "clear, leave"),
+)
+
+
+class ContextShare(Struct, frozen=True):
+    """A part of the context."""
+
+    name: str
+    tokens: int
+    role: str
+    mark: str = "█"
+
+
+def show_tables(talk: Talk, commands: Sequence[Sequence[KnownCommand]]) -> None:
+    """Show commands by group, and keys."""
+    groups = [[(each.shown, each.help) for each in group] for group in commands]
+    wide = max(cells(name) for group in groups for name, _ in group)
+    tables = [_table(group, talk, wide) for group in (*groups, KEYS) if group]
+    talk.show_lines([line for table in tables for line in (*table, "")][:-1])
+
+
+async def show_context(talk: Talk, arguments: str) -> None:
+    """Show what fills the context."""
+    parts = talk.chat.parts
+    window = parts.choice.window
+    reserve = parts.limits.compacting.reserve(window)
+    rows = context_rows(amounts_in(parts), window, reserve, talk.face.style, talk.face.columns - 2)
+    talk.show_lines([parts.choice.model, *rows])
+
+
+def amounts_in(parts: Parts) -> list[ContextShare]:
+    """What the context holds: the whole as the API counted it, its parts by their length."""
+    memory = _tokens("".join(parts.memory))
+    system = _tokens("".join(parts.system)) - memory
+    tools = _tokens(json.dumps(definitions(parts.tools.values())))
+    total = context_tokens(parts.recorder.chain)
+    said = _tokens(json.dumps(messages_of(parts.recorder.chain, is_open=True)))
+    return [
+        ContextShare("system prompt", system, "ok"),
+        ContextShare("memory", memory, "mode"),
+        ContextShare("tools", tools, "note"),
+        ContextShare(
+            "conversation", max(0, total - system - memory - tools) if total else said, "added"
+        ),
+    ]
+
+
+def context_rows(
+    amounts: Sequence[ContextShare], window: int, reserve: int, style: Style, columns: int
+) -> list[str]:
+    """A bar of what fills the context, and what each part of it is."""
+    used = sum(each.tokens for each in amounts)
+    free = max(0, window - used - reserve)
+    parts = [
+        *amounts,
+        ContextShare("free", free, "dim", "░"),
+        ContextShare("kept for a summary", window - used - free, "dim", "▒"),
+    ]
+    shown = [each for each in parts if each.tokens > 0]
+    bar = "".join(
+        style(each.mark * count, each.role)
+        for each, count in _lengths(shown, min(BAR, columns - 2))
+    )
+    rows = [
+        f"{style(each.mark, each.role)} {each.name:20}{short(each.tokens):>8}{share:>6.0%}"
+        for each in shown
+        for share in [each.tokens / window]
+    ]
+    return [f"{short(used)} of {short(window)} tokens", bar, *rows]
+
+
+def _lengths(parts: Sequence[ContextShare], cells_in_all: int) -> list[tuple[ContextShare, int]]:
+    """How long each part of a bar is: at least a cell, together the whole bar."""
+    whole = sum(each.tokens for each in parts) or 1
+    lengths = [max(1, round(cells_in_all * each.tokens / whole)) for each in parts]
+    longest = lengths.index(max(lengths))
+    lengths[longest] += cells_in_all - sum(lengths)
+    return list(zip(parts, lengths, strict=True))
+
+
+async def show_cost(talk: Talk, arguments: str) -> None:
+    """Show what the session took, as its file tells."""
+    path = talk.chat.parts.recorder.path
+    if not path.exists():
+        talk.telling.note("nothing was asked yet")
+        return
+    view = await asyncio.to_thread(lambda: session_cost(open_session(path)))
+    talk.show_lines(cost_rows(view, talk.face.style, talk.face.columns - 2))
+
+
+def cost_rows(view: CostView, style: Style, columns: int) -> list[str]:
+    """What each model took."""
+    wide = max(12, min(28, columns - 4 * FIGURE))
+    heads = "".join(f"{name:>{FIGURE}}" for name in ("input", "output", "cached", "cost"))
+    rows = [style(f"{'':{wide}}{heads}", "dim")]
+    for each in view.models:
+        name = f"{'└ ' if each.by_subagents else ''}{one_line(each.model)}"
+        usage = each.usage
+        sent = usage.input_tokens + usage.cache_creation_input_tokens
+        counts = (sent, usage.output_tokens, usage.cache_read_input_tokens)
+        figures = "".join(f"{short(count):>{FIGURE}}" for count in counts)
+        cost = "?" if each.cost_usd is None else dollars(each.cost_usd)
+        rows.append(f"{cut(name, wide - 1):{wide}}{figures}{cost:>{FIGURE}}")
+    total = f"{'total':{wide + 3 * FIGURE}}{dollars(view.cost_usd):>{FIGURE}}"
+    return [*rows, style(total, "bold")]
+
+
+async def show_permissions(talk: Talk, arguments: str) -> None:
+    """Show the mode, and what rules deny, ask about and allow, in the order in which they count."""
+    parts = talk.chat.parts
+    policy = parts.rules.standing(parts.workspace)
+    talk.show_lines(permission_rows(policy, talk.face.style, talk.face.columns), KIND)
+
+
+def permission_rows(policy: Policy, style: Style, columns: int) -> list[str]:
+    """The mode and the rules, each with where it comes from."""
+    kinds = (("deny", policy.deny), ("ask", policy.ask), ("allow", policy.allow))
+    listed = [("mode", MODES[policy.mode], policy.mode.value)]
+    for kind, rules in kinds:
+        listed += [(kind, one_line(rule.text), _place(rule.source, policy.root)) for rule in rules]
+    wide = max(length for _, told, _ in listed if (length := cells(told)) <= columns // 2)
+    return [
+        f"{kind:{KIND}}{told}{' ' * (wide - cells(told))}  {style(place, 'dim')}"
+        for kind, told, place in listed
+    ]
+
+
+def _place(path: str, root: Path) -> str:
+    """A file by its shortest name."""
+    for folder, short_name in ((root, "."), (Path.home(), "~")):
+        if path.startswith(f"{folder}/"):
+            return f"{short_name}{path.removeprefix(str(folder))}"
+    return path
+
+
+async def show_memory(talk: Talk, arguments: str) -> None:
+    """Show the memory files that are loaded."""
+    may_read = talk.chat.parts.workspace.may_read
+    limits = memory_limits(talk.store, talk.options, may_read)
+    found = MemoryFiles(talk.options.cwd, talk.store.root, limits=limits).at_start()
+    rows = [
+        (
+            _place(str(each.path), talk.options.cwd),
+            f"{each.kind}{', left out: it is not of this project' if each.needs_approval else ''}",
+        )
+        for each in found
+    ]
+    _show(talk, rows, "no memory files; CLAUDE.md in this directory would be one")
+
+
+async def show_agents(talk: Talk, arguments: str) -> None:
+    """Show the agents that can be started."""
+    cwd = talk.options.cwd
+    files = DefinitionFiles(talk.store, cwd, talk.options.sources)
+    agents = load_agents(talk.store, cwd, files)
+    _show(talk, [(each.name, each.description) for each in agents.values()], "no agents")
+
+
+async def show_skills(talk: Talk, arguments: str) -> None:
+    """Show the skills that there are."""
+    skills = {each.name: each for each in talk.chat.prompts.commands.values() if each.is_skill}
+    _show(talk, [(each.name, each.description) for each in skills.values()], "no skills")
+
+
+async def show_hooks(talk: Talk, arguments: str) -> None:
+    """Show the hooks that are set."""
+    rows: list[tuple[str, str]] = []
+    for event in EVENTS:
+        for group in talk.chat.parts.hooks.groups(event):
+            name = f"{event} {group.get('matcher') or ''}".strip()
+            listed: list[Fields] = group.get("hooks") or []
+            rows += [(name, shown(hook)) for hook in listed]
+    _show(talk, rows, "no hooks are set")
+
+
+async def show_servers(talk: Talk, arguments: str) -> None:
+    """Show the MCP servers and their tools."""
+    tools = talk.chat.servers.tools
+    rows = [
+        (f"{state['name']} {state['status']}", ", ".join(_tools_of(state["name"], tools)))
+        for state in talk.chat.server_states
+    ]
+    _show(talk, rows, "no MCP servers; .mcp.json in this directory would name some")
+
+
+async def show_tasks(talk: Talk, arguments: str) -> None:
+    """Show what runs in the background."""
+    jobs = talk.chat.parts.workspace.shells.jobs.values()
+    _show(
+        talk,
+        [(f"{job.name} {job.status}", job.command) for job in jobs],
+        "nothing runs in the background",
+    )
+
+
+def _tools_of(server: str, tools: Sequence[Tool]) -> list[str]:
+    start = tool_name(server, "")
+    return [tool.name.removeprefix(start) for tool in tools if tool.server == spelt(server)]
+
+
+def _show(talk: Talk, rows: Sequence[tuple[str, str]], nothing: str) -> None:
+    talk.show_lines(_table(rows, talk) if rows else [nothing])
+
+
+def _table(rows: Sequence[tuple[str, str]], talk: Talk, wide: int = 0) -> list[str]:
+    """Names, and beside each what is to be said of it; `wide` is how wide names are elsewhere."""
+    style, columns = talk.face.style, talk.face.columns
+    longest = max(wide, *(cells(name) for name, _ in rows)) + 2
+    wide = min(longest, max(20, columns // 2))
+    lines: list[str] = []
+    for name, note in rows:
+        shown = cut(one_line(name), wide - 2)
+        head = f"{style(shown, 'text')}{' ' * (wide - cells(shown))}"
+        for told in _few_rows(one_line(note), columns - wide - 3):
+            lines.append(f"{head}{style(told, 'dim')}")
+            head = " " * wide
+    return lines
+
+
+def _few_rows(text: str, room: int) -> list[str]:
+    rows = fold(text, room).split("\n")
+    *first, last = rows[:MOST_ROWS]
+    return [*first, cut(" ".join([last, *rows[MOST_ROWS:]]), room)]
+
+
+def _tokens(text: str) -> int:
+    return len(text) // BY_TOKEN

@@ -1,0 +1,154 @@
+"""What is going on, for the part that is redrawn: running calls and what they print, todos."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from turnlog.agent.loop.events import (
+    CallStarted,
+    Event,
+    Inside,
+    Printed,
+    Recorded,
+    Retrying,
+    Streamed,
+    TurnEnded,
+)
+from turnlog.agent.terminal.status_line import span
+from turnlog.agent.terminal.styled_text import Style, cut, one_line, printable
+from turnlog.conversation.call_titles import call_title
+from turnlog.format.json_values import Fields, is_array
+from turnlog.render.tool_views import BOXES
+from turnlog.text import as_printed
+
+TAIL = 3
+"""Lines of a running call's output that are shown."""
+SLOW = 2.0
+"""Seconds after which it is worth saying how long something takes."""
+DOING = {"text": "Answering", "thinking": "Thinking", "tool_use": "Preparing a call"}
+WAITING = "Waiting"
+
+
+@dataclass
+class RunningCall:
+    """A call that runs."""
+
+    name: str
+    title: str
+    started: float = field(default_factory=monotonic)
+    tail: deque[str] = field(default_factory=lambda: deque([""], maxlen=TAIL + 1))
+    is_cut: bool = False
+    """Whether it printed more than that."""
+    calls: int = 0
+    """Of the sub-agent that it started."""
+    is_shown: bool = False
+    """Whether the call itself stands above already."""
+
+    @property
+    def seconds(self) -> float:
+        return monotonic() - self.started
+
+    def printed(self, text: str) -> None:
+        """Take in what it printed."""
+        first, *rest = printable(as_printed(text)).split("\n")
+        self.tail[-1] += first
+        self.is_cut = self.is_cut or len(self.tail) + len(rest) > TAIL + 1
+        self.tail.extend(rest)
+
+
+class Live:
+    """Follows the events of a turn."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.jobs: dict[str, RunningCall] = {}
+        self.label = WAITING
+        self.todos: list[Fields] = []
+
+    def take(self, event: Event) -> None:
+        """Follow an event."""
+        match event:
+            case CallStarted():
+                title = call_title(event.tool, event.input).replace(f"{self.root}/", "")
+                self.jobs[event.call_id] = RunningCall(event.tool, one_line(title))
+                self.label = "Working"
+            case Printed() if event.call_id in self.jobs:
+                self.jobs[event.call_id].printed(event.text)
+            case Retrying():
+                self.label = f"Waiting {event.wait:.0f}s to try again"
+            case Streamed():
+                self._stream(event.event)
+            case Inside() if event.call_id in self.jobs:
+                self._inside(self.jobs[event.call_id], event.event)
+            case TurnEnded():
+                self.jobs = {}
+                self.label = WAITING
+            case _:
+                pass
+
+    def last_lines(self, call_id: str) -> list[str]:
+        """The last that a call printed, as long as it runs."""
+        job = self.jobs.get(call_id)
+        lines = [line for line in job.tail if line.strip()] if job else []
+        return ["…", *lines] if job and job.is_cut else lines
+
+    def ended(self, call_id: str) -> float | None:
+        """A call has ended; gives how long it took, if that is worth saying."""
+        job = self.jobs.pop(call_id, None)
+        if not self.jobs:
+            self.label = WAITING
+        return job.seconds if job and job.seconds >= SLOW else None
+
+    def rows(self, style: Style, room: int) -> list[str]:
+        """The calls that run, and what is to do."""
+        rows = [row for job in self.jobs.values() for row in _job_rows(job, style, room)]
+        todos = [row for todo in self.todos for row in [_todo_row(todo, style, room)]]
+        return [*rows, *todos]
+
+    def _stream(self, event: Fields) -> None:
+        match event.get("type"):
+            case "message_start":
+                self.label = WAITING
+            case "content_block_start":
+                self.label = DOING.get(str(event["content_block"].get("type")), "Working")
+            case _:
+                pass
+
+    def _inside(self, job: RunningCall, event: Any) -> None:
+        """Follow a sub-agent by the calls that it makes."""
+        if not isinstance(event, Recorded) or event.entry["type"] != "assistant":
+            return
+        content = event.entry["message"]["content"]
+        for block in content if is_array(content) else []:
+            if block.get("type") == "tool_use":
+                job.calls += 1
+                title = call_title(block["name"], block.get("input")).replace(f"{self.root}/", "")
+                job.printed(f"\n{block['name']} {one_line(title)}")
+
+
+def todo_rows(todos: list[Fields], style: Style, room: int) -> list[str]:
+    """A list of things to do."""
+    return [_todo_row(todo, style, room) for todo in todos]
+
+
+def _job_rows(job: RunningCall, style: Style, room: int) -> list[str]:
+    facts = [
+        f"{job.calls} calls" if job.calls else "",
+        span(job.seconds) if job.seconds >= SLOW else "",
+    ]
+    told = "  ".join(filter(None, facts))
+    title = cut(job.title, max(8, room - len(job.name) - len(told) - 6))
+    head = (
+        f"{style('○', 'ok')} {style(job.name, 'tool')} {style(title, 'text')}  {style(told, 'dim')}"
+    )
+    lines = [line for line in job.tail if line.strip()][-TAIL:]
+    heads = [] if job.is_shown else [head.rstrip()]
+    return [*heads, *(style(cut(f"    {line}", room), "output") for line in lines)]
+
+
+def _todo_row(todo: Fields, style: Style, room: int) -> str:
+    status = str(todo.get("status"))
+    role = {"completed": "dim", "in_progress": "bold"}.get(status, "text")
+    text = todo.get("activeForm") if status == "in_progress" else todo.get("content")
+    return style(cut(f"{BOXES.get(status, '☐')} {one_line(str(text))}", room), role)

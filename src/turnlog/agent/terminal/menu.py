@@ -1,0 +1,180 @@
+"""A list to choose from, in the place of the prompt: what it shows, and what keys do to it.
+
+No list wraps around: Up on the first item must not end on the last, which may be far more drastic.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.agent.terminal.paging import Pager
+from turnlog.agent.terminal.styled_text import Style, cells, cut, fold, one_line
+
+EXPAND = "ctrl-e to show all"
+MARK, NO_MARK = "❯ ", "  "
+INDENT = 5
+LOWEST = 6
+FEWEST = 3
+"""Items that are shown however low the terminal is."""
+
+
+class Item(Struct, frozen=True):
+    """Something to choose."""
+
+    label: str
+    value: Any
+    note: str = ""
+    """What else is to be known of it."""
+
+
+class Menu:
+    """Waits for a choice; what is typed narrows the list down, if it may."""
+
+    is_numbered = False
+
+    def __init__(
+        self, head: Sequence[str], items: Sequence[Item], foot: str = "", is_narrowed: bool = False
+    ) -> None:
+        self.head = list(head)
+        self.items = list(items)
+        self.foot = foot
+        self.typed = ""
+        self.index = 0
+        self.expand: Callable[[], None] | None = None
+        """Prints what is folded, if anything is."""
+        self._is_narrowed = is_narrowed
+        self.chosen: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    @property
+    def shown(self) -> list[Item]:
+        """The items that match what is typed."""
+        words = self.typed.lower().split()
+        if not words or not self._is_narrowed:
+            return self.items
+        return [
+            item
+            for item in self.items
+            if all(word in f"{item.label} {item.note}".lower() for word in words)
+        ]
+
+    def press(self, key: str, text: str = "") -> None:
+        """Take a key: up, down, forward, back, enter, escape, erase, expand, or text."""
+        count = len(self.shown)
+        if key in ("up", "down"):
+            self.index += 1 if key == "down" else -1
+        elif key == "expand" and self.expand:
+            self.expand()
+        elif key == "enter" and count:
+            self.choose(self.shown[self.index].value)
+        elif key == "escape":
+            self.choose(None)
+        elif key == "text":
+            self._type(text)
+        elif key == "erase":
+            self.typed = self.typed[:-1]
+        self.index = max(0, min(self.index, len(self.shown) - 1))
+
+    def choose(self, value: Any) -> None:
+        """End the choice."""
+        if not self.chosen.done():
+            self.chosen.set_result(value)
+
+    def _type(self, text: str) -> None:
+        if self._is_narrowed:
+            self.typed += one_line(text) if text.strip() else " "
+            self.index = 0
+        elif self.is_numbered and text.isdecimal() and 0 < int(text) <= len(self.items):
+            self.choose(self.items[int(text) - 1].value)
+
+    def rows(self, style: Style, columns: int, height: int) -> list[str]:
+        """What it looks like."""
+        head, foot = self._head_rows(style, columns), self._foot_rows(style, columns)
+        room = max(FEWEST, height - len(head) - len(foot))
+        items = self.shown
+        start = max(0, min(self.index - room // 2, len(items) - room))
+        listed = [
+            row
+            for number in range(start, min(len(items), start + room))
+            for row in self.row(number, items[number], style, columns).split("\n")
+        ]
+        return [*head, *(listed or [style("  nothing", "dim")]), *foot]
+
+    def fit(self, style: Style, columns: int, rows: int) -> list[str]:
+        """Return what it looks like on a screen that has so many rows for it."""
+        return self.rows(style, columns, max(LOWEST, rows // 2))
+
+    def _head_rows(self, style: Style, columns: int) -> list[str]:
+        head = [
+            row
+            for number, line in enumerate(self.head)
+            for row in fold(style(line, "dim" if number else "bold"), columns - 1).split("\n")
+        ]
+        if self._is_narrowed:
+            head.append(f"{style('search:', 'dim')} {style(self.typed, 'text')}▏")
+        return head
+
+    def _foot_rows(self, style: Style, columns: int) -> list[str]:
+        told = " · ".join(filter(None, (self.foot, EXPAND if self.expand else "")))
+        return fold(style(told, "dim"), columns - 1).split("\n") if told else []
+
+    def row(self, number: int, item: Item, style: Style, columns: int) -> str:
+        """An item on one line: its label, and at the end what else is to be known of it."""
+        is_chosen = number == self.index
+        mark = MARK if is_chosen else NO_MARK
+        label = f"{number + 1}. {item.label}" if self.is_numbered else item.label
+        room = max(10, columns - len(mark) - 1)
+        note = cut(one_line(item.note), room // 2)
+        label = cut(one_line(label), room - cells(note) - 2 * bool(note))
+        gap = " " * max(2, room - cells(label) - cells(note)) if note else ""
+        role = "chosen" if is_chosen else "text"
+        return f"{style(mark, role)}{style(label, role)}{gap}{style(note, 'dim')}"
+
+
+class Choices(Menu):
+    """A few items, chosen by their numbers too; what they say is never cut.
+
+    What is more than the screen has can be paged through, and no item is chosen out of sight.
+    """
+
+    is_numbered = True
+    preface: Sequence[str] = ()
+    """Rows that come first, where there is no room for them above."""
+
+    def __init__(self, head: Sequence[str], items: Sequence[Item], foot: str = "") -> None:
+        super().__init__(head, items, foot)
+        self._pager = Pager()
+        self._ends: list[int] = []
+        """The last row of each item."""
+
+    def fit(self, style: Style, columns: int, rows: int) -> list[str]:
+        head = [*self.preface, *self._head_rows(style, columns)]
+        listed: list[str] = []
+        self._ends = []
+        for number, item in enumerate(self.items):
+            listed += self.row(number, item, style, columns).split("\n")
+            self._ends.append(len(head) + len(listed) - 1)
+        found = [*head, *listed, *self._foot_rows(style, columns)]
+        return self._pager.window(found, rows)
+
+    def press(self, key: str, text: str = "") -> None:
+        is_seen = not self._ends or self._pager.shows(self._ends[self.index])
+        if key in ("forward", "back"):
+            self._pager.turn(1 if key == "forward" else -1)
+        elif key == "up" and not self.index:
+            self._pager.turn(-1)
+        elif not is_seen and key in ("enter", "down", "up", "text"):
+            # Enter on a question whose replies are out of sight only brings them nearer.
+            self._pager.turn(1)
+        else:
+            super().press(key, text)
+            if key in ("up", "down") and self._ends:
+                self._pager.show(self._ends[self.index])
+
+    def row(self, number: int, item: Item, style: Style, columns: int) -> str:
+        is_chosen = number == self.index
+        role = "chosen" if is_chosen else "text"
+        label = f"{MARK if is_chosen else NO_MARK}{number + 1}. {one_line(item.label)}"
+        note = f"  {style(one_line(item.note), 'dim')}" if item.note else ""
+        return fold(f"{style(label, role)}{note}", columns - 1, INDENT)

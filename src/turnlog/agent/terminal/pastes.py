@@ -1,0 +1,145 @@
+"""What is pasted into a prompt: long texts and images stand in it by a name, and go with it."""
+
+import hashlib
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from turnlog.format.json_values import Fields
+from turnlog.format.private_files import create_private_folder, write_private
+from turnlog.format.regular_files import read_regular
+from turnlog.store.paths import Store
+
+if TYPE_CHECKING:
+    from turnlog.agent.loop.lifecycle_hooks import Prompt
+
+
+NAMED = re.compile(r"\[(?:Pasted text|Image) #(\d+)(?: \+\d+ lines)?\]")
+LONG_LINES = 10
+LONG_TEXT = 1_000
+INLINE = 1_024
+"""Characters of a pasted text that the history keeps itself; longer ones have files."""
+IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+CLIPBOARDS = (
+    ("wl-paste", "--no-newline", "--type", "image/png"),
+    ("xclip", "-selection", "clipboard", "-target", "image/png", "-out"),
+    ("pngpaste", "-"),
+)
+PATIENCE = 3.0
+LARGEST = 64 << 20
+"""Bytes of an image."""
+
+
+class Paste(Struct, frozen=True):
+    """Something that was pasted."""
+
+    text: str = ""
+    image: Fields | None = None
+
+
+class Pastes:
+    """What was pasted so far, by number."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Paste] = {}
+
+    def take(self, text: str) -> str:
+        """What a pasted text becomes in the prompt; a name, where it is long or names an image."""
+        path = image_path(text)
+        image = _image_in(path) if path else None
+        if image:
+            return self.take_image(image)
+        lines = text.count("\n")
+        if lines < LONG_LINES and len(text) < LONG_TEXT:
+            return text
+        number = self._hold(Paste(text))
+        return f"[Pasted text #{number} +{lines} lines]"
+
+    def take_image(self, block: Fields) -> str:
+        """What an image becomes in the prompt."""
+        return f"[Image #{self._hold(Paste(image=block))}] "
+
+    def prompt(self, text: str) -> "Prompt":
+        """A prompt with all that was pasted into it."""
+        whole = NAMED.sub(self._text, text)
+        images = [paste.image for paste in self._in(text).values() if paste.image]
+        return [{"type": "text", "text": whole}, *images] if images else whole
+
+    def contents(self, text: str, store: Store) -> Fields:
+        """What the history keeps of what was pasted into a prompt."""
+        texts = {number: paste.text for number, paste in self._in(text).items() if paste.text}
+        return {str(number): _kept(number, pasted, store) for number, pasted in texts.items()}
+
+    def _hold(self, paste: Paste) -> int:
+        number = len(self._held) + 1
+        self._held[number] = paste
+        return number
+
+    def _in(self, text: str) -> dict[int, Paste]:
+        numbers = [int(found) for found in NAMED.findall(text)]
+        return {number: self._held[number] for number in numbers if number in self._held}
+
+    def _text(self, found: re.Match[str]) -> str:
+        paste = self._held.get(int(found[1]))
+        return paste.text if paste and paste.text else found[0]
+
+
+def image_path(text: str) -> Path | None:
+    """The image that a pasted text names, as terminals paste a file that is dropped on them."""
+    named = text.strip().removeprefix("file://")
+    if "\n" in named or not named.lower().rstrip("'\"").endswith(IMAGES):
+        return None
+    try:
+        names = [named, *(shlex.split(named) if len(shlex.split(named)) == 1 else [])]
+    except ValueError:
+        names = [named]
+    paths = [Path(name).expanduser() for name in names]
+    return next((path for path in paths if path.is_absolute() and path.is_file()), None)
+
+
+def _image_in(path: Path) -> Fields | None:
+    """An image as a block; None for one that the model could not be shown."""
+    from turnlog.agent.workspace.image_blocks import fit
+    from turnlog.agent.workspace.tool import ToolError
+
+    try:
+        return fit(read_regular(path, LARGEST), str(path)).block
+    except (OSError, ToolError):
+        return None
+
+
+def clipboard_image() -> Fields | None:
+    """The image in the clipboard, where there is one and a program that gives it."""
+    from turnlog.agent.workspace.image_blocks import fit
+    from turnlog.agent.workspace.tool import ToolError
+
+    for command in CLIPBOARDS:
+        if shutil.which(command[0]):
+            try:
+                done = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=PATIENCE,
+                    check=False,
+                )
+                return fit(done.stdout, "the clipboard").block
+            except (OSError, subprocess.TimeoutExpired, ToolError):
+                continue
+    return None
+
+
+def _kept(number: int, text: str, store: Store) -> Fields:
+    kept: Fields = {"id": number, "type": "text"}
+    if len(text) <= INLINE:
+        return kept | {"content": text}
+    raw = text.encode("utf-8", "replace")
+    name = hashlib.sha256(raw).hexdigest()[:16]
+    create_private_folder(store.pastes)
+    write_private(store.pastes / f"{name}.txt", raw)
+    return kept | {"contentHash": name}

@@ -1,0 +1,220 @@
+"""The prompt: what is typed, with its history, what may be meant, and what keys do."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Always, Condition
+from prompt_toolkit.history import History
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from turnlog.agent.terminal.completer import Offer
+
+NEW_LINE = (Keys.Escape, Keys.ControlM)
+ALWAYS = Always()
+SHIFT_ENTER = ("\x1b[13;2u", "\x1b[27;2;13~")
+
+
+class Controls(Protocol):
+    """What keys can do."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is going on that can be stopped."""
+        ...
+
+    def submit(self, text: str) -> None:
+        """Take what was typed."""
+        ...
+
+    def stop(self) -> None:
+        """Stop what is going on."""
+        ...
+
+    def leave(self) -> None:
+        """End."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop, or clear what is typed, or end if asked twice."""
+        ...
+
+    def go_back(self) -> None:
+        """Choose a prompt to go back to."""
+        ...
+
+    def next_mode(self) -> None:
+        """Ask for more, or for less."""
+        ...
+
+    def take_back(self) -> str | None:
+        """What was queued, to be typed anew."""
+        ...
+
+    def paste(self, text: str) -> str:
+        """What a pasted text becomes."""
+        ...
+
+    async def paste_image(self) -> str:
+        """What the image in the clipboard becomes."""
+        ...
+
+
+class Typed(History):
+    """Prompts of before, read when they are first wanted."""
+
+    def __init__(self, load: Callable[[], Iterable[str]]) -> None:
+        super().__init__()
+        self._load = load
+
+    def load_history_strings(self) -> Iterable[str]:
+        return self._load()
+
+    def store_string(self, string: str) -> None:
+        """It is stored with what else the client keeps of it, when it is sent."""
+
+
+class Offered(Completion):
+    """Something that may be meant, in the list of such."""
+
+    def __init__(self, offer: Offer) -> None:
+        super().__init__(offer.text, -offer.length, display=offer.shown, display_meta=offer.note)
+        self.is_begun = offer.is_begun
+
+
+class Offers(Completer):
+    """Completions from what may be meant."""
+
+    def __init__(self, offers: Callable[[str], list[Offer]]) -> None:
+        self._offers = offers
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        yield from map(Offered, self._offers(document.text_before_cursor))
+
+
+def make_buffer(load: Callable[[], Iterable[str]], offers: Callable[[str], list[Offer]]) -> Buffer:
+    """What is being typed."""
+    return Buffer(
+        multiline=True,
+        history=Typed(load),
+        completer=ThreadedCompleter(Offers(offers)),
+        complete_while_typing=True,
+    )
+
+
+def bindings(buffer: Buffer, controls: Controls) -> KeyBindings:
+    """What keys do while something is typed; the rest is as in a shell."""
+    for sequence in SHIFT_ENTER:
+        ANSI_SEQUENCES[sequence] = NEW_LINE
+    keys = KeyBindings()
+    is_busy = Condition(lambda: controls.is_busy)
+    has_text = Condition(lambda: bool(buffer.text))
+    for names, do, when in (
+        (("enter",), lambda: _enter(buffer, controls), ALWAYS),
+        (("c-j",), lambda: buffer.insert_text("\n"), ALWAYS),
+        (("escape", "enter"), lambda: buffer.insert_text("\n"), ALWAYS),
+        (("tab",), lambda: _complete(buffer), ALWAYS),
+        (("s-tab",), controls.next_mode, ALWAYS),
+        (("escape",), controls.stop, is_busy),
+        (("escape", "escape"), buffer.reset, ~is_busy & has_text),
+        (("escape", "escape"), controls.go_back, ~is_busy & ~has_text),
+        (("c-c",), controls.cancel, ALWAYS),
+        (("<sigint>",), controls.cancel, ALWAYS),
+        (("c-d",), controls.leave, ~has_text),
+        (("c-z",), lambda: get_app().suspend_to_background(), ALWAYS),
+        (("up",), lambda: _up(buffer, controls), ~has_text),
+        (("c-v",), lambda: _paste_image(buffer, controls), ALWAYS),
+    ):
+        keys.add(*names, filter=when)(_handler(do))
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        buffer.insert_text(controls.paste(text))
+
+    return keys
+
+
+def _handler(do: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
+    def handle(event: KeyPressEvent) -> None:
+        do()
+
+    return handle
+
+
+def _enter(buffer: Buffer, controls: Controls) -> None:
+    """Send what is typed; a backslash before makes a new line, an open list of commands counts."""
+    if buffer.document.text_before_cursor.endswith("\\"):
+        buffer.delete_before_cursor()
+        buffer.insert_text("\n")
+        return
+    if _take_offer(buffer):
+        return
+    text = buffer.text
+    if text.strip():
+        buffer.append_to_history()
+        buffer.reset()
+        controls.submit(text)
+
+
+def _take_offer(buffer: Buffer) -> bool:
+    """Take what is chosen in an open list; tell whether there is more to type."""
+    state = buffer.complete_state
+    if not state or not state.completions:
+        return False
+    is_chosen = state.current_completion is not None
+    is_command = buffer.text.startswith("/") and " " not in buffer.text
+    if is_command and not is_chosen:
+        buffer.go_to_completion(0)
+    taken = state.current_completion
+    buffer.complete_state = None
+    if is_command:
+        is_begun = isinstance(taken, Offered) and taken.is_begun
+        buffer.insert_text(" " if is_begun else "")
+        return is_begun
+    if is_chosen and not buffer.text.endswith(("/", " ")):
+        buffer.insert_text(" ")
+    return is_chosen
+
+
+def _complete(buffer: Buffer) -> None:
+    state = buffer.complete_state
+    if not state or not state.completions:
+        buffer.start_completion(select_first=True)
+        return
+    if len(state.completions) > 1:
+        buffer.complete_next()
+        return
+    buffer.apply_completion(state.completions[0])
+    if not buffer.text.endswith("/"):
+        buffer.insert_text(" ")
+
+
+def _up(buffer: Buffer, controls: Controls) -> None:
+    queued = controls.take_back()
+    if queued is None:
+        buffer.auto_up()
+    else:
+        buffer.insert_text(queued)
+
+
+def _paste_image(buffer: Buffer, controls: Controls) -> None:
+    async def paste() -> None:
+        buffer.insert_text(await controls.paste_image())
+
+    get_app().create_background_task(paste())
+
+
+async def quiet_since(last: Callable[[], float], wait: float) -> None:
+    """Wait until nothing has been typed for a while: a key must not answer what just appeared."""
+    loop = asyncio.get_running_loop()
+    while (left := last() + wait - loop.time()) > 0:
+        await asyncio.sleep(left)

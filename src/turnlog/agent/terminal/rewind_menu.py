@@ -1,0 +1,175 @@
+"""Going back to before a prompt: which one, what with it, and what that would do to files.
+
+Before a file is deleted, it is named and the user says so twice.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from turnlog.agent.session.rewind import (
+    FileBack,
+    Point,
+    RewindPlan,
+    RewindScope,
+    apply_rewind,
+    plan_rewind,
+    rewind_points,
+    undo_rewind,
+)
+from turnlog.agent.terminal.call_preview import spelled
+from turnlog.agent.terminal.chat_driver import Talk
+from turnlog.agent.terminal.menu import Choices, Item, Menu
+from turnlog.agent.terminal.styled_text import cut, one_line
+from turnlog.conversation.session import Session, open_session
+from turnlog.edit.journal import Journal
+from turnlog.format.timestamps import age, parse_timestamp
+from turnlog.store.paths import journal_folder
+
+UNDO = "undo"
+STAY = "enter to go on · esc to stay"
+NAMED = 60
+"""Cells of a prompt by which it is named."""
+SHOWN = 8
+"""Files that are named at once; a key lists all."""
+
+
+async def rewind(talk: Talk, arguments: str) -> None:
+    """Go back to before a prompt, or undo that."""
+    path = talk.chat.parts.recorder.path
+    if not path.exists():
+        talk.telling.note("there is nothing to go back to yet")
+        return
+    session = await asyncio.to_thread(open_session, path)
+    chosen = await talk.face.choose(point_menu(rewind_points(session), talk.rewound is not None))
+    if chosen == UNDO:
+        _undo(talk, session)
+    elif chosen:
+        await _go_back(talk, session, chosen)
+
+
+def point_menu(points: list[Point], has_undo: bool) -> Menu:
+    """The prompts to go back to before, the last first."""
+    undo = [Item("Undo the last time of going back", UNDO)] if has_undo else []
+    items = [Item(point.text, point.uuid, _when(point)) for point in reversed(points)]
+    return Menu(["Go back to before which prompt?"], [*undo, *items], STAY)
+
+
+def scope_menu(plan: RewindPlan, root: Path) -> Choices:
+    """Offer what is to go back; with a file to delete, the files stay unless that is chosen."""
+    files = [file for file in plan.files if not file.is_lost]
+    keep = Item("Conversation", RewindScope.CONVERSATION, "files stay as they are")
+    items = [keep]
+    if files:
+        both = Item("Conversation and files", RewindScope.BOTH, _counts(files))
+        # Whoever presses Enter out of habit must not delete anything.
+        items = [keep, both] if plan.removed else [both, keep]
+        items.append(
+            Item("Files", RewindScope.FILES, f"the conversation goes on; {_counts(files)}")
+        )
+    told = _listed(sorted(plan.files, key=_is_kept), root)[:SHOWN]
+    more = len(plan.files) - SHOWN
+    told += [f"  … and {more:,} more"] if more > 0 else []
+    head = ["Go back with what?", f"to before: {cut(one_line(plan.point.text), NAMED)}", *told]
+    head += [] if plan.files else ["no file has changed since"]
+    return Choices(head, items, STAY)
+
+
+def confirm_menu(plan: RewindPlan, root: Path) -> Choices:
+    """Ask again about files that would be deleted, or lose what someone else has changed."""
+    risky = _risky(plan)
+    told = _listed(risky, root)[:SHOWN]
+    told += [f"  … and {len(risky) - SHOWN:,} more"] if len(risky) > SHOWN else []
+    removed, changed = len(plan.removed), len(risky) - len(plan.removed)
+    acts = [f"delete {_files(removed)}"] if removed else []
+    acts += [f"overwrite {_files(changed)} that someone else has changed"] if changed else []
+    act = " and ".join(acts)
+    items = [Item("No, leave everything as it is", False), Item(f"Yes, {act}", True)]  # noqa: FBT003
+    return Choices([f"{act[0].upper()}{act[1:]}?", *told], items, STAY)
+
+
+def _risky(plan: RewindPlan) -> list[FileBack]:
+    return [*plan.removed, *(file for file in plan.conflicts if file.copy)]
+
+
+def _is_kept(file: FileBack) -> bool:
+    return file.copy is not None
+
+
+def _listed(files: Sequence[FileBack], root: Path) -> list[str]:
+    return [f"  {_told(file, root)}" for file in files]
+
+
+def _told(file: FileBack, root: Path) -> str:
+    path = file.path.relative_to(root) if file.path.is_relative_to(root) else file.path
+    name = spelled(str(path))
+    if file.is_lost:
+        return f"{name} stays: its copy is gone"
+    done = "is brought back" if file.copy else "is deleted"
+    other = ", though someone else has changed it" if file.is_changed_outside else ""
+    return f"{name} {done}{other}"
+
+
+async def _go_back(talk: Talk, session: Session, prompt: str) -> None:
+    root = talk.chat.parts.workspace.root
+    plan = plan_rewind(talk.store, session, prompt, root)
+    scope = await _choose(talk, scope_menu(plan, root), plan.files)
+    if scope is None:
+        return
+    risky = [] if scope is RewindScope.CONVERSATION else _risky(plan)
+    if risky and not await _choose(talk, confirm_menu(plan, root), risky):
+        return
+    talk.rewound = apply_rewind(plan, scope, session, _journal(), overwrite=True)
+    if scope is not RewindScope.FILES:
+        talk.go_on()
+        talk.face.type_in(plan.point.text)
+    done = (
+        []
+        if scope is RewindScope.FILES
+        else ["the conversation is where it was before that prompt"]
+    )
+    done += [] if scope is RewindScope.CONVERSATION else _done(plan)
+    talk.telling.note(f"went back: {', '.join(done)}; /rewind can undo it")
+
+
+async def _choose(talk: Talk, menu: Menu, files: Sequence[FileBack]) -> Any:
+    """Let the user choose; a key lists all files where the menu has room for a few only."""
+    if len(files) > SHOWN:
+        root = talk.chat.parts.workspace.root
+        menu.expand = lambda: talk.show_lines(_listed(files, root))
+    return await talk.face.choose(menu)
+
+
+def _counts(files: Sequence[FileBack]) -> str:
+    """Say what happens to how many files: `deletes 1 file, brings back 2 files`."""
+    back = sum(file.copy is not None for file in files)
+    counts = ((len(files) - back, "deletes"), (back, "brings back"))
+    return ", ".join(f"{what} {_files(count)}" for count, what in counts if count)
+
+
+def _done(plan: RewindPlan) -> list[str]:
+    back = sum(file.copy is not None and not file.is_lost for file in plan.files)
+    counts = ((back, "brought back"), (len(plan.removed), "deleted"))
+    return [f"{_files(count)} {what}" for count, what in counts if count]
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file{'' if count == 1 else 's'}"
+
+
+def _undo(talk: Talk, session: Session) -> None:
+    assert talk.rewound, "offered only then"
+    undo_rewind(talk.rewound, session, _journal())
+    talk.rewound = None
+    talk.go_on()
+    talk.telling.note("undone: everything is as it was before going back")
+
+
+def _journal() -> Journal:
+    return Journal(journal_folder())
+
+
+def _when(point: Point) -> str:
+    moment = parse_timestamp(point.time)
+    return f"{age(moment)} ago" if moment else ""

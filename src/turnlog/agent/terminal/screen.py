@@ -1,0 +1,333 @@
+"""The interactive screen: takes what is typed, shows what happens, keeps both in order.
+
+What has happened is printed once into the terminal's own scrollback; only what is going on, the
+prompt and the status line are redrawn below it. The prompt is there before the chat is open: what
+takes longer to load is loaded behind it.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prompt_toolkit.key_binding.key_processor import KeyProcessor
+
+from turnlog.agent.terminal.completer import Offer, files_in, offers
+from turnlog.agent.terminal.folding import Unfolding, fold_rows
+from turnlog.agent.terminal.menu import Choices, Menu
+from turnlog.agent.terminal.pastes import Pastes, clipboard_image
+from turnlog.agent.terminal.prompt_editor import make_buffer, quiet_since
+from turnlog.agent.terminal.screen_layout import View
+from turnlog.agent.terminal.screen_protocol import ScrollbackItem, Waiting
+from turnlog.agent.terminal.styled_text import cut, fold, has_colour, make_style, one_line
+from turnlog.agent.terminal.typed_prompts import add_typed, typed_in
+from turnlog.errors import TurnlogError
+from turnlog.store.paths import Store
+
+if TYPE_CHECKING:
+    from turnlog.agent.chat.assembly import ChatOptions
+    from turnlog.agent.terminal.chat_driver import Talk
+
+TICK = 0.12
+"""Seconds between two looks of what is going on."""
+TWICE = 2.0
+"""Seconds in which a second ctrl-c leaves."""
+CALM = 0.6
+"""Seconds without a key before something appears that a key would answer."""
+AGAIN = "ctrl-c again to leave"
+HEAVY = "turnlog.agent.terminal.input_dispatch"
+LEAVING = ("exit", "quit")
+
+
+class Screen:
+    """The screen of one run."""
+
+    def __init__(self, store: Store, cwd: Path) -> None:
+        self._store = store
+        self._cwd = cwd
+        self._is_coloured = has_colour(os.environ)
+        self.style = make_style(self._is_coloured)
+        self.menu: Menu | None = None
+        self.waiting: list[Waiting] = []
+        self.pastes = Pastes()
+        self.talk: Talk | None = None
+        self.buffer = make_buffer(lambda: typed_in(store, cwd), self._offers)
+        self._view = View(self, self.style, self._is_coloured)
+        self._view.app.key_processor.before_key_press += self._pressed
+        self._arrived = asyncio.Event()
+        self._doing: asyncio.Task[None] | None = None
+        self._listing: asyncio.Task[None] | None = None
+        self._files: list[str] = []
+        self._hint = ""
+        """What the status line tells for a moment."""
+        self._last_key = 0.0
+        self._last_cancel = 0.0
+        self._was_tight = False
+        self._is_stopping = False
+
+    async def run(
+        self, make_options: "Callable[[], ChatOptions]", prompt: str | None
+    ) -> str | None:
+        """Talk until the user leaves, or the terminal is closed; gives the session's id."""
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(name, self.leave)
+        drawing = asyncio.create_task(self._view.app.run_async(set_exception_handler=False))
+        talking = asyncio.create_task(self._talk(make_options, prompt))
+        ticking = asyncio.create_task(self._tick())
+        try:
+            await asyncio.wait({drawing, talking}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await self._end(drawing, talking, ticking)
+        recorder = self.talk.chat.parts.recorder if self.talk else None
+        return recorder.facts.session_id if recorder and recorder.chain else None
+
+    async def _end(self, *tasks: asyncio.Task[None]) -> None:
+        """Stop everything; what was going on is in the session as interrupted."""
+        drawing, *others = tasks
+        # asyncio.run cancels what is left all at once, together with tasks of asyncio's own: one
+        # that is just starting a process then waits forever (observed: Python 3.11.7).
+        others += filter(None, (self._doing, self._listing))
+        for task in others:
+            task.cancel()
+        ended = await asyncio.gather(*others, return_exceptions=True)
+        if self._view.app.is_running:
+            self._view.app.exit()
+        with suppress(EOFError, OSError):
+            await drawing
+        if self.talk:
+            await self.talk.chat.close("prompt_input_exit")
+        for error in ended:
+            if isinstance(error, Exception):
+                raise error
+
+    async def _talk(self, make_options: "Callable[[], ChatOptions]", prompt: str | None) -> None:
+        await asyncio.sleep(0)  # the prompt is drawn first
+        await asyncio.to_thread(import_module, HEAVY)
+        from turnlog.agent.terminal.chat_driver import Talk
+        from turnlog.agent.terminal.input_dispatch import do
+
+        self.talk = await Talk.open(self, self._store, make_options())
+        if prompt:
+            self.waiting.insert(0, Waiting(prompt))
+        while True:
+            self._listing = asyncio.create_task(self._list_files())
+            await self._wait(self.talk)
+            self._listing.cancel()
+            self._doing = asyncio.create_task(self._do(self.talk, do))
+            await asyncio.wait({self._doing})
+            done, self._doing = self._doing, None
+            self._is_stopping = False
+            self.redraw()
+            done.result()  # what nobody foresaw ends the chat, and is told
+
+    async def _list_files(self) -> None:
+        self._files = await files_in(self._cwd)
+
+    async def _wait(self, talk: "Talk") -> None:
+        """Wait until there is something to do."""
+        while not self.waiting and not talk.has_news:
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    async def _do(self, talk: "Talk", do: "Callable[[Talk, Waiting], Any]") -> None:
+        from turnlog.agent.workspace.tool import ToolError
+
+        waiting = self.waiting.pop(0) if self.waiting else None
+        if waiting and not waiting.is_queued:
+            self._keep(talk, waiting.text)
+        try:
+            await (do(talk, waiting) if waiting else talk.tell_news())
+        except asyncio.CancelledError:
+            talk.telling.note("interrupted")
+        except TurnlogError as error:
+            talk.telling.note(error.line, is_error=True)
+        except (OSError, ToolError) as error:
+            talk.telling.note(str(error), is_error=True)
+
+    async def _tick(self) -> None:
+        """Let what is going on be seen to go on."""
+        while True:
+            await asyncio.sleep(TICK)
+            is_moving = self.talk is not None and self.talk.telling.is_running and not self.menu
+            if is_moving or self._hint:
+                self._view.app.invalidate()
+
+    # What the rest of the console may ask of the screen.
+
+    @property
+    def columns(self) -> int:
+        return self._view.columns
+
+    def show(self, shown: ScrollbackItem | None) -> None:
+        if shown is None:
+            return
+        gap = "" if shown.is_attached or (shown.is_tight and self._was_tight) else "\n"
+        self._was_tight = shown.is_tight
+        self._view.app.print_above(gap + self._laid_out(shown))
+
+    def _laid_out(self, shown: ScrollbackItem) -> str:
+        if not shown.is_markdown:
+            return "\n".join(fold(line, self.columns, shown.indent) for line in shown.lines)
+        from turnlog.agent.terminal.markdown_stream import draw
+
+        return draw(shown.lines[0], self.columns, self._is_coloured)
+
+    async def choose(self, menu: Menu) -> Any:
+        before, self.menu = self.menu, menu
+        self._view.focus()
+        try:
+            return await menu.chosen
+        finally:
+            self.menu = before
+            self._view.focus()
+
+    async def ask(self, menu: Choices, about: Sequence[ScrollbackItem]) -> Any:
+        rows = [(await asyncio.to_thread(self._laid_out, each)).split("\n") for each in about]
+        # An enter that is held, or was typed ahead, must not answer a question that nobody has
+        # seen: wait until no key was pressed for a moment, forget what came meanwhile, and draw.
+        await quiet_since(lambda: self._last_key, CALM)
+        room = self._view.room_above(menu) - 1
+        folded = fold_rows(rows, room)
+        everything = [row for part in rows for row in part]
+        if folded != rows:
+            whole = Unfolding(everything)
+            menu.expand = lambda: self._view.app.print_above("\n".join(["", *whole.turn()]))
+        if sum(map(len, folded)) > room:  # so low a terminal shows only the end of it
+            menu.preface = everything
+        self._was_tight = False
+        before, self.menu = self.menu, menu
+        self._view.drop_typed()
+        self._view.app.print_above("\n".join(["", *(row for part in folded for row in part)]))
+        self.menu = before
+        return await self.choose(menu)
+
+    def type_in(self, text: str) -> None:
+        self.buffer.text = text
+        self.buffer.cursor_position = len(text)
+
+    def redraw(self) -> None:
+        self._view.app.invalidate()
+
+    def wake(self) -> None:
+        self._arrived.set()
+
+    def ring(self, sequence: str) -> None:
+        self._view.app.output.write_raw(sequence)
+        self._view.app.output.flush()
+
+    def leave(self) -> None:
+        if self._view.app.is_running and not self._view.app.is_done:
+            self._view.app.exit()
+
+    # What keys do.
+
+    @property
+    def is_busy(self) -> bool:
+        return self._doing is not None
+
+    def submit(self, text: str) -> None:
+        if text.strip() in LEAVING:
+            self.leave()
+            return
+        is_queued = self.is_busy and self.talk is not None
+        self.waiting.append(Waiting(text, is_queued))
+        if is_queued and self.talk:
+            self.talk.note_queue("enqueue", text)
+            self._keep(self.talk, text)
+        self.wake()
+
+    def _keep(self, talk: "Talk", text: str) -> None:
+        """Add to the history of prompts."""
+        with suppress(OSError):  # a full disk must not keep anyone from asking
+            session_id = talk.chat.parts.recorder.facts.session_id
+            add_typed(
+                self._store, text, self.pastes.contents(text, self._store), self._cwd, session_id
+            )
+
+    def stop(self) -> None:
+        if queued := self.take_back():  # whoever stops the model has something else in mind
+            self.type_in("\n".join(filter(None, (queued, self.buffer.text))))
+        if self.talk and self.talk.is_at_work and not self._is_stopping:
+            self._is_stopping = True
+            self.talk.stop()
+        elif self._doing:
+            self._doing.cancel()
+
+    def cancel(self) -> None:
+        now = asyncio.get_running_loop().time()
+        is_second = now - self._last_cancel < TWICE
+        self._last_cancel = now
+        if self.is_busy:
+            self.stop()
+        elif self.buffer.text:
+            self.buffer.reset()
+        elif is_second:
+            self.leave()
+        else:
+            self._hint = AGAIN
+
+    def go_back(self) -> None:
+        self.submit("/rewind")
+
+    def next_mode(self) -> None:
+        if self.talk:
+            self.talk.next_mode()
+
+    def take_back(self) -> str | None:
+        queued = [waiting.text for waiting in self.waiting if waiting.is_queued]
+        if not queued or not self.talk:
+            return None
+        self.waiting = [waiting for waiting in self.waiting if not waiting.is_queued]
+        self.talk.note_queue("popAll", "\n".join(queued))
+        return "\n".join(queued)
+
+    def paste(self, text: str) -> str:
+        return self.pastes.take(text)
+
+    async def paste_image(self) -> str:
+        image = await asyncio.to_thread(clipboard_image)
+        return self.pastes.take_image(image) if image else ""
+
+    def _pressed(self, processor: KeyProcessor) -> None:
+        self._last_key = asyncio.get_running_loop().time()
+
+    def _offers(self, before: str) -> list[Offer]:
+        """What may be meant; asked in a thread, where it may take a while to load."""
+        from turnlog.agent.terminal.slash_commands import known
+
+        commands = known(self.talk.chat.prompts.commands if self.talk else {})
+        return offers(before, commands, self._files)
+
+    # What is redrawn.
+
+    def live_rows(self, columns: int, height: int) -> list[str]:
+        blocks: list[list[str]] = []
+        if self.talk and self.talk.telling.tail.strip():
+            from turnlog.agent.terminal.markdown_stream import draw, end_of
+
+            tail = end_of(self.talk.telling.tail, height)
+            blocks.append(draw(tail, columns, self._is_coloured).split("\n"))
+        if self.talk and self.talk.telling.is_running and not self.menu:
+            blocks.append(self.talk.telling.rows(columns))
+        if self.waiting:
+            room = columns - 12
+            texts = [cut(one_line(waiting.text), room) for waiting in self.waiting]
+            blocks.append([self.style(f"❯ {text}  queued", "dim") for text in texts])
+        rows = [row for block in blocks for row in ["", *block]]
+        return [*rows[-(height - 1) :], ""] if height > 1 else [""]
+
+    def status_row(self, columns: int) -> str:
+        now = asyncio.get_running_loop().time()
+        if self._hint and now - self._last_cancel < TWICE:
+            return self.style(f"  {self._hint}", "dim")
+        self._hint = ""
+        if not self.talk:
+            return ""
+        from turnlog.agent.terminal.status_line import status_row
+
+        return status_row(self.talk.facts, self.style, columns)

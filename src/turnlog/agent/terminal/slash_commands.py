@@ -1,0 +1,213 @@
+"""Commands of turnlog's own, in one table, and what else can be typed behind a slash."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.config.custom_commands import CustomCommand
+from turnlog.agent.model.model_names import NEWEST, choose, model_named
+from turnlog.agent.session.title import name_session
+from turnlog.agent.terminal import listings
+from turnlog.agent.terminal.chat_driver import Talk
+from turnlog.agent.terminal.completer import KnownCommand
+from turnlog.agent.terminal.menu import Choices, Item, Menu
+from turnlog.agent.terminal.rewind_menu import rewind
+from turnlog.agent.terminal.session_menu import session_items, sessions_in
+from turnlog.conversation.session import open_session
+from turnlog.errors import UsageError
+from turnlog.render.markdown import to_markdown
+from turnlog.render.rows import ViewOptions, rows_of
+from turnlog.store.session_lookup import find_session
+
+Run = Callable[[Talk, str], Awaitable[None]]
+BATCH = 20
+"""Sessions that are described at once."""
+
+
+class Own(Struct, frozen=True):
+    """A command of turnlog's own."""
+
+    name: str
+    usage: str
+    """What it takes."""
+    help: str
+    run: Run
+    aliases: tuple[str, ...] = ()
+
+
+async def show_help(talk: Talk, arguments: str) -> None:
+    """Show all commands and keys."""
+    given = talk.chat.prompts.commands
+    listings.show_tables(talk, [known_own(given), known_given(given)])
+
+
+def known(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
+    """All commands that can be typed."""
+    return [*known_given(given), *known_own(given)]
+
+
+def known_given(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
+    """The commands of files, each once: the short name of one in a folder is another name of it."""
+    names: dict[str, list[str]] = {}
+    for name, command in given.items():
+        if command.for_user:
+            names.setdefault(command.name, []).append(name)
+    return [
+        KnownCommand(name, given[name].hint, given[name].description, tuple({*typed} - {name}))
+        for name, typed in names.items()
+    ]
+
+
+def known_own(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
+    """turnlog's own commands, without names that a file has: those count (2.1.325 observed)."""
+    taken = {name for name, command in given.items() if command.for_user}
+    return [
+        KnownCommand(
+            each.name,
+            each.usage,
+            each.help,
+            tuple(name for name in each.aliases if name not in taken),
+        )
+        for each in OWN
+        if each.name not in taken
+    ]
+
+
+async def clear(talk: Talk, arguments: str) -> None:
+    """Start a new conversation."""
+    last = talk.chat.parts.recorder
+    await talk.switch("clear")
+    kept = f"; the one before stays as {last.facts.session_id[:8]}" if last.chain else ""
+    talk.telling.note(f"a new conversation{kept}")
+
+
+async def compact(talk: Talk, arguments: str) -> None:
+    """Put a summary in the place of the conversation so far."""
+    await talk.send(f"/compact {arguments}".strip(), "typed")
+
+
+async def resume(talk: Talk, arguments: str) -> None:
+    """Go on with another session."""
+    path = find_session(talk.store, arguments).path if arguments else await _pick(talk)
+    if path is None or path == talk.chat.parts.recorder.path:
+        return
+    await talk.switch("resume", resume=path)
+
+
+async def _pick(talk: Talk) -> Path | None:
+    """Let the user choose a session; their descriptions come in while that is done."""
+    menu = Menu(["Go on with which session?"], [], "enter to go on · esc to stay", is_narrowed=True)
+    own = talk.chat.parts.recorder.path
+    paths = [path for path in sessions_in(talk.store, talk.options.cwd) if path != own]
+    filling = asyncio.create_task(_fill(talk, menu, paths))
+    try:
+        return await talk.face.choose(menu)
+    finally:
+        filling.cancel()
+        with suppress(asyncio.CancelledError):
+            await filling
+
+
+async def _fill(talk: Talk, menu: Menu, paths: list[Path]) -> None:
+    for start in range(0, len(paths), BATCH):
+        batch = paths[start : start + BATCH]
+        menu.items += await asyncio.to_thread(session_items, batch)
+        talk.face.redraw()
+
+
+async def export(talk: Talk, arguments: str) -> None:
+    """Write the conversation to a file, as Markdown."""
+    recorder = talk.chat.parts.recorder
+    if not recorder.path.exists():
+        raise UsageError("nothing was said yet")
+    named = arguments or f"{datetime.now():%Y-%m-%d-%H%M%S}-{recorder.facts.slug}.md"
+    path = talk.options.cwd / Path(named).expanduser()
+    lines = to_markdown(rows_of(open_session(recorder.path), ViewOptions()))
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    talk.telling.note(f"written to {path}")
+
+
+async def model(talk: Talk, arguments: str) -> None:
+    """Show or change the model."""
+    parts = talk.chat.parts
+    named = arguments
+    if not named:
+        known = {name: model_named(name, os.environ) for name in NEWEST}
+        items = [Item(name, name, model) for name, model in known.items()]
+        menu = Choices(
+            ["Which model?", f"now {parts.choice.model}"],
+            items,
+            "enter to choose · esc to keep it · or type /model ID",
+        )
+        named = await talk.face.choose(menu)
+    if named:
+        parts.choice = choose(named, os.environ)
+        talk.telling.note(f"the model is {parts.choice.model}")
+
+
+async def rename(talk: Talk, arguments: str) -> None:
+    """Give the session a name, in its lines and in the file beside it, as the client does."""
+    if not arguments:
+        raise UsageError("the session needs a name to be called by", "/rename NAME")
+    title = name_session(talk.chat.parts.recorder, arguments)
+    talk.telling.note(f"the session is called {title}")
+
+
+async def add_folder(talk: Talk, arguments: str) -> None:
+    """Work in a further directory too."""
+    path = talk.chat.parts.workspace.path_of(arguments).resolve()
+    if not arguments:
+        raise UsageError("a directory is to be named", "/add-dir FOLDER")
+    if not path.is_dir():
+        raise UsageError(f"{arguments} is not a directory", "/add-dir FOLDER")
+    talk.chat.parts.workspace.directories.append(path)
+    talk.telling.note(f"{path} may be worked in, too")
+    source = "slash_command"
+    about = {"directory": str(path), "source": source}
+    talk.chat.parts.hooks.announce("DirectoryAdded", source, about)
+
+
+async def leave(talk: Talk, arguments: str) -> None:
+    """Leave."""
+    talk.face.leave()
+
+
+OWN = (
+    Own("help", "", "Show all commands", show_help),
+    Own("clear", "", "Start a new conversation; this one stays", clear, ("reset", "new")),
+    Own("compact", "[focus]", "Put a summary in the place of the conversation so far", compact),
+    Own("context", "", "Show what fills the context", listings.show_context),
+    Own("cost", "", "Show what the session took", listings.show_cost, ("usage",)),
+    Own("export", "[file]", "Write the conversation to a file", export),
+    Own("model", "[name]", "Show or change the model", model),
+    Own("rename", "<name>", "Give the session a name", rename),
+    Own("resume", "[session]", "Go on with another session", resume, ("continue",)),
+    Own(
+        "rewind",
+        "",
+        "Go back to before a prompt: talk, files or both",
+        rewind,
+        ("checkpoint", "undo"),
+    ),
+    Own(
+        "permissions",
+        "",
+        "Show what is allowed, asked about and denied",
+        listings.show_permissions,
+        ("allowed-tools",),
+    ),
+    Own("add-dir", "<folder>", "Work in a further directory too", add_folder),
+    Own("memory", "", "Show the memory files that are loaded", listings.show_memory),
+    Own("agents", "", "Show the agents that can be started", listings.show_agents),
+    Own("skills", "", "Show the skills that there are", listings.show_skills),
+    Own("hooks", "", "Show the hooks that are set", listings.show_hooks),
+    Own("mcp", "", "Show the MCP servers and their tools", listings.show_servers),
+    Own("tasks", "", "Show what runs in the background", listings.show_tasks, ("bashes",)),
+    Own("exit", "", "Leave", leave, ("quit",)),
+)
+COMMANDS = {name: each for each in OWN for name in (each.name, *each.aliases)}

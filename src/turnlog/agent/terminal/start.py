@@ -1,0 +1,46 @@
+"""The interactive chat, from its first character on the screen."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from turnlog import __version__
+from turnlog.errors import UsageError
+from turnlog.store.paths import Store
+from turnlog.text import visible
+
+if TYPE_CHECKING:
+    from turnlog.agent.chat.assembly import ChatOptions
+
+
+def run(store: Store, make_options: "Callable[[], ChatOptions]", prompt: str | None) -> None:
+    """Talk with a model on this terminal, until the user leaves."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("a chat needs a terminal", "turnlog chat -p PROMPT")
+    cwd = Path.cwd().resolve()
+    sys.stdout.write(_head(cwd, os.get_terminal_size().columns))
+    sys.stdout.flush()
+    session = asyncio.run(_run(store, cwd, make_options, prompt))
+    if session:
+        with suppress(OSError):  # the terminal was closed
+            sys.stdout.write(f"\nturnlog chat --resume {visible(session)}\n")
+            sys.stdout.flush()
+
+
+def _head(cwd: Path, columns: int) -> str:
+    """The first line: of a long path, its end."""
+    start, place = f"turnlog {__version__} · ", visible(str(cwd), keep="")
+    room = max(10, columns - len(start))
+    return f"{start}{place if len(place) <= room else '…' + place[1 - room :]}\n"
+
+
+async def _run(
+    store: Store, cwd: Path, make_options: "Callable[[], ChatOptions]", prompt: str | None
+) -> str | None:
+    from turnlog.agent.terminal.screen import Screen
+
+    return await Screen(store, cwd).run(make_options, prompt)

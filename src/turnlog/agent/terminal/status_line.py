@@ -1,0 +1,193 @@
+"""What the session takes: counted as events come in, told on a line."""
+
+from collections.abc import Sequence
+from time import monotonic
+
+from msgspec import Struct
+
+from turnlog.agent.loop.events import Event, Inside, Streamed, TurnEnded
+from turnlog.agent.loop.spending import COUNTED, price_of
+from turnlog.agent.permissions import ApprovalMode
+from turnlog.agent.terminal.styled_text import Style, cells, cut
+from turnlog.format.json_values import Fields
+
+FRAMES = "·✢✳✶✻✽✻✶✳✢"
+GAP = " · "
+BY_TOKEN = 4
+"""Characters of a token, roughly; what is counted so is replaced by what the API counts."""
+MODES = {
+    ApprovalMode.DEFAULT: "asks before changes",
+    ApprovalMode.ACCEPT_EDITS: "accepts edits",
+    ApprovalMode.PLAN: "plans only",
+    ApprovalMode.BYPASS: "asks nothing",
+}
+NOT_SENT = "output_tokens"
+
+
+class UsageMeter:
+    """Counts what a turn takes, and what all took."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        """Dollars of the session, as far as they are known."""
+        self.start()
+
+    def start(self) -> None:
+        """A turn starts."""
+        self._started = monotonic()
+        self._cost = 0.0
+        self._usage: dict[str, Fields] = {}
+        self._model = ""
+        self._message = ""
+        self._written = 0
+
+    def take(self, event: Event) -> None:
+        """Count an event."""
+        match event:
+            case Streamed():
+                self._stream(event.event)
+            case Inside() if not isinstance(event.event, TurnEnded):
+                self.take(event.event)
+            case TurnEnded():
+                self.total += event.cost
+                self._cost = 0.0
+            case _:
+                pass
+
+    def settle(self) -> None:
+        """A turn is over, even if nobody said so."""
+        self.total += self._cost
+        self.start()
+
+    @property
+    def seconds(self) -> float:
+        """How long the turn has taken."""
+        return monotonic() - self._started
+
+    @property
+    def cost(self) -> float:
+        """Dollars of the session, with those of the turn so far."""
+        return self.total + self._cost
+
+    @property
+    def sent(self) -> int:
+        """Tokens that the model was sent in this turn."""
+        return sum(
+            usage.get(name) or 0
+            for usage in self._usage.values()
+            for name in COUNTED
+            if name != NOT_SENT
+        )
+
+    @property
+    def written(self) -> int:
+        """Tokens that the model wrote in this turn."""
+        counted = sum(usage.get(NOT_SENT) or 0 for usage in self._usage.values())
+        return counted + self._written // BY_TOKEN
+
+    def _stream(self, event: Fields) -> None:
+        match event.get("type"):
+            case "message_start":
+                message: Fields = event["message"]
+                self._message, self._model = str(message.get("id")), str(message.get("model"))
+                self._usage[self._message] = (message.get("usage") or {}) | {NOT_SENT: 0}
+            case "content_block_delta":
+                self._written += len(_written(event["delta"]))
+            case "message_delta":
+                usage = self._usage.setdefault(self._message, {})
+                counted: Fields = event.get("usage") or {}
+                usage |= {name: count for name, count in counted.items() if count}
+                self._written = 0
+                self._cost += price_of(self._model, usage)
+            case _:
+                pass
+
+
+def _written(delta: Fields) -> str:
+    names = ("text", "thinking", "partial_json")
+    return next((str(delta[name]) for name in names if name in delta), "")
+
+
+class StatusFacts(Struct, frozen=True):
+    """What the status line tells."""
+
+    model: str
+    mode: ApprovalMode
+    tokens: int
+    window: int
+    cost: float
+
+
+def status_parts(facts: StatusFacts) -> list[str]:
+    """What the status line tells, the most important first."""
+    share = f"{min(999, round(100 * facts.tokens / facts.window))}% of {short(facts.window)}"
+    return [MODES[facts.mode], share, dollars(facts.cost), facts.model]
+
+
+def status_row(facts: StatusFacts, style: Style, columns: int) -> str:
+    """The status line; what is not usual stands out."""
+    parts = status_parts(facts)
+    line = fit_line(parts, columns - 3)
+    head = line[: len(parts[0])]
+    role = "dim" if facts.mode is ApprovalMode.DEFAULT else "mode"
+    return f"  {style(head, role)}{style(line[len(head) :], 'dim')}"
+
+
+def fit_line(parts: Sequence[str], room: int) -> str:
+    """As many parts as there is room for, of which at least the first.
+
+    >>> fit_line(["one", "two", "three"], 10)
+    'one · two'
+    """
+    line = cut(parts[0], room)
+    for part in parts[1:]:
+        longer = f"{line}{GAP}{part}"
+        if cells(longer) > room:
+            break
+        line = longer
+    return line
+
+
+def spinner(label: str, meter: UsageMeter, hint: str, room: int) -> str:
+    """What is going on, on one line that moves."""
+    frame = FRAMES[int(meter.seconds * 8) % len(FRAMES)]
+    parts = [f"{frame} {label}", span(meter.seconds)]
+    if meter.sent or meter.written:
+        parts.append(f"↑ {short(meter.sent)} ↓ {short(meter.written)}")
+    if meter.cost:
+        parts.append(dollars(meter.cost))
+    return fit_line([*parts, hint], room)
+
+
+def short(count: int) -> str:
+    """A number of tokens, short.
+
+    >>> short(950), short(12_340), short(200_000), short(1_000_000)
+    ('950', '12.3k', '200k', '1M')
+    """
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size:
+            return f"{count / size:.1f}".removesuffix(".0") + unit
+    return str(count)
+
+
+def dollars(amount: float) -> str:
+    """An amount of money.
+
+    >>> dollars(0), dollars(0.0123), dollars(12.3)
+    ('$0.00', '$0.012', '$12.30')
+    """
+    return f"${amount:.3f}" if 0.0005 <= amount < 0.1 else f"${amount:,.2f}"
+
+
+def span(seconds: float) -> str:
+    """A time.
+
+    >>> span(7.9), span(75), span(3700)
+    ('7s', '1m 15s', '1h 1m')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    if not minutes:
+        return f"{rest}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes}m" if hours else f"{minutes}m {rest}s"

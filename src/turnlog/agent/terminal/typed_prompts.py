@@ -1,0 +1,73 @@
+"""The prompts that were typed in a directory, from the client's own history; new ones join it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import time
+from typing import Any
+
+from turnlog.agent.terminal.pastes import NAMED
+from turnlog.format.json_values import Fields
+from turnlog.format.private_files import create_private_folder
+from turnlog.store.paths import Store
+
+MOST = 300
+
+
+def typed_in(store: Store, project: Path, most: int = MOST) -> Iterator[str]:
+    """The prompts of a project, the last first; one typed several times in a row counts once."""
+    from turnlog.format.decode import values_of
+    from turnlog.format.json_values import is_object
+    from turnlog.format.jsonl import read_lines_backwards
+
+    last = None
+    if not store.history.is_file():
+        return
+    for line in read_lines_backwards(store.history):
+        for value in values_of(line):
+            if is_object(value) and value.get("project") == str(project):
+                text = _typed(value, store)
+                if text and text != last:
+                    yield text
+                    most -= 1
+                last = text
+        if most <= 0:
+            return
+
+
+def add_typed(store: Store, text: str, pasted: Fields, project: Path, session_id: str) -> None:
+    """Add a prompt, as the client does."""
+    from turnlog.edit.plan import encoded
+    from turnlog.format.jsonl import append_lines
+
+    entry: Fields = {
+        "display": text,
+        "pastedContents": pasted,
+        "timestamp": round(time() * 1000),
+        "project": str(project),
+        "sessionId": session_id,
+    }
+    create_private_folder(store.root)
+    append_lines(store.history, [encoded(entry)])
+
+
+def _typed(value: Fields, store: Store) -> str:
+    """A prompt with the texts that were pasted into it, as far as they are kept."""
+    from turnlog.format.json_values import is_object
+
+    pasted = value.get("pastedContents")
+    held = pasted if is_object(pasted) else {}
+    text = str(value.get("display") or "")
+    return NAMED.sub(lambda found: _pasted(held.get(found[1]), store) or found[0], text)
+
+
+def _pasted(value: Any, store: Store) -> str:
+    from turnlog.format.json_values import is_object
+
+    held = value if is_object(value) else {}
+    if isinstance(held.get("content"), str):
+        return held["content"]
+    name = Path(str(held.get("contentHash"))).name
+    try:
+        return (store.pastes / f"{name}.txt").read_text("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,91 @@
+"""Files that tools change: backed up, replaced at once, and known to the model from then on."""
+
+import asyncio
+import os
+from typing import Any
+
+from turnlog.agent.tools.files.file_targets import refusals, remember, require_file, require_seen
+from turnlog.agent.tools.files.patch import patch_of
+from turnlog.agent.tools.files.pinned_files import Pinned, open_file, open_folder, open_in
+from turnlog.agent.tools.files.text_files import (
+    SAMPLE,
+    TextFile,
+    decode,
+    is_binary,
+    replace_content,
+)
+from turnlog.agent.workspace.spilled_results import told_size
+from turnlog.agent.workspace.tool import ToolError
+from turnlog.agent.workspace.workspace import Workspace
+
+KEPT = 200_000
+"""Characters of a file that the session keeps along with a change of it."""
+LARGEST = 64 << 20
+"""Bytes of a file that can be changed."""
+
+
+def load_text(pinned: Pinned, workspace: Workspace) -> TextFile | None:
+    """Read a file that is to be changed, if the model knows it; None if there is none."""
+    path = pinned.path
+    with refusals("read", path):
+        if not pinned.target.exists():
+            return None
+        require_file(path)
+        with open_file(pinned) as file:
+            require_seen(pinned, file, workspace)
+            if os.fstat(file.fileno()).st_size > LARGEST:
+                told = told_size(LARGEST)
+                raise ToolError(f"{path} is larger than {told}; use a command in Bash")
+            file.seek(0)
+            raw = file.read()
+    if is_binary(raw[:SAMPLE]):
+        raise ToolError(f"{path} is a binary file")
+    return decode(raw)
+
+
+async def change_text(
+    pinned: Pinned, kept: TextFile | None, text: str, workspace: Workspace
+) -> dict[str, Any]:
+    """Give a file another text; what the session keeps of that.
+
+    The comparison comes first: once the file is written, nothing can be cancelled any more.
+    """
+    original = kept.text if kept else None
+    patch = [] if original is None else await asyncio.to_thread(patch_of, original, text)
+    write_text(pinned, text, kept, workspace)
+    return {
+        "filePath": str(pinned.path),
+        "structuredPatch": patch,
+        "originalFile": original if original is None or len(original) <= KEPT else None,
+        "userModified": False,
+    }
+
+
+def write_text(pinned: Pinned, text: str, kept: TextFile | None, workspace: Workspace) -> None:
+    """Write a text in the way a file is kept: `kept` is what it held, None if there was none."""
+    path = pinned.path
+    try:
+        payload = (kept or TextFile("")).encode(text)
+    except UnicodeEncodeError as error:
+        wrong = error.object[error.start : error.end]
+        raise ToolError(f"{path} is kept as {error.encoding}, which has no {wrong!r}") from error
+    with refusals("write", path), open_folder(pinned, creates=True) as folder:
+        _require_unchanged(pinned, folder, kept, workspace)
+        workspace.before_change(path)
+        replace_content(folder, pinned.target.name, payload)
+        with open_in(pinned, folder) as file:
+            remember(pinned, file, workspace)
+
+
+def _require_unchanged(
+    pinned: Pinned, folder: int, kept: TextFile | None, workspace: Workspace
+) -> None:
+    """Refuse to overwrite what appeared, or was changed, while permission was being asked."""
+    try:
+        with open_in(pinned, folder) as file:
+            if kept is None:
+                raise pinned.changed
+            require_seen(pinned, file, workspace)
+    except FileNotFoundError:
+        if kept is not None:
+            raise pinned.changed from None

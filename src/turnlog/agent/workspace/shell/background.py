@@ -1,0 +1,86 @@
+"""Commands in the background: started by one call, looked at and stopped by others."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from turnlog.agent.workspace.shell.processes import Flood, RunningCommand, Tail, end, follow
+
+
+@dataclass
+class BackgroundCommand:
+    """A command in the background."""
+
+    name: str
+    command: str
+    running: RunningCommand
+    tail: Tail
+    title: str
+    """What it does, in a few words."""
+    call_id: str
+    """The call that started it."""
+    watch: asyncio.Task[None] = field(init=False)
+    is_killed: bool = False
+
+    @property
+    def status(self) -> str:
+        """running, completed, failed or killed."""
+        if self.running.code is None:
+            return "running"
+        if self.is_killed:
+            return "killed"
+        return "failed" if self.running.code else "completed"
+
+
+@dataclass
+class Shells:
+    """The commands in the background, by name."""
+
+    jobs: dict[str, BackgroundCommand] = field(default_factory=dict[str, BackgroundCommand])
+    ended: list[BackgroundCommand] = field(default_factory=list[BackgroundCommand])
+    """Those that ended by themselves, and of which the model was not told yet."""
+    on_end: Callable[[BackgroundCommand], None] = lambda job: None
+    """Is told of each that ends by itself."""
+
+    @property
+    def running(self) -> list[BackgroundCommand]:
+        """Those that have not ended."""
+        return [job for job in self.jobs.values() if not job.watch.done()]
+
+    def add(
+        self, name: str, command: str, running: RunningCommand, title: str, call_id: str
+    ) -> BackgroundCommand:
+        """Let a command that was started go on by itself."""
+        job = BackgroundCommand(name, command, running, Tail(running.printed), title, call_id)
+        job.watch = asyncio.create_task(self._watch(job))
+        self.jobs[name] = job
+        return job
+
+    async def _watch(self, job: BackgroundCommand) -> None:
+        await _guard(job.running)
+        if not job.is_killed:
+            self.ended.append(job)
+            self.on_end(job)
+
+    async def kill(self, job: BackgroundCommand) -> None:
+        """Stop a command, unless it has ended."""
+        if job.running.code is None:
+            job.is_killed = True
+            await end(job.running)
+        await job.watch
+
+    async def close(self) -> None:
+        """Stop all that still run."""
+        await asyncio.gather(*(self.kill(job) for job in self.jobs.values()))
+
+
+async def _guard(running: RunningCommand) -> None:
+    """Wait for a command's end; one that prints forever is stopped."""
+    try:
+        await follow(running, lambda text: None)
+    except Flood:
+        with suppress(ProcessLookupError):
+            await end(running)
+    finally:
+        running.left_in.close()

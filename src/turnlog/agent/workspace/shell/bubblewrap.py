@@ -1,0 +1,198 @@
+"""Shell commands in a sandbox: bubblewrap lets them write only where work may be done.
+
+Commands that the analysis alone allowed always run in one if it works here: those that read can
+write nothing, those that edit only in the working directories, and neither reaches the network.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnlog.agent.workspace.access import Basis
+from turnlog.agent.workspace.protected_files import PROTECTED_FILES, PROTECTED_FOLDERS
+from turnlog.agent.workspace.shell.command_environment import CONFINED, find_program
+from turnlog.agent.workspace.shell.sandbox_settings import NO_HOSTS, Confinement
+from turnlog.errors import UsageError
+
+KEPT_IN_GIT = tuple(
+    Path(".git", name)
+    for name in ("hooks", "config", "config.worktree", "commondir", "info", "modules")
+)
+"""What of a repository stays as it is; the rest of it changes with each commit."""
+MISSING = "the settings ask for a sandbox, and bwrap is missing"
+HINT = "install bubblewrap"
+NOTHING = "/dev/null"
+MEMORY = Path("/dev/shm")
+"""A folder of the sandbox's own, in memory: here-documents and `sort` need temporary files."""
+FAILURE = "bwrap: "
+"""How each complaint of bubblewrap starts."""
+PATIENCE = 5.0
+# Root keeps what it needs to read or write files of others. Without CAP_SYS_ADMIN it cannot
+# remount the file system as writable.
+READING_ROOT = ("--cap-add", "CAP_DAC_READ_SEARCH")
+WRITING_ROOT = tuple(
+    part for name in ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER") for part in ("--cap-add", name)
+)
+
+
+class Mount(Struct, frozen=True, order=True):
+    """What becomes of a path; those of the paths above it come first."""
+
+    depth: int
+    rank: int
+    """Of several for one path, the strictest comes last."""
+    options: tuple[str, ...]
+
+
+def wrapper_of(
+    basis: Basis, rules: Confinement, folders: Iterable[Path], temporary: Path
+) -> tuple[str, ...]:
+    """Return the command line that runs another in a sandbox; empty if it runs without one.
+
+    The stricter of the settings and the basis counts. Where bubblewrap is missing, a command runs
+    without it, unless that would let it see or reach what the settings keep from it.
+    """
+    places = list(folders)
+    if not rules.is_on:
+        program = find_program(rules.program, places) if basis in CONFINED else None
+        if program is None or not is_working(program):
+            return ()
+        return (program, *_narrow_options(basis, rules, places), "--")
+    program = find_program(rules.program, places)
+    if program is None:
+        if rules.is_required or rules.guards:
+            raise UsageError(MISSING, HINT)
+        return ()
+    if basis in CONFINED:
+        return (program, *_narrow_options(basis, rules, places), "--")
+    return (program, *_options(rules, places, temporary), "--")
+
+
+@lru_cache(maxsize=8)
+def is_working(program: str) -> bool:
+    """Return whether bubblewrap can start a command here; containers often forbid namespaces."""
+    argv = [program, *_narrow_options(Basis.UNDERSTOOD, Confinement(), []), "--", "/bin/sh", "-c"]
+    try:
+        done = subprocess.run(
+            [*argv, ":"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def sandbox_notes(rules: Confinement) -> list[str]:
+    """What the user should know of it; a sandbox that is required and missing is an error."""
+    if not rules.is_on:
+        return []
+    notes = [NO_HOSTS] if rules.filters_hosts else []
+    if not find_program(rules.program):
+        if rules.is_required:
+            raise UsageError(MISSING, HINT)
+        then = "no command is run" if rules.guards else "commands run without one"
+        notes.append(f"{MISSING}: {then} ({HINT})")
+    return notes
+
+
+def _narrow_options(basis: Basis, rules: Confinement, folders: list[Path]) -> list[str]:
+    """Return the options for a command that nobody confirmed, whatever settings would add."""
+    narrow = replace(rules, writable=(), is_online=False)
+    return _options(narrow, folders if basis is Basis.EDITS else [], MEMORY)
+
+
+def _options(rules: Confinement, folders: list[Path], temporary: Path) -> list[str]:
+    """All can be read, little be written, and there is no network unless all of it is allowed."""
+    places = _Places(rules, folders if temporary == MEMORY else [*folders, temporary])
+    return [
+        *"--die-with-parent --new-session --unshare-pid --unshare-ipc --unshare-uts".split(),
+        *([] if rules.is_online else ["--unshare-net"]),
+        *_capabilities(bool(folders)),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *(option for mount in sorted(places.mounts()) for option in mount.options),
+        *(part for path in places.emptied for part in ("--remount-ro", str(path))),
+        *("--setenv", "TMPDIR", str(temporary)),
+        *(part for name in rules.variables for part in ("--unsetenv", name)),
+    ]
+
+
+def _capabilities(is_writing: bool) -> tuple[str, ...]:
+    kept = WRITING_ROOT if is_writing else READING_ROOT
+    return ("--cap-drop", "ALL", *(kept if os.geteuid() == 0 else ()))
+
+
+class _Places:
+    """The paths of a sandbox, as they are on the disk now."""
+
+    def __init__(self, rules: Confinement, folders: Iterable[Path]) -> None:
+        self._locked = _found(rules.unwritable)
+        self._hidden = _found(rules.hidden)
+        self._shown = _found(rules.shown)
+        named = [*folders, *_found(rules.writable)]
+        real = [path.resolve() for path in named]
+        self._writable = [path for path in real if not _is_in(path, self._locked)]
+        self._kept = _kept(self._writable)
+        self.emptied = [path for path in self._hidden if path.is_dir()]
+
+    def mounts(self) -> Iterator[Mount]:
+        for path in filter(self._is_seen, self._writable):
+            yield _mount(path, 0, "--bind-try", path)
+            # A mount point cannot be renamed, and so not be replaced by another repository.
+            if (path / ".git").is_dir():
+                yield _mount(path / ".git", 0, "--bind-try", path / ".git")
+        for path in filter(self._is_seen, self._shown):
+            yield _mount(path, 1, "--bind" if self._is_writable(path) else "--ro-bind", path)
+        for path in filter(self._is_seen, [*self._kept, *self._locked]):
+            yield _mount(path, 2, "--ro-bind", path)
+        for path in self._hidden:
+            is_folder = path in self.emptied
+            yield _mount(path, 3, "--tmpfs") if is_folder else _mount(path, 3, "--ro-bind", NOTHING)
+
+    def _is_seen(self, path: Path) -> bool:
+        """Whether it may be read: what is said of it, else of the nearest path above it."""
+        for place in (path, *path.parents):
+            if place in self._hidden:
+                return False
+            if place in self._shown:
+                return True
+        return True
+
+    def _is_writable(self, path: Path) -> bool:
+        return _is_in(path, self._writable) and not _is_in(path, [*self._locked, *self._kept])
+
+
+def _is_in(path: Path, folders: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _mount(path: Path, rank: int, option: str, source: Path | str = "") -> Mount:
+    given = (str(source), str(path)) if source else (str(path),)
+    return Mount(len(path.parts), rank, (option, *given))
+
+
+def _found(patterns: Iterable[str]) -> list[Path]:
+    """The files that patterns name, where links lead to."""
+    named = [path for each in patterns for path in _matches(each)]
+    return list(dict.fromkeys(path.resolve() for path in named if path.exists()))
+
+
+def _matches(pattern: str) -> Iterable[Path]:
+    has_choice = any(mark in pattern for mark in "*?[")
+    return Path("/").glob(pattern.lstrip("/")) if has_choice else [Path(pattern)]
+
+
+def _kept(folders: Iterable[Path]) -> list[Path]:
+    """What is there in writable folders and must not change: settings, and what git runs."""
+    names = [Path(name) for name in sorted(PROTECTED_FILES | PROTECTED_FOLDERS - {".git"})]
+    places = [folder / name for folder in folders for name in (*KEPT_IN_GIT, *names)]
+    # The `.git` of a linked work tree is a file, which `gitdir: evil` would lead elsewhere.
+    places += [folder / ".git" for folder in folders if (folder / ".git").is_file()]
+    return [place.resolve() for place in places if place.exists()]

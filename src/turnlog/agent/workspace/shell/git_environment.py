@@ -1,0 +1,137 @@
+"""Variables that keep git from running programs that a repository names.
+
+Commands that read run git unprompted, and a repository's own configuration may name programs for
+that: fsmonitor, hooks, pagers, external diffs, text conversions, filters, signature checks.
+Configuration in the environment comes before it. Drivers have names that only the repository
+knows; they are listed first and then overridden one by one.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from turnlog.agent.workspace.repository import repository_of
+
+PATIENCE = 5.0
+# Gets path, old file, hash, mode, new file, hash and mode, as every external diff does.
+PLAIN_DIFF = (
+    'sh -c \'printf "diff --git a/%s b/%s\\n" "$1" "$1"; '
+    'diff -u --label "a/$1" --label "b/$1" -- "$2" "$5"; :\' -'
+)
+NOTHING = "false"
+"""A program in the place of one that a repository names."""
+ALWAYS = {
+    "safe.bareRepository": "explicit",
+    "core.fsmonitor": "",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.editor": "true",
+    "core.sshCommand": NOTHING,
+    "core.askPass": NOTHING,
+    "credential.helper": "",
+    "protocol.allow": "never",
+    "log.showSignature": "false",
+    "gpg.program": NOTHING,
+    "gpg.openpgp.program": NOTHING,
+    "gpg.x509.program": NOTHING,
+    "gpg.ssh.program": NOTHING,
+    "diff.ignoreSubmodules": "all",
+    "diff.submodule": "short",
+    "status.submoduleSummary": "false",
+    "submodule.recurse": "false",
+}
+VARIABLES = {
+    "GIT_PAGER": "cat",
+    "PAGER": "cat",
+    "GIT_EDITOR": "true",
+    "GIT_SSH_COMMAND": NOTHING,
+    "GIT_ASKPASS": NOTHING,
+    "GIT_TERMINAL_PROMPT": "0",
+    # Refreshing the index would write it, and run the hook post-index-change.
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    # Unlike protocol.allow, no `protocol.ext.allow` of the repository overrides this.
+    "GIT_ALLOW_PROTOCOL": "none",
+}
+DRIVERS = {
+    "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
+    "diff": {"textconv": "cat", "cachetextconv": "false"},
+    "merge": {"driver": NOTHING},
+    # A submodule is read by another git, which gets none of these variables.
+    "submodule": {"ignore": "all"},
+}
+"""Keys of a driver, by section, and what takes their place."""
+MODULES = (("--file", ".gitmodules"), ("--blob", ":.gitmodules"), ("--blob", "HEAD:.gitmodules"))
+"""Where git looks for what submodules are called."""
+Name = tuple[str, str, str]
+
+
+class UnguardedError(Exception):
+    """What a repository names could not be listed, so that git must not run."""
+
+
+def guard_git(command: str, cwd: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for a command in a directory, in case that it runs git."""
+    given = VARIABLES | _counted(ALWAYS.items())
+    repository = repository_of(cwd, environment)
+    if repository is None or not _may_run_git(command):
+        return given
+    listing = dict(environment) | given
+    named = list(_names(cwd, listing))
+    for source in MODULES:
+        named += _names(repository, listing, *source)
+    given |= _counted([*ALWAYS.items(), *_overrides(named)])
+    if ("core", "", "worktree") in named:
+        # core.worktree may be any folder: `git diff` would show files from there.
+        given["GIT_WORK_TREE"] = str(repository)
+    return given
+
+
+def _may_run_git(command: str) -> bool:
+    """Return whether a command may run git: by name, or by a word that only the shell spells out.
+
+    >>> [_may_run_git(command) for command in ("git log", "g'i't log", "ls src")]
+    [True, True, False]
+    """
+    return "git" in command or re.search(r"['\"\\$`*?\[{]", command) is not None
+
+
+def _overrides(names: Iterable[Name]) -> Iterator[tuple[str, str]]:
+    for section, driver, key in dict.fromkeys(names):
+        if section == "diff" and key in ("command", "external"):
+            yield ".".join(filter(None, (section, driver, key))), PLAIN_DIFF
+        if section == "alias":
+            yield ".".join(filter(None, (section, driver, key))), f"!{NOTHING}"
+        if driver and section in DRIVERS:
+            for each, value in DRIVERS[section].items():
+                # Text conversion is set only where there is one: it turns off word diffs.
+                if each != "textconv" or key == "textconv":
+                    yield f"{section}.{driver}.{each}", value
+
+
+def _names(cwd: Path, environment: Mapping[str, str], *source: str) -> Iterator[Name]:
+    """Yield section, subsection and key of each setting; listing them runs no program."""
+    argv = ["git", "config", *source, "--list", "--name-only", "-z"]
+    try:
+        done = subprocess.run(
+            argv, cwd=cwd, env=dict(environment), capture_output=True, check=False, timeout=PATIENCE
+        )
+    except FileNotFoundError:
+        return  # without git, there is nothing to guard
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnguardedError(f"git cannot list its configuration: {error}") from error
+    for name in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
+        section, _, rest = name.partition(".")
+        driver, _, key = rest.rpartition(".")
+        if key:
+            yield section.lower(), driver, key.lower()
+
+
+def _counted(settings: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Write settings as the variables that git reads them from."""
+    pairs = list(settings)
+    found = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for number, (name, value) in enumerate(pairs):
+        found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return found

@@ -1,0 +1,211 @@
+"""Commands as processes: what they print goes to a file, and they end with all their children."""
+
+import asyncio
+import codecs
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+GRACE = 2.0
+"""Seconds that a command has to end by itself when it is told to."""
+STEP = 0.05
+TICK = 0.1
+"""Seconds between two looks at what a command printed."""
+SHOWN = 10_000
+"""Bytes of it that are shown each time."""
+MOVED = "The command was not run: its working directory was moved"
+DESCRIPTORS = "/proc/self/fd"
+"""Only Linux has it; there, a path below it leads to the open file itself."""
+LARGEST = 1 << 30
+"""Bytes that a command may print."""
+
+
+class Flood(Exception):
+    """A command printed more than any use of it."""
+
+
+class Launch(Struct, frozen=True):
+    """A command to start."""
+
+    command: str
+    cwd: Path
+    printed: Path
+    """The file that takes what it prints."""
+    environment: Mapping[str, str]
+    shell: tuple[str, ...] = ("/bin/sh",)
+    """The command line of the shell, without the command."""
+    setup: str = ""
+    """What the shell runs before the command."""
+    wrapper: tuple[str, ...] = ()
+    """The command line that runs the shell in a sandbox, if any."""
+
+    @property
+    def checks_directory(self) -> bool:
+        """Whether the shell can compare its directory with an open one, and close that."""
+        return Path(self.shell[0]).name == "bash" and Path(DESCRIPTORS).is_dir()
+
+    def argv(self, descriptor: int, directory: int) -> list[str]:
+        """Return the command line; the shell notes in a file that it starts, and where it ends.
+
+        A sandbox goes to the directory by its path. So the shell compares that with the open
+        directory, and does nothing if another one has taken its place. It closes the descriptor
+        before the command starts, which could leave the sandbox through it.
+        """
+        notes = f"echo >&{descriptor}; trap '{{ pwd -P >&{descriptor}; }} 2>/dev/null' EXIT; "
+        if self.checks_directory:
+            notes += f"[ . -ef {DESCRIPTORS}/{directory} ] || {{ echo '{MOVED}'; exit 1; }}; "
+            notes += f"exec {directory}<&-; "
+        return [*self.wrapper, *self.shell, "-c", f"{notes}{self.setup}{self.command}"]
+
+
+@dataclass
+class RunningCommand:
+    """A command that was started."""
+
+    process: asyncio.subprocess.Process
+    printed: Path
+    left_in: IO[bytes]
+    """Where the shell notes that it starts, and its directory when it ends."""
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self.process.returncode
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the shell came to run; a sandbox may fail before."""
+        self.left_in.seek(0)
+        return self.left_in.read(1) != b""
+
+    def directory(self) -> Path | None:
+        """The directory that the command ended in."""
+        self.left_in.seek(1)
+        name = self.left_in.read().removesuffix(b"\n")
+        return Path(os.fsdecode(name)) if name.startswith(b"/") else None
+
+
+async def launch(wanted: Launch) -> RunningCommand:
+    """Start a command in a process group of its own, without input."""
+    left_in = tempfile.TemporaryFile()  # noqa: SIM115 (is read when the command has ended)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    descriptor = os.open(wanted.printed, flags, 0o600)
+    directory = -1
+    try:
+        directory = os.open(wanted.cwd, os.O_RDONLY | os.O_DIRECTORY)
+        process = await asyncio.create_subprocess_exec(
+            *wanted.argv(left_in.fileno(), directory),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            cwd=wanted.cwd,
+            env=dict(wanted.environment),
+            start_new_session=True,
+            pass_fds=(left_in.fileno(), *([directory] if wanted.checks_directory else [])),
+        )
+    except BaseException:
+        left_in.close()
+        wanted.printed.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+        if directory >= 0:
+            os.close(directory)
+    return RunningCommand(process, wanted.printed, left_in)
+
+
+def told_code(code: int | None) -> int:
+    """An exit code as a shell tells it: of a signal, 128 and its number."""
+    return 128 - code if code is not None and code < 0 else code or 0
+
+
+async def end(running: RunningCommand) -> None:
+    """Stop a command and its children: asked first, then made to."""
+    await end_process(running.process)
+
+
+async def end_process(process: asyncio.subprocess.Process) -> None:
+    """Stop a process that leads a group of its own, and its children."""
+    pids = [process.pid, *_descendants(process.pid)]
+    _signal(pids, signal.SIGTERM)
+    try:
+        for _ in range(int(GRACE / STEP)):
+            if not any(map(_runs, pids)):
+                break
+            await asyncio.sleep(STEP)
+    finally:  # also where nobody waits any longer: what was killed is gone in a moment
+        _signal(pids, signal.SIGKILL)
+        await process.wait()
+
+
+def _signal(pids: Sequence[int], number: int) -> None:
+    """Tell a command's group, and children that left it."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pids[0], number)
+    for pid in pids[1:]:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there, and not only left over for its parent to reap."""
+    try:
+        os.kill(pid, 0)
+        return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """The processes below one, where the system tells them."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return
+    for child in map(int, children):
+        yield child
+        yield from _descendants(child)
+
+
+class Tail:
+    """What a file got since it was last looked at, as text."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offset = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def more(self, most: int) -> str:
+        """What is new; of more than `most` bytes only the last."""
+        with self.path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size - self.offset > most:
+                self._decoder.reset()
+            file.seek(max(self.offset, size - most))
+            raw = file.read(most)
+            self.offset = file.tell()
+        return self._decoder.decode(raw)
+
+
+async def follow(running: RunningCommand, told: Callable[[str], None]) -> None:
+    """Wait for a command's end and tell what it prints meanwhile; `Flood` if that has no end."""
+    ended = asyncio.ensure_future(running.process.wait())
+    tail = Tail(running.printed)
+    try:
+        while not ended.done():
+            await asyncio.wait({ended}, timeout=TICK)
+            if text := tail.more(SHOWN):
+                told(text)
+            if tail.offset > LARGEST:
+                raise Flood
+    finally:
+        ended.cancel()

@@ -1,0 +1,42 @@
+"""The directories of commands that are running: where they are, and what they take away.
+
+A command was judged by the directories it runs in. As long as it runs, no other command may move
+one of them unasked: `..` would lead somewhere else.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from turnlog.agent.workspace.access import DirectoryUse
+
+
+class Activity:
+    """What runs now, in a conversation and in its sub-agents."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, DirectoryUse] = {}
+        self._last = 0
+
+    @property
+    def running(self) -> tuple[DirectoryUse, ...]:
+        """The footprints of all commands that have not ended."""
+        return tuple(self._running.values())
+
+    def begin(self, footprint: DirectoryUse) -> int:
+        """Note that a command starts; return the number to end it by."""
+        self._last += 1
+        self._running[self._last] = footprint
+        return self._last
+
+    def end(self, number: int) -> None:
+        """Note that a command has ended."""
+        self._running.pop(number, None)
+
+    @contextmanager
+    def during(self, footprint: DirectoryUse) -> Generator[None]:
+        """Note a command for as long as the block runs."""
+        number = self.begin(footprint)
+        try:
+            yield
+        finally:
+            self.end(number)

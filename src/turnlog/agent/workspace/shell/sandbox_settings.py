@@ -1,0 +1,169 @@
+"""What the settings say of the sandbox, taken together: what commands may see, change and reach.
+
+Names, scopes and the ways to write paths are documented of the client. What turnlog cannot do as
+it is written is done more strictly, and told.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+ANYWHERE = "*"
+NO_HOSTS = (
+    "sandbox.network names hosts or a proxy; turnlog cannot let some through, so commands in the "
+    'sandbox reach no network (only allowedDomains with "*", and nothing denied, opens it)'
+)
+
+
+class SandboxFiles(Struct, rename="camel"):
+    """Which files commands in the sandbox may read and write."""
+
+    allow_write: list[str] | None = None
+    deny_write: list[str] | None = None
+    allow_read: list[str] | None = None
+    deny_read: list[str] | None = None
+    allow_managed_read_paths_only: bool | None = None
+
+
+class SandboxNetwork(Struct, rename="camel"):
+    """Which hosts they may reach."""
+
+    allowed_domains: list[str] | None = None
+    denied_domains: list[str] | None = None
+    allow_managed_domains_only: bool | None = None
+    http_proxy_port: int | None = None
+    socks_proxy_port: int | None = None
+
+
+class Guarded(Struct):
+    """A file or a variable that they are not to see."""
+
+    path: str = ""
+    name: str = ""
+
+
+class SandboxCredentials(Struct, rename="camel"):
+    """What they are not to see, as it holds secrets."""
+
+    files: list[Guarded] | None = None
+    env_vars: list[Guarded] | None = None
+
+
+class Sandbox(Struct, rename="camel"):
+    """What a settings file says of the sandbox."""
+
+    enabled: bool | None = None
+    fail_if_unavailable: bool | None = None
+    bwrap_path: str | None = None
+    filesystem: SandboxFiles | None = None
+    network: SandboxNetwork | None = None
+    credentials: SandboxCredentials | None = None
+
+
+class SandboxEntry(Struct, frozen=True):
+    """A settings file's word on it."""
+
+    sandbox: Sandbox
+    base: Path
+    """Where its relative paths start."""
+    is_managed: bool = False
+
+    @property
+    def files(self) -> SandboxFiles:
+        return self.sandbox.filesystem or SandboxFiles()
+
+    @property
+    def network(self) -> SandboxNetwork:
+        return self.sandbox.network or SandboxNetwork()
+
+    @property
+    def credentials(self) -> SandboxCredentials:
+        return self.sandbox.credentials or SandboxCredentials()
+
+
+class Confinement(Struct, frozen=True):
+    """How shell commands are run. Paths are absolute, and may be patterns."""
+
+    is_on: bool = False
+    is_required: bool = False
+    """Whether there is to be no session without it."""
+    program: str = "bwrap"
+    writable: tuple[str, ...] = ()
+    """Besides the working directories."""
+    unwritable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    """Within what is hidden."""
+    variables: tuple[str, ...] = ()
+    """Those that are taken away."""
+    is_online: bool = False
+    filters_hosts: bool = False
+
+    @property
+    def guards(self) -> bool:
+        """Whether it keeps more from commands than to write where they please."""
+        return bool(self.unwritable or self.hidden or self.variables or self.filters_hosts)
+
+
+def confine(said: Iterable[SandboxEntry]) -> Confinement:
+    """How commands are run by what all files say, the lowest first."""
+    all_of = list(said)
+    managed = [each for each in all_of if each.is_managed]
+    only_managed = any(each.files.allow_managed_read_paths_only for each in managed)
+    secret = _paths(all_of, lambda each: [file.path for file in each.credentials.files or []])
+    variables = [name.name for each in all_of for name in each.credentials.env_vars or []]
+    is_open, filters = _hosts(all_of, managed)
+    return Confinement(
+        is_on=bool(_last(each.sandbox.enabled for each in all_of)),
+        is_required=bool(_last(each.sandbox.fail_if_unavailable for each in all_of)),
+        program=_last(_program(each) for each in managed) or "bwrap",
+        writable=_paths(all_of, lambda each: each.files.allow_write),
+        unwritable=_paths(all_of, lambda each: each.files.deny_write),
+        hidden=_paths(all_of, lambda each: each.files.deny_read) + secret,
+        shown=_paths(managed if only_managed else all_of, lambda each: each.files.allow_read),
+        variables=tuple(filter(None, variables)),
+        is_online=is_open and not filters,
+        filters_hosts=filters,
+    )
+
+
+def _hosts(said: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bool, bool]:
+    """Whether all hosts are allowed, and whether some are to be told from others."""
+    only_managed = any(each.network.allow_managed_domains_only for each in managed)
+    counted = managed if only_managed else said
+    allowed = {host for each in counted for host in each.network.allowed_domains or []}
+    denied = any(each.network.denied_domains for each in said)
+    proxied = any(each.network.http_proxy_port or each.network.socks_proxy_port for each in said)
+    is_open = ANYWHERE in allowed
+    return is_open, denied or proxied or bool(allowed and not is_open)
+
+
+def _paths(
+    said: list[SandboxEntry], written: Callable[[SandboxEntry], list[str] | None]
+) -> tuple[str, ...]:
+    return tuple(
+        _absolute(path, each.base) for each in said for path in written(each) or [] if path
+    )
+
+
+def _absolute(written: str, base: Path) -> str:
+    """A path as documented: `/**` at its end says nothing, and two slashes are one.
+
+    >>> _absolute("//data/**", Path("/shop")), _absolute("./out/", Path("/shop"))
+    ('/data', '/shop/out')
+    """
+    plain = written.removesuffix("/**") or "/"
+    plain = plain[1:] if plain.startswith("//") else plain
+    return str(base / Path(plain).expanduser())
+
+
+def _program(said: SandboxEntry) -> str | None:
+    named = said.sandbox.bwrap_path
+    return named if named and Path(named).is_absolute() else None
+
+
+def _last(values: Iterable[Any]) -> Any:
+    given = [value for value in values if value is not None]
+    return given[-1] if given else None

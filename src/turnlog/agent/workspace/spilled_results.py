@@ -1,0 +1,64 @@
+"""Results too long for the model: the whole is kept beside the session, the model gets an extract.
+
+The first line of what it gets is as the client writes it, for all who look for the kept file.
+"""
+
+from pathlib import Path
+
+from turnlog.agent.workspace.ids import new_output_name
+from turnlog.format.json_values import Fields
+from turnlog.format.private_files import create_private_folder, write_private
+from turnlog.store.paths import TOOL_RESULTS
+
+LIMIT = 50_000
+"""Characters of a result that the model is given whole."""
+EXTRACT = 2_000
+"""Characters that an extract has of the start, and of the end."""
+
+
+def results_folder(folder: Path) -> Path:
+    """Where a session keeps long results; made where it is missing."""
+    place = folder / TOOL_RESULTS
+    create_private_folder(place)
+    return place
+
+
+def fit_text(text: str, folder: Path, limit: int = LIMIT) -> str:
+    """A result as the model is given it: whole, or kept in a file and told in extracts."""
+    if len(text) <= limit:
+        return text
+    path = results_folder(folder) / f"{new_output_name()}.txt"
+    payload = text.encode("utf-8", "replace")
+    write_private(path, payload)
+    return extract(path, len(payload), text[:EXTRACT], text[-EXTRACT:])
+
+
+def fit_blocks(blocks: list[Fields], folder: Path) -> list[Fields]:
+    """Blocks of a result, each text of which is fitted."""
+    return [
+        block | {"text": fit_text(block["text"], folder)} if block["type"] == "text" else block
+        for block in blocks
+    ]
+
+
+def extract(path: Path, size: int, head: str, tail: str) -> str:
+    """What the model is told of a result that is kept in a file."""
+    return (
+        f"<persisted-output>\nOutput too large ({told_size(size)}). "
+        f"Full output saved to: {path}\n\n"
+        f"Its start:\n{head}\n...\n\nIts end:\n{tail}\n</persisted-output>"
+    )
+
+
+def told_size(size: int) -> str:
+    """A size as the client tells it.
+
+    >>> told_size(228894)
+    '223.5KB'
+    """
+    amount, unit = float(size), "bytes"
+    for larger in ("KB", "MB", "GB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.1f}{unit}".replace(".0", "")

@@ -1,0 +1,84 @@
+"""What a tool is: its name, what it takes, what it would touch, and the function that does it."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from turnlog.agent.workspace.access import Access, Basis, DirectoryUse
+from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
+from turnlog.format.json_values import Fields
+
+CALL_ID: ContextVar[str] = ContextVar("call_id", default="")
+"""The call that is being carried out; nothing for what the user runs."""
+Output = Callable[[str], None]
+"""Is told what a call prints, while it runs."""
+
+
+class ToolOutcome(Struct, frozen=True):
+    """What came of a call."""
+
+    content: str | list[Fields]
+    """What the model is told: text, or blocks."""
+    data: Any = None
+    """What the session keeps of it besides, as `toolUseResult`."""
+    is_error: bool = False
+
+
+class ToolError(Exception):
+    """A call that failed: its text is what the model is told."""
+
+
+class Grant(Struct, frozen=True):
+    """How a call was admitted, and for which files."""
+
+    basis: Basis
+    targets: Mapping[Path, Path] | None = None
+    """Where each path of the call led when permission was decided; None if nothing was decided."""
+    directory: DirectoryIdentity | None = None
+    """The working directory that was decided about; None if any is right."""
+    command: str | None = None
+    """The command that was decided about, with the names that its patterns matched then."""
+    footprint: DirectoryUse = DirectoryUse()
+    guards_git: bool = False
+    """Whether git runs nothing that a repository names, though a rule allows the command."""
+
+    def target(self, path: Path) -> Path:
+        """Return the file that a path of the call was admitted for."""
+        if self.targets is None:
+            return Path(os.path.realpath(path))
+        if path not in self.targets:
+            raise ToolError(f"No permission was decided for {path}")
+        return self.targets[path]
+
+
+BY_USER = Grant(Basis.USER)
+"""For what a person runs directly, such as `!make` at the prompt."""
+
+
+class Tool(Struct, frozen=True):
+    """A tool that the model may call."""
+
+    name: str
+    description: str
+    schema: Fields
+    """JSON Schema of what it takes."""
+    read: Callable[[Fields], Any]
+    """Its input as a typed value; raises `ToolError` for one that does not fit."""
+    touches: Callable[[Any, Workspace], Sequence[Access]]
+    """What a call would touch."""
+    execute: Callable[[Any, Workspace, Output, Grant], Awaitable[ToolOutcome]]
+    """Runs a call; raises `ToolError` if it fails; may be cancelled at any moment."""
+    is_parallel: bool = False
+    """Whether calls may run side by side with others: those that change nothing."""
+    server: str | None = None
+    """The MCP server it belongs to, as its name spells it."""
+
+    def run(
+        self, value: Any, workspace: Workspace, output: Output, grant: Grant = BY_USER
+    ) -> Awaitable[ToolOutcome]:
+        """Run a call as it was admitted; without a grant, as one that a person started."""
+        return self.execute(value, workspace, output, grant)

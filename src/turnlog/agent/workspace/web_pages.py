@@ -1,0 +1,143 @@
+"""Pages of the web, fetched and kept for a while.
+
+A name is looked up once, and the connection goes to the address that was checked: a name that
+leads elsewhere a moment later cannot get around the check.
+"""
+
+import asyncio
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from turnlog.agent.workspace.network_addresses import NotPublic, pinned_request, resolve
+
+if TYPE_CHECKING:
+    from httpx2 import URL, AsyncClient, Response
+
+KEPT_FOR = 15 * 60
+KEPT = 50
+"""Pages that are kept."""
+SECONDS = 60
+LARGEST = 10 << 20
+"""Bytes of a page that are read."""
+HOPS = 10
+AGENT = "turnlog (+https://pypi.org/project/turnlog)"
+ACCEPT = "text/markdown, text/html, */*"
+REDIRECTS = (301, 302, 303, 307, 308)
+
+
+class Unfetched(Exception):
+    """A page that could not be fetched: its text says why."""
+
+
+class Page(Struct, frozen=True):
+    """What an address gave."""
+
+    url: str
+    code: int
+    reason: str
+    kind: str
+    """Its media type, without parameters."""
+    body: bytes
+    encoding: str | None
+    """The encoding that its header names."""
+    moved_to: str | None = None
+    """The address that it leads to."""
+
+
+@dataclass
+class Pages:
+    """Fetches pages; each at most once in a quarter of an hour."""
+
+    allows_private: bool = False
+    """Whether addresses of private networks, and of this machine, may be fetched."""
+    _kept: dict[str, tuple[float, Page]] = field(default_factory=dict[str, tuple[float, Page]])
+
+    async def fetch(self, url: str) -> Page:
+        """A page, from those kept or from the web."""
+        when, page = self._kept.get(url, (0.0, None))
+        if page is not None and time.monotonic() - when < KEPT_FOR:
+            return page
+        page = await _fetch(url, self.allows_private)
+        if page.code == 200:
+            self._kept.pop(url, None)
+            self._kept[url] = (time.monotonic(), page)
+            while len(self._kept) > KEPT:
+                del self._kept[next(iter(self._kept))]
+        return page
+
+
+async def _fetch(url: str, allows_private: bool) -> Page:
+    from httpx2 import AsyncClient, HTTPError, InvalidURL
+
+    try:
+        async with asyncio.timeout(SECONDS), AsyncClient(timeout=SECONDS) as client:
+            return await _follow(client, url, allows_private)
+    except TimeoutError as error:
+        raise Unfetched(f"{url} did not answer within {SECONDS} s") from error
+    except NotPublic as error:
+        raise Unfetched(f"{error} is in a private network, which may not be fetched") from error
+    except (socket.gaierror, UnicodeError) as error:
+        raise Unfetched(f"The host of {url} is not known: {error}") from error
+    except InvalidURL as error:
+        raise Unfetched(f"{url} is no address: {error}") from error
+    except HTTPError as error:
+        raise Unfetched(f"{url} cannot be fetched: {error or type(error).__name__}") from error
+
+
+async def _follow(client: "AsyncClient", url: str, allows_private: bool) -> Page:
+    """Fetch a page, and go on where it leads as long as that is the same host."""
+    from httpx2 import URL
+
+    place = URL(url)
+    for _ in range(HOPS):
+        page = await _get(client, place, allows_private)
+        if page.moved_to is None:
+            return page
+        target = URL(page.moved_to)
+        if target.host.removeprefix("www.") != place.host.removeprefix("www."):
+            return page
+        place = target
+    raise Unfetched(f"{url} leads from one address to another without end")
+
+
+async def _get(client: "AsyncClient", place: "URL", allows_private: bool) -> Page:
+    """Ask the checked address of a host for a page."""
+    if place.scheme not in ("http", "https") or not place.host or place.userinfo:
+        raise Unfetched(f"{place} is not an address of the web: http or https, without a password")
+    host = place.raw_host.decode()
+    port = place.port or {"http": 80, "https": 443}[place.scheme]
+    address = await resolve(host, port, allows_private)
+    headers = {b"User-Agent": AGENT.encode(), b"Accept": ACCEPT.encode()}
+    request = pinned_request(client, "GET", place, address, headers=headers)
+    answer = await client.send(request, stream=True)
+    try:
+        return _page(place, answer, await _body(answer))
+    finally:
+        await answer.aclose()
+
+
+async def _body(answer: "Response") -> bytes:
+    """The content of an answer, as far as there is room."""
+    body = bytearray()
+    async for chunk in answer.aiter_bytes():
+        body += chunk
+        if len(body) >= LARGEST:
+            break
+    return bytes(body[:LARGEST])
+
+
+def _page(place: "URL", answer: "Response", body: bytes) -> Page:
+    target = answer.headers.get("location") if answer.status_code in REDIRECTS else None
+    return Page(
+        str(place),
+        answer.status_code,
+        answer.reason_phrase,
+        answer.headers.get("content-type", "").partition(";")[0].strip().lower(),
+        body,
+        answer.charset_encoding,
+        str(place.join(target)) if target else None,
+    )

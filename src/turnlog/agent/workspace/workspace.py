@@ -1,0 +1,99 @@
+"""Where the agent works, and what its tools must remember from one call to the next."""
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from turnlog.agent.workspace.read_state import Seen
+from turnlog.agent.workspace.shell.background import Shells
+from turnlog.agent.workspace.shell.running_directories import Activity
+from turnlog.agent.workspace.shell.sandbox_settings import Confinement
+from turnlog.agent.workspace.web_pages import Pages
+
+
+class ReadCheck(Protocol):
+    """Whether rules let a file be read; `searched` is the place where a search for it started."""
+
+    def __call__(self, path: Path, searched: Path | None = None) -> bool: ...
+
+
+class DirectoryIdentity(Struct, frozen=True):
+    """A directory by its path, and by what tells it from another one at the same path."""
+
+    path: Path
+    device: int
+    inode: int
+
+    @staticmethod
+    def of(path: Path, found: os.stat_result) -> "DirectoryIdentity":
+        """Return the identity of a directory from what `stat` says about it."""
+        return DirectoryIdentity(path, found.st_dev, found.st_ino)
+
+
+@dataclass
+class Workspace:
+    """The state that the calls of one conversation share; a sub-agent has one of its own."""
+
+    root: Path
+    """The directory that the session was started in."""
+    folder: Path
+    """The session's own folder, for `tool-results/` and `subagents/`."""
+    cwd: Path
+    """Where commands run; a command may change it."""
+    directories: list[Path] = field(default_factory=list[Path])
+    """Further directories that may be worked in."""
+    seen: dict[Path, Seen] = field(default_factory=dict[Path, Seen])
+    """Files that the model has read or written, each with its state then."""
+    todos: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    shells: Shells = field(default_factory=Shells)
+    """Commands in the background."""
+    activity: Activity = field(default_factory=Activity)
+    """Commands that are running, also those of sub-agents, which share it."""
+    pages: Pages = field(default_factory=Pages)
+    """What was fetched from the web."""
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    """Variables that commands get besides the process's own."""
+    before_change: Callable[[Path], None] = lambda path: None
+    """Is told each file that is about to change, so that it can be brought back."""
+    may_read: ReadCheck = lambda path, searched=None: True
+    """Whether a file may be shown that no call names: one that a search finds, a memory file."""
+    confinement: Confinement = field(default_factory=Confinement)
+    """What the settings say about the sandbox of commands."""
+    ask: Callable[[str, list[dict[str, Any]]], Awaitable[list[dict[str, Any]]]] | None = None
+    """Asks a model on the side: a prompt and server tools, to the blocks of its answer."""
+
+    def path_of(self, name: str) -> Path:
+        """A path as a call names it: absolute, from home, or from the current directory."""
+        return path_in(self.cwd, name)
+
+    def settle(self) -> DirectoryIdentity | None:
+        """Go back to the root if the current directory is gone; return where commands run now.
+
+        This must come before a verdict. Were it done later, `cat ../x` would be judged in the
+        directory that is gone, and run in the root.
+        """
+        if not self.cwd.is_dir():
+            self.cwd = self.root
+        try:
+            return DirectoryIdentity.of(self.cwd, self.cwd.stat())
+        except OSError:
+            return None
+
+    @property
+    def folders(self) -> list[Path]:
+        """All directories that may be worked in."""
+        return [self.root, *self.directories]
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path lies in one of the directories that are worked in."""
+        return any(path.is_relative_to(place.resolve()) for place in self.folders)
+
+
+def path_in(cwd: Path, name: str) -> Path:
+    """Return the path that a call names in a directory."""
+    place = Path.home() / name[2:] if name.startswith("~/") else cwd / name
+    return Path(os.path.normpath(place))

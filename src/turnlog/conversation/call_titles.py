@@ -1,0 +1,57 @@
+"""A tool's call told on one line, without the tool's name: one table of functions."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from turnlog.format.json_values import Fields, is_array, is_object
+
+
+def call_title(name: str, given: object) -> str:
+    """What a tool was called with, on one line; a command may have several."""
+    return TITLES.get(name, _any_title)(given if is_object(given) else {})
+
+
+def todo_list(given: Fields) -> list[Fields]:
+    """The items of a list of things to do."""
+    todos = given.get("todos")
+    return [todo for todo in todos if is_object(todo)] if is_array(todos) else []
+
+
+def _any_title(given: Fields) -> str:
+    known = ("file_path", "path", "pattern", "query", "url", "description", "subject", "skill")
+    for name in known:
+        if isinstance(given.get(name), str):
+            return given[name]
+    return json.dumps(given, ensure_ascii=False) if given else ""
+
+
+def _read_title(given: Fields) -> str:
+    start, limit = (_number(given.get(name)) for name in ("offset", "limit"))
+    lines = f":{start or 1}-{(start or 1) + limit - 1}" if limit else f":{start}-" if start else ""
+    return f"{given.get('file_path', '')}{lines}"
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _grep_title(given: Fields) -> str:
+    place = given.get("path") or given.get("glob")
+    return f"{given.get('pattern', '')}{f' in {place}' if place else ''}"
+
+
+def _agent_title(given: Fields) -> str:
+    kind = given.get("subagent_type")
+    return f"{given.get('description', '')}{f' ({kind})' if kind else ''}"
+
+
+TITLES: dict[str, Callable[[Fields], str]] = {
+    "Bash": lambda given: str(given.get("command", "")),
+    "Read": _read_title,
+    "Grep": _grep_title,
+    "Glob": lambda given: str(given.get("pattern", "")),
+    "Task": _agent_title,
+    "Agent": _agent_title,
+    "TodoWrite": lambda given: f"{len(todo_list(given))} items",
+}

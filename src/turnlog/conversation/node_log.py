@@ -1,0 +1,172 @@
+"""A session's file, read once into nodes, and the tree they make.
+
+Reading goes on where it stopped: `refresh` reads what was appended, and gives what a fresh open
+would give.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from turnlog.conversation.nodes import ChainNode, Node, node_of, share_values
+from turnlog.conversation.tree import Tree, grow_tree
+from turnlog.errors import Ambiguous, NotFound
+from turnlog.format.decode import Problem, decode_line, values_of
+from turnlog.format.entries import ChainEntry, Entry, Unknown
+from turnlog.format.json_values import is_object
+from turnlog.format.jsonl import Bookmark, FileState, Line, Trail, read_lines
+from turnlog.format.portable import read_at
+from turnlog.format.regular_files import open_descriptor
+
+
+class ReadExtent(NamedTuple):
+    """How much of a file has been read for good: up to the end of its last whole line."""
+
+    offset: int = 0
+    lines: int = 0
+    nodes: int = 0
+    problems: int = 0
+
+
+WHOLE = ReadExtent()
+
+
+class Log:
+    """The entries of one file, or those from a line on."""
+
+    slug: str | None = None
+    """The client's nickname for the session, which its plan is named by (2.1.x); the last one."""
+    _derived: tuple[str, ...] = ("tree",)
+    """Cached properties to work out anew when the file has grown."""
+
+    def __init__(self, path: Path, start: ReadExtent = WHOLE) -> None:
+        self.path = path
+        self.nodes: list[Node] = []
+        self.problems: list[Problem] = []
+        self._extent = start
+        self._mark = Bookmark.at(path, start.offset)
+        self.state = FileState(0, 0, 0)
+        """The file as it was when it was last read."""
+        self.refresh()
+
+    @property
+    def id(self) -> str:
+        return self.path.stem
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The main conversation as a tree; in a sub-agent's own file all of it is a sidechain."""
+        main = [node for node in self.nodes if not is_sidechain(node)]
+        is_main = any(isinstance(node, ChainNode) for node in main)
+        return grow_tree(_with_ancestors(main, self.nodes) if is_main else self.nodes)
+
+    def refresh(self) -> bool:
+        """Read what was appended; tell whether there was anything.
+
+        A last line without its newline is read again, and a file that was replaced from its start.
+        """
+        state = FileState.of(self.path)
+        is_same = self._mark.holds(self.path)
+        if not is_same:
+            self._extent = WHOLE
+            self._mark = Bookmark()
+        is_read = is_same and state.size == self.state.size
+        self.state = state
+        if is_read:
+            return False
+        self._read_on()
+        for name in self._derived:
+            self.__dict__.pop(name, None)
+        return True
+
+    def entry(self, node: Node) -> Entry:
+        """The entry of a node, decoded from its line."""
+        return next(self.entries([node]))
+
+    def entries(self, nodes: Iterable[Node]) -> Iterator[Entry]:
+        """The entries of some nodes, in their order."""
+        for node, line in self.lines_of(nodes):
+            found = decode_line(line).entries
+            # A line that nests as deep as the stack allows is not decoded again from further down.
+            yield found[node.position] if node.position < len(found) else Unknown()
+
+    def values(self, nodes: Iterable[Node]) -> Iterator[dict[str, Any]]:
+        """The objects of some nodes as their lines have them, nothing left out."""
+        for node, line in self.lines_of(nodes):
+            objects = [value for value in values_of(line) if is_object(value)]
+            yield objects[node.position] if node.position < len(objects) else {}
+
+    def lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
+        """Read the lines of some nodes, in their order."""
+        file = open_descriptor(self.path)
+        try:
+            for node in nodes:
+                yield node, Line(read_at(file, node.size, node.offset), node.offset, node.line)
+        finally:
+            os.close(file)
+
+    def node(self, uuid: str) -> ChainNode:
+        """The node whose uuid this is, or begins with this."""
+        rank = self.tree.rank_of(uuid)
+        if rank is not None:
+            return self.tree.chain[rank]
+        found = [each for each in self.tree.chain if (each.uuid or "").startswith(uuid)]
+        if len(found) > 1:
+            names = [f"{each.uuid}  line {each.line}" for each in found]
+            raise Ambiguous(f"{uuid!r} begins {len(found)} uuids in {self.path}", names)
+        if not found:
+            raise NotFound(f"no entry {uuid!r} in {self.path}", f"turnlog entries {self.id}")
+        return found[0]
+
+    def _read_on(self) -> None:
+        start = self._extent
+        extent: tuple[int, ...] = start
+        del self.nodes[start.nodes :]
+        del self.problems[start.problems :]
+        lines, trail = start.lines, Trail(self._mark)
+        for line in read_lines(self.path, start.offset):
+            lines += 1
+            if not line.is_blank:
+                self._add(replace(line, number=lines))
+            if line.is_whole:
+                extent = line.end, lines, len(self.nodes), len(self.problems)
+                trail.add(line)
+        self._extent, self._mark = ReadExtent(*extent), trail.bookmark
+
+    def _add(self, line: Line) -> None:
+        decoded = decode_line(line)
+        for why in decoded.problems:
+            self.problems.append(Problem(self.path, line.number, line.offset, why))
+        for position, entry in enumerate(decoded.entries):
+            if isinstance(entry, ChainEntry) and entry.slug:
+                self.slug = entry.slug
+            node = node_of(len(self.nodes), line, position, entry)
+            share_values(node, self.nodes[-1] if self.nodes else None)
+            self.nodes.append(node)
+
+
+def _with_ancestors(main: list[Node], nodes: list[Node]) -> list[Node]:
+    """Add the sidechain entries that the main conversation follows on.
+
+    The client follows a parent without looking at what it is (observed: 2.1.325).
+    """
+    aside = {node.uuid: node for node in nodes if isinstance(node, ChainNode) and node.is_sidechain}
+    chain = [node for node in main if isinstance(node, ChainNode)] if aside else []
+    known = {node.uuid for node in chain}
+    wanted = [node.parent for node in chain]
+    found: list[Node] = []
+    while wanted:
+        node = aside.pop(wanted.pop(), None)
+        if node and node.uuid not in known:
+            found.append(node)
+            wanted.append(node.parent)
+    return sorted([*main, *found], key=lambda node: node.index) if found else main
+
+
+def is_sidechain(node: Node) -> bool:
+    """Whether a node belongs to a sub-agent."""
+    return isinstance(node, ChainNode) and node.is_sidechain

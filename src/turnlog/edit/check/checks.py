@@ -1,0 +1,119 @@
+"""Everything a session must satisfy to be resumed in full, and what of it does not hold.
+
+Pure: it reads the session and changes nothing. Linear in the size of the file, of which it holds
+one line at a time.
+"""
+
+import shlex
+from pathlib import Path
+
+from turnlog.conversation.session import Session
+from turnlog.edit.check import request_checks, tree_checks
+from turnlog.edit.check.check_rules import RULES
+from turnlog.edit.check.checked_session import Case, Fault
+from turnlog.edit.check.findings import Finding, by_weight
+from turnlog.edit.check.line_checks import read_facts
+from turnlog.edit.check.request_checks import UUID
+
+CHECKS = (*tree_checks.CHECKS, *request_checks.CHECKS)
+SHORT_ID = 8
+"""Characters of a session's id that tell it from others."""
+
+
+STRAIGHTENED = frozenset(
+    {
+        "parallel-results",
+        "late-time",
+        "progress-parent",
+        "dangling-parent-old",
+        "unknown-parent-old",
+    }
+)
+"""Faults that are gone in a straight chain: older clients lose history by them."""
+FOR_OLD_CLIENTS = frozenset(
+    {
+        "blank-answer",
+        "empty-answer",
+        "empty-text",
+        "lone-surrogate",
+        "no-message-id",
+        "no-newline",
+        "open-call",
+        "orphan-result",
+        "text-answer",
+        "text-error",
+        "thinking-only",
+    }
+)
+"""Faults that are mended before a session is straightened: the newest client sends the same."""
+DROPPED = frozenset({"orphan-result", "empty-answer", "blank-answer", "thinking-only"})
+"""Faults for which a whole line may go."""
+
+
+def check_session(session: Session, version: str | None = None) -> list[Finding]:
+    """Return the faults of a session, the worst first: one finding for each kind.
+
+    With a client version, findings are those that concern this client, and what it would lose is a
+    loss; without one, they are told for the newest client.
+    """
+    return findings_of(examine(session), version)
+
+
+def needs_straightening(session: Session, version: str) -> bool:
+    """Whether a client resumes a session in full only once it is straightened."""
+    case = examine(session)
+    marks = [m for m in case.facts.marks if m.rule in STRAIGHTENED or concerns_old_clients(case, m)]
+    rules = {mark.rule for mark in marks}
+    return any(RULES[rule].severity_for(version) for rule in rules)
+
+
+def concerns_old_clients(case: Case, mark: Fault) -> bool:
+    """Whether a fault is to be mended for older clients alone, as the newest sends the same after.
+
+    Without the line at the tip, it would go on elsewhere: at a branch that the user left. A result
+    cannot follow on a call without a uuid; in a plain log, it would hide all other lines.
+    """
+    leaf = case.session.tree.active_leaf
+    is_tip = leaf is not None and case.session.tree.chain[leaf] is mark.node
+    is_unnamed = mark.node is not None and not mark.node.uuid
+    is_risky = (is_tip and mark.rule in DROPPED) or (is_unnamed and mark.rule == "open-call")
+    return mark.rule in FOR_OLD_CLIENTS and not is_risky
+
+
+def examine(session: Session, place: Path | None = None) -> Case:
+    """Look for every fault of a session; a copy is examined as if it lay in its place."""
+    case = Case(session, place or session.path)
+    read_facts(case)
+    case.facts.marks += [mark for check in CHECKS for mark in check(case)]
+    return case
+
+
+def findings_of(case: Case, version: str | None = None) -> list[Finding]:
+    """Return findings for the faults that were found, the worst first."""
+    groups: dict[str, list[Fault]] = {}
+    for mark in case.facts.marks:
+        groups.setdefault(mark.rule, []).append(mark)
+    name = name_of(case.place)
+    found = (_finding(rule, group, name, version) for rule, group in groups.items())
+    return sorted(filter(None, found), key=by_weight)
+
+
+def name_of(place: Path) -> str:
+    """What to call a session in a command: the start of its id, or its path if not in a store."""
+    if "projects" not in place.absolute().parts:
+        return shlex.quote(str(place))
+    return place.stem[:SHORT_ID] if UUID.fullmatch(place.stem) else shlex.quote(place.stem)
+
+
+def _finding(name: str, marks: list[Fault], session: str, version: str | None) -> Finding | None:
+    rule = RULES[name]
+    severity = rule.severity_for(version)
+    if severity is None:
+        return None
+    first = min(marks, key=lambda mark: mark.line or 0)
+    message = rule.message.format(**first.facts)
+    if len(marks) > 1:
+        message += f" ({len(marks)} times)"
+    quoted = {key: shlex.quote(str(fact)) for key, fact in first.facts.items()}
+    fix = rule.fix and rule.fix.format(session=session, **quoted)
+    return Finding(rule.kind, severity, first.line, message, fix, len(marks))

@@ -1,0 +1,114 @@
+"""What the API would refuse in the request, and what is wrong with where the session lies."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnlog.edit.check.checked_session import Case, Check, Fault, mark_at, message_key
+from turnlog.store.paths import NAME_LIMIT, adjacent_subagents, folder_name, nested_subagents
+
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+IMAGE_BYTES = 5 << 20
+IMAGE_SIDE = 8000
+MANY_IMAGES = 20
+SIDE_OF_MANY = 2000
+MOST_IMAGES = 100
+BY_PROGRAM = "sdk-cli"
+"""The entrypoint of sessions that no person typed in."""
+
+
+def unsigned_thinking(case: Case) -> Iterator[Fault]:
+    """Thinking that nothing was said after is not sent."""
+    for node in case.facts.unsigned:
+        if message_key(node) in case.facts.speaking:
+            yield mark_at("unsigned-thinking", node)
+
+
+def thinking_only(case: Case) -> Iterator[Fault]:
+    for key, nodes in case.facts.thinking.items():
+        if key not in case.facts.speaking:
+            yield from (mark_at("thinking-only", node) for node in nodes)
+
+
+def images(case: Case) -> Iterator[Fault]:
+    found = case.facts.images
+    for image in found:
+        side = max(image.pixels or (0,))
+        if image.size > IMAGE_BYTES:
+            yield mark_at("image-size", image.node, size=f"{image.size / (1 << 20):.1f}")
+        if side > IMAGE_SIDE:
+            yield mark_at("image-pixels", image.node, side=side)
+        elif side > SIDE_OF_MANY and len(found) > MANY_IMAGES:
+            yield mark_at("image-pixels-many", image.node, side=side, images=len(found))
+    if len(found) > MOST_IMAGES:
+        yield mark_at("image-count", found[MOST_IMAGES].node, images=len(found))
+
+
+def no_conversation(case: Case) -> Iterator[Fault]:
+    tree = case.session.tree
+    is_side = all(node.is_sidechain for node in tree.chain) and not case.is_subagent
+    if not tree.leaves or is_side:
+        yield Fault("no-conversation")
+
+
+def name(case: Case) -> Iterator[Fault]:
+    if not case.is_subagent and not UUID.fullmatch(case.session.id):
+        rule = "not-a-uuid" if _project(case) else "not-a-uuid-note"
+        yield Fault(rule, None, {"name": case.place.name})
+
+
+def other_id(case: Case) -> Iterator[Fault]:
+    if case.facts.other_id and UUID.fullmatch(case.session.id):
+        line, found = case.facts.other_id
+        yield Fault("other-id", line, {"id": found})
+
+
+def other_folder(case: Case) -> Iterator[Fault]:
+    """Whether none of the session's directories is that of the project folder it lies in."""
+    folder = _project(case)
+    if case.is_subagent or not folder or not case.facts.directories:
+        return
+    names = {_cut(folder_name(cwd)) for cwd in case.facts.directories}
+    if _cut(folder.name) not in names:
+        cwd = min(case.facts.directories, key=len)
+        yield Fault("other-folder", None, {"folder": folder.name, "cwd": cwd})
+
+
+def hidden(case: Case) -> Iterator[Fault]:
+    if case.facts.entrypoint == BY_PROGRAM and not case.is_subagent:
+        yield Fault("hidden")
+
+
+def lost_subagents(case: Case) -> Iterator[Fault]:
+    named = [call for call in case.session.calls if call.agent_id and call.result]
+    if not named:
+        return
+    files = [*nested_subagents(case.place), *adjacent_subagents(case.place.parent)]
+    known = {file.stem.removeprefix("agent-") for file in files}
+    for call in named:
+        if call.agent_id not in known and call.result:
+            yield Fault("lost-subagent", call.result.line, {"name": f"agent-{call.agent_id}.jsonl"})
+
+
+def _project(case: Case) -> Path | None:
+    """The project's folder that a session lies in, if it lies in a store."""
+    folder = case.place.absolute().parent
+    return folder if folder.parent.name == "projects" else None
+
+
+def _cut(folder: str) -> str:
+    """A folder's name without the hash that newer clients end long ones with."""
+    return folder[:NAME_LIMIT]
+
+
+CHECKS: tuple[Check, ...] = (
+    unsigned_thinking,
+    thinking_only,
+    images,
+    no_conversation,
+    name,
+    other_id,
+    other_folder,
+    hidden,
+    lost_subagents,
+)

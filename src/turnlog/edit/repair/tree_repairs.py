@@ -1,0 +1,238 @@
+"""Repairs of how entries hang together: names, times and parents."""
+
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise, zip_longest
+from typing import Any
+
+from turnlog.conversation.nodes import BoundaryNode, ChainNode
+from turnlog.conversation.tree import can_be_tip, is_compaction
+from turnlog.edit.check.checked_session import Case, Fault, is_talk
+from turnlog.edit.check.line_checks import flat_content
+from turnlog.edit.plan import Plan, main_nodes, without_preserved
+from turnlog.edit.repair.repair_types import Repair, marked_nodes, new_uuid, set_fields
+from turnlog.edit.transforms import TransformOptions, straighten
+from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
+
+
+def drop_speechless(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Drop lines in which nothing is said; a file of which nothing would be left is not ours."""
+    nodes = marked_nodes(marks)
+    if len(nodes) < sum(is_talk(node) for node in main_nodes(case.session)):
+        plan.dropped |= {node.index for node in nodes}
+
+
+def wrap_contents(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Put what is said where clients look for it."""
+    nodes = marked_nodes(marks)
+    for node, value in zip(nodes, case.session.values(nodes), strict=True):
+        message = {"role": node.kind, "content": flat_content(value)}
+        set_fields(plan, node, message=message)
+
+
+def set_types(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Write down of what type an entry is, which its message tells."""
+    for node in marked_nodes(marks):
+        set_fields(plan, node, type=node.kind)
+
+
+def name_entries(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Give a uuid to what has none: that which the next entry names as its parent, or a new one.
+
+    Unless it names a parent itself, it follows on the entry before it.
+    """
+    known = set(case.session.tree.ranks)
+    nodes = [node for node in main_nodes(case.session) if node.index not in plan.dropped]
+    before = None
+    for node, following in zip_longest(nodes, nodes[1:]):
+        name = node.uuid
+        if not name:
+            named = following.parent if following else None
+            name = named if named and named not in known else new_uuid()
+            set_fields(plan, node, uuid=name)
+            if node.parent not in known and not isinstance(node, BoundaryNode):
+                set_fields(plan, node, parentUuid=before)
+            known.add(name)
+        before = name
+
+
+def set_times(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Give a time to what has none: a moment after the entry before it."""
+    wanted = {node.index for node in marked_nodes(marks)}
+    nodes = list(main_nodes(case.session))
+    clock = _start_of_time(case, nodes, wanted)
+    for node in nodes:
+        if node.index in wanted:
+            clock += TICK
+            set_fields(plan, node, timestamp=stamp_of(clock))
+        else:
+            clock = parse_timestamp(node.time) or clock
+
+
+def part_twins(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Keep the last of equal entries; give those that differ names of their own."""
+    for mark in marks:
+        uuid = (mark.node and mark.node.uuid) or ""
+        contents = case.facts.twins[uuid]
+        last = {held: index for index, held in sorted(contents.items())}
+        for index in contents.keys() - set(last.values()):
+            plan.drop(case.session.nodes[index])
+        for first, second in pairwise(sorted(last.values())):
+            end = _rename(case, plan, uuid, first, second)
+            later = case.session.nodes[second]
+            if mark.rule == "duplicate-uuid" and end and not isinstance(later, BoundaryNode):
+                set_fields(plan, later, parentUuid=end)
+
+
+def hang_parentless(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Let entries without the field for a parent follow on the entry before them."""
+    tree = case.session.tree
+    for node in case.facts.parentless:
+        rank = tree.rank_of(node.uuid)
+        if rank and tree.chain[rank] is node and not is_compaction(node):
+            set_fields(plan, node, parentUuid=tree.chain[rank - 1].uuid)
+
+
+def hang_elsewhere(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Let entries follow on those that the check found for them."""
+    for mark in marks:
+        if mark.node:
+            set_fields(plan, mark.node, parentUuid=mark.onto.uuid if mark.onto else None)
+
+
+def join_ends(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Hang the tip's conversation behind the one it hid, and let the client's note name the tip.
+
+    A note that names an older entry would overrule the tip as soon as a compaction lies between.
+    """
+    hang_elsewhere(case, marks, plan)
+    tree = case.session.tree
+    if tree.tip_note and tree.active_leaf is not None:
+        tip = tree.chain[tree.active_leaf].uuid
+        plan.rewrite(tree.tip_note, lambda value: value | {"leafUuid": tip})
+
+
+def forget_preserved(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Take what is gone out of the lists of what a compaction preserved."""
+    for mark in marks:
+        if isinstance(mark.node, BoundaryNode) and mark.node.preserved:
+            kept = mark.node.preserved
+            named = {*(kept.uuids or []), *(kept.all_uuids or [])}
+            gone = {uuid for uuid in named if case.session.tree.rank_of(uuid) is None}
+            plan.rewrite(mark.node, partial(_without_gone, gone=gone))
+
+
+def set_anchor(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Let what a compaction preserved follow on its summary, or on itself if that is gone."""
+    for mark in marks:
+        if mark.node and mark.onto:
+            plan.rewrite(mark.node, partial(_anchored, uuid=mark.onto.uuid))
+
+
+def make_straight(case: Case, marks: list[Fault], plan: Plan) -> None:
+    """Make one chain of the conversation, also across entries that name no parent."""
+    straighten(case.session, plan, TransformOptions())
+    branch = case.session.branch_to(case.session.tree.active_leaf)
+    before = None
+    for node in branch:
+        if before and node.parent is None and not is_compaction(node):
+            set_fields(plan, node, parentUuid=before.uuid)
+        before = node if can_be_tip(node) else before
+
+
+def _start_of_time(case: Case, nodes: list[ChainNode], wanted: set[int]) -> datetime:
+    """A moment early enough for those at the start that have no time."""
+    missing = 1
+    for node in nodes:
+        if node.index in wanted:
+            missing += 1
+        elif moment := parse_timestamp(node.time):
+            return moment - TICK * missing
+    return datetime.fromtimestamp(case.session.state.mtime_ns / 1e9, UTC)
+
+
+def _rename(case: Case, plan: Plan, uuid: str, first: int, second: int) -> str | None:
+    """Rename the first of two entries with one uuid, for all that stands between them.
+
+    Gives the end of what follows on it; None if the second follows on some of that already.
+    """
+    nodes = case.session.nodes
+    name = end = new_uuid()
+    set_fields(plan, nodes[first], uuid=name)
+    below = {uuid}
+    for node in nodes[first + 1 : second]:
+        plan.rewrite(node, partial(_with_name, old=uuid, new=name))
+        if isinstance(node, ChainNode) and node.uuid and node.parent in below:
+            below.add(node.uuid)
+            end = node.uuid
+    later = nodes[second]
+    return None if isinstance(later, ChainNode) and later.parent in below - {uuid} else end
+
+
+def _with_name(value: Fields, old: str, new: str) -> Fields:
+    changed = _replaced(value, old, new)
+    return changed if changed != value else value
+
+
+def _replaced(value: Any, old: str, new: str) -> Any:
+    if is_object(value):
+        return {key: _replaced(held, old, new) for key, held in value.items()}
+    if is_array(value):
+        return [_replaced(each, old, new) for each in value]
+    return new if value == old else value
+
+
+def _without_gone(value: Fields, gone: set[str]) -> Fields:
+    """A compaction that names only what is there; if it preserved no more, it names nothing."""
+    changed = without_preserved(value, gone)
+    metadata = changed["compactMetadata"]
+    if metadata["preservedMessages"].get("uuids"):
+        return changed
+    lists = ("preservedMessages", "preservedSegment")
+    kept = {key: held for key, held in metadata.items() if key not in lists}
+    return changed | {"compactMetadata": kept}
+
+
+def _anchored(value: Fields, uuid: str | None) -> Fields:
+    metadata = dict(value["compactMetadata"])
+    for name in ("preservedMessages", "preservedSegment"):
+        if is_object(metadata.get(name)):
+            metadata[name] = metadata[name] | {"anchorUuid": uuid}
+    return value | {"compactMetadata": metadata}
+
+
+NAMES: dict[str, Repair] = {
+    "no-message": drop_speechless,
+    "flat-message": wrap_contents,
+    "no-type": set_types,
+    "no-uuid": name_entries,
+    "no-uuid-cut": name_entries,
+    "no-uuid-old": name_entries,
+    "no-timestamp": set_times,
+    "no-timestamp-old": set_times,
+}
+TWINS: dict[str, Repair] = {
+    "duplicate-uuid": part_twins,
+    "duplicate-uuid-note": part_twins,
+}
+PARENTS: dict[str, Repair] = {
+    "no-parent": hang_parentless,
+    "dangling-parent": hang_elsewhere,
+    "dangling-parent-old": hang_elsewhere,
+    "unknown-parent": hang_elsewhere,
+    "unknown-parent-old": hang_elsewhere,
+    "circular-parents": hang_elsewhere,
+    "circular-parents-cut": hang_elsewhere,
+}
+ENDS: dict[str, Repair] = {
+    "second-root": join_ends,
+    "stray-tip": join_ends,
+    "gone-preserved": forget_preserved,
+    "gone-anchor": set_anchor,
+}
+STRAIGHT: dict[str, Repair] = {
+    "parallel-results": make_straight,
+    "late-time": make_straight,
+    "progress-parent": make_straight,
+}

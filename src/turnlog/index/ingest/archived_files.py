@@ -1,0 +1,38 @@
+"""Files that are gone from the store, but in the archive: the index goes on covering them."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from turnlog.index.ingest.figure_writer import SourceFile
+from turnlog.store.archive.archive import Archive, ArchivedCopy, Manifest
+from turnlog.store.paths import Store, is_session_name
+
+
+def archived_sources(
+    archive: Archive, store: Store, present: Iterable[SourceFile]
+) -> Iterator[SourceFile]:
+    """The files of sessions and sub-agents that only the archive has."""
+    root = str(store.root.resolve())
+    # A session that was moved is there under another path.
+    roles = {source.path.relative_to(store.projects).parts[1:] for source in present}
+    for manifest in archive.manifests():
+        if manifest.store == root:
+            yield from _sources(archive, store, manifest, roles)
+
+
+def _sources(
+    archive: Archive, store: Store, manifest: Manifest, roles: set[tuple[str, ...]]
+) -> Iterator[SourceFile]:
+    for file in manifest.current:
+        if manifest.problem(file):  # a path of a hostile archive could name any file of the user
+            continue
+        folder, *_, name = PurePosixPath(file.path).parts
+        role = tuple(file.role.split("/"))
+        is_agent = name.startswith("agent-") and name.endswith(".jsonl")
+        is_session = len(role) == 1 and is_session_name(name)
+        if folder == "projects" and (is_agent or is_session) and role not in roles:
+            owner = manifest.session if is_session or len(role) > 1 else None
+            copy = ArchivedCopy(archive, file, manifest.title)
+            yield SourceFile(
+                str(Path(store.root, file.path)), file.state, owner, not is_session, copy
+            )

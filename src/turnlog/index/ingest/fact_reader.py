@@ -1,0 +1,509 @@
+"""The figures of a session's lines: prompts, messages, calls, pull requests and commits.
+
+A fact rests on its own line and on what reading carries along, never on lines to come: so a file
+that has grown gives what it would give if it were read anew.
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
+
+from turnlog.conversation.cost import split_advice
+from turnlog.conversation.messages import larger_usage
+from turnlog.conversation.nodes import LONGEST, SYNTHETIC
+from turnlog.conversation.prompts import ASKING, LOCAL, WORK, PromptKind, prompt_kind, prompt_label
+from turnlog.format.blocks import Block, MessageBody, ToolResultBlock, ToolUseBlock, Usage
+from turnlog.format.decode import decode_line, decode_sound
+from turnlog.format.entries import (
+    AgentProgress,
+    Assistant,
+    ChainEntry,
+    Entry,
+    ForkedFrom,
+    Progress,
+    User,
+)
+from turnlog.format.fields import CamelView, decode_raw, given
+from turnlog.format.fit import fit
+from turnlog.format.json_values import is_array, is_object
+from turnlog.format.jsonl import Line, Trail
+from turnlog.format.state import PrLink
+from turnlog.format.system import CompactBoundary, TurnDuration
+from turnlog.format.timestamps import seconds_of
+from turnlog.format.tools import CHANGING
+from turnlog.index.ingest.facts import (
+    CallFact,
+    Carry,
+    Commit,
+    Compaction,
+    FileFacts,
+    MessageFact,
+    PromptFact,
+    Pull,
+    ResultFact,
+)
+from turnlog.index.ingest.figures import LARGEST, figures_of
+from turnlog.index.ingest.partial_decode import CHAINED, Glance, GlanceBlock, GlanceBody, glance
+from turnlog.secrets import cut_whole
+
+NO_USAGE = Usage()
+HEAD = 300
+"""How many characters of a prompt, a command or an error the index keeps."""
+_SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)")
+"""Pairs, or halves; an escaped backslash is none of them."""
+
+
+def read_facts(
+    name: str,
+    lines: Iterable[Line],
+    carry: Carry,
+    owner: str | None,
+    limit: int,
+    look: Callable[[bytes], Glance | None] = glance,
+) -> FileFacts:
+    """Read a part of a file of at most `limit` bytes and a line; `carry` is left as it is.
+
+    `owner` is the session that the file lies with, if known; `look` is the fast way to read a line.
+    """
+    carry = replace(carry, pending=dict(carry.pending))
+    reader = _Reader(carry, name, owner, look)
+    end = carry.bookmark.offset + limit
+    trail = Trail(carry.bookmark)
+    for line in lines:
+        if line.offset >= end:
+            reader.facts.is_last = False
+            break
+        reader.read(line)
+        trail.add(line)
+    carry.bookmark = trail.bookmark
+    reader.set_advice_apart()
+    for said in reader.facts.said.values():
+        said.figures = figures_of(said.model, said.at, said.usage)
+    return reader.facts
+
+
+class _Reader:
+    """Collects the figures of lines."""
+
+    def __init__(
+        self,
+        carry: Carry,
+        name: str,
+        owner: str | None,
+        look: Callable[[bytes], Glance | None],
+    ) -> None:
+        self.facts = FileFacts(carry)
+        self.name = name
+        self.owner = owner
+        self.look = look
+
+    def read(self, line: Line) -> None:
+        carry = self.facts.carry
+        carry.lines += 1
+        seen = self.look(line.raw)
+        if seen is not None:
+            self._read_glance(seen)
+        elif not line.is_blank:
+            decoded = decode_sound(line) or decode_line(storable(line))
+            for entry in decoded.entries:
+                self._read_entry(_LinePlace(carry.lines), entry)
+
+    def _read_glance(self, seen: Glance) -> None:
+        """Read a line by its glance; this runs for nearly every line, so it calls little."""
+        facts, kind = self.facts, seen.type
+        if facts.session is None:
+            facts.session = seen.session_id or None
+        if seen.slug:
+            facts.slug = seen.slug
+        if facts.cwd is None and CHAINED.get(kind or "", True):
+            facts.cwd = seen.cwd
+        place = _LinePlace(facts.carry.lines, seconds_of(seen.when))
+        if kind == "assistant" and seen.message:
+            self._read_answer(place, seen)
+            self._read_calls(place, seen, seen.message.content or ())
+        else:
+            facts.carry.loose = None
+            if kind == "user":
+                place.is_work = True
+                self._read_results(place, seen)
+        self._note_time(place)
+
+    def _read_results(self, place: "_LinePlace", seen: Glance) -> None:
+        content = seen.message.content if seen.message else None
+        for block in content or ():
+            if not isinstance(block, str):
+                result = Result(block.tool_use_id or "")
+                self._read_result(place, result, seen.git_branch, seen.raw_tool_use_result)
+
+    def _read_entry(self, place: "_LinePlace", entry: Entry) -> None:
+        facts = self.facts
+        facts.session = facts.session or given(entry.session_id) or None
+        place.at = seconds_of(entry.when)
+        if isinstance(entry, ChainEntry):
+            facts.slug = given(entry.slug) or facts.slug
+            facts.cwd = given(entry.cwd) if facts.cwd is None else facts.cwd
+        if not isinstance(entry, Assistant):
+            facts.carry.loose = None
+        match entry:
+            case User():
+                self._read_user(place, entry)
+            case Assistant():
+                seen = _answer_glance(entry)
+                self._read_answer(place, seen)
+                self._read_calls(place, seen, map(_call_glance, entry.content))
+            case Progress():
+                self._read_progress(place, entry)
+            case PrLink():
+                facts.pulls.append(_pull(place, entry))
+            case TurnDuration():
+                self._add_working(entry)
+            case CompactBoundary():
+                facts.compactions.append(_compaction(place, entry))
+            case _:
+                pass
+        self._note_time(place)
+
+    def _note_time(self, place: "_LinePlace") -> None:
+        facts, at = self.facts, place.at
+        if at is None:
+            return
+        if facts.started is None or at < facts.started:
+            facts.started = at
+        if facts.ended is None or at > facts.ended:
+            facts.ended = at
+        if not place.is_work:
+            return
+        if facts.prompts:
+            last = facts.prompts[-1]
+            if last.ended is None or at > last.ended:
+                last.ended = at
+        elif facts.ended_before is None or at > facts.ended_before:
+            facts.ended_before = at
+
+    def _add_working(self, entry: TurnDuration) -> None:
+        """Add the client's measure to the turn that it ends."""
+        lasted = given(entry.duration_ms)
+        if not lasted or not 0 < lasted < LONGEST:
+            return
+        facts = self.facts
+        if facts.prompts:
+            facts.prompts[-1].working = (facts.prompts[-1].working or 0) + lasted / 1000
+        else:
+            facts.working_before = (facts.working_before or 0) + lasted / 1000
+
+    def _read_user(self, place: "_LinePlace", entry: User) -> None:
+        kind = prompt_kind(entry)
+        place.is_work = kind in WORK
+        if kind is PromptKind.TOOL_RESULT:
+            for block in entry.content:
+                if isinstance(block, ToolResultBlock):
+                    raw = given(entry.raw_tool_use_result)
+                    self._read_result(place, _result(block), given(entry.git_branch), raw)
+        elif begins_turn(entry, kind):
+            self._add_prompt(place, entry, kind)
+
+    def _add_prompt(self, place: "_LinePlace", entry: User, kind: PromptKind) -> None:
+        text = prompt_label(entry)
+        self.facts.prompts.append(
+            PromptFact(
+                line=place.line,
+                key=self._prompt_key(place, entry, text),
+                kind=kind.value,
+                at=place.at,
+                ended=place.at,
+                branch=given(entry.git_branch),
+                text=cut_whole(text, HEAD),
+                is_copy=self._is_copy(given(entry.session_id), given(entry.forked_from)),
+                permission_mode=given(entry.permission_mode),
+            )
+        )
+
+    def _prompt_key(self, place: "_LinePlace", entry: User, text: str) -> str:
+        """Identify a prompt by what a copy keeps: a clone has new uuids, but the same times."""
+        if place.at is None:
+            return given(entry.uuid) or f"{self.name}:{place.line}"
+        told = f"{given(entry.cwd)} {text}".encode(errors="replace")
+        return f"{place.at:.3f} {zlib.crc32(told):08x}"
+
+    def _read_result(
+        self, place: "_LinePlace", result: "Result", branch: str | None, raw: Raw | None
+    ) -> None:
+        """Take note of what came back for a call; `raw` is what the client keeps of it."""
+        facts, is_error = self.facts, result.is_error
+        tool = facts.carry.pending.pop(result.call_id, None)
+        if tool is None:
+            return
+        if tool == "Bash":
+            facts.commits.extend(_commits(place, branch, raw))
+        changed = (0, 0) if is_error else _patched(raw) if tool in CHANGING else None
+        where = result.call_id, place.line, place.at
+        self._add_answer(ResultFact(*where, is_error, result.error, *(changed or (None, None))))
+
+    def _add_answer(self, answer: ResultFact) -> None:
+        use = self.facts.uses.get(answer.key)
+        if use is None:
+            self.facts.answers[answer.key] = answer
+            return
+        use.result_line, use.ended = answer.line, answer.at
+        use.is_error, use.error = answer.is_error, answer.error
+        use.added = use.added if answer.added is None else answer.added
+        use.removed = use.removed if answer.removed is None else answer.removed
+
+    def _read_answer(self, place: "_LinePlace", seen: Glance) -> None:
+        body = seen.message
+        is_error = bool(seen.is_api_error_message)
+        is_said = body is not None and not is_error and body.model != SYNTHETIC
+        place.is_work = is_said or is_error
+        if body and is_said:
+            self._add_said(place, seen, body)
+            self._note_model(body.model)
+
+    def _read_calls(
+        self, place: "_LinePlace", seen: Glance, content: "Iterable[str | GlanceBlock]"
+    ) -> None:
+        for block in content:
+            if not isinstance(block, str) and block.type == "tool_use":
+                self._add_use(place, seen, block)
+
+    def _note_model(self, model: str | None) -> None:
+        facts = self.facts
+        if facts.prompts:
+            facts.prompts[-1].model = facts.prompts[-1].model or model
+        else:
+            facts.model_before = facts.model_before or model
+
+    def _add_said(self, place: "_LinePlace", seen: Glance, body: GlanceBody) -> None:
+        facts, name, told = self.facts, body.id, body.usage
+        key = name or facts.carry.loose or seen.uuid or f"{self.name}:{place.line}"
+        facts.carry.loose = None if name else key
+        if known := facts.said.get(key):
+            known.request = known.request or seen.request_id
+            known.stop_reason = body.stop_reason or known.stop_reason
+            if told != known.usage:
+                known.usage = larger_usage(known.usage, told or NO_USAGE)
+            return
+        facts.said[key] = MessageFact(
+            line=place.line,
+            prompt=self._prompt,
+            key=key,
+            request=seen.request_id,
+            model=body.model,
+            at=place.at,
+            branch=seen.git_branch,
+            version=seen.version,
+            is_copy=self._is_copy(seen.session_id, seen.forked_from),
+            is_subagent=bool(seen.is_sidechain),
+            usage=told or NO_USAGE,
+            stop_reason=body.stop_reason,
+        )
+
+    def _read_progress(self, place: "_LinePlace", entry: Progress) -> None:
+        """Add the message of a sub-agent that its session repeats while it works.
+
+        Clients 2.1.12 to 2.1.81 wrote such lines; where the sub-agent's own file has the message
+        too, that one counts.
+        """
+        held = given(entry.data)
+        told = given(held.message) if isinstance(held, AgentProgress) else None
+        if not told or told.get("type") != "assistant":
+            return
+        inner = fit(Assistant, told, [])
+        seen = _answer_glance(inner)
+        body = seen.message
+        if body is None or not body.id:
+            return
+        is_error = seen.is_api_error_message or body.model == SYNTHETIC
+        if is_error or body.id in self.facts.said:
+            self._enlarge(body)
+            return
+        seen.git_branch, seen.version = given(entry.git_branch), given(entry.version)
+        self._add_said(_LinePlace(place.line, seconds_of(inner.when) or place.at), seen, body)
+        added = self.facts.said[body.id]
+        added.is_copy, added.is_subagent = True, True
+
+    def _enlarge(self, body: GlanceBody) -> None:
+        known = self.facts.said.get(body.id or "")
+        if known:
+            known.usage = larger_usage(known.usage, body.usage or NO_USAGE)
+
+    def set_advice_apart(self) -> None:
+        """Make messages of their own of what advisors took: theirs is another model."""
+        said = self.facts.said
+        for each in list(said.values()):
+            if given(each.usage.iterations) is None:
+                continue
+            each.usage, advice = split_advice(each.usage)
+            for rank, (model, usage) in enumerate(advice, 1):
+                key = f"{each.key}/{rank}"
+                said[key] = replace(each, key=key, model=model, usage=usage)
+
+    def _add_use(self, place: "_LinePlace", seen: Glance, block: GlanceBlock) -> None:
+        key, tool = block.id or f"{self.name}:{place.line}", block.name or ""
+        fields: dict[str, Any] = block.input if is_object(block.input) else {}
+        self.facts.carry.pending[key] = tool
+        if key in self.facts.uses:
+            return
+        added, removed = _asked(fields) if tool in CHANGING else (0, 0)
+        path = fields.get("file_path") or fields.get("notebook_path")
+        command = fields.get("command")
+        self.facts.uses[key] = CallFact(
+            line=place.line,
+            prompt=self._prompt,
+            key=key,
+            tool=tool,
+            at=place.at,
+            branch=seen.git_branch,
+            path=path if isinstance(path, str) else None,
+            command=cut_whole(command, HEAD) if isinstance(command, str) else None,
+            added=added,
+            removed=removed,
+            model=seen.message.model if seen.message else None,
+            is_copy=self._is_copy(seen.session_id, seen.forked_from),
+            is_subagent=bool(seen.is_sidechain),
+        )
+
+    @property
+    def _prompt(self) -> int | None:
+        return len(self.facts.prompts) - 1 if self.facts.prompts else None
+
+    def _is_copy(self, session: str | None, forked_from: ForkedFrom | None) -> bool:
+        """Whether an entry was first written in another session."""
+        return forked_from is not None or bool(self.owner and session and session != self.owner)
+
+
+def _answer_glance(entry: Assistant) -> Glance:
+    """Return what a glance would tell of an entry, except for its content."""
+    return Glance(
+        type="assistant",
+        uuid=given(entry.uuid),
+        session_id=given(entry.session_id),
+        version=given(entry.version),
+        git_branch=given(entry.git_branch),
+        request_id=given(entry.request_id),
+        is_sidechain=given(entry.is_sidechain),
+        is_api_error_message=given(entry.is_api_error_message),
+        forked_from=given(entry.forked_from),
+        message=_body_glance(entry.body) if entry.body else None,
+    )
+
+
+def _body_glance(body: MessageBody) -> GlanceBody:
+    return GlanceBody(
+        id=given(body.id),
+        model=given(body.model),
+        stop_reason=given(body.stop_reason),
+        usage=given(body.usage),
+    )
+
+
+def _call_glance(block: Block | str) -> str | GlanceBlock:
+    if not isinstance(block, ToolUseBlock):
+        return ""
+    name, held = given(block.name), given(block.input)
+    return GlanceBlock(type="tool_use", id=given(block.id), name=name, input=held)
+
+
+class Result(Struct):
+    """What came back for a call, and the start of its text if it failed."""
+
+    call_id: str
+    is_error: bool = False
+    error: str | None = None
+
+
+def _result(block: ToolResultBlock) -> Result:
+    call_id, is_error = given(block.tool_use_id) or "", bool(given(block.is_error))
+    return Result(call_id, is_error, cut_whole(block.text, HEAD) if is_error else None)
+
+
+def begins_turn(entry: User, kind: PromptKind) -> bool:
+    """Return whether a line begins a turn; prompts of sub-agents do not."""
+    return kind in BEGINNING and not given(entry.is_sidechain)
+
+
+class _LinePlace(Struct):
+    line: int
+    at: float | None = None
+    is_work: bool = False
+    """Whether the turn was going on at this time."""
+
+
+def storable(line: Line) -> Line:
+    """A line without halves of surrogate pairs: they have no UTF-8, and so no place in SQLite."""
+    raw = _SURROGATES.sub(lambda found: rb"\ufffd" if found[1] else found[0], line.raw)
+    return replace(line, raw=raw)
+
+
+def _pull(place: _LinePlace, entry: PrLink) -> Pull:
+    number = given(entry.pr_number)
+    is_sound = number is not None and 0 <= number <= LARGEST
+    where = given(entry.pr_url), given(entry.pr_repository)
+    return Pull(place.line, number if is_sound else None, *where)
+
+
+def _compaction(place: _LinePlace, entry: CompactBoundary) -> Compaction:
+    told = given(entry.compact_metadata)
+    tokens = given(told.pre_tokens) if told else None
+    is_sound = tokens is not None and 0 <= tokens <= LARGEST
+    trigger = given(told.trigger) if told else None
+    return Compaction(place.line, place.at, trigger, tokens if is_sound else None)
+
+
+def _commits(place: _LinePlace, branch: str | None, raw: Raw | None) -> Iterator[Commit]:
+    """The commit that a command made, where its result tells; most are not even decoded."""
+    held = decode_raw(raw) if raw and b'"gitOperation"' in bytes(raw) else None
+    done = held.get("gitOperation") if is_object(held) else None
+    made = done.get("commit") if is_object(done) else None
+    name = made.get("sha") if is_object(made) else None
+    if isinstance(name, str) and name.isascii():
+        yield Commit(place.line, place.at, branch, name)
+
+
+class _Patched(CamelView):
+    structured_patch: Any = UNSET
+
+
+_decode_patch = msgspec.json.Decoder(_Patched).decode
+
+
+def _patch_in(raw: Raw) -> Any:
+    """The changed lines alone: the rest of such a result is the file's former content."""
+    try:
+        return {"structuredPatch": given(_decode_patch(raw).structured_patch)}
+    except msgspec.MsgspecError:
+        return decode_raw(raw)
+
+
+def _patched(raw: Raw | None) -> tuple[int, int] | None:
+    """The lines that a result says were added and removed."""
+    held = _patch_in(raw) if raw else None
+    patch = held.get("structuredPatch") if is_object(held) else None
+    if not is_array(patch) or not patch:
+        return None
+    hunks = [hunk.get("lines") for hunk in patch if is_object(hunk)]
+    marks = [str(line)[:1] for lines in hunks if is_array(lines) for line in lines]
+    return marks.count("+"), marks.count("-")
+
+
+def _asked(fields: dict[str, Any]) -> tuple[int, int]:
+    """The lines that a call wants to add and remove: what counts if its result does not tell."""
+    edits = fields.get("edits") if is_array(fields.get("edits")) else [fields]
+    pairs = [
+        (_lines(e, "old_string"), _lines(e, "new_string", "content", "new_source"))
+        for e in edits or []
+        if is_object(e)
+    ]
+    return sum(len(new) for _, new in pairs), sum(len(old) for old, _ in pairs)
+
+
+def _lines(edit: dict[str, Any], *names: str) -> list[str]:
+    held = next((edit[name] for name in names if isinstance(edit.get(name), str)), "")
+    return held.splitlines()
+
+
+BEGINNING = ASKING | LOCAL

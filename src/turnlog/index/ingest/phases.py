@@ -1,0 +1,149 @@
+"""The two phases of a sync: figures first, words when somebody searches.
+
+Reports need figures only, and reading them takes a fraction of the time that words take. Both are
+read from where they stopped; words never further than figures.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from turnlog.errors import Damaged
+from turnlog.format.jsonl import Line, read_lines
+from turnlog.index.ingest.fact_reader import read_facts
+from turnlog.index.ingest.facts import Carry, FileFacts
+from turnlog.index.ingest.figure_writer import KnownFile, SourceFile, Writer
+from turnlog.index.ingest.text_reader import Docs, read_docs
+from turnlog.index.ingest.text_writer import Wordless, WordWriter
+from turnlog.index.ingest.workers import Phase
+from turnlog.store.catalog import title_of
+
+
+class FigureJob(NamedTuple):
+    """A file whose figures are to be read, from where reading stopped."""
+
+    source: SourceFile
+    carry: Carry
+    is_new: bool
+    """Whether what the index has of the file is to be thrown away."""
+    known: KnownFile | None
+    """What that was when the file was looked at."""
+
+    @property
+    def size(self) -> int:
+        return max(0, self.source.state.size - self.carry.bookmark.offset)
+
+
+class FigurePart(NamedTuple):
+    """The figures of a part of a file."""
+
+    job: FigureJob
+    start: int
+    """Where it starts, in bytes."""
+    facts: FileFacts
+    title: str | None
+
+    @property
+    def size(self) -> int:
+        return self.facts.carry.bookmark.offset - self.start
+
+
+def _read_figures(job: FigureJob, limit: int) -> Iterator[FigurePart]:
+    waiting: FigureJob | None = job
+    while waiting and (part := _read_part(waiting, limit)):
+        yield part
+        rest = part.job._replace(carry=part.facts.carry, is_new=False)
+        waiting = None if part.facts.is_last else rest
+
+
+def _read_part(job: FigureJob, limit: int) -> FigurePart | None:
+    """Read a part of a file; None if it is gone by now."""
+    source, start = job.source, job.carry.bookmark.offset
+    try:
+        lines = _lines(source, start)
+        facts = read_facts(source.stem, lines, job.carry, source.owner, limit)
+        title = _title(source) if facts.is_last else None
+    except (OSError, Damaged):
+        return None
+    return FigurePart(job._replace(carry=Carry()), start, facts, title)
+
+
+def _lines(source: SourceFile, start: int) -> Iterator[Line]:
+    return source.archived.lines(start) if source.archived else read_lines(source.name, start)
+
+
+def _title(source: SourceFile) -> str | None:
+    if source.is_subagent:
+        return None
+    archived = source.archived
+    return archived.title if archived else title_of(source.path)
+
+
+def _write_figures(db: sqlite3.Connection, parts: list[FigurePart]) -> None:
+    writer = Writer(db)
+    for part in parts:
+        _write_part(writer, part)
+    writer.settle()
+
+
+def _write_part(writer: Writer, part: FigurePart) -> None:
+    """Write a part, unless another process was faster."""
+    job, path = part.job, part.job.source.name
+    known = writer.known(path)
+    if job.is_new:
+        if known and known != job.known and known.is_of(job.source):
+            return
+        if known:
+            writer.remove(path)
+    elif known is None or known.reached != part.start:
+        return
+    writer.add(job.source, part.facts, part.title, is_known=not job.is_new)
+
+
+class WordJob(NamedTuple):
+    """A file whose texts are to be read, as far as its figures were."""
+
+    source: SourceFile
+    file: Wordless
+
+    @property
+    def size(self) -> int:
+        return self.file.size
+
+
+class WordPart(NamedTuple):
+    """The texts of a part of a file."""
+
+    file: Wordless
+    docs: Docs
+
+    @property
+    def size(self) -> int:
+        return self.docs.carry.bookmark.offset - self.file.carry.bookmark.offset
+
+
+def _read_words(job: WordJob, limit: int) -> Iterator[WordPart]:
+    file = job.file
+    while file.size > 0:
+        start = file.carry.bookmark.offset
+        try:
+            lines = _lines(job.source, start)
+            end = min(start + limit, file.reached)
+            docs = read_docs(job.source.stem, lines, file.carry, end)
+        except (OSError, Damaged):
+            return
+        if docs.carry.bookmark.offset == start:  # truncated since its figures were read
+            return
+        yield WordPart(file, docs)
+        file = file._replace(carry=docs.carry)
+
+
+def _write_words(db: sqlite3.Connection, parts: list[WordPart]) -> None:
+    writer = WordWriter(db)
+    for part in parts:
+        writer.add(part.file, part.docs)
+    writer.finish()
+
+
+FIGURES = Phase(_read_figures, _write_figures)
+WORDS = Phase(_read_words, _write_words)

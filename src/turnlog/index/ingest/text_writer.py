@@ -1,0 +1,88 @@
+"""Write texts into the full-text index."""
+
+import sqlite3
+from typing import NamedTuple
+
+import msgspec
+
+from turnlog.format.jsonl import FileState
+from turnlog.index.ingest.text_reader import Doc, DocCarry, Docs
+from turnlog.index.tokenizer import in_column
+
+_encode = msgspec.json.Encoder().encode
+_decode_carry = msgspec.json.Decoder(DocCarry).decode
+
+
+class Wordless(NamedTuple):
+    """A file whose texts are not all in the index."""
+
+    id: int
+    path: str
+    state: FileState
+    """As it was when its figures were read."""
+    reached: int
+    is_gone: bool
+    carry: DocCarry
+
+    @property
+    def size(self) -> int:
+        """How many bytes are left to read."""
+        return self.reached - self.carry.bookmark.offset
+
+
+def wordless_files(db: sqlite3.Connection) -> list[Wordless]:
+    """Return the files whose texts are not all in the index."""
+    rows = db.execute(
+        "SELECT id, path, inode, size, mtime_ns, reached, is_gone, words_carry FROM files"
+        " WHERE words_reached < reached"
+    )
+    return [
+        Wordless(id_, path, FileState(*state), reached, bool(gone), _decode_carry(carry))
+        for id_, path, *state, reached, gone, carry in rows
+    ]
+
+
+class WordWriter:
+    """Writes texts in one transaction."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        row = db.execute("SELECT value FROM about WHERE name = 'next_doc'").fetchone()
+        self.next_doc: int = row[0]
+
+    def add(self, file: Wordless, docs: Docs) -> None:
+        """Add the texts of a part of a file, unless the file has changed or was read by others."""
+        row = self.db.execute(
+            "SELECT id, inode, size, mtime_ns, words_reached, reached FROM files WHERE path = ?",
+            (file.path,),
+        ).fetchone()
+        start = file.carry.bookmark.offset
+        if row is None or row[:5] != (file.id, *file.state, start):
+            return
+        end = docs.carry.bookmark.offset
+        # A torn line may have been completed since its figures were read; then those come first.
+        if end <= row[5]:
+            self._add_docs(file.id, docs.found)
+            self.db.execute(
+                "UPDATE files SET words_reached = ?, words_carry = ? WHERE id = ?",
+                (end, _encode(docs.carry).decode(), file.id),
+            )
+
+    def finish(self) -> None:
+        """Store how many texts there are."""
+        self.db.execute("UPDATE about SET value = ? WHERE name = 'next_doc'", (self.next_doc,))
+
+    def _add_docs(self, file: int, docs: list[Doc]) -> None:
+        first = self.next_doc
+        self.next_doc += len(docs)
+        prompts: list[int | None] = [None]
+        asked = "SELECT id FROM prompts WHERE file = ? ORDER BY id"
+        prompts += [id_ for (id_,) in self.db.execute(asked, (file,))]
+        self.db.executemany(
+            "INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            ((id_, file, *doc[:-2], prompts[doc.prompt]) for id_, doc in enumerate(docs, first)),
+        )
+        self.db.executemany(
+            "INSERT INTO words (rowid, asked, said, done) VALUES (?, ?, ?, ?)",
+            ((id_, *in_column(doc.kind, doc.text)) for id_, doc in enumerate(docs, first)),
+        )

@@ -1,0 +1,56 @@
+"""What a status line tells: the figures of a session, of today and of the running window."""
+
+import sqlite3
+from datetime import datetime
+from typing import NamedTuple
+
+from turnlog.index.reports.reports import Filters, run_report
+
+WINDOW_HOURS = 5
+
+
+class Status(NamedTuple):
+    """The figures; None where nothing is known."""
+
+    session_usd: float | None
+    today_usd: float | None
+    window_usd: float | None
+    window_ends: str | None
+    context_tokens: int | None
+    """What the last request of the session held, its answer included."""
+    model: str | None
+
+
+def status_of(db: sqlite3.Connection, session: str, now: float) -> Status:
+    """The figures for a session at a moment."""
+    midnight = datetime.fromtimestamp(now).astimezone().replace(hour=0, minute=0, second=0)
+    window = _window(db, now)
+    last = db.execute(LAST_MESSAGE, (session,)).fetchone()
+    return Status(
+        session_usd=db.execute(SESSION_COST, (session,)).fetchone()[0],
+        today_usd=db.execute(COST_SINCE, (midnight.timestamp(),)).fetchone()[0],
+        window_usd=window[0],
+        window_ends=window[1],
+        context_tokens=last[0] if last else None,
+        model=last[1] if last else None,
+    )
+
+
+def _window(db: sqlite3.Connection, now: float) -> tuple[float | None, str | None]:
+    since = now - WINDOW_HOURS * 3600
+    for row in run_report(db, "blocks", Filters(since=since), now).rows:
+        if row["is_active"]:
+            cost, ends = row["cost_usd"], row["ends"]
+            return cost if isinstance(cost, float) else None, str(ends)
+    return None, None
+
+
+SESSION_COST = """
+SELECT sum(m.cost) FROM messages m JOIN files f ON f.id = m.file WHERE f.session = ?
+"""
+COST_SINCE = "SELECT total(cost) FROM messages WHERE counts = 1 AND at >= ?"
+LAST_MESSAGE = """
+SELECT m.input + m.cache_read + m.cache_write_5m + m.cache_write_1h + m.output, m.model
+FROM messages m JOIN files f ON f.id = m.file
+WHERE f.session = ? AND NOT m.is_subagent ORDER BY m.at DESC, m.line DESC LIMIT 1
+"""

@@ -1,0 +1,96 @@
+"""Questions that users ask the index themselves, in SQL: it is read, never changed."""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnlog.errors import UsageError
+from turnlog.index.command_names import program
+
+STEPS = 100_000
+"""SQLite's own, after which Python may notice that the user wants to stop."""
+OUTSIDE = (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
+TABLES_HINT = "turnlog sql --tables"
+
+
+class SqlResult(NamedTuple):
+    """What a question gave."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+class IndexTable(NamedTuple):
+    """A table or a view of the index."""
+
+    name: str
+    columns: list[str]
+
+
+def ask(path: Path, statement: str) -> SqlResult:
+    """Ask the index one question, a SELECT or what reads as one."""
+    with _reading(path) as db:
+        try:
+            found = db.execute(statement)
+            rows = found.fetchall()
+        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+            raise _explained(error) from error
+    if found.description is None:
+        raise UsageError("that asks for nothing", TABLES_HINT)
+    return SqlResult([name for name, *_ in found.description], [_readable(row) for row in rows])
+
+
+def tables_of(path: Path) -> list[IndexTable]:
+    """The tables and views that can be asked."""
+    with _reading(path) as db:
+        names = [
+            name
+            for (name,) in db.execute(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+                " AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name NOT LIKE 'words!_%' ESCAPE '!'"
+            )
+        ]
+        return [
+            IndexTable(
+                name,
+                [each[1] for each in db.execute(f"PRAGMA table_xinfo({name})") if each[6] != 1],
+            )
+            for name in names
+        ]
+
+
+@contextmanager
+def _reading(path: Path) -> Generator[sqlite3.Connection]:
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        db.execute("PRAGMA query_only = ON")
+        db.create_function("program", 1, program, deterministic=True)
+        db.set_authorizer(_allowed)
+        db.set_progress_handler(_go_on, STEPS)
+        yield db
+    finally:
+        db.close()
+
+
+def _allowed(action: int, *_: str | None) -> int:
+    return sqlite3.SQLITE_DENY if action in OUTSIDE else sqlite3.SQLITE_OK
+
+
+def _go_on() -> int:
+    """Python raises what a signal asked for when it runs this, and SQLite stops."""
+    return 0
+
+
+def _explained(error: Exception) -> BaseException:
+    reason = str(error)
+    if reason == "interrupted":
+        return KeyboardInterrupt()
+    if "readonly" in reason or "authoriz" in reason:
+        reason = "the index can only be read"
+    return UsageError(reason, TABLES_HINT)
+
+
+def _readable(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(each.decode(errors="replace") if isinstance(each, bytes) else each for each in row)

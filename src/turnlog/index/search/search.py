@@ -1,0 +1,175 @@
+"""From a query to hits, best first, by session and turn; texts are read as they are shown."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import islice
+
+from msgspec import Struct
+
+from turnlog.index.known_files import File, Files
+from turnlog.index.search.candidates import Candidate
+from turnlog.index.search.hit_lines import Reader
+from turnlog.index.search.pattern_search import scan
+from turnlog.index.search.query import Query
+from turnlog.index.search.snippets import finder_of, snippet_of
+from turnlog.index.search.word_search import Begun, SearchTerms, begin, rank
+from turnlog.index.searchable_texts import texts_in
+from turnlog.secrets import cut_whole, mask
+
+READ = 7
+"""How many times as many texts as are shown are read at most, to find some that were not yet."""
+PROMPT = 300
+"""How many characters of a prompt are shown."""
+
+
+class Hit(Struct):
+    """A text that was found."""
+
+    kind: str
+    """title, prompt, answer, thinking, input, result, summary or note"""
+    tool: str | None
+    is_error: bool
+    line: int
+    time: str | None
+    text: str
+    """The part of it that shows why."""
+    marks: list[tuple[int, int]]
+    """Where in `text` the hits are, in characters."""
+
+
+class TurnHits(Struct):
+    """The hits in a turn, or in a sub-agent."""
+
+    id: str
+    """Of the session or the sub-agent, for `turnlog show`."""
+    is_subagent: bool
+    prompt: str | None
+    """The start of what was asked; null for titles, which belong to no turn."""
+    hits: list[Hit]
+
+
+class SessionHits(Struct):
+    """The hits in a session."""
+
+    id: str
+    path: str
+    project: str | None
+    title: str | None
+    last_active: str | None
+    turns: list[TurnHits]
+    more: int
+    """At least so many further hits."""
+
+
+class ResultLimits(Struct, frozen=True):
+    """How much is shown of a session."""
+
+    turns: int = 3
+    hits: int = 2
+    """Of a turn."""
+    reveal: bool = False
+    """Show secrets."""
+
+
+def search(
+    db: sqlite3.Connection, wanted: SearchTerms, shown: ResultLimits, begun: Begun | None = None
+) -> Iterator[SessionHits]:
+    """The sessions that have hits, best first; of a pattern, those active last first."""
+    files = Files(db)
+    with closing(Reader(wanted.archive)) as reader:
+        if wanted.query.pattern:
+            found = scan(files, reader, wanted)
+        else:
+            found = rank(db, wanted, begun or begin(db, wanted))
+        teller = _SnippetReader(files, reader, wanted.query, shown)
+        told = (hits for candidates in found if (hits := teller.tell(candidates)).turns)
+        yield from islice(told, wanted.limit or None)
+
+
+class _SnippetReader:
+    """Reads the texts of candidates; what several files have is told once."""
+
+    def __init__(self, files: Files, reader: Reader, query: Query, shown: ResultLimits) -> None:
+        self.files = files
+        self.reader = reader
+        self.find = finder_of(query)
+        self.shown = shown
+        self.told: set[tuple[object, ...]] = set()
+
+    def tell(self, candidates: list[Candidate]) -> SessionHits:
+        """What is to be shown of a session."""
+        main = self.files.main(self.files[candidates[0].file])
+        by_turn: dict[tuple[int, int | None], list[Candidate]] = {}
+        for each in candidates[: READ * self.shown.turns * self.shown.hits]:
+            prompt = None if each.kind == "title" else each.prompt
+            by_turn.setdefault((each.file, prompt), []).append(each)
+        turns: list[TurnHits] = []
+        for (file, prompt), members in by_turn.items():
+            hits = self._hits(self.files[file], members)
+            if hits and len(turns) < self.shown.turns:
+                turns.append(self._turn(self.files[file], prompt, hits))
+        return SessionHits(
+            id=main.opened_by,
+            path=main.path,
+            project=main.project,
+            title=self._masked(main.title),
+            last_active=_moment(main.ended),
+            turns=turns,
+            more=len(candidates) - sum(len(turn.hits) for turn in turns),
+        )
+
+    def _turn(self, file: File, prompt: int | None, hits: list[Hit]) -> TurnHits:
+        text = None if hits[0].kind == "title" else self._prompt(file, prompt)
+        name = self.files.short_name(file)
+        return TurnHits(name, bool(file.is_subagent), self._masked(text), hits)
+
+    def _hits(self, file: File, candidates: Sequence[Candidate]) -> list[Hit]:
+        hits: list[Hit] = []
+        for candidate in candidates:
+            if len(hits) < self.shown.hits:
+                hits += self._hit(file, candidate)
+        return hits
+
+    def _hit(self, file: File, candidate: Candidate) -> list[Hit]:
+        raw = self.reader.line(file, candidate.offset, candidate.size)
+        texts = texts_in(raw, candidate.kind)
+        for text in [text for text in texts if any(self.find(text))] or texts[:1]:
+            key = (candidate.kind, candidate.at or file.id, text)
+            if key not in self.told:
+                self.told.add(key)
+                snippet = snippet_of(text, self.find, self.shown.reveal)
+                return [
+                    Hit(
+                        kind=candidate.kind,
+                        tool=candidate.tool,
+                        is_error=bool(candidate.is_error),
+                        line=candidate.line,
+                        time=_moment(candidate.at),
+                        text=snippet.text,
+                        marks=snippet.marks,
+                    )
+                ]
+        return []
+
+    def _prompt(self, file: File, prompt: int | None) -> str | None:
+        """What was asked in a turn; of a sub-agent, what it was started with."""
+        db = self.files.db
+        if prompt is not None:
+            row = db.execute("SELECT text FROM prompts WHERE id = ?", (prompt,)).fetchone()
+            return row[0] if row else None
+        first = "SELECT offset, size FROM docs WHERE file = ? AND kind = 'prompt' ORDER BY id"
+        places = db.execute(f"{first} LIMIT 1", (file.id,)).fetchall()
+        raws = [self.reader.line(file, offset, size) for offset, size in places]
+        texts = (text for raw in raws for text in texts_in(raw, "prompt"))
+        return next((cut_whole(text, PROMPT) for text in texts), None)
+
+    def _masked(self, text: str | None) -> str | None:
+        return text if text is None or self.shown.reveal else mask(text)
+
+
+def _moment(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

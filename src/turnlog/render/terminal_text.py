@@ -1,0 +1,175 @@
+"""Rows as text for a terminal, with colours as the caller's `style` gives them."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from turnlog.render.rows import AnswerRow, Did, NoteRow, PromptRow, Row, Thought, TurnEndRow
+
+Style = Callable[[str, str], str]
+"""Colours a text, and takes from it what could harm the terminal: (text, role)."""
+
+INLINE = re.compile(r"(`|\*\*)(?=\S)(.+?)(?<=\S)\1")
+BULLET = re.compile(r"^(\s*)[-*] ")
+APART = 1000
+"""Milliseconds by which elapsed time must exceed working time for both to be shown."""
+FOLDED = 8
+"""How many lines of a failed call's output are shown without --full."""
+DIFF_FOLDED = 24
+LINE_LIMIT = 1000
+"""Longer lines are cut unless everything is asked for."""
+
+
+class Terminal:
+    """How to draw: the colours, and whether to unfold everything."""
+
+    def __init__(self, style: Style, full: bool) -> None:
+        self.style = style
+        self.full = full
+
+    def draw(self, rows: Iterable[Row], indent: str = "") -> Iterator[str]:
+        """The lines of the rows."""
+        for row in rows:
+            for line in self._row(row):
+                yield f"{indent}{line}".rstrip()
+
+    def _row(self, row: Row) -> Iterator[str]:
+        match row:
+            case PromptRow():
+                yield from self._prompt(row)
+            case AnswerRow():
+                yield from self._answer(row.text)
+                yield ""
+            case Thought():
+                yield from self._thought(row)
+            case NoteRow():
+                yield from self._note(row)
+            case Did():
+                yield from self._call(row)
+            case TurnEndRow():
+                yield self.style(_what_it_took(row), "dim")
+                yield ""
+
+    def _prompt(self, row: PromptRow) -> Iterator[str]:
+        about = prompt_about(row)
+        label = f" ({about})" if about else ""
+        lines = row.text.splitlines() or [""]
+        shown = lines if self.full or row.is_open else lines[:DIFF_FOLDED]
+        yield self.style(f"{row.n:>3} ❯{label} {self._cut(shown[0])}", "prompt")
+        for line in shown[1:]:
+            yield self.style(f"      {self._cut(line)}", "prompt")
+        if len(shown) < len(lines):
+            yield self.style(f"      {_more(len(lines) - len(shown))}", "dim")
+        yield ""
+
+    def _answer(self, text: str) -> Iterator[str]:
+        """An answer's Markdown, coloured but not laid out anew: what is code stays as it is."""
+        in_code = False
+        for line in text.strip("\n").splitlines():
+            if line.lstrip().startswith("```"):
+                in_code = not in_code
+                yield self.style(line, "dim")
+            elif in_code:
+                yield self.style(line, "code")
+            elif line.startswith("#"):
+                yield self.style(line.lstrip("# "), "heading")
+            else:
+                yield INLINE.sub(self._inline, self.style(BULLET.sub(r"\1• ", line), "text"))
+
+    def _inline(self, found: re.Match[str]) -> str:
+        return self.style(found[2], "code" if found[1] == "`" else "bold")
+
+    def _thought(self, row: Thought) -> Iterator[str]:
+        lines = row.text.splitlines()
+        shown = lines if self.full or row.is_open else lines[:3]
+        for line in shown:
+            yield self.style(f"  ∴ {self._cut(line)}", "thought")
+        if len(shown) < len(lines):
+            yield self.style(f"  ∴ {_more(len(lines) - len(shown))}", "dim")
+
+    def _note(self, row: NoteRow) -> Iterator[str]:
+        role = "error" if row.is_error else "note"
+        for line in row.text.splitlines() if row.is_open else [self._short(row.text)]:
+            yield self.style(f"── {line}", role)
+
+    def _call(self, row: Did) -> Iterator[str]:
+        mark = self.style("✗", "error") if row.is_error else self.style("●", "ok")
+        facts = "  ".join(filter(None, (row.outcome, _seconds(row.duration_ms))))
+        title = self.style(self._short(row.title), "text")
+        yield f"{mark} {self.style(row.name, 'tool')} {title}  {self.style(facts, 'dim')}"
+        yield from self._body(row)
+        yield from self.draw(row.rows, indent="  ┃ ")
+
+    def _body(self, row: Did) -> Iterator[str]:
+        limit = DIFF_FOLDED if row.style == "diff" else FOLDED if row.is_error else 0
+        shown = row.body if self.full or row.is_open else row.body[:limit]
+        for line in shown:
+            role = _diff_role(line) if row.style == "diff" else "output"
+            yield self.style(f"    {self._cut(line)}", role)
+        if limit and len(shown) < len(row.body):
+            yield self.style(f"    {_more(len(row.body) - len(shown))}", "dim")
+
+    def _short(self, text: str) -> str:
+        first, *rest = text.strip().split("\n")
+        return self._cut(first, 160) + (" …" if rest else "")
+
+    def _cut(self, line: str, limit: int = LINE_LIMIT) -> str:
+        return line if self.full or len(line) <= limit else f"{line[:limit]}…"
+
+
+def prompt_about(row: PromptRow) -> str:
+    """Return what kind of prompt it is and in which permission mode, where that is unusual."""
+    kind = "" if row.kind == "typed" else row.kind.replace("_", " ")
+    return ", ".join(filter(None, (kind, row.mode)))
+
+
+def _more(count: int) -> str:
+    return f"… {count} more line{'' if count == 1 else 's'}"
+
+
+def _diff_role(line: str) -> str:
+    return {"+": "added", "-": "removed", "@": "dim"}.get(line[:1], "output")
+
+
+def _seconds(milliseconds: int | None) -> str:
+    return f"{milliseconds / 1000:.1f}s" if milliseconds and milliseconds >= 1000 else ""
+
+
+def times_text(working_ms: int | None, elapsed_ms: int | None) -> str:
+    """Return how long a turn took: the working time, and the elapsed time if it is longer.
+
+    >>> times_text(5200, 5900), times_text(5200, 95_000)
+    ('5s', '5s working, 1m 35s elapsed')
+    """
+    working, elapsed = times_apart(working_ms, elapsed_ms)
+    return f"{working} working, {elapsed} elapsed" if elapsed else working
+
+
+def times_apart(working_ms: int | None, elapsed_ms: int | None) -> tuple[str, str]:
+    """Return working and elapsed time; the latter is empty unless it is a second longer.
+
+    The client measures hooks that run after the last answer: working time may exceed elapsed time.
+
+    >>> times_apart(5200, 95_000), times_apart(95_000, 90_000)
+    (('5s', '1m 35s'), ('1m 35s', ''))
+    """
+    if working_ms is None or elapsed_ms is None or elapsed_ms - working_ms <= APART:
+        return minutes_text(elapsed_ms if working_ms is None else working_ms), ""
+    return minutes_text(working_ms), minutes_text(elapsed_ms)
+
+
+def minutes_text(milliseconds: int | None) -> str:
+    """Return a time in minutes and whole seconds; empty where it is not known."""
+    if milliseconds is None:
+        return ""
+    minutes, seconds = divmod(milliseconds // 1000, 60)
+    return f"{minutes}m {seconds}s" if minutes else f"{seconds}s"
+
+
+def _what_it_took(row: TurnEndRow) -> str:
+    facts = [f"turn {row.n}"]
+    if times := times_text(row.working_ms, row.elapsed_ms):
+        facts.append(times)
+    facts.append(f"{row.tokens:,} tokens")
+    if row.cost_usd is not None:
+        facts.append(f"${row.cost_usd:.4f}")
+    return f"── {' · '.join(facts)} ──"

@@ -1,0 +1,61 @@
+"""The files that a session touched, each with the calls that did it."""
+
+from msgspec import Struct
+
+from turnlog.conversation.calls import Call
+from turnlog.conversation.diffs import diff_of
+from turnlog.conversation.session import Session
+from turnlog.format.json_values import is_object
+from turnlog.format.tools import CHANGING
+from turnlog.secrets import mask
+
+READING = "Read"
+
+
+class ChangeView(Struct):
+    """What one call changed in a file."""
+
+    call_id: str
+    tool: str
+    line: int
+    """The line of the session file with the call."""
+    time: str | None
+    diff: list[str]
+
+
+class FileView(Struct):
+    """A file, and how the session touched it."""
+
+    path: str
+    reads: int
+    changes: list[ChangeView]
+    added: int
+    removed: int
+
+
+def touched_files(session: Session, reveal: bool = False) -> list[FileView]:
+    """The files that calls read or changed, in the order in which they were first touched."""
+    files: dict[str, FileView] = {}
+    for call in session.calls:
+        if call.result is None or call.is_error or call.name not in CHANGING | {READING}:
+            continue
+        detail = session.detail(call)
+        given = detail.input if is_object(detail.input) else {}
+        path = given.get("file_path") or given.get("notebook_path")
+        if not isinstance(path, str):
+            continue
+        shown = path if reveal else mask(path)
+        file = files.setdefault(path, FileView(shown, 0, [], 0, 0))
+        if call.name == READING:
+            file.reads += 1
+        else:
+            _add_change(file, call, diff_of(detail), reveal)
+    return list(files.values())
+
+
+def _add_change(file: FileView, call: Call, diff: list[str], reveal: bool) -> None:
+    # All lines at once, as a private key has many.
+    shown = diff if reveal else mask("\n".join(diff)).split("\n")
+    file.changes.append(ChangeView(call.id, call.name, call.use.line, call.use.time, shown))
+    file.added += sum(line.startswith("+") for line in diff)
+    file.removed += sum(line.startswith("-") for line in diff)

@@ -1,0 +1,257 @@
+"""Brings the archive up to date: copies what is new in the store, and looks only at states else.
+
+A file that has grown gets a piece with its new bytes. What was archived is compared by its hashes
+before it is relied on.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from turnlog.format.jsonl import FileState
+from turnlog.format.portable import sync_folder
+from turnlog.format.regular_files import open_regular
+from turnlog.store.archive.allowed_paths import path_problem
+from turnlog.store.archive.archive import Archive, ArchivedFile, Manifest
+from turnlog.store.archive.object_writer import ObjectWriter, cut
+from turnlog.store.archive.objects import PIECE, Chunk, hash_of
+from turnlog.store.archive.session_groups import Files, Found, files_by_session
+from turnlog.store.batches import gathered
+from turnlog.store.catalog import describe, locate_session
+from turnlog.store.paths import Store
+
+SMALL = PIECE // 4
+FEW = 16
+"""More small pieces than this at the end of a file become one."""
+UNSETTLED = 2_000_000_000
+"""Nanoseconds: a file may change again after it was read, and have the same time and size."""
+AT_ONCE = 64 << 20
+"""Bytes of sessions whose manifests are written together."""
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes of how many are done."""
+
+
+class ArchiveJob(NamedTuple):
+    """A session that has changed."""
+
+    session: str
+    old: Manifest | None
+    found: Files
+    changed: dict[str, ArchivedFile | None]
+    """The files to be read, with what the archive has of each."""
+
+    @property
+    def size(self) -> int:
+        return sum(self.found[path].state.size for path in self.changed)
+
+    @property
+    def growth(self) -> list[int]:
+        """How many bytes are new of each file that differs, if what was archived is still there."""
+        return [
+            max(0, self.found[path].state.size - (old.size if old else 0))
+            for path, old in self.changed.items()
+            if old is None or old.state != self.found[path].state
+        ]
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A file that could not be archived."""
+
+    path: str
+    reason: str
+
+
+@dataclass
+class Archived:
+    """What a run did, and what there is now."""
+
+    sessions: int = 0
+    """Sessions of which something is new."""
+    bytes: int = 0
+    """What was copied of them."""
+    objects: int = 0
+    written: int = 0
+    """Bytes on disk of the new objects."""
+    all_sessions: int = 0
+    all_bytes: int = 0
+    all_written: int = 0
+    unread: list[Unread] = field(default_factory=list[Unread])
+
+
+def archive_sessions(
+    store: Store, archive: Archive, progress: Progress = lambda done, total: None
+) -> Archived:
+    """Copy what is new in the store."""
+    with archive.locked(), ObjectWriter(archive.objects) as writer:
+        return _Run(store, archive, writer).carry_out(progress)
+
+
+def preview(store: Store, archive: Archive) -> Archived:
+    """What would be copied."""
+    with ObjectWriter(archive.objects) as writer:
+        growths = [job.growth for job in _Run(store, archive, writer).jobs if job.growth]
+        return Archived(len(growths), sum(map(sum, growths)))
+
+
+class _Copied(NamedTuple):
+    """A file that was read, while its pieces are being written."""
+
+    found: Found
+    read_ns: int
+    kept: list[Chunk]
+    new: list[Future[Chunk]]
+
+    def as_archived(self, path: str) -> ArchivedFile:
+        pieces = self.kept + [task.result() for task in self.new]
+        size = sum(piece.size for piece in pieces)
+        state = self.found.state
+        return ArchivedFile(
+            path, self.found.mode, state.mtime_ns, size, state.inode, self.read_ns, pieces
+        )
+
+
+class _Run:
+    def __init__(self, store: Store, archive: Archive, writer: ObjectWriter) -> None:
+        self.store, self.archive, self.writer = store, archive, writer
+        self.root = store.root.resolve()
+        self.manifests = {manifest.session: manifest for manifest in archive.manifests()}
+        owners = {file.path: m.session for m in self.manifests.values() for file in m.files}
+        ownerless: list[str] = []
+        found = files_by_session(Store(self.root), owners, ownerless)
+        self.jobs = [job for name in found if (job := self._job(name, found[name]))]
+        self.dropped: set[str] = set()
+        """The hashes of pieces that a file no longer has."""
+        self.done = Archived(unread=[Unread(path, "it names no session") for path in ownerless])
+
+    def carry_out(self, progress: Progress) -> Archived:
+        total = sum(job.size for job in self.jobs)
+        read = 0
+        for jobs in gathered(self.jobs, lambda job: job.size, AT_ONCE):
+            copies: list[tuple[ArchiveJob, dict[str, _Copied]]] = []
+            for job in jobs:
+                copies.append((job, self._copies(job)))
+                read += job.size
+                progress(read, total)
+            self._finish(copies)
+        self._collect()
+        return self._summed_up()
+
+    def _job(self, session: str, found: Files) -> ArchiveJob | None:
+        manifest = self.manifests.get(session)
+        known = {file.path: file for file in manifest.files} if manifest else {}
+        changed = {
+            path: known.get(path)
+            for path, file in found.items()
+            if not self._is_archived(file, known.get(path))
+        }
+        has_moved = any((path not in found) != file.gone for path, file in known.items())
+        is_elsewhere = manifest is not None and manifest.store != str(self.root)
+        is_new = changed or has_moved or is_elsewhere
+        return ArchiveJob(session, manifest, found, changed) if is_new else None
+
+    def _is_archived(self, found: Found, old: ArchivedFile | None) -> bool:
+        return (
+            old is not None
+            and (old.state, old.mode, old.gone) == (found.state, found.mode, False)
+            and old.read_ns > old.mtime_ns + UNSETTLED
+            and all(piece.hash in self.writer.known for piece in old.pieces)
+        )
+
+    def _copies(self, job: ArchiveJob) -> dict[str, _Copied]:
+        copies: dict[str, _Copied] = {}
+        for path, old in job.changed.items():
+            try:
+                path.encode()
+                if problem := path_problem(job.session, path):
+                    self.done.unread.append(Unread(path, f"it {problem}"))
+                    continue
+                copies[path] = self._copy(self.root / path, job.found[path], old)
+            except FileNotFoundError:
+                continue
+            except UnicodeEncodeError:
+                self.done.unread.append(Unread(repr(path), "its name is not UTF-8"))
+            except OSError as error:
+                self.done.unread.append(Unread(path, error.strerror or str(error)))
+        return copies
+
+    def _copy(self, path: Path, found: Found, old: ArchivedFile | None) -> _Copied:
+        now = time.time_ns()
+        with open_regular(path) as file:
+            status = os.fstat(file.fileno())
+            state = FileState(status.st_ino, status.st_size, status.st_mtime_ns)
+            kept = self._kept(file, old, state.size) if old else []
+            start = file.seek(sum(piece.size for piece in kept))
+            new = [self.writer.put(raw) for raw in cut(file, state.size - start)]
+        return _Copied(found._replace(state=state), now, kept, new)
+
+    def _kept(self, file: BinaryIO, old: ArchivedFile, size: int) -> list[Chunk]:
+        """The first pieces of a file that are as they were."""
+        known = takewhile(lambda piece: piece.hash in self.writer.known, old.pieces)
+        kept = list(takewhile(lambda piece: hash_of(file.read(piece.size)) == piece.hash, known))
+        small = len(list(takewhile(lambda piece: piece.size < SMALL, reversed(kept))))
+        has_more = sum(piece.size for piece in kept) < size
+        return kept[:-small] if has_more and small > FEW else kept
+
+    def _finish(self, copies: list[tuple[ArchiveJob, dict[str, _Copied]]]) -> None:
+        """Write the manifests of sessions, once all their pieces are on the disk."""
+        manifests = [self._manifest(job, copied) for job, copied in copies]
+        used = {p.hash for m in manifests for file in m.files for p in file.pieces}
+        self.writer.sync(used)
+        list(self.writer.pool.map(self.archive.save, manifests))
+        if manifests:
+            sync_folder(self.archive.sessions)
+        self.manifests |= {manifest.session: manifest for manifest in manifests}
+
+    def _manifest(self, job: ArchiveJob, copies: dict[str, _Copied]) -> Manifest:
+        files = {file.path: file for file in job.old.files} if job.old else {}
+        before = {piece for file in files.values() for piece in file.pieces}
+        for path, file in files.items():
+            file.gone = path not in job.found
+        files |= {path: copied.as_archived(path) for path, copied in copies.items()}
+        after = {piece for file in files.values() for piece in file.pieces}
+        self.dropped |= {piece.hash for piece in before - after}
+        self.done.bytes += sum(piece.size for piece in after - before)
+        self.done.sessions += after != before or job.old is None
+        manifest = Manifest(job.session, str(self.root), sorted(files.values(), key=_by_path))
+        _describe(manifest, job.old)
+        return manifest
+
+    def _collect(self) -> None:
+        """Remove the pieces that were replaced, unless another file has them."""
+        used = {p.hash for m in self.manifests.values() for f in m.files for p in f.pieces}
+        self.dropped -= used
+        self.archive.objects.remove(self.dropped)
+
+    def _summed_up(self) -> Archived:
+        done, writer, manifests = self.done, self.writer, self.manifests.values()
+        done.objects, done.written = len(writer.new), sum(writer.new.values())
+        done.all_sessions = len(manifests)
+        done.all_bytes = sum(manifest.size for manifest in manifests)
+        there = (writer.known | writer.new).items()
+        done.all_written = sum(size for name, size in there if name not in self.dropped)
+        return done
+
+
+def _describe(manifest: Manifest, old: Manifest | None) -> None:
+    """Note what the session is called, from the transcript that was written to last."""
+    transcripts = [file for file in manifest.current if manifest.is_transcript(file)]
+    try:
+        newest = max(transcripts, key=lambda file: file.mtime_ns)
+        session = locate_session(Path(manifest.store, newest.path))
+        about = describe(session)
+    except (OSError, ValueError):
+        manifest.title = old.title if old else None
+        return
+    manifest.title, manifest.cwd = about.title, about.cwd
+    manifest.last_active = session.last_active
+
+
+def _by_path(file: ArchivedFile) -> str:
+    return file.path

@@ -1,0 +1,107 @@
+"""From what a user types to a session file: a path, an id or its start, a title, a slug, `last`."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from turnlog.errors import Ambiguous, NotFound
+from turnlog.format.regular_files import collect_skipped, note_skipped, open_descriptor, skipping
+from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
+from turnlog.store.paths import Store
+
+
+def find_session(store: Store, text: str) -> SessionFile:
+    """The session that `text` names."""
+    if path := _file_at(text):
+        return locate_session(path)
+    if text.endswith(".jsonl") or "/" in text:
+        raise _no_such_file(text)
+    with collect_skipped() as skipped:
+        matches = _matches(store, text)
+    if not matches:
+        # Only now does it matter which files could not be read: one may be what was meant.
+        for path, reason in skipped.items():
+            note_skipped(path, reason)
+        raise _not_found(store, text)
+    if len(matches) > 1:
+        raise Ambiguous(f"{text!r} matches {len(matches)} sessions", list(map(_candidate, matches)))
+    return matches[0]
+
+
+def _matches(store: Store, text: str) -> list[SessionFile]:
+    sessions = list_sessions(store)
+    if text == "last" and sessions:
+        return sessions[:1]
+    return (
+        _with_id(sessions, text)
+        or _with_id(_located(_subagent_files(store)), text)
+        or _with_title(sessions, text)
+    )
+
+
+def _located(paths: Iterable[Path]) -> Iterator[SessionFile]:
+    for path in paths:
+        with skipping(path):
+            yield locate_session(path)
+
+
+def _not_found(store: Store, text: str) -> NotFound:
+    """What to say of a name that matches nothing here; the archive may have it."""
+    from turnlog.store.archive.archive import open_archive
+
+    archive = open_archive()
+    if any(name.lower().startswith(text.lower()) for name in archive.names()):
+        return NotFound(f"session {text} is only in {archive.folder}", f"turnlog restore {text}")
+    return NotFound(f"no session matches {text!r} in {store.projects}", "turnlog ls")
+
+
+def _no_such_file(text: str) -> NotFound:
+    try:
+        os.close(open_descriptor(text))
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return NotFound(f"{text} cannot be read: {reason}", "turnlog ls")
+    return NotFound(f"no such file: {text}", "turnlog ls")
+
+
+def _file_at(text: str) -> Path | None:
+    try:
+        path = Path(text).expanduser()
+        return path if path.is_file() else None
+    except (OSError, RuntimeError):  # a title may be too long for a path, or start with a tilde
+        return None
+
+
+def _with_id(sessions: Iterable[SessionFile], text: str) -> list[SessionFile]:
+    wanted = _bare_id(text)
+    matches = [session for session in sessions if _bare_id(session.id).startswith(wanted)]
+    exact = [session for session in matches if _bare_id(session.id) == wanted]
+    return exact or matches
+
+
+def _bare_id(text: str) -> str:
+    return text.lower().removeprefix("agent-")
+
+
+def _with_title(sessions: list[SessionFile], text: str) -> list[SessionFile]:
+    """Return the sessions whose title or slug is a text, or else contains it."""
+    wanted = text.casefold()
+    named = [(session, _names_of(session)) for session in sessions]
+    exact = [session for session, names in named if wanted in names]
+    partly = (session for session, names in named if any(wanted in name for name in names))
+    return exact or list(partly)
+
+
+def _names_of(session: SessionFile) -> list[str]:
+    about = describe(session)
+    return [(name or "").casefold() for name in (about.title, about.slug)]
+
+
+def _subagent_files(store: Store) -> list[Path]:
+    return list(store.projects.rglob("agent-*.jsonl"))
+
+
+def _candidate(session: SessionFile) -> str:
+    return f"{session.id}  {describe(session).title or ''}".rstrip()

@@ -1,0 +1,202 @@
+"""Trace settings: options first, then the environment, then turnlog's configuration.
+
+The variables are turnlog's own, because the client hides OpenTelemetry's from its hooks.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Struct
+
+from turnlog.errors import UsageError
+from turnlog.format.json_values import is_object
+from turnlog.trace.content import MAX_CHARS, ContentMode
+from turnlog.trace.note import spool_folder
+from turnlog.trace.route_capture import (
+    PREFIX,
+    check_addresses,
+    find_traceparent,
+    find_variables,
+    split_targets,
+)
+from turnlog.trace.span import ToolPlacement
+from turnlog.trace.variable_origin import config_path
+
+
+class Temporality(StrEnum):
+    """What a metric's value counts."""
+
+    CUMULATIVE = "cumulative"
+    """Everything since the first export: sending it again changes nothing."""
+    DELTA = "delta"
+    """What is new since the last export."""
+
+
+class TraceSettings(Struct, frozen=True):
+    """How to trace: each may be an option, a TURNLOG_TRACE_ variable, or in [trace]."""
+
+    to: str | None = None
+    """A preset such as langfuse or phoenix, an address, or a file."""
+    layout: ToolPlacement = ToolPlacement.SIBLINGS
+    content: ContentMode = ContentMode.REDACTED
+    max_chars: int = MAX_CHARS
+    user: str | None = None
+    tags: tuple[str, ...] = ()
+    """In a variable separated by commas, or a JSON array."""
+    environment: str | None = None
+    """Langfuse's environment, and the resource's deployment.environment.name."""
+    release: str | None = None
+    version: str | None = None
+    """By default the client's."""
+    service_name: str | None = None
+    resource_attributes: dict[str, str] = {}
+    """Attributes of the resource; in a variable as OTEL_RESOURCE_ATTRIBUTES has them."""
+    traceparent: str | None = None
+    """The caller's span, below which turns hang, in the form of W3C's trace context."""
+    metrics: Temporality | None = None
+    """Whether to send metrics as well, and in which form."""
+    timeout: float = 60.0
+    """Seconds to wait for the backend's answer to each batch."""
+    headers: dict[str, str] = {}
+    """Further headers; in a variable as NAME=VALUE, with commas between them."""
+    host: str | None = None
+    """Where the backend of a preset is."""
+    project: str | None = None
+    """The backend's project, experiment or dataset."""
+    public_key: str | None = None
+    """Langfuse's public key, or Grafana's instance id."""
+    secret_key: str | None = None
+    """The backend's key or token."""
+    link: str | None = None
+    """The address of a trace in the backend, with {trace_id} in place of its id."""
+    proxy: str | None = None
+    """The HTTP proxy; by default that of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY."""
+    no_proxy: str | None = None
+    """Hosts that are reached without the proxy; by default those of NO_PROXY."""
+    ca_file: str | None = None
+    """Trusted certificates; by default those of REQUESTS_CA_BUNDLE."""
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What the traces are marked with."""
+        names = ("user", "tags", "environment", "release", "version")
+        return {name: getattr(self, name) for name in names}
+
+
+def load_targets(
+    typed: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+) -> list[TraceSettings]:
+    """Resolve the settings of each target that options, environment or configuration name.
+
+    >>> [each.to for each in load_targets({"to": ["phoenix", "x.json"]}, {"TURNLOG_HOME": "/no"})]
+    ['phoenix', 'x.json']
+    """
+    chosen = {name: value for name, value in typed.items() if value not in (None, ())}
+    configured = read_table(config_file(environment))
+    named = chosen.get("to")
+    if isinstance(named, str):  # a file's name may contain a comma
+        named = [named]
+    targets = split_targets(named or environment.get(f"{PREFIX}TO") or configured.get("to"))
+    try:
+        check_addresses(targets, environment, configured)
+    except ValueError as error:
+        raise UsageError(str(error), "turnlog trace --help") from error
+    parent = {"traceparent": find_traceparent(environment) or None}
+    is_only = len(targets) == 1
+    found: list[TraceSettings] = []
+    for to in targets:
+        own = table_of(configured, to)
+        host = str(chosen.get("host") or own.get("host") or "")
+        variables = find_variables(environment, to, host, is_only)
+        held = {name: environment[variable] for name, variable in variables.items()}
+        found.append(convert_settings(own | held | parent | chosen | {"to": to or None}))
+    return found
+
+
+def convert_settings(known: Mapping[str, Any]) -> TraceSettings:
+    """Return settings of the right types; raise UsageError if a value does not fit."""
+    for name, parse in PARSERS.items():
+        if isinstance(known.get(name), str):
+            known = {**known, name: parse(known[name])}
+    try:
+        return msgspec.convert(known, TraceSettings, strict=False)
+    except msgspec.ValidationError as error:
+        message = f"a trace setting is not valid: {error}"
+        raise UsageError(message, "turnlog trace --help") from error
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """Return [trace] of the configuration; empty if there is none."""
+    try:
+        held = tomllib.loads(path.read_text("utf-8")).get("trace", {})
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise UsageError(f"{path} is not valid: {error}", "correct it by hand") from error
+    return held if is_object(held) else {}
+
+
+def table_of(configured: Mapping[str, Any], to: str) -> dict[str, Any]:
+    """Return what the configuration says for one target: [trace], then [trace.TARGET]."""
+    own = configured.get(to)
+    return dict(configured) | (own if is_object(own) else {})
+
+
+def _parse_tags(text: str) -> list[str]:
+    """Return tags that are separated by commas, or in a JSON array.
+
+    >>> _parse_tags("a, team:b"), _parse_tags('["a", "b, c"]')
+    (['a', 'team:b'], ['a', 'b, c'])
+    """
+    try:
+        held = json.loads(text) if text.lstrip().startswith("[") else text.split(",")
+    except ValueError:
+        held = text.split(",")
+    tags = (str(each).strip() for each in held)
+    return list(dict.fromkeys(filter(None, tags)))
+
+
+def _parse_attributes(text: str) -> dict[str, str]:
+    """Return attributes as OTEL_RESOURCE_ATTRIBUTES has them, or a JSON object."""
+    try:
+        held = json.loads(text) if text.lstrip().startswith("{") else None
+    except ValueError:
+        held = None
+    if is_object(held):
+        return {name: str(value) for name, value in held.items()}
+    return _parse_headers(text)
+
+
+def _parse_headers(pairs: str) -> dict[str, str]:
+    """Return headers as OTEL_EXPORTER_OTLP_HEADERS has them: values are percent-encoded.
+
+    >>> _parse_headers("authorization=Basic%20YTpi, x-a=1")
+    {'authorization': 'Basic YTpi', 'x-a': '1'}
+    """
+    split = (pair.partition("=") for pair in pairs.split(","))
+    return {name.strip(): unquote(value.strip()) for name, _, value in split if name.strip()}
+
+
+PARSERS: dict[str, Callable[[str], Any]] = {
+    "headers": _parse_headers,
+    "tags": _parse_tags,
+    "resource_attributes": _parse_attributes,
+}
+"""How the text of a variable becomes a setting."""
+
+
+def config_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of turnlog's configuration."""
+    return Path(config_path(environment))
+
+
+def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder where turnlog remembers what was sent."""
+    return Path(spool_folder(environment)).parent

@@ -1,0 +1,84 @@
+"""`turnlog chat -p` on a terminal: what the model says cannot control it."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.chat_process import SECONDS, ChatProcess
+from support.scripted_api import ScriptedApi, refused, said
+
+HOSTILE = "a\x1b]52;c;cHduZWQ=\x07b\x1b]0;title\x07c\x1b[2Jd\x9b2Je\u202ef\x1b[8mhidden\x1b[0m g"
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(api: ScriptedApi, tmp_path: Path) -> Run:
+    """Runs a chat whose output is a terminal; gives all that was written there."""
+    chat = ChatProcess(tmp_path / "chat", api.url)
+
+    def start(*arguments: str) -> str:
+        ours, theirs = pty.openpty()
+        running = chat.start("-p", "hi", *arguments, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        written = b"".join(iter(lambda: _read(ours), b""))
+        running.communicate(timeout=SECONDS)
+        os.close(ours)
+        return written.decode()
+
+    return start
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # the other side was closed
+        return b""
+
+
+@pytest.mark.parametrize("style", ["text", "json", "stream-json"])
+def test_an_answer_cannot_control_the_terminal(run: Run, api: ScriptedApi, style: str) -> None:
+    api.replies[:] = [said(HOSTILE)]
+    written = run("--output-format", style, "--verbose", "--include-partial-messages")
+    assert "hidden" in written
+    assert CONTROL.findall(written) == []
+
+
+def test_json_on_a_terminal_still_means_the_same(run: Run, api: ScriptedApi) -> None:
+    api.replies[:] = [said(HOSTILE)]
+    assert json.loads(run("--output-format", "json"))["result"] == HOSTILE
+
+
+def test_an_error_of_the_api_cannot_control_the_terminal(run: Run, api: ScriptedApi) -> None:
+    api.replies[:] = [refused(400, HOSTILE)]
+    written = run()
+    assert "hidden" in written
+    assert CONTROL.findall(written) == []
+
+
+def test_a_pipe_gets_the_answer_as_it_is(api: ScriptedApi, tmp_path: Path) -> None:
+    api.replies[:] = [said(HOSTILE)]
+    assert ChatProcess(tmp_path / "chat", api.url).run("-p", "hi").out == f"{HOSTILE}\n"
+
+
+def test_a_raw_line_cannot_control_the_terminal(tmp_path: Path) -> None:
+    session = tmp_path / "5e551011-0000-4000-8000-000000000000.jsonl"
+    session.write_text(f'{{"type": "user", "text": "{HOSTILE}"}}\n')
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "turnlog", "raw", str(session), "--line", "1"]
+    environment = os.environ | {"CLAUDE_CONFIG_DIR": str(tmp_path)}
+    subprocess.run(command, stdout=theirs, stderr=theirs, env=environment, check=False)
+    os.close(theirs)
+    written = b"".join(iter(lambda: _read(ours), b"")).decode()
+    os.close(ours)
+    assert "hidden" in written
+    assert CONTROL.findall(written) == []
+    piped = subprocess.run(command, capture_output=True, env=environment, check=True)
+    assert piped.stdout == session.read_bytes()

@@ -1,0 +1,247 @@
+"""Lines of a session as they stand in the scrollback, and what calls would do."""
+
+from pathlib import Path
+from typing import Any
+
+from support.build import assistant, session, text, user
+from turnlog.agent.permissions import ApprovalMode, Policy, Verdict, parse_rule
+from turnlog.agent.permissions.asking import Question
+from turnlog.agent.permissions.gate import REJECTED
+from turnlog.agent.permissions.policy import VerdictKind
+from turnlog.agent.session.entry_builders import REJECTED_TEXT, STOPPED
+from turnlog.agent.terminal.chat_driver import last_turns
+from turnlog.agent.terminal.event_text import Teller
+from turnlog.agent.terminal.listings import ContextShare, context_rows, permission_rows
+from turnlog.agent.terminal.screen_protocol import ScrollbackItem
+from turnlog.agent.terminal.session_menu import session_items, sessions_in
+from turnlog.agent.terminal.styled_text import make_style
+from turnlog.store.paths import Store
+
+Fields = dict[str, Any]
+ROOT = Path("/work")
+
+
+def bare(value: str, role: str) -> str:
+    return value
+
+
+def teller() -> Teller:
+    return Teller(bare, ROOT)
+
+
+def said(content: Any, **more: Any) -> Fields:
+    return {"type": "user", "message": {"role": "user", "content": content}, **more}
+
+
+def use(name: str, **given: Any) -> Fields:
+    block = {"type": "tool_use", "id": "t1", "name": name, "input": given}
+    return {"type": "assistant", "message": {"content": [block]}}
+
+
+def result(content: str, data: Any = None, **more: Any) -> Fields:
+    block = {"type": "tool_result", "tool_use_id": "t1", "content": content}
+    block |= {"is_error": True} if more.pop("is_error", False) else {}
+    return said([block], **({"toolUseResult": data} if data else {}), **more)
+
+
+def lines(shown: ScrollbackItem | None) -> list[str]:
+    return shown.lines if shown else []
+
+
+def call(*entries: Fields, seconds: float | None = None) -> list[str]:
+    told = teller()
+    return [lines(told.tell(entry, seconds)) for entry in entries][-1]
+
+
+def test_a_prompt_stands_behind_its_mark() -> None:
+    assert call(said("do it\nnow")) == ["❯ do it", "  now"]
+    assert call(said("<bash-input>ls</bash-input>")) == ["! ls"]
+    assert call(said("<bash-stdout>a\nb</bash-stdout><bash-stderr></bash-stderr>")) == [
+        "    a",
+        "    b",
+    ]
+    command = (
+        "<command-message>go</command-message>\n<command-name>/go</command-name>\n"
+        "<command-args>x</command-args>"
+    )
+    assert call(said(command)) == ["❯ /go x"]
+
+
+def test_what_nobody_said_is_not_shown() -> None:
+    assert call(said("hidden", isMeta=True)) == []
+    assert call(said("a summary", isCompactSummary=True)) == []
+    assert call({"type": "progress", "data": {}}) == []
+
+
+def test_a_call_shows_a_few_lines_of_what_it_printed() -> None:
+    printed = "\n".join(f"line {number}" for number in range(9))
+    assert call(use("Bash", command="make"), result(printed), seconds=2.4) == [
+        "● Bash make  9 lines  2.4s",
+        "    line 0",
+        "    line 1",
+        "    line 2",
+        "    line 3",
+        "    … 5 more lines",
+    ]
+
+
+def test_a_command_in_the_background_is_told_by_its_name() -> None:
+    started = result("Command running in background with ID: b1.", {"backgroundTaskId": "b1"})
+    assert call(use("Bash", command="make"), started) == [
+        "● Bash make  in the background",
+        "    as b1; /tasks shows it",
+    ]
+
+
+def test_what_a_command_prints_cannot_control_the_terminal() -> None:
+    style = make_style(is_coloured=False)
+    told = Teller(style, ROOT)
+    told.tell(use("Bash", command="x\x1b[2J"))
+    shown = told.tell(result("\x1b[31mred\x07\r50%\r100%"))
+    assert (
+        "".join(lines(shown)).replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "")
+        == "● Bash x<ESC>[2J    100%"
+    )
+
+
+def test_what_is_read_is_for_the_model_alone() -> None:
+    data = {"type": "text", "file": {"numLines": 40}}
+    assert call(use("Read", file_path="/work/src/a.py"), result("1\tx\n2\ty", data)) == [
+        "● Read src/a.py  40 lines"
+    ]
+
+
+def test_an_edit_shows_its_diff() -> None:
+    hunk = {"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": [" a", "-b", "+c"]}
+    data = {"structuredPatch": [hunk]}
+    assert call(use("Edit", file_path="/work/a.py"), result("updated", data)) == [
+        "● Edit a.py  +1 -1",
+        "    @@ -1,2 +1,2 @@",
+        "     a",
+        "    -b",
+        "    +c",
+    ]
+
+
+def test_an_error_is_marked_and_told() -> None:
+    failed = result("<tool_use_error>no such file</tool_use_error>", is_error=True)
+    assert call(use("Read", file_path="/work/a"), failed) == ["✗ Read a", "    no such file"]
+
+
+REFUSED = result(REJECTED_TEXT, is_error=True, toolDenialKind=REJECTED)
+
+
+def test_a_call_that_was_not_run_says_no_more() -> None:
+    assert call(use("Bash", command="ls"), REFUSED) == ["✗ Bash ls  not run"]
+
+
+def test_a_call_that_was_begun_is_told_as_interrupted() -> None:
+    told = teller()
+    told.tell(use("Bash", command="make"))
+    told.begin("t1")
+    assert lines(told.tell(REFUSED, 3.2)) == ["✗ Bash make  interrupted  3.2s"]
+    told.tell(use("Bash", command="make"))
+    told.question(asked("Bash", command="make"))
+    assert lines(told.tell(REFUSED)) == ["  ✗ interrupted"]
+
+
+def test_of_a_call_of_before_it_is_not_known_how_far_it_came() -> None:
+    told = Teller(bare, ROOT, is_past=True)
+    told.tell(use("Bash", command="make"))
+    assert lines(told.tell(REFUSED)) == ["✗ Bash make  refused or interrupted"]
+    told.tell(use("Bash", command="make"))
+    feedback = result("No, the user said:\nuse\nninja", is_error=True, toolDenialKind=REJECTED)
+    assert lines(told.tell(feedback)) == ["✗ Bash make  refused: use ninja"]
+
+
+def asked(tool: str, **given: Any) -> Question:
+    return Question("t1", tool, given, Verdict(VerdictKind.ASK, "why"))
+
+
+def test_what_was_shown_with_the_question_is_not_shown_again() -> None:
+    told = teller()
+    told.tell(use("Bash", command="ls"))
+    (question,) = told.question(asked("Bash", command="ls", description="List"))
+    assert question.lines == ["● Bash ls  List"]
+    shown = told.tell(result("a"))
+    assert lines(shown) == ["    a"]
+    assert shown
+    assert shown.is_attached
+
+
+def test_a_refusal_is_told_with_what_the_user_said() -> None:
+    told = teller()
+    told.tell(use("Bash", command="ls"))
+    told.question(asked("Bash", command="ls"))
+    text = "…rejected. To tell you how to proceed, the user said:\nuse find"
+    shown = told.tell(result(text, is_error=True, toolDenialKind="user-rejected"))
+    assert lines(shown) == ["  ✗ refused: use find"]
+
+
+def test_notes_and_errors() -> None:
+    assert call(said([{"type": "text", "text": STOPPED}])) == ["── interrupted"]
+    failure = {"type": "assistant", "message": {"content": [{"type": "text", "text": "API Error"}]}}
+    assert call(failure | {"isApiErrorMessage": True}) == ["── API Error"]
+    boundary = {"type": "system", "subtype": "compact_boundary"}
+    assert call(boundary) == ["── a summary stands for what came before"]
+
+
+def test_the_last_turns_start_with_a_prompt() -> None:
+    first, second, third = said("1"), said("2"), said("3")
+    answer, shell = use("Read"), said("<bash-stdout>x</bash-stdout>")
+    chain = [first, answer, result("x"), second, shell, third, answer]
+    assert last_turns(chain) == chain[3:]
+    assert last_turns([first]) == [first]
+    assert last_turns([]) == []
+
+
+def test_sessions_are_described_by_head_and_tail(store: Store, tmp_path: Path) -> None:
+    folder = store.project_of(str(tmp_path))
+    folder.mkdir()
+    (folder / "one.jsonl").write_bytes(session(user("mend the cart"), assistant(text("done"))))
+    (folder / "empty.jsonl").write_bytes(b"")
+    (folder / "agent-1.jsonl").write_bytes(session(user("a task")))
+    (item,) = session_items(sessions_in(store, tmp_path))
+    assert (item.label, item.value) == ("mend the cart", folder / "one.jsonl")
+    assert item.note.endswith("ago · main")
+
+
+def test_there_may_be_no_sessions(store: Store, tmp_path: Path) -> None:
+    assert sessions_in(store, tmp_path) == []
+
+
+def test_the_context_is_a_bar_of_its_parts() -> None:
+    amounts = [
+        ContextShare("system", 20_000, "a"),
+        ContextShare("memory", 0, "b"),
+        ContextShare("talk", 60_000, "c"),
+    ]
+    head, bar, *rows = context_rows(amounts, 200_000, 33_000, bare, 42)
+    assert head == "80k of 200k tokens"
+    assert bar == "█" * 16 + "░" * 17 + "▒" * 7
+    assert [" ".join(row.split()) for row in rows] == [
+        "█ system 20k 10%",
+        "█ talk 60k 30%",
+        "░ free 87k 44%",
+        "▒ kept for a summary 33k 16%",
+    ]
+
+
+def test_a_context_may_be_fuller_than_it_should() -> None:
+    amounts = [ContextShare("talk", 250_000, "a")]
+    head, bar, *rows = context_rows(amounts, 200_000, 33_000, bare, 42)
+    assert (head, bar, len(rows)) == ("250k of 200k tokens", "█" * 40, 1)
+
+
+def test_permissions_are_told_with_where_they_come_from() -> None:
+    home, root = Path.home(), Path("/work")
+    denied = parse_rule("Read(.env)", root, "/work/.claude/settings.json")
+    asked_about = parse_rule("Bash(git push:*)", home, f"{home}/.claude/settings.json")
+    allowed = parse_rule("Edit", root, "the command line")
+    policy = Policy((denied,), (asked_about,), (allowed,), ApprovalMode.ACCEPT_EDITS, root, (root,))
+    assert permission_rows(policy, bare, 80) == [
+        "mode   accepts edits     acceptEdits",
+        "deny   Read(.env)        ./.claude/settings.json",
+        "ask    Bash(git push:*)  ~/.claude/settings.json",
+        "allow  Edit              the command line",
+    ]
