@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from turnlog.cli.terminal import echo
 from turnlog.format.private_files import create_private_folder, touch_private
 from turnlog.index.database import Index, index_path, open_index
-from turnlog.index.ingest.change_check import States, is_current, is_session_current, scan_store
+from turnlog.index.ingest.change_check import is_current, is_session_current
+from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
 from turnlog.index.speculative import Ahead, Ask
 from turnlog.store.paths import Store, archive_folder
 
@@ -30,24 +31,26 @@ AGE = 60
 
 @contextmanager
 def synced_index(
-    store: Store, *, words: bool = False, states: States | None = None
+    store: Store, *, words: bool = False, states: FileStates | None = None
 ) -> Generator[Index]:
     """Open the index of a store, bring its figures up to date, and on request its words.
 
     If that takes long, a bar on stderr shows it. `states` are those of a scan just made.
     """
+    finish_scan = begin_scan(store) if states is None else lambda: states
     with _opened(store) as index:
-        states = scan_store(store) if states is None else states
-        if not is_current(index.db, states, archive_folder(), words=words):
-            _bring_up_to_date(index, store, states, words=words)
+        found = finish_scan()
+        if not is_current(index.db, found, archive_folder(), words=words):
+            _bring_up_to_date(index, store, found, words=words)
         yield index
 
 
 @contextmanager
 def asked_index(store: Store, ask: Ask[T]) -> Generator[Ahead[T]]:
     """Run a query on figures and words speculatively while checking files for changes."""
+    finish_scan = begin_scan(store)
     with _opened(store) as index, closing(Ahead(index, ask)) as ahead:
-        states = scan_store(store)
+        states = finish_scan()
         if not is_current(index.db, states, archive_folder()):
             ahead.close()
             _bring_up_to_date(index, store, states)
@@ -63,7 +66,7 @@ def _opened(store: Store) -> Generator[Index]:
 
 
 def _bring_up_to_date(
-    index: Index, store: Store, states: States | None = None, *, words: bool = True
+    index: Index, store: Store, states: FileStates | None = None, *, words: bool = True
 ) -> "Synced":
     from turnlog.index.ingest.sync import Scan, sync_scanned
     from turnlog.store.archive.archive import open_archive

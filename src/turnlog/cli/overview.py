@@ -1,7 +1,6 @@
 """turnlog without a command: what was done lately, what it took, and what needs a look."""
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -17,7 +16,7 @@ from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.regular_files import skipping
 from turnlog.index.database import Index, index_path
-from turnlog.index.ingest.change_check import States, scan_store
+from turnlog.index.ingest.file_states import FileStates, scan_store
 from turnlog.index.known_files import recent_sessions
 from turnlog.index.reports.report_cache import cached_report
 from turnlog.index.reports.reports import Filters
@@ -102,11 +101,11 @@ def _broken(index: Index, sessions: list[SessionFile], room: int) -> Iterator[st
             yield dim(f"  {line}")
 
 
-def _going(store: Store, states: States) -> Iterator[str]:
+def _going(store: Store, states: FileStates) -> Iterator[str]:
     """How many sessions the client will delete within a week, and the archive does not have."""
     limit = (time.time() - (_kept_days(store) - SOON_DAYS) * 86400) * 1e9
-    old = (path.rpartition(os.sep)[2] for path, state in states.items() if state[2] < limit)
-    names = [name.removesuffix(".jsonl") for name in old if is_session_name(name)]
+    old = filter(is_session_name, states.names_before(limit))
+    names = [name.removesuffix(".jsonl") for name in old]
     archived = set(open_archive().names()) if names else set[str]()
     lost = len(names) - len(archived.intersection(names))
     if lost:
