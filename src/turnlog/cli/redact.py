@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +16,7 @@ from turnlog.cli.sessions import own_file
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.redact.match_context import RedactionMatch
+from turnlog.edit.redact.redaction import Progress
 from turnlog.edit.redact.replacement import IN_NAME, Find
 from turnlog.edit.redact.service import RedactionOutcome, place_of, redact_sessions
 from turnlog.errors import UsageError
@@ -103,7 +104,7 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 
 @contextmanager
-def _watch(total: int) -> Generator[Callable[[int], object]]:
+def _watch(total: int) -> Generator[Progress]:
     with progress_bar(total, "redacting") as bar:
         yield bar.update
 

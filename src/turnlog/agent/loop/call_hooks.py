@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from turnlog.agent.hooks.env_file import left_variables
+from turnlog.agent.hooks.command_hooks import left_variables
 from turnlog.agent.hooks.hook_entries import progress_line, reminder, stopped_text
 from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.loop.conversation import Emit, Parts

@@ -246,7 +246,8 @@ def _is_git(part: SimpleCommand) -> bool:
 def _to_run(command: ShellCommand) -> str | None:
     """Return the command with names in place of the patterns that were judged.
 
-    A part that a rule allows runs as it was written. Raises `UnknownValue` if the command gets too long.
+    A part that a rule allows runs as it was written. Raises `UnknownValue` if the command gets
+    too long.
     """
     judged = [part for part in command.script.parts if not _is_ruled(part, command)]
     return with_names(command.runs.command, judged, command.places)

@@ -152,8 +152,9 @@ def _only_adds(words: tuple[Word, ...], place: Path | None) -> bool:
 
 def _is_plain_git(words: tuple[Word, ...]) -> bool:
     """Whether a subcommand follows git that no alias can replace, without options in between."""
-    is_git = words[0].text == "git" and len(words) > 1
-    return is_git and words[1].is_known and words[1].text in DATA_SUBCOMMANDS["git"]
+    if len(words) < 2 or words[0].text != "git":
+        return False
+    return words[1].is_known and words[1].text in DATA_SUBCOMMANDS["git"]
 
 
 def _is_staging(words: tuple[Word, ...]) -> bool:

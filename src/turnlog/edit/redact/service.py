@@ -11,6 +11,7 @@ from turnlog.edit.apply import require_idle
 from turnlog.edit.journal import Journal, Record, open_journal
 from turnlog.edit.redact.match_context import RedactionMatch, matches_of
 from turnlog.edit.redact.redaction import (
+    Progress,
     RedactionGroup,
     earlier_changes,
     find_all,
@@ -36,7 +37,7 @@ PLACES = {
 }
 
 
-Watcher = Callable[[int], AbstractContextManager[Callable[[int], object]]]
+Watcher = Callable[[int], AbstractContextManager[Progress]]
 """Shows progress: given the number of bytes to read, yields a function that counts them."""
 
 
@@ -71,7 +72,7 @@ class RedactionOutcome:
 
 
 @contextmanager
-def unwatched(total: int) -> Generator[Callable[[int], object]]:
+def unwatched(total: int) -> Generator[Progress]:
     """Show no progress."""
     yield lambda count: None
 
