@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from turnlog.cli.health import unresumable
-from turnlog.cli.indexing import synced_index
+from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.ls import print_sessions
 from turnlog.cli.output import fit, plain, width, wrap_hint
 from turnlog.cli.terminal import dim, echo, style
@@ -20,6 +20,7 @@ from turnlog.index.ingest.file_states import FileStates, scan_store
 from turnlog.index.known_files import recent_sessions
 from turnlog.index.reports.report_cache import cached_report
 from turnlog.index.reports.reports import Filters
+from turnlog.index.sync_policy import synced_index
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import Store, is_session_name
@@ -43,7 +44,7 @@ def command(ctx: click.Context) -> None:
     listed = None if index_path(store).exists() else list_sessions(store)
     if listed is not None:
         _print_list(store, listed, len(listed))
-    with synced_index(store, states=states) as index:
+    with synced_index(store, states=states, feedback=ON_STDERR) as index:
         if listed is None:
             listed, total = _recent(index)
             _print_list(store, listed, total)

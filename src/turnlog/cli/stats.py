@@ -6,14 +6,14 @@ import click
 
 from turnlog.cli.arguments import Since, Until, csv_option, json_option, reveal_switch
 from turnlog.cli.drawing import draw_report
-from turnlog.cli.indexing import synced_index
+from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.layouts import LAYOUTS
 from turnlog.cli.output import echo_json, width
 from turnlog.cli.tables import echo_csv
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.reports.report_cache import cached_report
 from turnlog.index.reports.reports import REPORTS, Filters, Report, Row
+from turnlog.index.service import report as compute_report
 from turnlog.store.paths import Store
 
 SHOWN = 30
@@ -58,8 +58,7 @@ def command(store: Store, report: str, **options: Any) -> None:
     """
     filters = _filters(options)
     wanted = StatsOptions(**options)
-    with synced_index(store) as index:
-        told = cached_report(index.db, report, filters)
+    told = compute_report(store, report, filters, ON_STDERR)
     if not (told.rows or wanted.as_json or wanted.as_csv):
         raise NotFound(f"nothing to report of {store.projects}", "turnlog --samples stats")
     _print(_ordered(told, wanted.order), wanted)

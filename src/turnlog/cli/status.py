@@ -9,12 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from turnlog.cli.indexing import open_behind
 from turnlog.cli.terminal import echo_masked, masked, style
 from turnlog.conversation.models import window_of
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_object
 from turnlog.index.reports.status_figures import Status, status_of
+from turnlog.index.sync_policy import open_without_waiting
 from turnlog.store.paths import Store
 from turnlog.text import running_money
 
@@ -29,7 +29,7 @@ def print_status(store: Store) -> None:
     transcript = told.get("transcript_path")
     path = Path(transcript) if isinstance(transcript, str) else None
     session = str(told.get("session_id") or (path.stem if path else ""))
-    with open_behind(store, path) as index:
+    with open_without_waiting(store, path) as index:
         status = status_of(index.db, session, time.time()) if index else None
     parts = [_model(told), *(_figures(status) if status else []), _context(told, status)]
     line = " · ".join(part for part in parts if part)

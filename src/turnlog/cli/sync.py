@@ -3,9 +3,10 @@
 import click
 
 from turnlog.cli.arguments import json_option
-from turnlog.cli.indexing import sync_index
+from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json
 from turnlog.cli.terminal import echo
+from turnlog.index.sync_policy import sync_index
 from turnlog.store.paths import Store
 from turnlog.text import file_size, plural
 
@@ -18,7 +19,7 @@ def command(store: Store, as_json: bool) -> None:
 
     The index is derived from the session files, and can be deleted at any time.
     """
-    path, done = sync_index(store)
+    path, done = sync_index(store, ON_STDERR)
     if as_json:
         echo_json({"index": path, **done._asdict()})
         return
