@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 from turnlog.cli.charts import DAYS, bar, sparkline, week_map
-from turnlog.cli.layouts import LAYOUTS, ReportLayout, number, text
+from turnlog.cli.layouts import ReportLayout, layout_of, number, text
 from turnlog.cli.output import cells_of, plain, wrap
 from turnlog.cli.tables import GAP, Column, draw_table
 from turnlog.cli.terminal import Look, dim, style
@@ -21,16 +21,18 @@ WORTH_A_LINE = 8
 HOURS = 24
 
 
-def draw_report(told: Report, rows: list[Row], room: int, drawn: str | None) -> Iterator[str]:
-    """The lines of a report, of which `rows` are to be shown; `drawn` is what a map tells of."""
-    if told.name == "hour":
+def draw_report(
+    told: Report, rows: list[Row], room: int, drawn: str | None, by: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Draw `rows` of a report; `drawn` is the figure that a map of the week shows."""
+    if told.name == "hour" and not by:
         yield from _draw_week(told, room, drawn or "turns")
         if drawn not in LOWERED:
             return
     else:
-        if told.name in STEPS and len(told.rows) >= WORTH_A_LINE:
+        if told.name in STEPS and not by and len(told.rows) >= WORTH_A_LINE:
             yield from _draw_line(told, room)
-        yield from _draw_rows(told, rows, LAYOUTS[told.name], room)
+        yield from _draw_rows(told, rows, layout_of(told.name, by), room)
     if told.name == "blocks" and told.rows[-1]["is_active"]:
         yield from _remark(_outlook(told.rows[-1]), room, "green")
     for note in _notes(told):

@@ -1,8 +1,9 @@
 """How each report looks in a terminal: its columns, from which width on, and what its bars tell."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from turnlog.cli.charts import DAYS
 from turnlog.cli.output import plain
 from turnlog.cli.tables import local_minute
 from turnlog.index.reports.reports import Row
@@ -44,6 +45,22 @@ class ReportLayout:
         """Return how expendable a column is; 0 stays."""
         rest = self.expendable[::-1]
         return rest.index(head) + 1 if head in rest else 0
+
+
+def layout_of(name: str, by: tuple[str, ...] = ()) -> ReportLayout:
+    """Return the layout of a report, with columns for further dimensions on request."""
+    layout = LAYOUTS[name if name != "hour" else "daily"]
+    first, *rest = layout.columns
+    if name == "hour":
+        day = _whole("weekday", lambda row: DAYS[int(number(row, "weekday") or 0)])
+        heads = [day, ReportColumn("hour", lambda row: f"{number(row, 'hour') or 0:.0f}")]
+        layout = replace(layout, bar=None)
+    else:
+        heads = [first]
+    known = {column.head for column in layout.columns}
+    extra = [_path(each, each) if each == "project" else _text(each, each) for each in by]
+    added = [column for column in extra if column.head not in known]
+    return replace(layout, columns=(*heads, *added, *rest)) if by else LAYOUTS[name]
 
 
 def number(row: Row, name: str) -> float | None:

@@ -55,13 +55,21 @@ def search_sessions(
 
 
 def report(
-    store: Store, name: str, filters: "Filters | None" = None, feedback: Feedback = SILENT
+    store: Store,
+    name: str,
+    filters: "Filters | None" = None,
+    *,
+    by: tuple[str, ...] = (),
+    feedback: Feedback = SILENT,
 ) -> "Report":
-    """Compute a report over all sessions, each message, prompt and call counted once."""
+    """Compute a report over all sessions, each message, prompt and call counted once.
+
+    `by` groups its rows by further dimensions, such as project and model.
+    """
     from turnlog.index.reports.report_cache import EVERYTHING, cached_report
 
     with synced_index(store, feedback=feedback) as index:
-        return cached_report(index.db, name, filters or EVERYTHING)
+        return cached_report(index.db, name, filters or EVERYTHING, by)
 
 
 def run_sql(store: Store, statement: str, feedback: Feedback = SILENT) -> "SqlResult":
