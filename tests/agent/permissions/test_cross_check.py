@@ -210,6 +210,14 @@ def test_a_wrong_reading_is_noticed(command: str, reading: str) -> None:
     assert find_disagreement(command, parse_script(reading), BASH)
 
 
+def test_commands_between_backticks_are_compared_as_well(tmp_path: Path) -> None:
+    commands = "echo `cat  a  b` \"`cat 'c d'`\""
+    script = parse_script(commands)
+    assert find_disagreement(commands, script, BASH) is None
+    bash = fake_bash(tmp_path, f'{BASH} "$@" | sed "/^cat/s/c d/c   d/"')
+    assert find_disagreement(commands, script, bash)
+
+
 def test_bash_runs_nothing_that_it_is_asked_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import lru_cache
 
-from turnlog.agent.permissions.bash.parser import parse_printed
+from turnlog.agent.permissions.bash.parser import parse_printed, parse_script
 from turnlog.agent.permissions.bash.syntax import HOLE, Script, SimpleCommand, Word
 from turnlog.agent.permissions.bash.version import version_of
 
@@ -44,31 +44,32 @@ def find_disagreement(command: str, script: Script, bash: str) -> str | None:
     if version < PRINTING:
         return None
     marks_words = version >= REPRINTING
+    texts = {command: script} | {text: parse_script(text) for text in script.backticked}
+    marked = [_mark(*each) if marks_words else "" for each in texts.items()]
     try:
-        plain, marked = _print(command, _mark(command, script) if marks_words else ":", bash)
+        printed = _print((*texts, *marked), bash)
     except NoAnswer as problem:
         return str(problem)
-    if not _is_same(script, parse_printed(plain)):
-        return "bash may read it differently"
-    if marks_words:
-        found = parse_printed(marked)
-        if not _is_same(script, found) or not _has_all_marks(script, found):
+    for each, plain, behind in zip(texts.values(), printed, printed[len(texts) :], strict=False):
+        if not _is_same(each, parse_printed(plain)):
+            return "bash may read it differently"
+        if marks_words and not _has_all_marks(each, parse_printed(behind)):
             return "bash may separate its words differently"
     return None
 
 
 @lru_cache(maxsize=256)
-def _print(command: str, marked: str, bash: str) -> tuple[str, str]:
-    """Return two commands as bash prints them; raise `NoAnswer` if it does not accept both."""
+def _print(commands: tuple[str, ...], bash: str) -> tuple[str, ...]:
+    """Return commands as bash prints them; raise `NoAnswer` if it does not accept them all."""
     # Not `-c`, with which bash would run the text. `-p` and the lack of variables keep it from
     # reading BASH_ENV, functions and options of the environment.
     argv = [bash, "--noprofile", "--norc", "--pretty-print", "-p"]
-    border = f": {secrets.token_hex(16)}"  # unknown to the command, which cannot contain it
+    border = f": {secrets.token_hex(16)}\n"  # no command can contain it
     environment = {name: os.environ[name] for name in LOCALE if name in os.environ}
     try:
         answer = subprocess.run(
             argv,
-            input=os.fsencode(f"{command}\n{border}\n{marked}\n"),
+            input=os.fsencode("".join(f"{command}\n{border}" for command in commands)),
             capture_output=True,
             timeout=LONGEST_WAIT,
             check=False,
@@ -79,11 +80,11 @@ def _print(command: str, marked: str, bash: str) -> tuple[str, str]:
         raise NoAnswer(f"bash did not parse it within {LONGEST_WAIT:g} s") from error
     except (OSError, ValueError) as error:
         raise NoAnswer(f"bash cannot parse it: {error}") from error
-    plain, found, rest = os.fsdecode(answer.stdout).partition(f"{border}\n")
+    printed = os.fsdecode(answer.stdout).split(border)
     # Messages do not count: bash warns on start if the locale is not installed.
-    if answer.returncode or not found or border in rest:
+    if answer.returncode or len(printed) != len(commands) + 1:
         raise NoAnswer("bash does not accept it")
-    return plain, rest
+    return tuple(printed[:-1])
 
 
 def _mark(command: str, script: Script) -> str:
@@ -108,7 +109,9 @@ def _marked_words(part: SimpleCommand) -> Iterator[Word]:
 
 
 def _has_all_marks(script: Script, found: Script) -> bool:
-    """Whether each part has its own marks, all behind its last word."""
+    """Whether a parse is the same, and each part has its own marks, all behind its last word."""
+    if not _is_same(script, found):
+        return False
     for number, (part, printed) in enumerate(zip(script.parts, found.parts, strict=True)):
         marks = [copy for copy in printed.copies if MARK.fullmatch(copy.text)]
         expected = [str(MARK_TO + number)] * len(list(_marked_words(part)))

@@ -142,6 +142,7 @@ class Parser(TokenReader):
 
     def read_backticks(self, inner: str) -> None:
         nested = parse_script(inner)
+        self.script.backticked += [inner, *nested.backticked]
         self.script.parts += [
             replace(part, is_fed=part.is_fed or self.is_fed) for part in detached(nested.parts)
         ]

@@ -81,6 +81,8 @@ class Script(Struct):
     """Whether the parts may not be what would run: the parser failed, or bash disagrees."""
     inputs: list[str] = field(default_factory=list[str])
     """The texts of here-documents and here-strings."""
+    backticked: list[str] = field(default_factory=list[str])
+    """The commands between backticks, which bash parses only when it runs them."""
     has_loop: bool = False
     """Whether a part may run more than once."""
     has_background: bool = False
