@@ -308,8 +308,21 @@ PIECES = r"""cat¦echo¦a¦b¦ ¦ ¦ ¦ \¬¦\¬¦¬¦(¦)¦((¦))¦{ ¦; }¦'¦
 ¦|¦&&¦||¦<¦>¦>>¦>&¦1¦2¦case a in ¦esac¦;;¦ in ¦[[ ¦ ]]¦if ¦then ¦fi¦; fi¦while ¦do ¦done
 ¦; done¦!¦time ¦\¦~¦*¦=¦x=¦$x¦${x}¦$'¦\'¦\"¦=~¦==¦{a,b}¦cat a¦echo b¦¬cat b¬¦cat <<E¬¦ a b¦ 'a b'"""
 RESERVED = "! { } [[ ]] case do done elif else esac fi if in then time while".split()
-STARTS = ["cat ", "echo ", "[[ a ", "(cat ", "if cat ", "cat <<< ", "case a in a) cat ", "{ cat "]
-STARTS += ["cat <<E ", "while cat ", "echo $(cat ", 'echo "$(cat ', "cat a; "]
+STARTS = [
+    "cat ",
+    "echo ",
+    "[[ a ",
+    "(cat ",
+    "if cat ",
+    "cat <<< ",
+    "case a in a) cat ",
+    "{ cat ",
+    "cat <<E ",
+    "while cat ",
+    "echo $(cat ",
+    'echo "$(cat ',
+    "cat a; ",
+]
 
 
 def random_text(random: Random) -> str:
