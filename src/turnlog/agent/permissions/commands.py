@@ -17,6 +17,7 @@ from turnlog.agent.permissions.bash import (
     UnknownValue,
     Word,
     expand_glob,
+    find_disagreement,
     is_folder,
     parse_script,
 )
@@ -68,6 +69,7 @@ from turnlog.agent.permissions.restrictions import is_safe_assignment, reach
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
 from turnlog.agent.permissions.wildcards import command_text
 from turnlog.agent.workspace.access import ApprovalMode, DirectoryUse, Runs
+from turnlog.agent.workspace.shell.command_environment import find_program
 
 MOST_WORDS = 500
 """Words and parts of a command that is analyzed part by part."""
@@ -155,20 +157,43 @@ def analyze_command(runs: Runs, policy: Policy) -> CommandFindings:
     One that cannot be analyzed, or not in time, asks in every mode.
     """
     try:
-        return _analyze(_parsed(runs, policy))
+        return _cross_checked(_parsed(runs, policy))
     except (OSError, ValueError, RecursionError, TooComplex) as error:
         reason = f"it cannot be analyzed: {error}"
         return CommandFindings((AccessDecision(VerdictKind.ASK, reason, is_firm=True),))
 
 
+def _cross_checked(command: ShellCommand) -> CommandFindings:
+    """Analyze a command; what would run unprompted must mean the same to bash."""
+    found, script = _analyze(command), command.script
+    if not _lets_pass(found, command.policy):
+        return found
+    bash = find_program("bash", command.policy.directories)
+    difference = bash and find_disagreement(command.runs.command, script, bash)
+    if not difference:
+        return found
+    script.unclear.append(difference)
+    script.is_misread = True
+    return _analyze(command)
+
+
+def _lets_pass(found: CommandFindings, policy: Policy) -> bool:
+    """Whether a command would run unprompted, at least confined."""
+    if policy.mode is ApprovalMode.BYPASS:
+        is_ruled = bool(policy.deny or policy.ask)
+        return is_ruled and not any(each.is_firm for each in found.all)
+    return all(each.kind is VerdictKind.ALLOW or each.is_confinable for each in found.all)
+
+
 def _parsed(runs: Runs, policy: Policy) -> ShellCommand:
     script = parse_script(runs.command)
     if sum(1 + len(part.words) for part in script.parts) > MOST_WORDS:
-        script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"])
+        script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"], is_misread=True)
     try:
         inner = tuple(each for part in script.parts for each in _inner_commands(part))
     except RecursionError:
         script.unclear.append("it runs programs through too many others")
+        script.is_misread = True
         inner = tuple(map(Inner, script.parts))
     places = _places(script, inner, policy.cwd)
     return ShellCommand(runs.command.strip(), script, inner, places, policy, runs)
@@ -193,9 +218,10 @@ def _analyze(command: ShellCommand) -> CommandFindings:
     if any(rule.tool == COMMANDS for rule in policy.allow):
         general += guard_repositories(script, command.inner, policy.cwd)
     if script.unclear:
-        general.append(
-            AccessDecision(VerdictKind.ASK, f"the command is unclear: {'; '.join(script.unclear)}")
-        )
+        reason = f"the command is unclear: {'; '.join(script.unclear)}"
+        # Rules about files hold in every mode, but compare with what the parser has found.
+        is_firm = script.is_misread and command.has_file_rules
+        general.append(AccessDecision(VerdictKind.ASK, reason, is_firm=is_firm))
     is_named = _is_named_whole(command)
     parts = tuple(
         PartFindings(part, () if is_named else tuple(_judge_part(part, command)))
