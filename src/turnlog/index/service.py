@@ -66,7 +66,8 @@ def report(
 
     `by` groups its rows by further dimensions, such as project and model.
     """
-    from turnlog.index.reports.report_cache import EVERYTHING, cached_report
+    from turnlog.index.reports.report_cache import cached_report
+    from turnlog.index.reports.reports import EVERYTHING
 
     with synced_index(store, feedback=feedback) as index:
         return cached_report(index.db, name, filters or EVERYTHING, by)

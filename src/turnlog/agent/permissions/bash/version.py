@@ -29,5 +29,6 @@ def _show_version(program: str) -> str:
 
 
 def is_modern_bash() -> bool:
-    """Whether bash is 4.4 or newer; False if that cannot be found out."""
-    return (version_of(find_program("bash") or "bash") or (0, 0)) >= MODERN
+    """Return whether bash is 4.4 or newer; False if its version is unknown."""
+    version = version_of(find_program("bash") or "bash")
+    return version is not None and version >= MODERN
