@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from turnlog import secrets
 from turnlog.secrets import MASKED, Secret, find_secrets, mask, placeholder_for
+from turnlog.secrets.detector import NEAR, _rules
 
 RULES = Path(secrets.__file__).with_name("rules.json")
 
@@ -228,6 +229,25 @@ def test_every_keyword_is_met_by_the_prefilter() -> None:
             hit = prefilter.search(f" {word} ", 1 + word.index(anchor))
             place = hit.start() if hit else -1
             assert len(anchor) > 1 or place == 1 + word.index(anchor), word
+
+
+@given(before=st.text('aek-_ "', max_size=4), after=st.text('aek-_ "', max_size=4))
+def test_no_neighbours_hide_a_keyword(before: str, after: str) -> None:
+    _, letters, stems = _rules()
+    for anchor in (letters | stems).values():
+        for keyword in anchor.keywords:
+            text = before + keyword.word + after
+            part = len(before) + keyword.offset
+            end = part + anchor.size
+            near = text[max(0, part - NEAR) : part], text[end : end + NEAR]
+            assert keyword in anchor.fitting(*near), (keyword.word, near)
+
+
+@pytest.mark.parametrize("before", ["", "x_", '{"', "a\nb", "a.b-"])
+def test_a_name_reaches_back_to_its_start(before: str) -> None:
+    name = f"{before}api_key"
+    assert [each.kind for each in find_secrets(f"{name}: {some(24)}")] == ["secret"]
+    assert find_secrets(f"{before}key: value") == []
 
 
 def test_every_rule_compiles() -> None:

@@ -1,4 +1,6 @@
-"""Terminal-safe text: nothing here lets a character act on a terminal, hide or reorder others.
+"""Counts, money and durations as people read them, and terminal-safe text.
+
+No function here lets a character act on a terminal, hide others or reorder them.
 
 `visible` is for questions: it shows every unusual character and loses nothing. `harmless` is for
 transcripts: it keeps what only affects prose, such as a zero-width joiner in an emoji. `as_printed`
@@ -38,6 +40,132 @@ SEQUENCE = (
     r"|[ -/]*[0-OQ-WYZ\\`-~])"
 )
 """A complete escape sequence. An open string is none, or `ESC ]` would hide all that follows."""
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "file"), plural(2000, "file")
+    ('1 file', '2,000 files')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def file_size(count: float) -> str:
+    """Return a number of bytes with a unit.
+
+    >>> file_size(512), file_size(1536), file_size(3_400_000_000)
+    ('512 B', '1.5 kB', '3.4 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if count >= 100 or unit == "B" else f"{count:.1f} {unit}"
+
+
+def short_count(number: float | None) -> str:
+    """Return a count in at most five characters.
+
+    >>> [short_count(n) for n in (0, 999, 1234, 45_678, 999_960, 1_234_567_890)]
+    ['0', '999', '1.2k', '46k', '1.0M', '1.2B']
+    """
+    if number is None:
+        return ""
+    for unit in ("", "k", "M", "B"):
+        if number < 999.5 or unit == "B":
+            break
+        number /= 1000
+    return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"
+
+
+def tokens_text(count: int) -> str:
+    """Return a number of tokens as the client shows it.
+
+    >>> tokens_text(950), tokens_text(12_340), tokens_text(200_000), tokens_text(1_000_000)
+    ('950', '12.3k', '200k', '1M')
+    """
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size:
+            return f"{count / size:.1f}".removesuffix(".0") + unit
+    return str(count)
+
+
+def percent(share: float | None) -> str:
+    """Return a share of one in percent; a small share is not shown as nothing.
+
+    >>> percent(0.256), percent(0.001), percent(0)
+    ('26%', '<1%', '0%')
+    """
+    if share is None:
+        return ""
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+
+
+def money(amount: float | None) -> str:
+    """Return an amount of dollars for a table: to the cent, from $1,000 on in whole dollars.
+
+    >>> money(12.5), money(1234.5), money(0.001), money(None)
+    ('$12.50', '$1,234', '<$0.01', '?')
+    """
+    if amount is None:
+        return "?"
+    if 0 < amount < 0.005:
+        return "<$0.01"
+    return f"${amount:.2f}" if amount < 999.995 else f"${amount:,.0f}"
+
+
+def exact_money(amount: float | None) -> str:
+    """Return an amount of dollars for one session or turn, where fractions of a cent matter.
+
+    >>> exact_money(0.01234), exact_money(1234.5), exact_money(None)
+    ('$0.0123', '$1,234.50', '?')
+    """
+    return "?" if amount is None else f"${amount:,.4f}" if amount < 1 else f"${amount:,.2f}"
+
+
+def running_money(amount: float | None) -> str:
+    """Return an amount of dollars that grows while it is looked at.
+
+    >>> running_money(0), running_money(0.0123), running_money(12.3), running_money(None)
+    ('$0.00', '$0.012', '$12.30', '$?')
+    """
+    if amount is None:
+        return "$?"
+    return f"${amount:.3f}" if 0.0005 <= amount < 0.1 else f"${amount:,.2f}"
+
+
+def short_duration(seconds: float | None) -> str:
+    """Return a duration in at most five characters.
+
+    >>> short_duration(0.25), short_duration(42), short_duration(125), short_duration(400_000)
+    ('0.2s', '42s', '2m', '111h')
+    >>> short_duration(7500)
+    '2h05'
+    """
+    if seconds is None:
+        return ""
+    if seconds < 9.95:
+        return f"{seconds:.1f}s" if seconds else "0s"
+    if seconds < 59.5:
+        return f"{seconds:.0f}s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes}m"
+    return f"{minutes // 60}h{minutes % 60:02d}" if minutes < 6000 else f"{minutes // 60}h"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its two largest units.
+
+    >>> duration(7.9), duration(75), duration(3700)
+    ('7s', '1m 15s', '1h 1m')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    if not minutes:
+        return f"{rest}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes}m" if hours else f"{minutes}m {rest}s"
 
 
 def visible(text: str, keep: str = "\n") -> str:

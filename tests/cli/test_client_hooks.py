@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turnlog.cli.client_hooks import ClientHook, program
-from turnlog.cli.editing import open_journal
+from turnlog.edit.journal import open_journal
 from turnlog.errors import TurnlogError
 from turnlog.store.paths import Store
 

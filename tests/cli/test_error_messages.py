@@ -11,7 +11,7 @@ import pytest
 
 from cli.conftest import Run
 from support.build import SESSION, assistant, session, text, user
-from turnlog.cli.tables import short_count
+from turnlog.text import short_count
 
 LONG_AGO = (0, 1_700_000_000)
 

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from turnlog.cli.output import fit, size
+from turnlog.cli.output import fit
 from turnlog.format.timestamps import age
+from turnlog.text import file_size
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 
@@ -33,7 +34,7 @@ def test_wide_characters_take_two_cells() -> None:
 
 
 def test_sizes_are_short() -> None:
-    assert [size(n) for n in (0, 999, 1000, 123_456, 5_000_000)] == [
+    assert [file_size(n) for n in (0, 999, 1000, 123_456, 5_000_000)] == [
         "0 B",
         "999 B",
         "1.0 kB",

@@ -904,6 +904,24 @@ JOINED: dict[str, tuple[tuple[bytes, ...], Told]] = {
             ["a", "a2"],
         ],
     ),
+    "thinking of another model than the last is not sent": (
+        (
+            user("q1"),
+            assistant(thinking("hm"), text("a1"), message={"model": "claude-sonnet-4-5"}),
+            user("q2"),
+            assistant(thinking("hm"), text("a2"), message={"model": "claude-haiku-4-5"}),
+        ),
+        [["u", "q1"], ["a", "a1"], ["u", "q2"], ["a", "(thinking)", "a2"]],
+    ),
+    "an answer that the client wrote itself is of no model": (
+        (
+            user("q1"),
+            assistant(thinking("hm"), text("a1"), message={"model": "claude-sonnet-4-5"}),
+            user("q2"),
+            assistant(text("a2"), message={"model": "<synthetic>"}),
+        ),
+        [["u", "q1"], ["a", "(thinking)", "a1"], ["u", "q2"], ["a", "a2"]],
+    ),
     "an answer that old clients wrote for nothing is not sent": (
         (user("q1"), assistant(text(NO_CONTENT)), *TALK[2:]),
         [["u", "q1\n", "q2"], ["a", "a2"]],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnlog.conversation.context_windows import window_of
+from turnlog.conversation.models import window_of
 
 
 @pytest.mark.parametrize(

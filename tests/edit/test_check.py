@@ -24,7 +24,7 @@ from turnlog.cli.check import COLOURS
 from turnlog.cli.root import run
 from turnlog.cli.terminal import style
 from turnlog.conversation.session import open_session
-from turnlog.edit.check import check_rules as check_rules
+from turnlog.edit.check import check_rules
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.check.findings import Finding, Severity
 from turnlog.edit.image_size import pixels_of

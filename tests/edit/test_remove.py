@@ -10,7 +10,7 @@ from support.build import SESSION, encode, session, user
 from support.folders import tree, write
 from turnlog.edit.apply import apply_changes
 from turnlog.edit.journal import Journal
-from turnlog.edit.removal import Removal, remove_sessions
+from turnlog.edit.removal import Removal, plan_removal
 from turnlog.errors import Conflict
 from turnlog.store.paths import Store
 
@@ -43,7 +43,7 @@ def test_nothing_of_a_removed_session_is_left_and_undo_brings_all_back(
     store: Store, paths: list[Path]
 ) -> None:
     before = tree(store.root)
-    journal = make(store, remove_sessions(store, paths[:1]))
+    journal = make(store, plan_removal(store, paths[:1]))
     assert not [path for path in store.root.rglob("*") if SESSION in str(path)]
     assert sorted(paths[0].parent.iterdir()) == [paths[1]]
     journal.undo()
@@ -52,7 +52,7 @@ def test_nothing_of_a_removed_session_is_left_and_undo_brings_all_back(
 
 def test_several_sessions_are_one_change(store: Store, paths: list[Path]) -> None:
     before = tree(store.root)
-    removal = remove_sessions(store, paths)
+    removal = plan_removal(store, paths)
     assert len(removal.sizes) == 6
     journal = make(store, removal)
     assert list(store.session_files()) == []
@@ -63,8 +63,8 @@ def test_several_sessions_are_one_change(store: Store, paths: list[Path]) -> Non
 def test_prompts_stay_unless_they_are_to_go(store: Store, paths: list[Path]) -> None:
     prompts = [encode({"display": each, "sessionId": each}) for each in (SESSION, OTHER)]
     write(store.history, b"".join(prompts))
-    assert remove_sessions(store, paths).prompts == 0
-    removal = remove_sessions(store, paths[:1], with_prompts=True)
+    assert plan_removal(store, paths).prompts == 0
+    removal = plan_removal(store, paths[:1], with_prompts=True)
     assert removal.prompts == 1
     journal = make(store, removal)
     assert json.loads(store.history.read_bytes())["sessionId"] == OTHER
@@ -77,7 +77,7 @@ def test_prompts_stay_unless_they_are_to_go(store: Store, paths: list[Path]) -> 
 def test_a_session_that_was_written_again_is_not_replaced_by_an_undo(
     store: Store, paths: list[Path]
 ) -> None:
-    journal = make(store, remove_sessions(store, paths[:1]))
+    journal = make(store, plan_removal(store, paths[:1]))
     paths[0].write_bytes(b"new\n")
     with pytest.raises(Conflict):
         journal.undo()
@@ -87,5 +87,5 @@ def test_a_session_that_was_written_again_is_not_replaced_by_an_undo(
 def test_what_a_link_leads_to_is_not_removed(store: Store, paths: list[Path]) -> None:
     target = write(store.root.parent / "outside.txt", b"mine")
     (paths[0].with_suffix("") / "link.txt").symlink_to(target)
-    make(store, remove_sessions(store, paths[:1]))
+    make(store, plan_removal(store, paths[:1]))
     assert target.read_bytes() == b"mine"

@@ -10,7 +10,7 @@ from support.folders import tree, write
 from turnlog.conversation.session import open_session
 from turnlog.edit.apply import apply_changes
 from turnlog.edit.journal import Journal
-from turnlog.edit.session_title import clean_title, rename_session
+from turnlog.edit.session_title import clean_title, title_changes
 from turnlog.errors import UsageError
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store, title_file
@@ -21,7 +21,7 @@ CONTENT = session(user("first"), assistant(text("done")), line("custom-title", c
 def renamed(store: Store, content: bytes, title: str) -> tuple[Path, Journal]:
     path = write(store.projects / "-home-ada-shop" / f"{SESSION}.jsonl", content)
     journal = Journal(store.root.parent / "journal")
-    apply_changes(journal, "rename", rename_session(path, title))
+    apply_changes(journal, "rename", title_changes(path, title))
     return path, journal
 
 

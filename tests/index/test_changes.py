@@ -9,7 +9,8 @@ import pytest
 from support.build import assistant, session, text, user
 from turnlog.format.jsonl import append_lines
 from turnlog.index.database import Index, open_index
-from turnlog.index.ingest.change_check import fingerprint, is_current, scan_store
+from turnlog.index.ingest.change_check import fingerprint, is_current
+from turnlog.index.ingest.file_states import scan_store
 from turnlog.index.ingest.sync import Synced, sync, sync_session
 from turnlog.index.ingest.workers import BatchLimits
 from turnlog.store.archive.archive import Archive

@@ -14,7 +14,8 @@ from support.build import assistant, call, result, session, text, user
 from support.index_dump import dump
 from turnlog.errors import Unavailable
 from turnlog.index.database import open_index, writing
-from turnlog.index.ingest.change_check import is_current, scan_store
+from turnlog.index.ingest.change_check import is_current
+from turnlog.index.ingest.file_states import scan_store
 from turnlog.index.ingest.sync import sync
 from turnlog.index.ingest.workers import BatchLimits
 from turnlog.store.paths import Store

@@ -12,6 +12,7 @@ import pytest
 from data.files import session_files
 from support.build import START, assistant, call, line, result, session, stamp, text, user
 from support.recount import recount
+from turnlog.errors import UsageError
 from turnlog.index.command_names import program
 from turnlog.index.database import open_index
 from turnlog.index.ingest.sync import sync
@@ -46,10 +47,12 @@ def folder(store: Store) -> Path:
 def told(store: Store, tmp_path: Path) -> Telling:
     """A report on the store as it is."""
 
-    def tell(name: str, now: float | None = None, **filters: Any) -> Report:
+    def tell(
+        name: str, now: float | None = None, by: tuple[str, ...] = (), **filters: Any
+    ) -> Report:
         with open_index(tmp_path / "index.db") as index:
             sync(index, store)
-            return run_report(index.db, name, Filters(**filters), now)
+            return run_report(index.db, name, Filters(**filters), by=by, now=now)
 
     return tell
 
@@ -598,3 +601,19 @@ def test_a_kept_answer_is_given_until_figures_or_time_zone_change(
         assert ask().rows[0]["day"] == "2026-03-02"
         path.write_bytes(session(said("m1", at=night, input=2)))
         assert ask().total["input"] == 2
+
+
+def test_rows_can_be_grouped_by_further_dimensions(told: Telling, folder: Path) -> None:
+    lines = asked("q"), said("m1", output=10), said("m2", model="claude-haiku-4-5", output=5)
+    (folder / f"{ONE}.jsonl").write_bytes(session(*lines, session_id=ONE))
+    rows = told("daily", by=("model",)).rows
+    assert {str(row["model"]): row["output"] for row in rows} == {OPUS: 10, "claude-haiku-4-5": 5}
+    assert len({row["day"] for row in rows}) == 1
+    assert [row["output"] for row in told("daily").rows] == [15]
+
+
+def test_grouping_by_something_unknown_names_what_is_known(told: Telling) -> None:
+    with pytest.raises(UsageError, match="cannot group by colour: choose from day, week"):
+        told("daily", by=("colour",))
+    with pytest.raises(UsageError, match="tool cannot be grouped further"):
+        told("tool", by=("model",))

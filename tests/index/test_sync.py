@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from support.build import assistant, call, line, result, session, text, user
 from support.index_dump import dump, found
 from turnlog.index.database import open_index
-from turnlog.index.ingest.change_check import is_current, scan_store
+from turnlog.index.ingest.change_check import is_current
+from turnlog.index.ingest.file_states import scan_store
 from turnlog.index.ingest.sync import sync
 from turnlog.index.ingest.workers import BatchLimits
 from turnlog.store.paths import Store

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from turnlog.conversation.calls import Detail
-from turnlog.conversation.diffs import diff_of
+from turnlog.render.tool_views import diff_of
 
 PATCH = [
     {"oldStart": 3, "oldLines": 1, "newStart": 3, "newLines": 2, "lines": ["-a", "+b", "+c"]},

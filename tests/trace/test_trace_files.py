@@ -5,6 +5,7 @@ import os
 import tracemalloc
 from base64 import b64decode
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from turnlog.conversation.session import open_session
 from turnlog.format.regular_files import collect_skipped
 from turnlog.trace.content import ContentPolicy
 from turnlog.trace.otlp import resource_of, sdk_span
-from turnlog.trace.session_files import WORTH_SHARING, write_sessions
+from turnlog.trace.session_files import LARGE, PART, WORTH_SHARING, write_sessions
 from turnlog.trace.span import Span
 from turnlog.trace.span_files import write_otlp, write_perfetto
 
@@ -136,6 +137,28 @@ def test_processes_write_the_file_that_one_would_write(tmp_path: Path) -> None:
     assert len(done) > 1
     assert list(skipped) == [str(tmp_path / "p" / "agent-1.jsonl")]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.json", "one.json", "p"]
+
+
+def test_a_large_session_is_begun_first_and_written_in_its_place(tmp_path: Path) -> None:
+    names = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(5)]
+    paths = [tmp_path / "p" / f"{name}.jsonl" for name in names]
+    paths[0].parent.mkdir()
+    for path in paths:
+        prompt = "a" * (LARGE if path is paths[-1] else PART)
+        path.write_bytes(session(user(prompt), assistant(text(path.stem)), session_id=path.stem))
+    write_otlp(tmp_path / "one.json", [span for path in paths for span in spans_in(path)])
+    begun, done = tmp_path / "begun", list[int]()
+    noted = partial(noted_spans_in, begun)
+    write_sessions(tmp_path / "all.json", paths, noted, done.append, {})
+    assert names[-1] in begun.read_text().split()[:2]
+    assert (tmp_path / "all.json").read_bytes() == (tmp_path / "one.json").read_bytes()
+    assert sum(done) == sum(path.stat().st_size for path in paths)
+
+
+def noted_spans_in(begun: Path, path: Path) -> Iterator[Span]:
+    with begun.open("a") as file:
+        file.write(f"{path.stem}\n")
+    return spans_in(path)
 
 
 def spans_in(path: Path) -> Iterator[Span]:

@@ -9,7 +9,7 @@ import click
 
 from turnlog.cli.archive_hooks import archive_in_background, install, uninstall
 from turnlog.cli.arguments import json_option
-from turnlog.cli.output import counted, echo_json, plain, progress_bar, size
+from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
@@ -18,6 +18,7 @@ from turnlog.store.archive.archive import Archive, Manifest, open_archive
 from turnlog.store.archive.update import Archived, archive_sessions, preview
 from turnlog.store.archive.verification import check_archive
 from turnlog.store.paths import Store
+from turnlog.text import file_size, plural
 
 MODES = {
     "--check": "Read all that is archived, and name what is damaged.",
@@ -103,16 +104,16 @@ def _tell(done: Archived, archive: Archive, as_json: bool, verb: str) -> None:
     if as_json:
         echo_json({"path": str(archive.folder), **asdict(done)})
         return
-    what = f"{counted(done.sessions, 'session')}, {size(done.bytes)}"
-    packed = f" as {size(done.written)} in {counted(done.objects, 'object')}"
+    what = f"{plural(done.sessions, 'session')}, {file_size(done.bytes)}"
+    packed = f" as {file_size(done.written)} in {plural(done.objects, 'object')}"
     if done.sessions:
         echo(f"{verb} {what}{dim(packed if done.objects else '')}")
     else:
         echo(f"{verb} nothing: all is archived")
     if done.all_written:
         ratio = done.all_bytes / done.all_written
-        whole = f"{counted(done.all_sessions, 'session')}, {size(done.all_bytes)}"
-        echo(dim(f"{archive.folder}: {whole} in {size(done.all_written)} ({ratio:.1f} ×)"))
+        whole = f"{plural(done.all_sessions, 'session')}, {file_size(done.all_bytes)}"
+        echo(dim(f"{archive.folder}: {whole} in {file_size(done.all_written)} ({ratio:.1f} ×)"))
 
 
 def _tell_unread(ctx: click.Context, done: Archived) -> None:
@@ -131,10 +132,10 @@ def _check(ctx: click.Context, archive: Archive, as_json: bool) -> None:
         for damage in checked.damages:
             where = f"{plain(damage.session)}  {plain(damage.path)}".rstrip()
             echo(f"{style('damaged', 'red')}  {where}: {plain(damage.message)}")
-        verdict = counted(len(checked.damages), "damage") if checked.damages else "sound"
+        verdict = plural(len(checked.damages), "damage") if checked.damages else "sound"
         unused = f", and {checked.unused:,} unused" if checked.unused else ""
-        objects = f"{counted(checked.objects, 'object')}{unused}"
-        echo(f"{counted(checked.sessions, 'session')}, {objects}: {verdict}")
+        objects = f"{plural(checked.objects, 'object')}{unused}"
+        echo(f"{plural(checked.sessions, 'session')}, {objects}: {verdict}")
     if checked.damages:
         ctx.exit(1)
 
@@ -154,7 +155,7 @@ def _cells(manifest: Manifest) -> list[str]:
     when = age(manifest.last_active) if manifest.last_active else ""
     state = "" if manifest.is_in_store else "gone"
     title = plain(manifest.title) or "(empty)"
-    return [manifest.session[:8], when, title, state, size(manifest.size)]
+    return [manifest.session[:8], when, title, state, file_size(manifest.size)]
 
 
 def _as_json(manifest: Manifest) -> dict[str, Any]:

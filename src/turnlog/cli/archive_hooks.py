@@ -10,12 +10,12 @@ from turnlog.cli.client_hooks import ClientHook
 from turnlog.cli.output import plain
 from turnlog.cli.terminal import echo
 from turnlog.errors import TurnlogError, Unavailable
+from turnlog.format.atomic import write_atomic
 from turnlog.format.private_files import create_private_folder
 from turnlog.store.archive.archive import Archive
 from turnlog.store.archive.update import archive_sessions
 from turnlog.store.descriptors import read_below
 from turnlog.store.paths import Store
-from turnlog.store.whole import write_whole
 
 LONGEST_NOTE = 1 << 16
 HOOK = ClientHook(("archive", "--background"), ("SessionStart", "SessionEnd"))
@@ -58,7 +58,7 @@ def archive_in_background(ctx: click.Context, store: Store, archive: Archive) ->
         for each in done.unread[:1]:
             raise Unavailable(f"{each.path}: {each.reason}")
     except (TurnlogError, OSError) as error:
-        write_whole(note, str(error).encode("utf-8", "replace"))
+        write_atomic(note, str(error).encode("utf-8", "replace"))
     finally:
         os._exit(0)
 

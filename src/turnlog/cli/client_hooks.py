@@ -66,8 +66,8 @@ class ClientHook:
         if changed == text:
             return False
         # Late, as the client waits for other commands of ours that this module is loaded with.
-        from turnlog.cli.editing import open_journal
         from turnlog.edit.apply import Change, apply_changes
+        from turnlog.edit.journal import open_journal
 
         title = f"hook {verb}: turnlog {' '.join(self.action)}"
         # Settings that turnlog made itself, byte for byte, go with the last hook in them.

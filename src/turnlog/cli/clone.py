@@ -1,7 +1,6 @@
-"""turnlog clone: a session as a new one, changed on the way."""
+"""turnlog clone: copy a session to a new one, optionally transformed."""
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +8,17 @@ import click
 
 from turnlog.cli.arguments import client_version_option, json_option, session_argument
 from turnlog.cli.editing import (
-    exhaust,
-    open_journal,
+    edit_options,
     print_effect,
     print_repair,
     repair_as_json,
-    require_compression,
     transform_options,
-    wanted_of,
 )
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import echo
-from turnlog.conversation.session import Session
-from turnlog.edit.apply import create_session
-from turnlog.edit.check.checks import needs_straightening
-from turnlog.edit.clone import Clone, plan_clone
-from turnlog.edit.plan_builder import prepared
+from turnlog.edit.clone import Clone
+from turnlog.edit.service import clone_session, is_in_store
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store, open_store
 
@@ -52,37 +45,25 @@ def command(
     history otherwise, the clone is straightened.
     """
     opened = open_named(store, session)
-    target = _straightened_for(opened, options, client_version)
-    asked = wanted_of(options, dry_run=dry_run, transcript=opened.path)
-    wanted = replace(asked, transforms=[*asked.transforms, "straighten"]) if target else asked
-    with prepared(opened, wanted) as ready:
-        # The clone gets a UUID for a name: what was wrong with the old name is mended by that.
-        named = [finding for finding in ready.left if finding.kind == "not-a-uuid"]
-        ready.mended.extend(named)
-        ready.left[:] = [finding for finding in ready.left if finding not in named]
-        require_compression(opened, session, asked, ready)
-        clone = plan_clone(store, opened, ready.plan, ready.tally)
-        if dry_run:
-            exhaust(clone.files[clone.path])
-        else:
-            create_session(open_journal(), f"clone of {opened.id}", opened, clone.files)
-    effect = ready.tally.effect()
+    wanted = edit_options(options, dry_run=dry_run, transcript=opened.path)
+    result = clone_session(store, opened, wanted, client_version=client_version, dry_run=dry_run)
+    clone, target = result.clone, result.straightened_for
     if as_json:
         told = {
             "id": clone.id,
             "path": clone.path,
-            "effect": effect,
+            "effect": result.effect,
             "done": not dry_run,
             "in_store": is_in_store(clone.path),
             "straightened_for": target,
         }
-        echo_json(told | repair_as_json(wanted, ready))
+        echo_json(told | repair_as_json(wanted, result))
         return
     echo(f"{'Would clone' if dry_run else 'Cloned'} {opened.id} as {clone.id}")
-    print_repair(ready)
+    print_repair(result)
     if target:
         echo(f"  straightened for client {target} (--no-straighten keeps the tree as it is)")
-    print_effect(effect)
+    print_effect(result.effect)
     if not dry_run:
         _print_resume(clone)
 
@@ -99,19 +80,3 @@ def _print_resume(clone: Clone) -> None:
     files = f"{shlex.quote(str(clone.path.absolute().with_suffix('')))}*"
     folder = shlex.quote(str(project))
     echo(f"  mkdir -p {folder} && mv {files} {folder}")
-
-
-def is_in_store(session: Path) -> bool:
-    """Whether the client finds a session by its id: it is in a project of the user's own store."""
-    projects = open_store().projects
-    return projects.is_dir() and session.absolute().parent.parent.samefile(projects)
-
-
-def _straightened_for(
-    opened: Session, options: dict[str, Any], client_version: str | None
-) -> str | None:
-    """Return the client version that a clone must be straightened for, if the user left it open."""
-    target = client_version or opened.client_version
-    if options["straighten"] is not None or target is None:
-        return None
-    return target if needs_straightening(opened, target) else None

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 import click
 
 from turnlog.cli.arguments import json_option, session_argument
-from turnlog.cli.output import echo_json, money, plain, width, wrap
+from turnlog.cli.output import echo_json, plain, width, wrap
 from turnlog.cli.sessions import open_named
 from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo
 from turnlog.render.costs import CostView, ModelCost, session_cost
 from turnlog.store.paths import Store
+from turnlog.text import exact_money
 
 HEADS = ("input", "output", "cache write", "cache read")
 EXPENDABLE = {"output": 1, "cache read": 2, "cache write": 3, "input": 4}
@@ -32,7 +33,7 @@ def command(store: Store, session: str, as_json: bool) -> None:
 
 def _print(view: CostView) -> None:
     rows = [_row(each) for each in view.models]
-    rows.append(("total", *("" for _ in HEADS), money(view.cost_usd)))
+    rows.append(("total", *("" for _ in HEADS), exact_money(view.cost_usd)))
     heads = ("model", *HEADS, "cost")
     echo_table(
         [
@@ -52,7 +53,7 @@ def _row(each: ModelCost) -> tuple[str, ...]:
         usage.cache_read_input_tokens,
     )
     name = f"{'└ ' if each.by_subagents else ''}{plain(each.model)}"
-    return (name, *(f"{count:,}" for count in counts), money(each.cost_usd))
+    return (name, *(f"{count:,}" for count in counts), exact_money(each.cost_usd))
 
 
 def _print_remarks(view: CostView) -> None:
@@ -69,4 +70,4 @@ def _remarks(view: CostView) -> Iterator[str]:
     if view.output_understated:
         yield "A lower bound: this client's version records too few output tokens."
     if view.client_cost_usd is not None:
-        yield f"The client itself counted {money(view.client_cost_usd)}."
+        yield f"The client itself counted {exact_money(view.client_cost_usd)}."

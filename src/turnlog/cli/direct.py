@@ -35,6 +35,7 @@ def _print_status() -> None:
 
 
 def _search(words: list[str]) -> None:
-    from turnlog.cli.searching import Asked, print_hits
+    from turnlog.cli.searching import print_hits
+    from turnlog.index.service import SearchRequest
 
-    print_hits(open_store(), Asked(" ".join(words)))
+    print_hits(open_store(), SearchRequest(" ".join(words)))

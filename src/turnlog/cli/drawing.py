@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 from turnlog.cli.charts import DAYS, bar, sparkline, week_map
-from turnlog.cli.layouts import LAYOUTS, ReportLayout, number, text
+from turnlog.cli.layouts import ReportLayout, layout_of, number, text
 from turnlog.cli.output import cells_of, plain, wrap
-from turnlog.cli.tables import GAP, Column, dollars, draw_table, short_count, span
+from turnlog.cli.tables import GAP, Column, draw_table
 from turnlog.cli.terminal import Look, dim, style
 from turnlog.index.reports.reports import Report, Row
+from turnlog.text import money, short_count, short_duration
 
 UNPRICED, UNDERSTATED = "*", "†"
 BY_AGENTS = "└"
@@ -20,16 +21,18 @@ WORTH_A_LINE = 8
 HOURS = 24
 
 
-def draw_report(told: Report, rows: list[Row], room: int, drawn: str | None) -> Iterator[str]:
-    """The lines of a report, of which `rows` are to be shown; `drawn` is what a map tells of."""
-    if told.name == "hour":
+def draw_report(
+    told: Report, rows: list[Row], room: int, drawn: str | None, by: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Draw `rows` of a report; `drawn` is the figure that a map of the week shows."""
+    if told.name == "hour" and not by:
         yield from _draw_week(told, room, drawn or "turns")
         if drawn not in LOWERED:
             return
     else:
-        if told.name in STEPS and len(told.rows) >= WORTH_A_LINE:
+        if told.name in STEPS and not by and len(told.rows) >= WORTH_A_LINE:
             yield from _draw_line(told, room)
-        yield from _draw_rows(told, rows, LAYOUTS[told.name], room)
+        yield from _draw_rows(told, rows, layout_of(told.name, by), room)
     if told.name == "blocks" and told.rows[-1]["is_active"]:
         yield from _remark(_outlook(told.rows[-1]), room, "green")
     for note in _notes(told):
@@ -86,7 +89,7 @@ def _draw_line(told: Report, room: int) -> Iterator[str]:
     name = told.columns[0]
     costs = {text(row, name): number(row, "cost_usd") or 0 for row in told.rows if row[name]}
     line = [costs.get(each, 0) for each in _steps(min(costs), max(costs), STEPS[told.name])]
-    head = f"cost by {name}, at most {dollars(max(line))}  "
+    head = f"cost by {name}, at most {money(max(line))}  "
     if (cells := room - len(head)) > 0:
         yield dim(head) + style(sparkline(line[-cells:]), "cyan")
 
@@ -119,12 +122,12 @@ def _draw_week(told: Report, room: int, name: str) -> Iterator[str]:
 
 def _outlook(row: Row) -> str:
     ends = datetime.fromisoformat(text(row, "ends"))
-    left = span((ends - datetime.now(UTC)).total_seconds())
+    left = short_duration((ends - datetime.now(UTC)).total_seconds())
     end = f"● active, {left} left until {ends.astimezone():%H:%M}"
     if row["projected_tokens"] is None:
         return end
     tokens = short_count(number(row, "projected_tokens"))
-    cost = dollars(number(row, "projected_usd"))
+    cost = money(number(row, "projected_usd"))
     return f"{end}; at this rate {tokens} tokens, {cost}"
 
 

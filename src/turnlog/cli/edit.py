@@ -1,4 +1,4 @@
-"""turnlog edit: a session changed in place."""
+"""turnlog edit: change a session in place."""
 
 from typing import Any
 
@@ -6,21 +6,17 @@ import click
 
 from turnlog.cli.arguments import json_option, session_argument
 from turnlog.cli.editing import (
-    exhaust,
-    open_journal,
+    edit_options,
     print_effect,
     print_repair,
+    print_undo,
     repair_as_json,
     transform_options,
-    wanted_of,
 )
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import echo
-from turnlog.edit.apply import replace_session, require_idle
-from turnlog.edit.plan import carry_out
-from turnlog.edit.plan_builder import prepared
-from turnlog.errors import UsageError
+from turnlog.edit.service import edit_session
 from turnlog.store.paths import Store
 
 
@@ -36,29 +32,16 @@ def command(store: Store, session: str, dry_run: bool, as_json: bool, **options:
     Lines that the change does not concern keep their bytes. The result is checked before it is
     swapped in, and a session that a client has open is refused.
     """
-    wanted = wanted_of(options, dry_run=dry_run)
+    wanted = edit_options(options, dry_run=dry_run)
     opened = open_named(store, session)
-    if not (wanted.transforms or wanted.until or wanted.branch):
-        raise UsageError("nothing to change: say what", "turnlog edit --help")
-    if not dry_run:
-        require_idle(store, opened.path)
-    record = None
-    with prepared(opened, wanted) as ready:
-        lines = carry_out(ready.plan, ready.tally)
-        if dry_run:
-            exhaust(lines)
-        else:
-            title = f"edit of {opened.id} ({', '.join(wanted.transforms) or 'cut'})"
-            record = replace_session(open_journal(), title, opened, lines)
-    effect = ready.tally.effect()
+    result = edit_session(store, opened, wanted, dry_run=dry_run)
     if as_json:
-        told = {"id": opened.id, "effect": effect, "change": record.id if record else None}
-        echo_json(told | repair_as_json(wanted, ready))
+        change = result.record.id if result.record else None
+        told = {"id": opened.id, "effect": result.effect, "change": change}
+        echo_json(told | repair_as_json(wanted, result))
         return
-    is_changed = ready.mended or effect.is_change if dry_run else record
     verb = "Would edit" if dry_run else "Edited"
-    echo(f"{verb if is_changed else 'Nothing to change in'} {opened.id}")
-    print_repair(ready)
-    print_effect(effect)
-    if record:
-        echo(f"  turnlog undo {record.id}")
+    echo(f"{verb if result.is_change else 'Nothing to change in'} {opened.id}")
+    print_repair(result)
+    print_effect(result.effect)
+    print_undo(result.record)

@@ -1,8 +1,6 @@
-"""What the commands that change sessions have in common."""
+"""Options and output shared by the commands that change sessions."""
 
-import shlex
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,23 +8,16 @@ from typing import Any
 import click
 
 from turnlog.agent.model.messages_api import DEFAULT_MODEL, summarise
-from turnlog.cli.output import plain, size, width
+from turnlog.cli.output import plain, width
 from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo
-from turnlog.conversation.session import Session
 from turnlog.edit.effect import Effect
-from turnlog.edit.journal import Journal, Record
-from turnlog.edit.plan_builder import (
-    COMPRESS,
-    REPAIR,
-    EditOptions,
-    Prepared,
-    build_plan,
-    changes_anything,
-)
+from turnlog.edit.journal import Record
+from turnlog.edit.plan_builder import REPAIR, EditOptions
+from turnlog.edit.service import CloneResult, EditResult
 from turnlog.edit.transforms import TransformOptions
-from turnlog.errors import TurnlogError, UsageError
-from turnlog.store.paths import journal_folder
+from turnlog.errors import UsageError
+from turnlog.text import file_size
 
 COLUMNS = (
     Column("change", is_whole=True),
@@ -81,10 +72,10 @@ def transform_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def wanted_of(
+def edit_options(
     options: dict[str, Any], dry_run: bool = False, transcript: Path | None = None
 ) -> EditOptions:
-    """What the options ask for; `transcript` is where all of the session stays."""
+    """Return the parsed options as a value; `transcript` is the file that keeps everything."""
     model = options.pop("with_model")
     if model and not options["compress"]:
         raise UsageError("--with-model is for --compress", "--compress --with-model")
@@ -96,57 +87,32 @@ def wanted_of(
     )
     until, branch = options.pop("until"), options.pop("branch")
     names = [name for name, is_wanted in options.items() if is_wanted]
-    return EditOptions(names, choice, until, branch)
-
-
-def exhaust(lines: Iterable[bytes]) -> None:
-    """Carry out what is only to be told."""
-    deque(lines, maxlen=0)
-
-
-def open_journal() -> Journal:
-    """The journal of all changes, in turnlog's own folder."""
-    return Journal(journal_folder())
+    return EditOptions(names, choice, until, branch, options["straighten"] is False)
 
 
 def print_undo(record: Record | None) -> None:
-    """Print how to take a change back, if one was made."""
+    """Print the command that undoes a change, if one was made."""
     if record:
         echo(f"  turnlog undo {record.id}")
 
 
-def repair_as_json(wanted: EditOptions, ready: Prepared) -> dict[str, Any]:
+def repair_as_json(options: EditOptions, result: EditResult | CloneResult) -> dict[str, Any]:
     """Return what was repaired, if a repair was asked for or straightening needed one."""
-    is_repair = REPAIR in wanted.transforms or bool(ready.mended)
-    return {"repaired": ready.mended, "left": ready.left} if is_repair else {}
+    is_repair = REPAIR in options.transforms or bool(result.mended)
+    return {"repaired": result.mended, "left": result.left} if is_repair else {}
 
 
-def print_repair(ready: Prepared) -> None:
-    """Print what a repair took away, and what it could not."""
-    for finding in ready.mended:
+def print_repair(result: EditResult | CloneResult) -> None:
+    """Print which findings a repair removed, and which are left."""
+    for finding in result.mended:
         echo(f"  {'repair':8}{plain(finding.message)}")
-    for finding in ready.left:
+    for finding in result.left:
         fix = f"{GAP}{dim(f'({plain(finding.fix)})')}" if finding.fix else ""
         echo(f"  {'left':8}{plain(finding.message)}{fix}")
 
 
-def require_compression(session: Session, name: str, wanted: EditOptions, ready: Prepared) -> None:
-    """Raise if nothing that `wanted` asks for changes a session to be compressed."""
-    if COMPRESS not in wanted.transforms or ready.mended or ready.plan.added:
-        return
-    if changes_anything(build_plan(session, wanted)):
-        return
-    turns, spared = len(session.turns), wanted.choice.keep_last
-    reason = "its older turns are a summary already"
-    if spared >= turns:
-        count = "its only turn" if turns == 1 else f"all of its {turns} turns"
-        reason = f"--keep-last {spared} keeps {count}" if turns else "it has no turns"
-    hint = f"turnlog clone {shlex.quote(name)}"
-    raise TurnlogError(f"nothing to compress in {session.id}: {reason}", hint)
-
-
 def print_effect(effect: Effect) -> None:
-    """Print what a change amounts to."""
+    """Print how many entries and bytes a change drops, rewrites and adds."""
     rows = [
         [word, f"{amount.entries:,}", plain(kind), _less(amount.bytes)]
         for word, amounts in (("drop", effect.dropped), ("rewrite", effect.rewritten))
@@ -156,11 +122,11 @@ def print_effect(effect: Effect) -> None:
     for line in Table(with_rows(COLUMNS, rows), width() - 2).lines() if rows else ():
         echo(f"  {line}")
     entries = f"{effect.entries_before:,} → {effect.entries_after:,} entries"
-    echo(f"  {entries}, {size(effect.bytes_before)} → {size(effect.bytes_after)}")
+    echo(f"  {entries}, {file_size(effect.bytes_before)} → {file_size(effect.bytes_after)}")
     before, after = effect.context_before, effect.context_after
     if before != after:
         echo(f"  context: about {before:,} → {after:,} tokens")
 
 
 def _less(count: int) -> str:
-    return f"{'-' if count > 0 else '+'}{size(abs(count))}" if count else ""
+    return f"{'-' if count > 0 else '+'}{file_size(abs(count))}" if count else ""

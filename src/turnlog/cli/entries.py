@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import json_option, reveal_switch, session_argument
-from turnlog.cli.output import cells_of, echo_json_line, fit, plain, plain_masked, size, width
+from turnlog.cli.output import cells_of, echo_json_line, fit, plain, plain_masked, width
 from turnlog.cli.preview import preview
 from turnlog.cli.tables import GAP, Column, Table
 from turnlog.cli.terminal import Look, echo_masked, style
@@ -17,6 +17,7 @@ from turnlog.format.kinds import kind_of
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.text import file_size
 
 CONTENT = "content"
 SPEAKERS: dict[str, Look] = {"user": "green", "assistant": "cyan"}
@@ -83,7 +84,7 @@ def _row(table: Table, line: Line, entry: Entry | None, problem: str) -> str:
     left = room - cells_of(warning) - (len(GAP) if warning else 0)
     about = fit(plain_masked(preview(entry, left)), left).rstrip() if entry and left > 0 else ""
     kind = _kind(kind_of(entry)) if entry else "-"
-    row = table.row([str(line.number or ""), clock, size(len(line.raw)), kind, ""])
+    row = table.row([str(line.number or ""), clock, file_size(len(line.raw)), kind, ""])
     content = GAP.join(filter(None, (style(warning, "red") if warning else "", about)))
     return row[: len(row) - room] + content
 

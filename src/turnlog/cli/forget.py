@@ -1,18 +1,19 @@
 """turnlog forget: deletes for good what turnlog keeps, to undo changes or in the archive."""
 
 import shlex
+import sys
 from datetime import UTC, datetime, timedelta
 
 import click
 
-from turnlog.cli.consent import consent_of
-from turnlog.cli.editing import open_journal
-from turnlog.cli.output import counted, size
+from turnlog.cli.output import plain
 from turnlog.cli.terminal import echo
-from turnlog.edit.journal import Journal, Record
+from turnlog.edit.journal import Journal, Record, open_journal
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.archive.restore import find_archived
+from turnlog.store.deletion_consent import Consent, Deletion, agreed, require_yes
+from turnlog.text import file_size, plural
 
 
 @click.command("forget")
@@ -47,7 +48,7 @@ def command(
         archive = open_archive()
         manifest = find_archived(archive, archived)
         freed = archive.remove(manifest.session, consent)
-        echo(f"Forgot {manifest.session}, {size(freed)} freed")
+        echo(f"Forgot {manifest.session}, {file_size(freed)} freed")
         return
     journal = open_journal()
     records = _chosen(journal, changes, older_than)
@@ -55,7 +56,7 @@ def command(
         echo("nothing to forget")
         return
     freed = journal.forget(records, consent, _command(changes, older_than))
-    echo(f"Forgot {counted(len(records), 'change')}, {size(freed)} freed")
+    echo(f"Forgot {plural(len(records), 'change')}, {file_size(freed)} freed")
 
 
 def _command(changes: tuple[str, ...], older_than: int | None) -> str:
@@ -79,3 +80,17 @@ def _chosen(journal: Journal, names: tuple[str, ...], older_than: int | None) ->
         else:
             chosen.append(record)
     return chosen
+
+
+def consent_of(yes: bool) -> Consent:
+    """How the user consents: by `--yes`, by an answer on a terminal, else not at all."""
+    if yes:
+        return agreed
+    # A closed stdin is None.
+    return _ask if sys.stdin and sys.stdin.isatty() else require_yes
+
+
+def _ask(deletion: Deletion) -> None:
+    for line in deletion.details:
+        echo(plain(line), err=True)
+    click.confirm(f"Delete {deletion.what} for good?", default=False, abort=True, err=True)

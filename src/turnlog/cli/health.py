@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.format.jsonl import FileState
-from turnlog.index.database import Index, writing
+from turnlog.index.database import Index
+from turnlog.index.known_files import keep_check, kept_check
 from turnlog.store.catalog import SessionFile
 
 AT_ONCE = 64 << 20
@@ -17,17 +18,11 @@ def unresumable(index: Index, sessions: Iterable[SessionFile]) -> Iterator[tuple
     room = AT_ONCE
     for session in sessions:
         state = FileState.of(session.path)
-        kept = index.db.execute(
-            "SELECT message FROM checks WHERE path = ? AND inode = ? AND size = ? AND mtime_ns = ?",
-            (str(session.path), *state),
-        ).fetchone()
-        message: str | None = kept[0] if kept else None
-        if kept is None and session.size <= room:
+        is_known, message = kept_check(index.db, session.path, state)
+        if not is_known and session.size <= room:
             room -= session.size
             message = _worst(session)
-            with writing(index.db):
-                row = (str(session.path), *state, message)
-                index.db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?, ?, ?, ?)", row)
+            keep_check(index.db, session.path, state, message)
         if message:
             yield session, message
 

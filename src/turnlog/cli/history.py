@@ -3,10 +3,9 @@
 import click
 
 from turnlog.cli.arguments import json_option
-from turnlog.cli.editing import open_journal
 from turnlog.cli.output import echo_json, local_time, plain
 from turnlog.cli.tables import Column, echo_table, with_rows
-from turnlog.edit.journal import Record
+from turnlog.edit.journal import Record, open_journal
 from turnlog.format.timestamps import parse_timestamp
 
 COLUMNS = (

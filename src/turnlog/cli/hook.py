@@ -8,11 +8,12 @@ import click
 from turnlog.cli.arguments import json_option
 from turnlog.cli.hook_doctor import examine, print_examination
 from turnlog.cli.hook_status import HOOK, installed_places, print_status, status_of
-from turnlog.cli.output import counted, echo_json, plain
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.span_options import span_options
 from turnlog.cli.terminal import echo, style
 from turnlog.errors import Conflict, TurnlogError
 from turnlog.store.paths import Store
+from turnlog.text import plural
 from turnlog.trace.route import require_backend
 from turnlog.trace.send import SendReport
 from turnlog.trace.sender import Sender, Urgency
@@ -130,7 +131,7 @@ def _switch(store: Store, project: Path | None, is_on: bool) -> None:
         n for n in Spool(places["spool"]).notes() if str(folder) in ancestors(n.route.project)
     ]
     verb = "waiting (send now: turnlog hook send)" if is_on else "held"
-    told = f"; {counted(len(inside), 'note')} {verb}" if inside else ""
+    told = f"; {plural(len(inside), 'note')} {verb}" if inside else ""
     echo(f"{'on' if is_on else 'off'}  {folder}{told}")
 
 
@@ -156,7 +157,7 @@ def send(ctx: click.Context, again: bool, as_json: bool) -> None:
             echo("nothing waits")
     for project, count in sender.held.items():
         hint = f"turnlog hook on --project {plain(project)}"
-        echo(f"held: {counted(count, 'note')} of {plain(project)} ({hint})", err=True)
+        echo(f"held: {plural(count, 'note')} of {plain(project)} ({hint})", err=True)
     for reason in sender.problems.values():
         echo(style(f"waits: {plain(reason)}", "red"), err=True)
     if sender.problems:
@@ -167,7 +168,7 @@ def _tell(reports: list[SendReport]) -> None:
     for report in reports:
         others = {"open": report.open, "refused": report.refused}
         told = "".join(f", {count:,} {name}" for name, count in others.items() if count)
-        echo(f"{report.session}  {counted(report.sent, 'span')} sent{told}")
+        echo(f"{report.session}  {plural(report.sent, 'span')} sent{told}")
         for link in report.links:
             echo(f"  {plain(link)}")
 

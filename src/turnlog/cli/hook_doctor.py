@@ -5,9 +5,10 @@ import shutil
 from typing import Any
 
 from turnlog.cli.hook_status import HOOK, disabled_in, installed_places, settings_of
-from turnlog.cli.output import counted, plain
+from turnlog.cli.output import plain
 from turnlog.cli.terminal import echo, style
 from turnlog.store.paths import Store
+from turnlog.text import plural
 from turnlog.trace.doctor import ProbeResult, send_test
 from turnlog.trace.route import require_backend
 from turnlog.trace.spool import Spool
@@ -54,7 +55,7 @@ def print_examination(found: dict[str, Any]) -> None:
         echo(f"{_mark(is_there)} {told}")
     for path in found["disabled_in"]:
         echo(f"{_mark(is_well=False)} disableAllHooks is set in {path}")
-    echo(f"{_mark(is_well=True)} {counted(found['waiting'], 'note')} waiting")
+    echo(f"{_mark(is_well=True)} {plural(found['waiting'], 'note')} waiting")
 
 
 def _answer(answer: ProbeResult) -> str:

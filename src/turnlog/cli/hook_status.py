@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.cli.client_hooks import ClientHook
-from turnlog.cli.output import counted, plain, width
+from turnlog.cli.output import plain, width
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import TurnlogError, UsageError
+from turnlog.format.regular_files import read_object
 from turnlog.format.timestamps import age, parse_timestamp
 from turnlog.store.paths import Store
-from turnlog.store.whole import read_object
+from turnlog.text import plural
 from turnlog.trace.ledger import Ledger, RouteRecord
 from turnlog.trace.progress import SendProgress, all_progress
 from turnlog.trace.queue import QueueState, all_queues
@@ -70,13 +71,13 @@ def print_status(held: dict[str, Any]) -> None:
         _print_project(each)
     sessions: list[dict[str, Any]] = held["sessions"]
     spans = sum(each["spans"] for each in sessions)
-    echo(f"sent     {counted(spans, 'span')} of {counted(len(sessions), 'session')}")
+    echo(f"sent     {plural(spans, 'span')} of {plural(len(sessions), 'session')}")
     _print_indented(SENT, [_sent_cells(each) for each in sessions[:SHOWN]])
     for link in filter(None, (each["link"] for each in sessions[:SHOWN])):
         echo(f"{INDENT}{plain(link)}")
     for each in held["queues"]:
         _print_queue(each)
-    echo(f"waits    {counted(len(held['waiting']), 'note')}")
+    echo(f"waits    {plural(len(held['waiting']), 'note')}")
     waiting = held["waiting"][:SHOWN]
     rows = [[plain(each["session"]), each["event"], _age(each["since"])] for each in waiting]
     _print_indented(WAITING, rows)
@@ -186,9 +187,9 @@ def _queues(notes: list[HookNote], states: dict[str, QueueState]) -> list[dict[s
 
 
 def _print_queue(held: dict[str, Any]) -> None:
-    told = f"{counted(held['waiting'], 'note')} waiting"
+    told = f"{plural(held['waiting'], 'note')} waiting"
     if held["failures"]:
-        told += f", {counted(held['failures'], 'failed attempt')}"
+        told += f", {plural(held['failures'], 'failed attempt')}"
         told += f", next attempt in {held['retry_in'] or 0:.0f}s"
     echo(f"queue    {plain(held['target'])}  {told}")
 
@@ -196,7 +197,7 @@ def _print_queue(held: dict[str, Any]) -> None:
 def _print_project(held: dict[str, Any]) -> None:
     state = style("on ", "green") if held["is_on"] else style("off", "red")
     target = plain(held.get("target")) or "no target yet"
-    waits = counted(held["waiting"], "note") + (" waiting" if held["is_on"] else " held")
+    waits = plural(held["waiting"], "note") + (" waiting" if held["is_on"] else " held")
     echo(f"{state}      {plain(held['project'])}")
     if "content" in held:
         echo(f"         {target}  content {held['content']}  {waits}")

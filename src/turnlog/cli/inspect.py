@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import complete_session, json_option
-from turnlog.cli.output import echo_json, plain, progress_bar, size
+from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound, UsageError
@@ -23,6 +23,7 @@ from turnlog.format.survey import (
 from turnlog.store.parallel import map_files
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.text import file_size
 
 MANY = 12
 """How many rows of a list are shown without --full."""
@@ -102,7 +103,7 @@ def _marked(counts: Counter[str], is_known: Callable[[str], bool]) -> dict[str, 
 
 
 def _print(survey: Survey, full: bool) -> None:
-    echo(f"{survey.files} files, {survey.lines:,} lines, {size(survey.bytes)}")
+    echo(f"{survey.files} files, {survey.lines:,} lines, {file_size(survey.bytes)}")
     limit = None if full else MANY
     _print_list("Client versions", survey.versions, lambda _: True, limit)
     _print_list("Entry kinds", survey.kinds, is_known_kind, None)

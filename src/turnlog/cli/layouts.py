@@ -1,11 +1,13 @@
 """How each report looks in a terminal: its columns, from which width on, and what its bars tell."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from turnlog.cli.charts import DAYS
 from turnlog.cli.output import plain
-from turnlog.cli.tables import dollars, local_minute, percent, short_count, span
+from turnlog.cli.tables import local_minute
 from turnlog.index.reports.reports import Row
+from turnlog.text import money, percent, short_count, short_duration
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,22 @@ class ReportLayout:
         return rest.index(head) + 1 if head in rest else 0
 
 
+def layout_of(name: str, by: tuple[str, ...] = ()) -> ReportLayout:
+    """Return the layout of a report, with columns for further dimensions on request."""
+    layout = LAYOUTS[name if name != "hour" else "daily"]
+    first, *rest = layout.columns
+    if name == "hour":
+        day = _whole("weekday", lambda row: DAYS[int(number(row, "weekday") or 0)])
+        heads = [day, ReportColumn("hour", lambda row: f"{number(row, 'hour') or 0:.0f}")]
+        layout = replace(layout, bar=None)
+    else:
+        heads = [first]
+    known = {column.head for column in layout.columns}
+    extra = [_path(each, each) if each == "project" else _text(each, each) for each in by]
+    added = [column for column in extra if column.head not in known]
+    return replace(layout, columns=(*heads, *added, *rest)) if by else LAYOUTS[name]
+
+
 def number(row: Row, name: str) -> float | None:
     """A figure of a row, if it has it."""
     value = row.get(name)
@@ -71,7 +89,7 @@ def _count(head: str, name: str, from_width: int = 0) -> ReportColumn:
 
 
 def _span(head: str, name: str, from_width: int = 0) -> ReportColumn:
-    return ReportColumn(head, lambda row: span(number(row, name)), from_width)
+    return ReportColumn(head, lambda row: short_duration(number(row, name)), from_width)
 
 
 def _share(head: str, name: str, from_width: int = 0) -> ReportColumn:
@@ -91,7 +109,7 @@ def _dollars(head: str, name: str, from_width: int = 0) -> ReportColumn:
 
 
 def _money(row: Row, name: str) -> str:
-    return dollars(number(row, name)) if name in row else ""
+    return money(number(row, name)) if name in row else ""
 
 
 def _written(row: Row) -> str:

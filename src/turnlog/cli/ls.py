@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import Since, json_option, reveal_switch
-from turnlog.cli.output import echo_json, fit_path, local_time, plain, size, width
+from turnlog.cli.output import echo_json, fit_path, local_time, plain, width
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
@@ -25,6 +25,7 @@ from turnlog.store.catalog import (
     live_sessions,
 )
 from turnlog.store.paths import Store, folder_name
+from turnlog.text import file_size
 
 INDENT = "  "
 COLUMNS = (
@@ -157,7 +158,7 @@ def _cells(row: SessionRow) -> list[str]:
         plain(about.branch),
         plain(about.model).removeprefix("claude-"),
         plain(about.version),
-        size(session.size),
+        file_size(session.size),
     ]
 
 

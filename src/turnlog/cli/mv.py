@@ -1,4 +1,4 @@
-"""turnlog mv: sessions taken along when their project's directory was moved or renamed."""
+"""turnlog mv: move sessions along with their project's directory."""
 
 from pathlib import Path
 from shlex import quote
@@ -7,15 +7,16 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import complete_session, json_option
-from turnlog.cli.editing import open_journal, print_undo
-from turnlog.cli.output import counted, echo_json, plain, size
+from turnlog.cli.editing import print_undo
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
-from turnlog.edit.apply import apply_changes, require_idle
 from turnlog.edit.journal import Record
 from turnlog.edit.move import Move, move_project, move_session
+from turnlog.edit.service import move_sessions
 from turnlog.errors import NotFound
 from turnlog.store.paths import Store
+from turnlog.text import file_size, plural
 
 
 @click.command("mv")
@@ -41,19 +42,11 @@ def command(
         move = move_project(store, source, str(target))
     else:
         move = move_session(store, own_file(store, source), str(target))
-    record = None if dry_run else _carry_out(store, move)
+    record = None if dry_run else move_sessions(store, move)
     if as_json:
         echo_json(_as_json(move, record))
     else:
         _tell(move, record, dry_run)
-
-
-def _carry_out(store: Store, move: Move) -> Record | None:
-    require_idle(store, *(moved.session for moved in move.sessions))
-    ids = [moved.session.stem for moved in move.sessions]
-    what = ids[0] if len(ids) == 1 else f"{len(ids)} sessions of {move.relocation.old}"
-    title = f"move of {what} to {move.relocation.new}"
-    return apply_changes(open_journal(), title, move.changes, clearing=move.clearing)
 
 
 def _tell(move: Move, record: Record | None, dry_run: bool) -> None:
@@ -61,11 +54,11 @@ def _tell(move: Move, record: Record | None, dry_run: bool) -> None:
         echo(f"Nothing to move: all is in {plain(move.relocation.new)} already")
         return
     verb = "Would move" if dry_run else "Moved"
-    echo(f"{verb} {counted(len(move.sessions), 'session')} to {plain(move.relocation.new)}")
+    echo(f"{verb} {plural(len(move.sessions), 'session')} to {plain(move.relocation.new)}")
     for moved in move.sessions:
         echo(f"  {moved.session.stem}  " + plain(f"{moved.old or '?'} → {moved.new}"))
-    files = f"{counted(len(move.sizes), 'file')}, {size(sum(move.sizes))}"
-    echo(f"  {files}, {counted(move.prompts, 'prompt')} of the history")
+    files = f"{plural(len(move.sizes), 'file')}, {file_size(sum(move.sizes))}"
+    echo(f"  {files}, {plural(move.prompts, 'prompt')} of the history")
     print_undo(record)
 
 

@@ -46,11 +46,6 @@ def plain_masked(text: str, keep_indent: bool = False) -> str:
     return one_line(text).strip()
 
 
-def money(dollars: float | None) -> str:
-    """An amount of dollars; a question mark where it is not known."""
-    return "?" if dollars is None else f"${dollars:,.4f}" if dollars < 1 else f"${dollars:,.2f}"
-
-
 def cells_of(text: str) -> int:
     """Return how many terminal cells a text takes; wide characters take two.
 
@@ -126,28 +121,6 @@ def fit_path(path: str, cells: int) -> str:
     while start and cells_of(path[start - 1 :]) < cells:
         start -= 1
     return f"…{path[start:]}"
-
-
-def size(count: float) -> str:
-    """A number of bytes, short.
-
-    >>> size(512), size(1536), size(3_400_000_000)
-    ('512 B', '1.5 kB', '3.4 GB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            break
-        count /= 1000
-    return f"{count:.0f} {unit}" if count >= 100 or unit == "B" else f"{count:.1f} {unit}"
-
-
-def counted(number: int, noun: str) -> str:
-    """How many of something.
-
-    >>> counted(1, "file"), counted(2000, "file")
-    ('1 file', '2,000 files')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def local_time(moment: datetime | None) -> str:

@@ -1,7 +1,6 @@
 """turnlog without a command: what was done lately, what it took, and what needs a look."""
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -10,21 +9,22 @@ from pathlib import Path
 import click
 
 from turnlog.cli.health import unresumable
-from turnlog.cli.indexing import synced_index
+from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.ls import print_sessions
-from turnlog.cli.output import counted, fit, plain, width, wrap_hint
-from turnlog.cli.tables import dollars, short_count
+from turnlog.cli.output import fit, plain, width, wrap_hint
 from turnlog.cli.terminal import dim, echo, style
 from turnlog.errors import NotFound
 from turnlog.format.regular_files import skipping
 from turnlog.index.database import Index, index_path
-from turnlog.index.ingest.change_check import States, scan_store
+from turnlog.index.ingest.file_states import FileStates, scan_store
 from turnlog.index.known_files import recent_sessions
 from turnlog.index.reports.report_cache import cached_report
 from turnlog.index.reports.reports import Filters
+from turnlog.index.sync_policy import synced_index
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import Store, is_session_name
+from turnlog.text import money, plural, short_count
 
 RECENT = 12
 LOOKED_AFTER = 30
@@ -44,7 +44,7 @@ def command(ctx: click.Context) -> None:
     listed = None if index_path(store).exists() else list_sessions(store)
     if listed is not None:
         _print_list(store, listed, len(listed))
-    with synced_index(store, states=states) as index:
+    with synced_index(store, states=states, feedback=ON_STDERR) as index:
         if listed is None:
             listed, total = _recent(index)
             _print_list(store, listed, total)
@@ -80,10 +80,10 @@ def _took(index: Index) -> Iterator[str]:
         total = cached_report(index.db, "daily", Filters(since=since.timestamp())).total
         cost = total.get("cost_usd")
         parts = [
-            counted(_whole(total["sessions"]), "session"),
-            counted(_whole(total["turns"]), "turn"),
+            plural(_whole(total["sessions"]), "session"),
+            plural(_whole(total["turns"]), "turn"),
             f"{short_count(_whole(total['tokens']))} tokens",
-            dollars(cost if isinstance(cost, int | float) else None),
+            money(cost if isinstance(cost, int | float) else None),
         ]
         yield f"{name:10}  {'  '.join(parts)}"
 
@@ -102,15 +102,15 @@ def _broken(index: Index, sessions: list[SessionFile], room: int) -> Iterator[st
             yield dim(f"  {line}")
 
 
-def _going(store: Store, states: States) -> Iterator[str]:
+def _going(store: Store, states: FileStates) -> Iterator[str]:
     """How many sessions the client will delete within a week, and the archive does not have."""
     limit = (time.time() - (_kept_days(store) - SOON_DAYS) * 86400) * 1e9
-    old = (path.rpartition(os.sep)[2] for path, state in states.items() if state[2] < limit)
-    names = [name.removesuffix(".jsonl") for name in old if is_session_name(name)]
+    old = filter(is_session_name, states.names_before(limit))
+    names = [name.removesuffix(".jsonl") for name in old]
     archived = set(open_archive().names()) if names else set[str]()
     lost = len(names) - len(archived.intersection(names))
     if lost:
-        what = f"{counted(lost, 'session')} will be deleted by the client within a week"
+        what = f"{plural(lost, 'session')} will be deleted by the client within a week"
         yield style(what, "yellow") + dim("  (turnlog archive keeps them)")
 
 

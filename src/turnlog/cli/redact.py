@@ -1,9 +1,9 @@
-"""turnlog redact: placeholders for secrets in all files of sessions."""
+"""turnlog redact: replace secrets in all files of sessions by placeholders."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -11,43 +11,21 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import complete_session, json_option
-from turnlog.cli.editing import open_journal
-from turnlog.cli.output import (
-    counted,
-    echo_json,
-    fit_path,
-    plain,
-    plain_masked,
-    progress_bar,
-    width,
-)
+from turnlog.cli.output import echo_json, fit_path, plain, plain_masked, progress_bar, width
 from turnlog.cli.sessions import own_file
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
-from turnlog.edit.apply import require_idle
-from turnlog.edit.journal import Journal, Record
-from turnlog.edit.redact.match_context import RedactionMatch, matches_of
-from turnlog.edit.redact.redaction import (
-    RedactionGroup,
-    earlier_changes,
-    find_all,
-    find_left,
-    fixed_matches,
-    names_with_secrets,
-    replace_all,
-    session_group,
-    store_groups,
-)
-from turnlog.edit.redact.replacement import IN_NAME, Find, FoundValue, RedactedPart
-from turnlog.edit.redact.secret_finder import Finder
-from turnlog.errors import TurnlogError, UsageError
+from turnlog.edit.redact.match_context import RedactionMatch
+from turnlog.edit.redact.redaction import Progress
+from turnlog.edit.redact.replacement import IN_NAME, Find
+from turnlog.edit.redact.service import RedactionOutcome, place_of, redact_sessions
+from turnlog.errors import UsageError
 from turnlog.index.database import discard_index, index_path
 from turnlog.secrets import placeholder_for
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.paths import Store
+from turnlog.text import plural
 
-PASSES = 3
-"""How often all is read: to find, to find again with what is known, to see that nothing is left."""
 MANY = 5
 """How many changes are named one by one."""
 INDENT = "  "
@@ -64,42 +42,6 @@ COLUMNS = (
     Column("replaced", is_number=True),
     Column("where", look="dim"),
 )
-PLACES = {
-    "file-history": "file backups",
-    "paste-cache": "pasted texts",
-    "history.jsonl": "prompt history",
-    "debug": "debug logs",
-}
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """Files that were not touched, and why."""
-
-    reason: str
-    finds: list[Find]
-
-
-@dataclass
-class RedactionOutcome:
-    """What was done."""
-
-    found: FoundValue
-    finder: Finder
-    replaced: list[Find] = field(default_factory=list[Find])
-    skipped: list[Skipped] = field(default_factory=list[Skipped])
-    records: list[Record] = field(default_factory=list[Record])
-    earlier: list[Record] = field(default_factory=list[Record])
-    left: list[Find] = field(default_factory=list[Find])
-    """What is still in files that were not skipped."""
-    fixed: Counter[str] = field(default_factory=Counter[str])
-    matches: list[RedactionMatch] = field(default_factory=list[RedactionMatch])
-    """With --dry-run: what would be replaced, with its context."""
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether no secret is left that was found."""
-        return not (self.left or self.skipped)
 
 
 @click.command("redact")
@@ -136,7 +78,14 @@ def command(
         raise click.UsageError("name sessions, or redact --all", ctx)
     patterns = [_compiled(text) for text in also]
     paths = list(dict.fromkeys(own_file(store, text) for text in sessions))
-    outcome = _redact(store, paths, patterns, dry_run)
+    outcome = redact_sessions(
+        store,
+        paths,
+        patterns,
+        dry_run=dry_run,
+        watcher=_watch,
+        discard_copies=lambda: discard_index(index_path(store)),
+    )
     if as_json:
         echo_json(_as_json(store, outcome, dry_run))
     elif dry_run:
@@ -154,88 +103,10 @@ def _compiled(text: str) -> re.Pattern[str]:
         raise UsageError(f"{text!r} is no pattern: {error}", "turnlog redact --help") from error
 
 
-def _redact(
-    store: Store, sessions: list[Path], also: list[re.Pattern[str]], dry_run: bool
-) -> RedactionOutcome:
-    groups = _groups(store, sessions)
-    parts = _parts(groups)
-    with progress_bar(PASSES * sum(part.path.stat().st_size for part in parts), "redacting") as bar:
-        outcome = RedactionOutcome(*find_all(parts, also, bar.update))
-        outcome.found.stuck += names_with_secrets(parts)
-        if dry_run:
-            outcome.matches = list(matches_of(parts, outcome.finder, outcome.found.finds))
-            return outcome
-        if not outcome.found.finds:
-            outcome.left = list(dict.fromkeys(outcome.found.stuck))
-            return outcome
-        journal = open_journal()
-        outcome.earlier = earlier_changes(journal, groups)
-        _replace(journal, store, groups, outcome, must_be_idle=bool(sessions))
-        discard_index(index_path(store))
-        parts = _parts(_groups(store, sessions))
-        skipped = {find.path for each in outcome.skipped for find in each.finds}
-        left = find_left(parts, outcome.finder, bar.update)
-        outcome.left = [find for find in left if find.path not in skipped]
-        outcome.fixed = fixed_matches(parts, outcome.finder)
-    return outcome
-
-
-def _groups(store: Store, sessions: list[Path]) -> list[RedactionGroup]:
-    return [session_group(store, path) for path in sessions] or store_groups(store)
-
-
-def _parts(groups: list[RedactionGroup]) -> list[RedactedPart]:
-    return list(dict.fromkeys(part for group in groups for part in group.parts))
-
-
-def _replace(
-    journal: Journal,
-    store: Store,
-    groups: list[RedactionGroup],
-    outcome: RedactionOutcome,
-    must_be_idle: bool,
-) -> None:
-    """Redact group by group; one that is refused leaves the others as they are wanted."""
-    touched = {find.path for find in outcome.found.finds}
-    wanted = [group for group in groups if any(part.path in touched for part in group.parts)]
-    if must_be_idle:
-        for group in wanted:
-            _require_idle(store, group)
-    for group in wanted:
-        paths = {part.path for part in group.parts}
-        finds = [find for find in outcome.found.finds if find.path in paths]
-        try:
-            _require_idle(store, group)
-            record = replace_all(journal, store, group, outcome.finder, touched)
-        except TurnlogError as error:
-            outcome.skipped.append(Skipped(error.message, finds))
-            continue
-        outcome.records += [record] if record else []
-        outcome.replaced += finds
-
-
-def _require_idle(store: Store, group: RedactionGroup) -> None:
-    for path in group.sessions:
-        require_idle(store, path)
-
-
-def place_of(store: Store, path: Path) -> str:
-    """What a file is, in a word or two.
-
-    >>> store = Store(Path("/s"))
-    >>> place_of(store, Path("/s/projects/p/id.jsonl")), place_of(store, Path("/s/plans/a.md"))
-    ('transcript', 'plans')
-    """
-    if not path.is_relative_to(store.root):
-        return "task outputs"
-    first, *rest = path.relative_to(store.root).parts
-    if first != "projects":
-        return PLACES.get(first, first)
-    if path.name.startswith("agent-"):
-        return "sub-agents"
-    if len(rest) == 2:
-        return "transcript" if path.suffix == ".jsonl" else "project notes"
-    return rest[1] if rest[1] == "memory" else rest[2].replace("-", " ")
+@contextmanager
+def _watch(total: int) -> Generator[Progress]:
+    with progress_bar(total, "redacting") as bar:
+        yield bar.update
 
 
 def _print(store: Store, outcome: RedactionOutcome) -> None:
@@ -244,7 +115,7 @@ def _print(store: Store, outcome: RedactionOutcome) -> None:
         return
     left = f"{len(outcome.left)} left" if outcome.left else "none left"
     if outcome.skipped:
-        left += f" in these, {counted(len(outcome.skipped), 'session')} skipped"
+        left += f" in these, {plural(len(outcome.skipped), 'session')} skipped"
     echo(f"{_summary(outcome.replaced)} replaced; rescanned: {left}")
     _print_table(store, outcome.replaced)
     _print_left(store, outcome)
@@ -326,9 +197,9 @@ def _forget(ids: list[str]) -> str:
 
 
 def _summary(finds: list[Find]) -> str:
-    kinds = counted(len({find.kind for find in finds}), "kind")
-    secrets = counted(len({find.value for find in finds}), "secret")
-    return f"{secrets} ({kinds}) in {counted(len({find.path for find in finds}), 'file')}"
+    kinds = plural(len({find.kind for find in finds}), "kind")
+    secrets = plural(len({find.value for find in finds}), "secret")
+    return f"{secrets} ({kinds}) in {plural(len({find.path for find in finds}), 'file')}"
 
 
 def _left(store: Store, find: Find) -> str:

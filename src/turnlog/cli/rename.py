@@ -1,14 +1,13 @@
-"""turnlog rename: gives a session a title."""
+"""turnlog rename: give a session a title."""
 
 import click
 
 from turnlog.cli.arguments import json_option, session_argument
-from turnlog.cli.editing import open_journal, print_undo
+from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
-from turnlog.edit.apply import apply_changes, require_idle
-from turnlog.edit.session_title import clean_title, rename_session
+from turnlog.edit.service import rename_session
 from turnlog.store.paths import Store
 
 
@@ -20,13 +19,8 @@ from turnlog.store.paths import Store
 @click.pass_obj
 def command(store: Store, session: str, title: str, dry_run: bool, as_json: bool) -> None:
     """Call SESSION by TITLE, as /rename does: in turnlog, and in the picker of the client."""
-    title = clean_title(title)
     path = own_file(store, session)
-    record = None
-    if not dry_run:
-        require_idle(store, path)
-        changes = rename_session(path, title)
-        record = apply_changes(open_journal(), f"rename of {path.stem} to {title!r}", changes)
+    title, record = rename_session(store, path, title, dry_run=dry_run)
     if as_json:
         echo_json({"id": path.stem, "title": title, "change": record.id if record else None})
         return

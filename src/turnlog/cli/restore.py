@@ -7,11 +7,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from turnlog.cli.arguments import json_option
-from turnlog.cli.output import counted, echo_json, plain
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.terminal import echo
 from turnlog.store.archive.archive import open_archive
 from turnlog.store.archive.restore import find_archived, restore_session
 from turnlog.store.paths import Store
+from turnlog.text import plural
 
 
 def complete_archived(
@@ -66,8 +67,8 @@ def command(
     if as_json:
         echo_json({"id": manifest.session, **restored._asdict()})
         return
-    files = counted(len(restored.written), "file")
-    kept = f", {counted(len(restored.kept), 'other')} there already" if restored.kept else ""
+    files = plural(len(restored.written), "file")
+    kept = f", {plural(len(restored.kept), 'other')} there already" if restored.kept else ""
     echo(f"Restored {manifest.session}: {files}{kept}")
     for path in restored.written:
         echo(f"  {plain(str(path))}")

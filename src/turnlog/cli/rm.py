@@ -1,19 +1,20 @@
-"""turnlog rm: removes sessions, with all that belongs to them."""
+"""turnlog rm: remove sessions with all their files."""
 
 from typing import Any
 
 import click
 
 from turnlog.cli.arguments import complete_session, json_option
-from turnlog.cli.editing import open_journal, print_undo
-from turnlog.cli.output import cells_of, counted, echo_json, fit, plain, size, width
+from turnlog.cli.editing import print_undo
+from turnlog.cli.output import cells_of, echo_json, fit, plain, width
 from turnlog.cli.sessions import own_file
 from turnlog.cli.terminal import echo
-from turnlog.edit.apply import apply_changes, require_idle
 from turnlog.edit.journal import Record
-from turnlog.edit.removal import Removal, remove_sessions
+from turnlog.edit.removal import Removal, plan_removal
+from turnlog.edit.service import remove_sessions
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
+from turnlog.text import file_size, plural
 
 
 @click.command("rm")
@@ -31,20 +32,16 @@ def command(
     """
     paths = list(dict.fromkeys(own_file(store, session) for session in sessions))
     titles = [plain(describe(locate_session(path)).title) for path in paths]
-    removal = remove_sessions(store, paths, history)
-    record = None
-    if not dry_run:
-        require_idle(store, *paths)
-        title = f"removal of {paths[0].stem if len(paths) == 1 else f'{len(paths)} sessions'}"
-        record = apply_changes(open_journal(), title, removal.changes, clearing=removal.clearing)
+    removal = plan_removal(store, paths, history)
+    record = None if dry_run else remove_sessions(store, removal)
     if as_json:
         echo_json(_as_json(removal, record))
         return
     for path, title in zip(paths, titles, strict=True):
         done = f"{'Would remove' if dry_run else 'Removed'} {path.stem}  "
         echo(f"{done}{fit(title, width() - cells_of(done))}".rstrip())
-    files = f"{counted(len(removal.sizes), 'file')}, {size(sum(removal.sizes))}"
-    echo(f"  {files}, {counted(removal.prompts, 'prompt')} of the history")
+    files = f"{plural(len(removal.sizes), 'file')}, {file_size(sum(removal.sizes))}"
+    echo(f"  {files}, {plural(removal.prompts, 'prompt')} of the history")
     print_undo(record)
 
 

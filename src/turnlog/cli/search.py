@@ -6,10 +6,11 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import Since, Until, json_option, reveal_option
-from turnlog.cli.searching import LIMIT, Asked, print_hits
+from turnlog.cli.searching import print_hits
 from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
 from turnlog.index.search.selection import KINDS, ROLES, Selection
+from turnlog.index.service import LIMIT, SearchRequest
 from turnlog.store.paths import Store, folder_name
 
 
@@ -46,16 +47,15 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
         echo(ctx.get_help())
         return
     store: Store = ctx.obj
-    asked = Asked(
+    request = SearchRequest(
         text=" ".join(query),
         is_regex=given["is_regex"],
         selection=_selection(store, given),
         limit=given["limit"],
         reveal=given["reveal"],
-        as_json=given["as_json"],
-        program="turnlog --samples" if _is_of_samples(ctx) else "turnlog",
     )
-    print_hits(store, asked)
+    program = "turnlog --samples" if _is_of_samples(ctx) else "turnlog"
+    print_hits(store, request, as_json=given["as_json"], program=program)
 
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:

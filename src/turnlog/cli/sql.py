@@ -5,13 +5,13 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import csv_option, json_option, reveal_switch
-from turnlog.cli.indexing import synced_index
+from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.tables import Column, Table, echo_csv
 from turnlog.cli.terminal import dim, echo, masked_value, style
 from turnlog.errors import UsageError
-from turnlog.index.reports import user_sql
-from turnlog.index.reports.user_sql import TABLES_HINT, SqlResult, ask, tables_of
+from turnlog.index.reports.user_sql import TABLES_HINT, IndexTable, SqlResult
+from turnlog.index.service import list_tables, run_sql
 from turnlog.store.paths import Store
 
 
@@ -29,19 +29,13 @@ def command(store: Store, statement: str | None, tables: bool, **form: bool) -> 
     """
     if not (statement or tables):
         raise UsageError("there is no statement", TABLES_HINT)
-    with synced_index(store, words=_needs_words(statement or "")) as index:
-        if tables or statement is None:
-            _print_tables(tables_of(index.path), form["as_json"])
-        else:
-            _print(ask(index.path, statement), **form)
+    if tables or statement is None:
+        _print_tables(list_tables(store, ON_STDERR), form["as_json"])
+    else:
+        _print(run_sql(store, statement, ON_STDERR), **form)
 
 
-def _needs_words(statement: str) -> bool:
-    """Return whether a statement may read the tables of words: it has to name them."""
-    return any(name in statement.lower() for name in ("docs", "words"))
-
-
-def _print_tables(tables: list[user_sql.IndexTable], as_json: bool) -> None:
+def _print_tables(tables: list[IndexTable], as_json: bool) -> None:
     if as_json:
         echo_json([table._asdict() for table in tables])
         return

@@ -6,14 +6,14 @@ import click
 
 from turnlog.cli.arguments import Since, Until, csv_option, json_option, reveal_switch
 from turnlog.cli.drawing import draw_report
-from turnlog.cli.indexing import synced_index
-from turnlog.cli.layouts import LAYOUTS
+from turnlog.cli.indexing import ON_STDERR
+from turnlog.cli.layouts import layout_of
 from turnlog.cli.output import echo_json, width
 from turnlog.cli.tables import echo_csv
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.reports.report_cache import cached_report
 from turnlog.index.reports.reports import REPORTS, Filters, Report, Row
+from turnlog.index.service import report as compute_report
 from turnlog.store.paths import Store
 
 SHOWN = 30
@@ -28,6 +28,8 @@ class StatsOptions(NamedTuple):
     """None is as many as suits the form; 0 is all."""
     as_json: bool
     as_csv: bool
+    by: tuple[str, ...] = ()
+    """Dimensions to group by besides those of the report."""
 
     @property
     def size(self) -> int | None:
@@ -43,6 +45,7 @@ class StatsOptions(NamedTuple):
 @click.option("--until", type=Until(), help="Only what was done up to a day, or before a time.")
 @click.option("--project", metavar="TEXT", help="Only projects whose directory contains TEXT.")
 @click.option("--model", metavar="TEXT", help="Only models whose name contains TEXT.")
+@click.option("--by", metavar="NAME,…", help="Group by project, model, branch, session … as well.")
 @click.option("--order", metavar="COLUMN", help="Sort by a column of the JSON, the largest first.")
 @click.option("--limit", type=click.IntRange(0), help=f"Rows, {SHOWN} in a table; 0 for all.")
 @reveal_switch
@@ -57,9 +60,9 @@ def command(store: Store, report: str, **options: Any) -> None:
     Days and hours are those of your time zone; a block is a window of five hours.
     """
     filters = _filters(options)
-    wanted = StatsOptions(**options)
-    with synced_index(store) as index:
-        told = cached_report(index.db, report, filters)
+    by = tuple(filter(None, (options.pop("by") or "").split(",")))
+    wanted = StatsOptions(**options, by=by)
+    told = compute_report(store, report, filters, by=wanted.by, feedback=ON_STDERR)
     if not (told.rows or wanted.as_json or wanted.as_csv):
         raise NotFound(f"nothing to report of {store.projects}", "turnlog --samples stats")
     _print(_ordered(told, wanted.order), wanted)
@@ -89,9 +92,9 @@ def _print(told: Report, wanted: StatsOptions) -> None:
     elif wanted.as_csv:
         echo_csv(told.columns, (list(row.values()) for row in rows))
     else:
-        for line in draw_report(told, rows, width(), wanted.order):
+        for line in draw_report(told, rows, width(), wanted.order, wanted.by):
             echo(line)
-        if len(rows) < len(told.rows) and told.name != "hour":
+        if len(rows) < len(told.rows):
             hint = f"{len(rows)} of {len(told.rows)} rows; --limit 0 shows all"
             echo(dim(hint), err=True)
 
@@ -112,8 +115,8 @@ def _rank(row: Row, column: str) -> tuple[bool, Any]:
 
 def _chosen(told: Report, wanted: StatsOptions) -> list[Row]:
     """As many rows as are wanted: of what goes on in time, the last ones."""
-    if wanted.size is None or told.name == "hour":
+    if wanted.size is None or (told.name == "hour" and not wanted.by):
         return told.rows
-    layout = LAYOUTS[told.name]
+    layout = layout_of(told.name, wanted.by)
     is_tail = layout.is_timeline and wanted.order is None
     return told.rows[-wanted.size :] if is_tail else told.rows[: wanted.size]

@@ -9,13 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from turnlog.cli.indexing import open_behind
 from turnlog.cli.terminal import echo_masked, masked, style
-from turnlog.conversation.context_windows import window_of
+from turnlog.conversation.models import window_of
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_object
 from turnlog.index.reports.status_figures import Status, status_of
+from turnlog.index.sync_policy import open_without_waiting
 from turnlog.store.paths import Store
+from turnlog.text import running_money
 
 FULL, FILLING = 0.8, 0.5
 MODEL_NAME = r"(?:[A-Za-z0-9.()\[\]]{1,9}(?:[ -]|$)){1,6}"
@@ -28,7 +29,7 @@ def print_status(store: Store) -> None:
     transcript = told.get("transcript_path")
     path = Path(transcript) if isinstance(transcript, str) else None
     session = str(told.get("session_id") or (path.stem if path else ""))
-    with open_behind(store, path) as index:
+    with open_without_waiting(store, path) as index:
         status = status_of(index.db, session, time.time()) if index else None
     parts = [_model(told), *(_figures(status) if status else []), _context(told, status)]
     line = " · ".join(part for part in parts if part)
@@ -56,11 +57,14 @@ def _model(told: dict[str, Any]) -> str:
 
 
 def _figures(status: Status) -> list[str]:
-    parts = [f"{_dollars(status.session_usd)} session", f"{_dollars(status.today_usd)} today"]
+    parts = [
+        f"{running_money(status.session_usd)} session",
+        f"{running_money(status.today_usd)} today",
+    ]
     if status.window_ends:
         left = datetime.fromisoformat(status.window_ends).timestamp() - time.time()
         hours, minutes = divmod(max(0, int(left // 60)), 60)
-        parts.append(f"{_dollars(status.window_usd)} block, {hours}h {minutes:02}m left")
+        parts.append(f"{running_money(status.window_usd)} block, {hours}h {minutes:02}m left")
     return parts
 
 
@@ -84,7 +88,3 @@ def _window_of(told: dict[str, Any], status: Status) -> int:
     model = told.get("model")
     name = str(model.get("id")) if is_object(model) else status.model or ""
     return window_of(name)
-
-
-def _dollars(amount: float | None) -> str:
-    return "$?" if amount is None else f"${amount:,.2f}"

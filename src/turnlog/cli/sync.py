@@ -3,10 +3,12 @@
 import click
 
 from turnlog.cli.arguments import json_option
-from turnlog.cli.indexing import sync_index
-from turnlog.cli.output import counted, echo_json, size
+from turnlog.cli.indexing import ON_STDERR
+from turnlog.cli.output import echo_json
 from turnlog.cli.terminal import echo
+from turnlog.index.sync_policy import sync_index
 from turnlog.store.paths import Store
+from turnlog.text import file_size, plural
 
 
 @click.command("sync")
@@ -17,11 +19,11 @@ def command(store: Store, as_json: bool) -> None:
 
     The index is derived from the session files, and can be deleted at any time.
     """
-    path, done = sync_index(store)
+    path, done = sync_index(store, ON_STDERR)
     if as_json:
         echo_json({"index": path, **done._asdict()})
         return
-    read = f"{counted(done.read, 'file')} read ({size(done.bytes)})" if done.read else ""
-    gone = f"{counted(done.removed, 'file')} gone" if done.removed else ""
+    read = f"{plural(done.read, 'file')} read ({file_size(done.bytes)})" if done.read else ""
+    gone = f"{plural(done.removed, 'file')} gone" if done.removed else ""
     echo(", ".join(part for part in (read, gone) if part) or "nothing has changed")
-    echo(f"{path}  {size(path.stat().st_size)}")
+    echo(f"{path}  {file_size(path.stat().st_size)}")

@@ -185,63 +185,6 @@ class _Stdout:
         return sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
 
 
-def short_count(number: float | None) -> str:
-    """A count in at most five characters.
-
-    >>> [short_count(n) for n in (0, 999, 1234, 45_678, 999_960, 1_234_567_890)]
-    ['0', '999', '1.2k', '46k', '1.0M', '1.2B']
-    """
-    if number is None:
-        return ""
-    for unit in ("", "k", "M", "B"):
-        if number < 999.5 or unit == "B":
-            break
-        number /= 1000
-    return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"
-
-
-def dollars(amount: float | None) -> str:
-    """An amount of dollars, up to a thousand to the cent; a question mark where it is not known.
-
-    >>> dollars(12.5), dollars(1234.5), dollars(0.001), dollars(None)
-    ('$12.50', '$1,234', '<$0.01', '?')
-    """
-    if amount is None:
-        return "?"
-    if 0 < amount < 0.005:
-        return "<$0.01"
-    return f"${amount:.2f}" if amount < 999.995 else f"${amount:,.0f}"
-
-
-def span(seconds: float | None) -> str:
-    """How long something took.
-
-    >>> span(0.25), span(42), span(125), span(7500), span(400_000)
-    ('0.2s', '42s', '2m', '2h05', '111h')
-    """
-    if seconds is None:
-        return ""
-    if seconds < 9.95:
-        return f"{seconds:.1f}s" if seconds else "0s"
-    if seconds < 59.5:
-        return f"{seconds:.0f}s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes}m"
-    return f"{minutes // 60}h{minutes % 60:02d}" if minutes < 6000 else f"{minutes // 60}h"
-
-
-def percent(share: float | None) -> str:
-    """A share of one; less than half a percent is not nothing.
-
-    >>> percent(0.256), percent(0.001), percent(0)
-    ('26%', '<1%', '0%')
-    """
-    if share is None:
-        return ""
-    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
-
-
 def local_minute(moment: str | None) -> str:
     """A time in the user's own time zone."""
     return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M") if moment else ""

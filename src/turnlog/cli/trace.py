@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from turnlog.cli.arguments import Since, complete_session, json_option
-from turnlog.cli.output import counted, echo_json, local_time, plain, progress_bar, width
+from turnlog.cli.output import echo_json, local_time, plain, progress_bar, width
 from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
@@ -19,6 +19,7 @@ from turnlog.render.terminal_text import times_apart
 from turnlog.store.catalog import list_sessions, live_sessions
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
+from turnlog.text import plural
 from turnlog.trace.cc_langfuse import adopt_sent
 from turnlog.trace.content import ContentPolicy
 from turnlog.trace.send import SendReport, add_links, send_session
@@ -191,7 +192,7 @@ def _write(target: FileTarget, store: Store, paths: list[Path], settings: TraceS
             bar.update,
             None if target.is_perfetto else resource_attributes(settings),
         )
-    turns, spans = counted(len(tally.turns), "turn"), counted(tally.spans, "span")
+    turns, spans = plural(len(tally.turns), "turn"), plural(tally.spans, "span")
     echo(f"{target.path}: {turns}, {spans}")
 
 
@@ -202,7 +203,7 @@ def _print_reports(
         echo_json(reports)
         return
     for report in reports:
-        told = f"{counted(report.turns, 'turn')}, {counted(report.sent, 'span')} sent"
+        told = f"{plural(report.turns, 'turn')}, {plural(report.sent, 'span')} sent"
         others = {"skipped": report.skipped, "open": report.open, "failed": report.failed}
         told += "".join(f", {count:,} {name}" for name, count in others.items() if count)
         told += f" to {plain(report.target)}" if names_target else ""
@@ -216,7 +217,7 @@ def _print_failures(reports: list[SendReport], wanted: int) -> None:
         if report.failed:
             echo(style(f"  {plain(report.reason)}", "red"), err=True)
     if len(reports) < wanted:
-        echo(f"not tried: {counted(wanted - len(reports), 'session')}", err=True)
+        echo(f"not tried: {plural(wanted - len(reports), 'session')}", err=True)
 
 
 def _print_spans(spans: Iterator[Span], as_json: bool) -> None:

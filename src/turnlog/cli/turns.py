@@ -5,7 +5,7 @@ from datetime import timedelta
 import click
 
 from turnlog.cli.arguments import branch_option, json_option, reveal_switch, session_argument
-from turnlog.cli.output import echo_json, money, plain
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.conversation.prompts import RESUMED_AFTER, prompt_label
@@ -15,6 +15,7 @@ from turnlog.format.timestamps import parse_timestamp
 from turnlog.render.json_views import cost_of_messages, prompt_of, turn_view, usage_view
 from turnlog.render.terminal_text import times_apart
 from turnlog.store.paths import Store
+from turnlog.text import exact_money
 
 COLUMNS = (
     Column("turn", is_number=True, look="dim"),
@@ -71,4 +72,4 @@ def _cells(session: Session, turn: Turn) -> list[str]:
     label = prompt_of(session, turn, reveal=True, told=prompt_label)
     counts = [f"{len(turn.calls):,}", f"{failed:,}" if failed else "", f"{tokens:,}"]
     times = [working, elapsed]
-    return [str(turn.n), clock, mark + plain(label), *times, *counts, money(cost)]
+    return [str(turn.n), clock, mark + plain(label), *times, *counts, exact_money(cost)]

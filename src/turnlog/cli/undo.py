@@ -2,8 +2,8 @@
 
 import click
 
-from turnlog.cli.editing import open_journal
 from turnlog.cli.terminal import echo
+from turnlog.edit.journal import open_journal
 
 
 @click.command("undo")

@@ -90,11 +90,11 @@ def pair_calls(nodes: Iterable[Node]) -> tuple[list[Call], list[Orphan]]:
 
 def read_call(log: Log, call: Call) -> Detail:
     """Read what is in the lines of a call."""
-    entry = log.entry(call.use)
+    entry, *answers = log.entries([call.use, call.result] if call.result else [call.use])
     blocks = entry.content if isinstance(entry, Assistant) else []
     held = [b for b in blocks if isinstance(b, ToolUseBlock) and given(b.id) == call.id]
     given_input = given(held[0].input) if held else None
-    answer = log.entry(call.result) if call.result else None
+    answer = answers[0] if answers else None
     if not isinstance(answer, User):
         return Detail(given_input)
     text = result_text(answer, call.id)

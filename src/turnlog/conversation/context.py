@@ -46,6 +46,7 @@ def messages_of(values: Iterable[Fields], is_open: bool = False) -> list[Fields]
     drafts = draft_messages(values)
     drop_unanswered(drafts)
     drafts = [draft for draft in drafts if not _says_nothing(draft)]
+    drop_foreign_thinking(drafts)
     drafts = drafts if is_open else complete_end(drafts)
     drafts = [draft for draft in drafts if not draft.is_error]
     drafts = pair_results(merge_users(drafts))
@@ -69,6 +70,18 @@ def drop_unanswered(drafts: list[Draft]) -> None:
         if draft is not last and draft.role == "assistant" and draft.blocks:
             kept = [b for b in draft.blocks if b.get("type") != USE or b.get("id") in answered]
             draft.blocks = kept or [text_block("")]
+
+
+def drop_foreign_thinking(drafts: list[Draft]) -> None:
+    """Drop the thinking of all models but the one that answered last.
+
+    The client resumes with that model and sends it no other model's thinking (2.1.325, observed):
+    after a switch from Sonnet to Haiku, none of Sonnet's is sent.
+    """
+    models = [draft.model for draft in drafts if draft.model]
+    for draft in drafts:
+        if draft.model and draft.model != models[-1]:
+            draft.blocks = [b for b in draft.blocks if b.get("type") not in THINKING]
 
 
 def complete_end(drafts: list[Draft]) -> list[Draft]:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.conversation.model_names import model_name
+from turnlog.conversation.models import model_name
 from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.format.blocks import Iteration, TokenCounts, Usage
 from turnlog.format.fields import given

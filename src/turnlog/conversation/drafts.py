@@ -42,6 +42,8 @@ class Draft(Struct):
     may_end_turn: bool = False
     """A result that ends the turn, if anything follows it."""
     ends_turn: bool = False
+    model: str | None = None
+    """The model that answered; None for other messages, and where the client wrote the answer."""
 
     def has_only(self, *types: str) -> bool:
         return all(block.get("type") in types for block in self.blocks)
@@ -94,7 +96,9 @@ def _draft(value: Fields) -> Draft | None:
         return _user_draft(value)
     if role == "assistant":
         is_error = bool(value.get("isApiErrorMessage")) and message.get("model") == SYNTHETIC
-        return Draft("assistant", _blocks(value), message.get("id"), is_error)
+        model = message.get("model")
+        model = model if isinstance(model, str) and model != SYNTHETIC else None
+        return Draft("assistant", _blocks(value), message.get("id"), is_error, model=model)
     # What is only shown, such as the picture of /context, is not sent (observed: 2.1.325).
     if value.get("subtype") == "local_command" and value.get("isDisplayOnly") is not True:
         return Draft("user", [text_block(value.get("content"))], is_note=True)

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from enum import StrEnum
 
-from turnlog.format.blocks import ImageBlock, TextBlock, ToolResultBlock
+from turnlog.format.blocks import ImageBlock, TextBlock, ToolResultBlock, command_text
 from turnlog.format.entries import MessageEntry, User
 from turnlog.format.fields import given
-from turnlog.format.markup import command_text
 from turnlog.format.timestamps import parse_timestamp
 
 RESUMED_AFTER = timedelta(minutes=5)

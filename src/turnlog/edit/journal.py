@@ -19,12 +19,13 @@ from pathlib import Path
 
 from turnlog.edit.open_sessions import require_closed, stores_of
 from turnlog.errors import Ambiguous, Conflict, NotFound
-from turnlog.format.beside import is_at
+from turnlog.format.atomic import is_at
 from turnlog.format.jsonl import CHUNK, FileState
 from turnlog.format.locks import lock
 from turnlog.format.portable import DIRECTORY, HAS_FOLDER_DESCRIPTORS, NOFOLLOW, sync_folder
 from turnlog.format.private_files import create_private_folder, open_private, secure_folder
 from turnlog.store.deletion_consent import Consent, Deletion, require_yes
+from turnlog.store.paths import journal_folder
 
 STAGE = ".turnlog-"
 """What the names of folders begin with in which files are written before they take their places."""
@@ -267,6 +268,11 @@ class Journal:
         fields = json.loads(path.read_text("utf-8"))
         files = [FileRecord(**each) for each in fields.pop("files")]
         return Record(files=files, **fields)
+
+
+def open_journal() -> Journal:
+    """Open the journal of all changes, in turnlog's own directory."""
+    return Journal(journal_folder())
 
 
 def hash_of(path: Path, size: int | None = None) -> str:

@@ -53,6 +53,8 @@ class EditOptions:
     """The number of the last turn to keep, or the uuid of the last entry."""
     branch: str | None = None
     """The uuid of the leaf of the only branch to keep."""
+    keeps_tree: bool = False
+    """Never straighten, even if the client that will resume the session needs it."""
 
 
 class Prepared(NamedTuple):

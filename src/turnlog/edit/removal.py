@@ -32,8 +32,8 @@ class Removal:
         return [change.was.size for change in self.leaving if change.was]
 
 
-def remove_sessions(store: Store, sessions: Sequence[Path], with_prompts: bool = False) -> Removal:
-    """Remove sessions, and their prompts from the history where that is wanted."""
+def plan_removal(store: Store, sessions: Sequence[Path], with_prompts: bool = False) -> Removal:
+    """Plan to remove sessions with all their files, and on request their prompts."""
     removal = Removal(sessions)
     files: dict[Path, None] = {}
     for session in sessions:

@@ -26,8 +26,8 @@ def clean_title(text: str) -> str:
     return title
 
 
-def rename_session(session: Path, title: str) -> list[Change]:
-    """Name a session: in its lines, and in the file beside it that 2.1.325 looks at as well."""
+def title_changes(session: Path, title: str) -> list[Change]:
+    """Plan a new title: in the session's lines, and in the file that 2.1.325 reads as well."""
     saved = title_file(session)
     state = FileState.of(saved) if saved.exists() else None
     return [

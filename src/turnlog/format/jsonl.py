@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from turnlog.errors import Conflict
-from turnlog.format.beside import is_at, written_beside
+from turnlog.format.atomic import is_at, written_beside
 from turnlog.format.locks import lock
 from turnlog.format.portable import BINARY, move_over, read_at, set_mode, sync_folder
 from turnlog.format.regular_files import AnyPath, open_regular

@@ -6,6 +6,7 @@ reads many files passes over such a file with `skipping`; `collect_skipped` list
 """
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Generator, Iterable
@@ -13,6 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
+
+from turnlog.format.json_values import Fields, is_object
 
 READ_FLAGS = ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 """As far as the system knows them: Windows has O_BINARY alone."""
@@ -127,20 +130,37 @@ def is_regular(entry: "os.DirEntry[str]") -> bool:
     return False
 
 
-def stat_regular(entry: "os.DirEntry[str]") -> os.stat_result | None:
+def stat_regular(folder: str, name: str, descriptor: int | None) -> os.stat_result | None:
     """Return the status of a regular file, or of the one a link names; note anything else.
 
-    Called for every file of a store: a context manager would take as long as the system call.
+    A descriptor of its folder spares the system looking for it. Called for every file of a store:
+    a context manager would take as long as the system call.
     """
     try:
-        status = entry.stat()
+        if descriptor is None:
+            status = os.stat(f"{folder}{os.sep}{name}")  # noqa: PTH116
+        else:
+            status = os.stat(name, dir_fd=descriptor)
     except OSError as error:
-        _note_error(entry.path, error)
+        _note_error(f"{folder}{os.sep}{name}", error)
         return None
     if stat.S_ISREG(status.st_mode):
         return status
-    note_skipped(entry.path, _kind(status.st_mode))
+    note_skipped(f"{folder}{os.sep}{name}", _kind(status.st_mode))
     return None
+
+
+@contextmanager
+def opened_folder(folder: str) -> Generator[int | None]:
+    """Open a directory for system calls that name files in it; None where there are none."""
+    if os.stat not in os.supports_dir_fd:
+        yield None
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def is_folder(entry: "os.DirEntry[str]") -> bool:
@@ -179,3 +199,12 @@ def _reason(path: AnyPath, error: OSError) -> str:
     if isinstance(error, FileNotFoundError) and Path(path).is_symlink():
         return "a symbolic link to nothing"
     return error.strerror or str(error)
+
+
+def read_object(path: Path) -> Fields:
+    """Return the JSON object that a file holds; an empty one if it is missing or holds none."""
+    try:
+        held = json.loads(read_regular(path))
+    except (OSError, ValueError):
+        return {}
+    return held if is_object(held) else {}

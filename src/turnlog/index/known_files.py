@@ -1,8 +1,12 @@
-"""What the index knows of files, looked up when it is wanted."""
+"""Rows about files: which ones the index knows, and what a check found in them."""
 
 import sqlite3
+from pathlib import Path
 
 from msgspec import Struct
+
+from turnlog.format.jsonl import FileState
+from turnlog.index.database import writing
 
 SHORT = 8
 """How many characters of an id are usually enough."""
@@ -28,6 +32,20 @@ class File(Struct, frozen=True):
     def owner(self) -> str:
         """The session that it belongs to, or itself where that is not known."""
         return self.session or self.path
+
+
+def kept_check(db: sqlite3.Connection, path: Path, state: FileState) -> tuple[bool, str | None]:
+    """Return whether a file was checked in its present state, and its worst finding if any."""
+    where = "path = ? AND inode = ? AND size = ? AND mtime_ns = ?"
+    row = db.execute(f"SELECT message FROM checks WHERE {where}", (str(path), *state)).fetchone()
+    return row is not None, row[0] if row else None
+
+
+def keep_check(db: sqlite3.Connection, path: Path, state: FileState, message: str | None) -> None:
+    """Remember the worst finding of a file in this state; None if it would resume."""
+    with writing(db):
+        row = (str(path), *state, message)
+        db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?, ?, ?, ?)", row)
 
 
 def recent_sessions(db: sqlite3.Connection, limit: int) -> tuple[list[str], int]:

@@ -5,13 +5,18 @@ from typing import NamedTuple
 
 from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.conversation.prompts import PromptKind, ide_context, prompt_kind, prompt_label
-from turnlog.format.blocks import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from turnlog.format.blocks import (
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    local_command_text,
+)
 from turnlog.format.decode import decode_line
 from turnlog.format.entries import Assistant, Attachment, Entry, User
 from turnlog.format.fields import given
 from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import Line
-from turnlog.format.markup import local_command_text
 from turnlog.format.state import AiTitle, CustomTitle, Summary
 from turnlog.format.system import LocalCommand
 from turnlog.index.tokenizer import composed

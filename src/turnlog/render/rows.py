@@ -16,10 +16,9 @@ from turnlog.conversation.prompts import PromptKind, full_text, ide_context, pro
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
 from turnlog.conversation.turns import Turn
-from turnlog.format.blocks import TextBlock, ThinkingBlock
+from turnlog.format.blocks import TextBlock, ThinkingBlock, local_command_text
 from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
-from turnlog.format.markup import local_command_text
 from turnlog.format.system import LocalCommand
 from turnlog.render.json_views import cost_of_messages, usage_view
 from turnlog.render.tool_views import body_of, outcome_of, title_of

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from turnlog.render.rows import AnswerRow, Did, NoteRow, PromptRow, Row, Thought, TurnEndRow
+from turnlog.text import duration, exact_money
 
 Style = Callable[[str, str], str]
 """Colours a text, and takes from it what could harm the terminal: (text, role)."""
@@ -153,16 +154,12 @@ def times_apart(working_ms: int | None, elapsed_ms: int | None) -> tuple[str, st
     (('5s', '1m 35s'), ('1m 35s', ''))
     """
     if working_ms is None or elapsed_ms is None or elapsed_ms - working_ms <= APART:
-        return minutes_text(elapsed_ms if working_ms is None else working_ms), ""
-    return minutes_text(working_ms), minutes_text(elapsed_ms)
+        return _minutes(elapsed_ms if working_ms is None else working_ms), ""
+    return _minutes(working_ms), _minutes(elapsed_ms)
 
 
-def minutes_text(milliseconds: int | None) -> str:
-    """Return a time in minutes and whole seconds; empty where it is not known."""
-    if milliseconds is None:
-        return ""
-    minutes, seconds = divmod(milliseconds // 1000, 60)
-    return f"{minutes}m {seconds}s" if minutes else f"{seconds}s"
+def _minutes(milliseconds: int | None) -> str:
+    return "" if milliseconds is None else duration(milliseconds / 1000)
 
 
 def _what_it_took(row: TurnEndRow) -> str:
@@ -171,5 +168,5 @@ def _what_it_took(row: TurnEndRow) -> str:
         facts.append(times)
     facts.append(f"{row.tokens:,} tokens")
     if row.cost_usd is not None:
-        facts.append(f"${row.cost_usd:.4f}")
+        facts.append(exact_money(row.cost_usd))
     return f"── {' · '.join(facts)} ──"

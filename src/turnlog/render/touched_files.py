@@ -3,10 +3,10 @@
 from msgspec import Struct
 
 from turnlog.conversation.calls import Call
-from turnlog.conversation.diffs import diff_of
 from turnlog.conversation.session import Session
 from turnlog.format.json_values import is_object
 from turnlog.format.tools import CHANGING
+from turnlog.render.tool_views import diff_of
 from turnlog.secrets import mask
 
 READING = "Read"

@@ -1,7 +1,7 @@
 """Find secrets in text and mask them: keys, tokens, private keys, passwords."""
 
 from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
-from turnlog.secrets.masking import cut_whole, mask, mask_named, mask_start, mask_value
+from turnlog.secrets.masking import cut_whole, mask, mask_named, mask_short, mask_start, mask_value
 from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, tells_secret
 from turnlog.secrets.value_checks import MASKED
 
@@ -16,6 +16,7 @@ __all__ = [
     "flag_name",
     "mask",
     "mask_named",
+    "mask_short",
     "mask_start",
     "mask_value",
     "placeholder_for",

@@ -8,7 +8,7 @@ scripts/refresh_secret_rules.py.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +17,11 @@ from turnlog.secrets.value_checks import CHECKS, MASKED, is_dense
 
 WINDOW = 400
 """Characters after its keyword that a rule sees if its match starts before the keyword."""
+NEAR, CONTEXTS = 3, 2048
+"""Characters on each side of an anchor that select its keywords; how many selections are kept."""
 NAME_LENGTH = 64
-NAME_START = re.compile(r"[\"']?[\w.-]*$")
+NAME_BACKWARDS = re.compile(r"\n?([\w.-]*[\"']?)")
+"""The start of a name, from its end: a search for it forwards would try every place before it."""
 ARN = re.compile(r"\barn:[\w:/*-]*\Z")
 """What names a secret is none: `arn:aws:secretsmanager:us-west-2:41:secret:name`."""
 NAME_REST = re.compile(r"[\w.-]*")
@@ -127,12 +130,14 @@ class _Rule:
             match = self.compiled.match(text, at)
         if match is None:
             return
-        start, end = _value_span(match)
-        value = text[start:end]
         kind, check = self.kind, self.check
         if not kind:
             kind, check = KINDS[strength_of(_name_at(text, at, match))]
-        if not kind or re.search(MASKED, value) or not CHECKS[check](value):
+            if not kind:  # most names tell nothing: `key: value`
+                return
+        start, end = _value_span(match)
+        value = text[start:end]
+        if re.search(MASKED, value) or not CHECKS[check](value):
             return
         if not self._may_stand(text, match.start(), value) or _in_base64(text, start):
             return
@@ -160,48 +165,33 @@ class _Anchor:
 
     def __init__(self, part: str, words: list[str], by_word: dict[str, list[_Rule]]) -> None:
         self.size = len(part)
-        keywords = [_Keyword(word, word.index(part), by_word[word]) for word in words]
-        ends = [word for word in keywords if word.offset + self.size == len(word.word)]
-        by_next: dict[str, list[_Keyword]] = {}
-        for keyword in keywords:
-            if keyword not in ends:
-                after = keyword.word[keyword.offset + self.size]
-                by_next.setdefault(after, [*ends]).append(keyword)
-        self.others = _groups(ends)
-        """Keywords that end with the part."""
-        self.by_next = {after: _groups(each) for after, each in by_next.items()}
-        """All that may stand there, by the character after the part."""
+        self.keywords = [_Keyword(word, word.index(part), by_word[word]) for word in words]
+        # A text has the same few words around a part again and again: ` token `, `"key":`.
+        self.fitting = lru_cache(CONTEXTS)(self._fitting)
 
     def find(self, text: str, position: int, found: list[tuple[Secret, int]]) -> None:
         """Add the secrets whose keyword has the part at a position."""
-        after = text[position + self.size : position + self.size + 1]
-        hits: list[tuple[int, _Keyword]] = []
-        for offset, words, ranked in self.by_next.get(after, self.others):
+        end = position + self.size
+        before, after = text[max(0, position - NEAR) : position], text[end : end + NEAR]
+        for word, offset, rules in self.fitting(before, after):
             start = position - offset
-            # One call compares all keywords that start at the same place.
-            if start >= 0 and text.startswith(words, start):
-                hits += [each for each in ranked if text.startswith(each[1].word, start)]
-        for _, keyword in sorted(hits) if len(hits) > 1 else hits:
-            for rule in keyword.rules:
-                rule.find(text, position - keyword.offset, found)
+            if start >= 0 and text.startswith(word, start):
+                for rule in rules:
+                    rule.find(text, start, found)
+
+    def _fitting(self, before: str, after: str) -> list[_Keyword]:
+        """Return the keywords that do not contradict the characters around the part."""
+        return [
+            keyword
+            for keyword in self.keywords
+            if _agree(keyword.word[: keyword.offset][::-1], before[::-1])
+            and _agree(keyword.word[keyword.offset + self.size :], after)
+        ]
 
 
-class _Group(NamedTuple):
-    """Keywords that have the anchor at the same offset, each with its rank among all."""
-
-    offset: int
-    words: tuple[str, ...]
-    ranked: list[tuple[int, _Keyword]]
-
-
-def _groups(keywords: list[_Keyword]) -> list[_Group]:
-    by_offset: dict[int, list[tuple[int, _Keyword]]] = {}
-    for rank, keyword in enumerate(keywords):
-        by_offset.setdefault(keyword.offset, []).append((rank, keyword))
-    return [
-        _Group(offset, tuple(keyword.word for _, keyword in ranked), ranked)
-        for offset, ranked in by_offset.items()
-    ]
+def _agree(one: str, other: str) -> bool:
+    """Whether two texts are the same as far as both go."""
+    return one.startswith(other) or other.startswith(one)
 
 
 class _Table(NamedTuple):
@@ -295,9 +285,9 @@ def _visible(text: str, invisible: str) -> tuple[str, Callable[[int], int]]:
 
 def _name_at(text: str, at: int, match: re.Match[str]) -> str:
     """Return the name that the keyword at `at` ends, with a quote before it: `"DB_PASSWORD`."""
-    before = NAME_START.search(text[max(0, at - NAME_LENGTH) : at])
+    before = NAME_BACKWARDS.match(text[max(0, at - NAME_LENGTH) : at][::-1])
     rest = NAME_REST.match(text[at : at + NAME_LENGTH])
-    start = before[0] if before else ""
+    start = before[1][::-1] if before else ""
     if text[at - len(start) - 1 : at - len(start)] == ":" and ARN.search(
         text, max(0, at - 128), at
     ):

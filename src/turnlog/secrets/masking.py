@@ -16,6 +16,8 @@ BEFORE, AFTER, AROUND = 1500, 200, 4096
 goes on for longer. Private keys may be longer, but are known by their start."""
 ROUNDS = 16
 """How many tokens may be glued to one another, each of which only shows when the last is gone."""
+SHORT = 100
+"""Characters of a text that is worth remembering."""
 SHORTEST = 6
 """Characters that a secret has at least."""
 PRIVATE = frozenset("d p q dp dq qi k".split())
@@ -37,6 +39,12 @@ def mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
             break
         text = _replace(text, found, placeholder)
     return text
+
+
+@lru_cache(8192)
+def mask_short(text: str) -> str:
+    """Mask a text that comes again and again: the name of a field, an id."""
+    return mask(text)
 
 
 def mask_start(text: str, limit: int) -> str:
@@ -66,7 +74,9 @@ def mask_named(name: str, text: str) -> str:
     if name and tells_secret(name) and (kind := find_named(name, text)):
         return placeholder_for(kind, text)
     is_id = len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-"
-    return text if is_id or len(text) < SHORTEST else mask(text)
+    if is_id or len(text) < SHORTEST:
+        return text
+    return mask_short(text) if len(text) <= SHORT else mask(text)
 
 
 def mask_value(value: Any, name: str = "") -> Any:
@@ -84,18 +94,13 @@ def mask_value(value: Any, name: str = "") -> Any:
     return value
 
 
-@lru_cache(4096)
-def _masked_name(name: str) -> str:
-    return mask(name)
-
-
 def _masked_fields(fields: dict[Any, Any]) -> dict[Any, Any]:
     label = _label(fields)
     private = PRIVATE if "kty" in fields else frozenset[str]()
     masked: dict[Any, Any] = {}
     for key, held in fields.items():
         name = label if label and key in VALUES else str(key)
-        shown = _masked_name(key) if isinstance(key, str) else key
+        shown = mask_short(key) if isinstance(key, str) else key
         masked[shown] = mask_value(held, "private_key" if key in private else name)
     return masked
 

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 
-from turnlog.format.blocks import TextBlock, ToolResultBlock
+from turnlog.format.blocks import TextBlock, ToolResultBlock, command_text
 from turnlog.format.decode import decode_line, read_entries
 from turnlog.format.entries import Assistant, ChainEntry, Entry, User
 from turnlog.format.fields import given
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
-from turnlog.format.markup import command_text
 from turnlog.format.portable import is_running
 from turnlog.format.regular_files import read_regular, skipping
 from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary

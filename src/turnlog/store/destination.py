@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from turnlog.errors import Conflict
+from turnlog.format.atomic import TEMPORARY_SUFFIX
 from turnlog.format.portable import set_mode
 from turnlog.format.private_files import FILE, FOLDER, create_private_folder
 from turnlog.store.descriptors import LINKED, NEW, READ_FLAGS, Folder
-from turnlog.store.whole import UNFINISHED
 
 UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 """What file systems without hard links say."""
@@ -84,7 +84,7 @@ class Destination:
             folder = self._folder(tuple(parts[:-1]), create=True)
         except OSError as error:
             raise self._refusal(parts, error) from error
-        temporary = f".{os.urandom(8).hex()}{UNFINISHED}"
+        temporary = f".{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
         descriptor = folder.open_file(temporary, NEW, FILE)
         self._undo.callback(_remove_file, temporary, folder)
         with os.fdopen(descriptor, "wb") as file:

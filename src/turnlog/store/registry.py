@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from turnlog.errors import Unavailable
+from turnlog.format.atomic import write_atomic
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
-from turnlog.store.whole import write_whole
 
 
 def start_of(pid: int) -> str | None:
@@ -40,7 +40,7 @@ def claim(store: Store, session_id: str, cwd: Path, entrypoint: str, version: st
         "entrypoint": entrypoint,
     }
     with suppress(OSError, Unavailable):  # where it cannot be written, the session's file says so
-        write_whole(_own(store), json.dumps(held, separators=(",", ":")).encode())
+        write_atomic(_own(store), json.dumps(held, separators=(",", ":")).encode())
 
 
 def release(store: Store, session_id: str) -> None:

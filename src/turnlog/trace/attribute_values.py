@@ -15,6 +15,27 @@ Get = Callable[[Span], Any]
 """The value of an attribute; None where the span has none."""
 
 
+def once(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Remember the result for the last argument, which must not change.
+
+    Several attributes carry the same long value, each under the name of its convention.
+    """
+    last: tuple[Any, Any] = (object(), None)
+
+    def remembered(argument: Any) -> Any:
+        nonlocal last
+        known, result = last
+        if known is not argument:
+            result = function(argument)
+            last = argument, result
+        return result
+
+    return remembered
+
+
+to_json = once(json.JSONEncoder(ensure_ascii=False).encode)
+
+
 def own(name: str) -> Get:
     """A field of the span."""
     return lambda span: getattr(span, name)
@@ -51,7 +72,7 @@ def as_json(get: Get) -> Get:
 
     def encoded(span: Span) -> str | None:
         value = get(span)
-        return None if value is None else json.dumps(value, ensure_ascii=False)
+        return None if value is None else to_json(value)
 
     return encoded
 
@@ -61,7 +82,7 @@ def as_text(get: Get) -> Get:
 
     def encoded(span: Span) -> str | None:
         value = get(span)
-        return value if isinstance(value, str) else as_json(get)(span)
+        return value if value is None or isinstance(value, str) else to_json(value)
 
     return encoded
 
@@ -183,6 +204,7 @@ def cost_of_kinds(*kinds: str) -> Get:
     return summed
 
 
+@once
 def message(span: Span) -> Any:
     """Return a generation's whole message; of other spans, the output.
 
@@ -202,7 +224,7 @@ def message(span: Span) -> Any:
 
 
 def _tool_call(part: dict[str, Any]) -> dict[str, Any]:
-    arguments = json.dumps(part.get("arguments"), ensure_ascii=False)
+    arguments = to_json(part.get("arguments"))
     called = {"id": part.get("id") or "", "name": part.get("name") or ""}
     return called | {"type": "function", "arguments": arguments}
 
@@ -259,7 +281,7 @@ def finish_reasons(span: Span) -> list[str] | None:
 
 def metadata(span: Span) -> dict[str, Any]:
     """What there is beyond the conventions, as OpenInference wants it: in one object."""
-    held = {name: shared(name)(span) for name in TRACE_METADATA}
+    held = {name: getattr(span.trace, name) for name in TRACE_METADATA}
     held |= {name: get(span) for name, get in SPAN_METADATA.items()}
     return {name: value for name, value in held.items() if value is not None}
 

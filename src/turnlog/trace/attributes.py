@@ -4,11 +4,9 @@ GenAI is OpenTelemetry's (`gen_ai.*`, in development), OpenInference that of Pho
 Langfuse reads both, and its own names before them.
 """
 
-from functools import lru_cache
-
 from msgspec import Struct
 
-from turnlog.secrets import mask
+from turnlog.secrets import mask_short
 from turnlog.trace.attribute_values import (
     INPUT,
     OUTPUT,
@@ -77,15 +75,10 @@ def attributes_of(span: Span) -> dict[str, Value]:
 
 
 def _masked(value: Value) -> Value:
-    if isinstance(value, list):
-        return [_mask_id(each) for each in value]
-    return _mask_id(value) if isinstance(value, str) else value
-
-
-@lru_cache(4096)
-def _mask_id(text: str) -> str:
     """Mask a secret in an identifier: ids and models come from the file, as all else does."""
-    return mask(text)
+    if isinstance(value, list):
+        return [mask_short(each) for each in value]
+    return mask_short(value) if isinstance(value, str) else value
 
 
 ROWS = (

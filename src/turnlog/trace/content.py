@@ -17,6 +17,8 @@ UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 MAX_CHARS = 20_000
 SHORT = 100
 """Characters of a text that is never cut: a name, a role."""
+LONG_TEXTS = 4 << 20
+"""Characters of longer texts that are kept clean, for the next span that has one of them."""
 
 
 class ContentMode(StrEnum):
@@ -69,8 +71,9 @@ class ContentPolicy(Struct, frozen=True):
             span = _without_content(span)
         is_masked = self.mode is not ContentMode.FULL
         values = {
-            name: _Cutter(self.max_chars, is_masked).cut(getattr(span, name))
+            name: _Cutter(self.max_chars, is_masked).cut(held)
             for name in ("name", "input", "output", "parts", "error", "description", "tool")
+            if (held := getattr(span, name)) is not None
         }
         values |= {
             name: _clean(held, is_masked) for name in IDENTIFIERS if (held := getattr(span, name))
@@ -114,20 +117,48 @@ class _Cutter:
 def _clean(text: str, is_masked: bool, name: str = "") -> str:
     """Return a text that can be sent; the name of its field may tell that it is a secret."""
     # Every span repeats its session, directory and branch, and the keys of its JSON.
-    cleaned = _clean_short if len(text) <= SHORT else _clean_long
-    return cleaned(text, is_masked, name)
+    if len(text) <= SHORT:
+        return _clean_short(text, is_masked, name)
+    return _CLEAN_LONG.get(text, is_masked, name)
 
 
 def _clean_uncached(text: str, is_masked: bool, name: str) -> str:
-    text = UNSENDABLE.sub("\ufffd", text)
+    if not text.isascii() or "\x00" in text:
+        text = UNSENDABLE.sub("\ufffd", text)
     return mask_named(name, text) if is_masked else text
 
 
 _clean_short = lru_cache(8192)(_clean_uncached)
-_clean_long = lru_cache(16)(_clean_uncached)
-"""A generation's text is its output and one of its parts: few are enough, and they may be large."""
 
 
+class _CleanTexts:
+    """A cache of long texts, limited by their size.
+
+    Spans share them: a prompt is the input of its turn and of a generation, an answer the output of
+    both and a part, and what a call was given is in its generation and in the tool's span.
+    """
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, bool, str], str] = {}
+        self.room = LONG_TEXTS
+
+    def get(self, text: str, is_masked: bool, name: str) -> str:
+        key = text, is_masked, name
+        found = self.held.get(key)
+        if found is None:
+            found = _clean_uncached(text, is_masked, name)
+            self.room -= len(text)
+            if self.room < 0:
+                self.held.clear()
+                self.room = LONG_TEXTS - len(text)
+            self.held[key] = found
+        return found
+
+
+_CLEAN_LONG = _CleanTexts()
+
+
+@lru_cache(4)  # the spans of a turn share one trace
 def _clean_trace(trace: Trace, is_masked: bool) -> Trace:
     held = {name: getattr(trace, name) for name in TRACE_IDENTIFIERS}
     texts = {name: _clean(text, is_masked) if text else text for name, text in held.items()}

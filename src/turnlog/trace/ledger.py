@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from turnlog.store.whole import read_object
+from turnlog.format.regular_files import read_object
 from turnlog.trace.route import Route
 from turnlog.trace.sent_state import now_text, write_json
 

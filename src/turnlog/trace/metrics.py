@@ -33,7 +33,7 @@ from turnlog.conversation.cost import cache_writes
 from turnlog.format.fields import given
 from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder
-from turnlog.store.whole import read_object
+from turnlog.format.regular_files import read_object
 from turnlog.trace.otlp import Exporter, ExportOutcome
 from turnlog.trace.request_outcome import BatchOutcome
 from turnlog.trace.sent_state import write_json

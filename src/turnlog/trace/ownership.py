@@ -18,8 +18,8 @@ from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
 from turnlog.format.json_values import is_array
 from turnlog.format.private_files import secure_folder
+from turnlog.format.regular_files import read_object
 from turnlog.store.paths import folder_name
-from turnlog.store.whole import read_object
 from turnlog.trace.sent_state import write_json
 from turnlog.trace.span_times import nanoseconds, nearest_time
 from turnlog.trace.spool import HookNote

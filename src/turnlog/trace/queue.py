@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.format.private_files import secure_folder
-from turnlog.store.whole import read_object
+from turnlog.format.regular_files import read_object
 from turnlog.trace.sent_state import write_json
 
 FIRST_DELAY = 2.0

@@ -5,7 +5,6 @@ A lost state does no harm: the same spans are made again, under the same ids.
 
 import json
 import os
-import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from turnlog.errors import Conflict
+from turnlog.format.atomic import write_atomic
 from turnlog.format.json_values import is_array
 from turnlog.format.locks import lock
 from turnlog.format.private_files import secure_folder
-from turnlog.store.whole import read_object
+from turnlog.format.regular_files import read_object
 
 
 class State:
@@ -77,12 +77,7 @@ def now_text() -> str:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a small file so that a crash leaves the old one or the new one."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".new")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(value, file)
-        file.flush()
-        os.fsync(descriptor)
-    Path(name).replace(path)
+    write_atomic(path, json.dumps(value).encode())
 
 
 def _ids(held: dict[str, Any], name: str) -> list[str]:

@@ -6,6 +6,7 @@ one process would write. Neither spans nor parts are held in memory as a whole.
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, ClassVar, NamedTuple
@@ -21,6 +22,8 @@ from turnlog.trace.span_files import encode_span, otlp_file, write_otlp, write_p
 PROCESSES = 2
 PART = 2 << 20
 """Bytes of sessions that one part is made of, at least."""
+LARGE = 4 * PART
+"""Bytes of a part that takes long enough for the other processes to run out of work."""
 WORTH_SHARING = 4 << 20
 """Starting other processes takes longer than making spans of this many bytes."""
 
@@ -40,6 +43,13 @@ class SpanTally(Struct):
         if not span.trace.is_helper:
             self.turns.add(span.trace.id)
         self.spans += 1
+
+
+class Batch(NamedTuple):
+    """Sessions that make one part, and their bytes."""
+
+    sessions: Sequence[Path]
+    size: int
 
 
 class WrittenPart(NamedTuple):
@@ -70,14 +80,14 @@ def write_sessions(
         else:
             write_otlp(path, spans, resource)
         return tally
-    batches = list(gathered(sessions, sizes.__getitem__, PART))
+    groups = gathered(sessions, sizes.__getitem__, PART)
+    batches = [Batch(group, sum(map(sizes.__getitem__, group))) for group in groups]
     with (
         otlp_file(path, resource) as file,
         TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder,
     ):
-        for batch, part in zip(batches, _parts(batches, spans_of, Path(folder)), strict=True):
+        for part in _parts(batches, spans_of, Path(folder), progress):
             _join(file, part, tally)
-            progress(sum(sizes[session] for session in batch))
     return tally
 
 
@@ -99,14 +109,26 @@ def _counted(
 
 
 def _parts(
-    batches: Iterable[Sequence[Path]], spans_of: SpansOf, folder: Path
+    batches: Sequence[Batch], spans_of: SpansOf, folder: Path, progress: Progress
 ) -> Iterator[WrittenPart]:
     """Have other processes write parts; yield them in order."""
+    # Large sessions first, so that none is left to one process at the end while others wait. The
+    # rest stays in order: parts are joined, and their files deleted, soon after they are written.
+    ranks = sorted(range(len(batches)), key=lambda rank: batches[rank].size < LARGE)
     with open_pool(PROCESSES, _PartWriter.start, spans_of) as pool:
-        ranked = enumerate(batches)
-        tasks = [pool.submit(_PartWriter.write, batch, folder / str(n)) for n, batch in ranked]
-        for task in tasks:
-            yield task.result()
+        tasks = {
+            pool.submit(_PartWriter.write, batches[rank].sessions, folder / str(rank)): rank
+            for rank in ranks
+        }
+        written: dict[int, WrittenPart] = {}
+        joined = 0
+        for task in as_completed(tasks):
+            rank = tasks[task]
+            written[rank] = task.result()
+            progress(batches[rank].size)
+            while joined in written:
+                yield written.pop(joined)
+                joined += 1
 
 
 def _join(file: BinaryIO, part: WrittenPart, tally: SpanTally) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from turnlog.conversation.nodes import AssistantNode, ChainNode, DurationNode, UserNode
 from turnlog.conversation.turns import elapsed_ms, is_work, working_ms
@@ -13,6 +14,7 @@ LIMIT = 1 << 63
 """Backends keep nanoseconds in a signed number of 64 bits."""
 
 
+@lru_cache(4096)  # each line is asked for its time by its turn, its message and its span
 def nanoseconds(timestamp: str | None) -> int | None:
     """A timestamp as nanoseconds since 1970.
 

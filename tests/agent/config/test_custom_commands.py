@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.chat.injection import run_injected
+from turnlog.agent.chat.prompt_expansion import run_injected
 from turnlog.agent.config.command_expansion import CommandContext, expand, rules_of
 from turnlog.agent.config.custom_commands import CustomCommand, load_commands, read_command
 from turnlog.agent.config.definition_directories import DefinitionFiles

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.hooks.env_file import fresh_env_file, left_variables
+from turnlog.agent.hooks.command_hooks import fresh_env_file, left_variables
 from turnlog.store.paths import Store
 
 

@@ -179,7 +179,7 @@ def test_nothing_runs_that_the_parser_does_not_see(place: Path) -> None:
         ("cat <<-'E'\n\tone\n\tE\ntwo", [["cat"], ["two"]]),
         ("one 2>(two)", [["two"], ["one", f"2{HOLE}"]]),
         ("one $'\\x61'", [["one", HOLE]]),
-        ("one a\\\n b", [["one", "a", "b"]]),
+        ("one a \\\n b", [["one", "a", "b"]]),
         ("one \"$(two ')')\"", [["two", ")"], ["one", HOLE]]),
         ("case a in (b|c) one;; *) two;; esac", [["one"], ["two"]]),
         ("one 3>&1 >&2 2>&- <&0", [["one"]]),

@@ -127,7 +127,8 @@ def test_a_made_up_work_tree_of_another_repository_asks(
     [
         "git log -p --follow -- .env.example",
         "git log -p -- old",
-        "git diff -- README.md",
+        "git diff HEAD -- README.md",
+        "git diff --cached -- README.md",
         "git grep -- KEY",
         "git grep -e KEY -- README.md",
         "git stash show -p -- 0",

@@ -13,7 +13,7 @@ from turnlog.agent.terminal.chat_driver import last_turns
 from turnlog.agent.terminal.event_text import Teller
 from turnlog.agent.terminal.listings import ContextShare, context_rows, permission_rows
 from turnlog.agent.terminal.screen_protocol import ScrollbackItem
-from turnlog.agent.terminal.session_menu import session_items, sessions_in
+from turnlog.agent.terminal.slash_commands import session_items, sessions_in
 from turnlog.agent.terminal.styled_text import make_style
 from turnlog.store.paths import Store
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from turnlog.agent.config.memory import Memory, MemoryFiles, MemoryLimits
 from turnlog.agent.config.settings import Settings
-from turnlog.agent.hooks.env_file import fresh_env_file
+from turnlog.agent.hooks.command_hooks import fresh_env_file
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.http_hooks import Allowed
 from turnlog.agent.hooks.payload import SessionFacts
@@ -34,7 +34,7 @@ from turnlog.agent.workspace.ids import new_slug
 from turnlog.agent.workspace.project_directories import EVERY_SOURCE, SettingSource
 from turnlog.agent.workspace.tool import Tool
 from turnlog.agent.workspace.workspace import Workspace
-from turnlog.conversation.context_windows import LONG_MARK
+from turnlog.conversation.models import LONG_MARK
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, sidecar_folder
 

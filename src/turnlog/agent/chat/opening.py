@@ -33,8 +33,8 @@ from turnlog.agent.permissions.consent import COMMAND_LINE, require_user
 from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
 from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust
 from turnlog.agent.session.entry_builders import VERSION
+from turnlog.agent.session.recorder import name_session
 from turnlog.agent.session.resume import Resumed, fork, reopen
-from turnlog.agent.session.title import name_session
 from turnlog.agent.subagents.runner import Agents
 from turnlog.agent.tools.toolbox import toolbox
 from turnlog.agent.workspace.project_directories import SERVERS, SettingSource, config_directories

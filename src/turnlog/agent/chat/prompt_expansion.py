@@ -1,12 +1,12 @@
 """What the user types, as prompts: commands are expanded, and mentioned files go along."""
 
+import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Self
 
-from turnlog.agent.chat.injection import run_injected
 from turnlog.agent.chat.mentions import mention_blocks
 from turnlog.agent.config.command_expansion import CommandContext, Expanded, expand, rules_of
 from turnlog.agent.config.custom_commands import CustomCommand
@@ -14,7 +14,12 @@ from turnlog.agent.config.skills import for_model, skill_text, skill_tool
 from turnlog.agent.loop.lifecycle_hooks import Prompt, expand_command
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.model.model_names import choose
-from turnlog.agent.workspace.tool import Tool, ToolError
+from turnlog.agent.permissions import VerdictKind
+from turnlog.agent.permissions.consent import Rules
+from turnlog.agent.tools.bash import BASH
+from turnlog.agent.workspace.access import Runs
+from turnlog.agent.workspace.tool import Grant, Tool, ToolError
+from turnlog.agent.workspace.workspace import Workspace
 
 TYPED = re.compile(r"/([\w.:-]+)(?:\s+(.*))?", re.DOTALL)
 RECORDED = (
@@ -133,3 +138,21 @@ class Prompts:
         parts = self._loop.parts
         self._usual = parts.choice
         parts.choice = self._lent = choose(model, os.environ)
+
+
+async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
+    """What a shell command prints; one that is not allowed, or fails, is a `ToolError`."""
+    directory = workspace.settle()
+    access = Runs(text, running=workspace.activity.running)
+    verdict = await asyncio.to_thread(rules.decide, "Bash", [access], workspace)
+    if verdict.kind is not VerdictKind.ALLOW:
+        raise ToolError(f"`{text}` may not run: {verdict.reason}; see allowed-tools")
+    given = BASH.read({"command": text})
+    guards_git = verdict.guards_git
+    grant = Grant(
+        verdict.basis, {}, directory, verdict.command, verdict.footprint, guards_git=guards_git
+    )
+    outcome = await BASH.run(given, workspace, lambda printed: None, grant)
+    if outcome.is_error:
+        raise ToolError(f"`{text}` failed: {outcome.content}")
+    return str(outcome.content)

@@ -1,6 +1,7 @@
 """Hooks that are commands: run in a process, and ended with all that it started if it is late."""
 
 import asyncio
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -12,9 +13,11 @@ from msgspec import Struct
 from turnlog.agent.hooks.hook_events import EVENTS
 from turnlog.agent.hooks.payload import SessionFacts
 from turnlog.agent.hooks.runs import MOST_OUTPUT, Firing, HookRun
+from turnlog.agent.workspace.project_environment import is_routing, without_credentials
 from turnlog.agent.workspace.shell.processes import end_process
 from turnlog.format.json_values import is_array
 from turnlog.format.private_files import create_private_folder
+from turnlog.store.paths import Store
 
 PROJECT = "CLAUDE_PROJECT_DIR"
 POWERSHELL = ("pwsh", "-NoProfile", "-NonInteractive", "-Command")
@@ -121,3 +124,30 @@ async def _run(
 def _read(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read(MOST_OUTPUT).decode("utf-8", "replace")
+
+
+READ = 'set -a; . "$0" >&2; env -0'
+PATIENCE = 10.0
+OWN = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})
+"""Variables that a shell sets by itself."""
+
+
+def fresh_env_file(store: Store, session_id: str) -> Path:
+    """Where hooks may leave variables; those of an earlier start are gone."""
+    path = store.root / "session-env" / session_id / "hooks.sh"
+    path.unlink(missing_ok=True)
+    return path
+
+
+async def left_variables(path: Path) -> dict[str, str]:
+    """The variables that a file sets, as the shell sees it; none where it fails."""
+    if not path.is_file():
+        return {}
+    argv = ("/bin/sh", "-c", READ, str(path))
+    environment = without_credentials(os.environ)
+    command = HookCommand(argv, str(path), path.parent, environment, b"", PATIENCE)
+    run = await run_command("SessionStart", "SessionStart", command)
+    pairs = [pair.partition("=") for pair in run.stdout.split("\0") if "=" in pair]
+    found = {name: value for name, _, value in pairs if name not in OWN and not is_routing(name)}
+    is_new = {name for name, value in found.items() if os.environ.get(name) != value}
+    return {name: found[name] for name in sorted(is_new)} if run.exit_code == 0 else {}

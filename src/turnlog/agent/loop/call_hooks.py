@@ -2,12 +2,11 @@
 
 from uuid import uuid4
 
-from turnlog.agent.hooks.env_file import left_variables
-from turnlog.agent.hooks.hook_entries import reminder
+from turnlog.agent.hooks.command_hooks import left_variables
+from turnlog.agent.hooks.hook_entries import progress_line, reminder, stopped_text
 from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.loop.conversation import Emit, Parts
 from turnlog.agent.loop.events import Notice, Recorded
-from turnlog.agent.loop.noting import note_hooks
 from turnlog.agent.session.entry_builders import text_of
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields
@@ -67,3 +66,17 @@ async def after_batch(
     if said.block and not said.stop:
         emit(Notice(said.reason, is_error=True))
     return said if said.block or said.stop else None
+
+
+def note_hooks(parts: Parts, said: HookOutcome, call_id: str, emit: Emit) -> None:
+    """Leave a line for each hook that ran, and tell the user what is for the user."""
+    for run in said.runs:
+        line = progress_line(run, call_id)
+        parts.recorder.progress(line["data"], call_id, call_id)
+    for text in [*said.errors, *filter(None, [said.system_message, said.stop_reason])]:
+        emit(Notice(text, is_error=text in said.errors))
+
+
+def note_stop(parts: Parts, said: HookOutcome, name: str, emit: Emit) -> None:
+    """A hook ends the turn here: the model hears of it with the next prompt."""
+    emit(Recorded(parts.recorder.meta(stopped_text(said, name))))

@@ -10,11 +10,10 @@ from turnlog.agent.hooks.hook_entries import (
     stop_summary_line,
 )
 from turnlog.agent.hooks.outputs import HookOutcome
-from turnlog.agent.loop.call_hooks import take_variables
+from turnlog.agent.loop.call_hooks import note_hooks, take_variables
 from turnlog.agent.loop.conversation import Emit, Parts
 from turnlog.agent.loop.events import Recorded
-from turnlog.agent.loop.noting import note_hooks
-from turnlog.agent.session.title import name_session
+from turnlog.agent.session.recorder import name_session
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 

@@ -4,7 +4,7 @@ from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.system_prompt import NAMED
 from turnlog.agent.tools.toolbox import definitions
 from turnlog.conversation.context import messages_of
-from turnlog.conversation.context_windows import LONG_MARK
+from turnlog.conversation.models import LONG_MARK
 from turnlog.format.json_values import Fields
 
 MARK = {"type": "ephemeral"}

@@ -13,10 +13,16 @@ from msgspec import UNSET, Struct
 
 from turnlog.agent.hooks.hook_entries import reminder
 from turnlog.agent.hooks.outputs import HookOutcome
-from turnlog.agent.loop.call_hooks import BATCH, after_batch, after_call, after_move
+from turnlog.agent.loop.call_hooks import (
+    BATCH,
+    after_batch,
+    after_call,
+    after_move,
+    note_hooks,
+    note_stop,
+)
 from turnlog.agent.loop.conversation import RUNNING, Emit, Parts, RunningTurn
 from turnlog.agent.loop.events import CallStarted, Printed, Recorded
-from turnlog.agent.loop.noting import note_hooks, note_stop
 from turnlog.agent.loop.pull_requests import link_pull_request
 from turnlog.agent.loop.spending import Spending
 from turnlog.agent.permissions.gate import REJECTED, Admitted, Invalid, Refused, admit, plain_input

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from turnlog.conversation.context_windows import LONG_MARK, window_of
+from turnlog.conversation.models import LONG_MARK, window_of
 
 NEWEST = {
     "opus": "claude-opus-5-5",

@@ -17,6 +17,7 @@ from turnlog.agent.permissions.bash import (
     UnknownValue,
     Word,
     expand_glob,
+    find_disagreement,
     is_folder,
     parse_script,
 )
@@ -35,19 +36,16 @@ from turnlog.agent.permissions.displacement import (
     judge_displacement,
 )
 from turnlog.agent.permissions.exposure import judge_exposure
-from turnlog.agent.permissions.files import (
-    READING,
-    judge_read,
-    judge_write,
-    restricted,
-)
+from turnlog.agent.permissions.files import READING, judge_read, judge_write, restricted
 from turnlog.agent.permissions.git_guards import guard_repositories
 from turnlog.agent.permissions.git_repository import find_problem, find_repository
 from turnlog.agent.permissions.guards import guard, written_paths
 from turnlog.agent.permissions.interference import (
+    is_still,
     judge_interference,
     may_write,
     only_reads,
+    waits,
     without_status,
 )
 from turnlog.agent.permissions.launchers import (
@@ -57,9 +55,7 @@ from turnlog.agent.permissions.launchers import (
     without_wrappers,
 )
 from turnlog.agent.permissions.offers import is_program_input, is_steered, offers_for
-from turnlog.agent.permissions.path_access import (
-    is_inside,
-)
+from turnlog.agent.permissions.path_access import is_inside
 from turnlog.agent.permissions.patterns import names_for, patterns_in, with_names
 from turnlog.agent.permissions.policy import ALLOWED, AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.programs import (
@@ -75,6 +71,7 @@ from turnlog.agent.permissions.restrictions import is_safe_assignment, reach
 from turnlog.agent.permissions.rules import COMMANDS, Match, Rule, matches_command
 from turnlog.agent.permissions.wildcards import command_text
 from turnlog.agent.workspace.access import ApprovalMode, DirectoryUse, Runs
+from turnlog.agent.workspace.shell.command_environment import find_program
 
 MOST_WORDS = 500
 """Words and parts of a command that is analyzed part by part."""
@@ -115,19 +112,19 @@ class ShellCommand(Struct, frozen=True):
     @property
     def is_delayed(self) -> bool:
         """Whether a part may run long after the verdict, when other files are there."""
-        waits = any(_waits(inner.part) for inner in self.inner)
-        return self.runs.in_background or self.script.has_background or waits
+        is_waiting = any(waits(inner.part) for inner in self.inner)
+        return self.runs.in_background or self.script.has_background or is_waiting
+
+    @property
+    def is_still(self) -> bool:
+        """Whether it runs at once and alone, and changes nothing."""
+        is_busy = self.is_delayed or self.runs.running or self.script.unclear
+        return not is_busy and is_still((inner.part for inner in self.inner), self.places)
 
     @property
     def has_file_rules(self) -> bool:
         """Whether a rule denies or asks for files."""
         return any(r.tool in FILE_RULES for r in (*self.policy.deny, *self.policy.ask))
-
-
-def _waits(part: SimpleCommand) -> bool:
-    words = [word.text for word in without_wrappers(part.words)]
-    follows = any(re.match(r"-\w*[fF]|--(?:follow|retry)", text) for text in words[1:])
-    return words[:1] == ["sleep"] or (words[:1] == ["tail"] and follows)
 
 
 class PartFindings(Struct, frozen=True):
@@ -162,20 +159,43 @@ def analyze_command(runs: Runs, policy: Policy) -> CommandFindings:
     One that cannot be analyzed, or not in time, asks in every mode.
     """
     try:
-        return _analyze(_parsed(runs, policy))
+        return _cross_checked(_parsed(runs, policy))
     except (OSError, ValueError, RecursionError, TooComplex) as error:
         reason = f"it cannot be analyzed: {error}"
         return CommandFindings((AccessDecision(VerdictKind.ASK, reason, is_firm=True),))
 
 
+def _cross_checked(command: ShellCommand) -> CommandFindings:
+    """Analyze a command; what would run unprompted must mean the same to bash."""
+    found, script = _analyze(command), command.script
+    if not _lets_pass(found, command.policy):
+        return found
+    bash = find_program("bash", command.policy.directories)
+    difference = bash and find_disagreement(command.runs.command, script, bash)
+    if not difference:
+        return found
+    script.unclear.append(difference)
+    script.is_misread = True
+    return _analyze(command)
+
+
+def _lets_pass(found: CommandFindings, policy: Policy) -> bool:
+    """Whether a command would run unprompted, at least confined."""
+    if policy.mode is ApprovalMode.BYPASS:
+        is_ruled = bool(policy.deny or policy.ask)
+        return is_ruled and not any(each.is_firm for each in found.all)
+    return all(each.kind is VerdictKind.ALLOW or each.is_confinable for each in found.all)
+
+
 def _parsed(runs: Runs, policy: Policy) -> ShellCommand:
     script = parse_script(runs.command)
     if sum(1 + len(part.words) for part in script.parts) > MOST_WORDS:
-        script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"])
+        script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"], is_misread=True)
     try:
         inner = tuple(each for part in script.parts for each in _inner_commands(part))
     except RecursionError:
         script.unclear.append("it runs programs through too many others")
+        script.is_misread = True
         inner = tuple(map(Inner, script.parts))
     places = _places(script, inner, policy.cwd)
     return ShellCommand(runs.command.strip(), script, inner, places, policy, runs)
@@ -200,9 +220,10 @@ def _analyze(command: ShellCommand) -> CommandFindings:
     if any(rule.tool == COMMANDS for rule in policy.allow):
         general += guard_repositories(script, command.inner, policy.cwd)
     if script.unclear:
-        general.append(
-            AccessDecision(VerdictKind.ASK, f"the command is unclear: {'; '.join(script.unclear)}")
-        )
+        reason = f"the command is unclear: {'; '.join(script.unclear)}"
+        # Rules about files hold in every mode, but compare with what the parser has found.
+        is_firm = script.is_misread and command.has_file_rules
+        general.append(AccessDecision(VerdictKind.ASK, reason, is_firm=is_firm))
     is_named = _is_named_whole(command)
     parts = tuple(
         PartFindings(part, () if is_named else tuple(_judge_part(part, command)))
@@ -314,9 +335,11 @@ def _restrictions(command: ShellCommand) -> Iterator[AccessDecision]:
 
 
 def _guards(command: ShellCommand) -> Iterator[AccessDecision]:
+    is_still = command.has_file_rules and command.is_still
     for inner in command.inner:
         CLOCK.check()
-        yield from guard(inner.part, command.text, command.places, command.policy)
+        given = (inner.part, command.text, command.places, command.policy)
+        yield from guard(*given, is_still=is_still)
 
 
 def _is_named_whole(command: ShellCommand) -> bool:

@@ -5,14 +5,17 @@ removals that take much with them.
 """
 
 import os
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from unicodedata import normalize
 
 from msgspec.structs import replace
 
 from turnlog.agent.permissions.bash import (
+    COMPARISONS,
     HOLE,
     NAMES,
     NoPath,
@@ -20,9 +23,12 @@ from turnlog.agent.permissions.bash import (
     UnknownValue,
     Word,
     is_folder,
+    is_there,
 )
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
+from turnlog.agent.permissions.git_index import tracked_names
+from turnlog.agent.permissions.git_repository import find_problem, find_repository
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.path_access import (
@@ -30,6 +36,7 @@ from turnlog.agent.permissions.path_access import (
     has_protected_part,
     is_protected,
     names_below,
+    names_of,
 )
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
 from turnlog.agent.permissions.program_calls import ProgramCall, call_of
@@ -54,11 +61,12 @@ TAKING_ALL = frozenset("mv rm shred".split())
 
 
 def guard(
-    part: SimpleCommand, text: str, places: Places, policy: Policy
+    part: SimpleCommand, text: str, places: Places, policy: Policy, *, is_still: bool = False
 ) -> Iterator[AccessDecision]:
     """Yield what file rules, and the danger of a removal, have to say about a program.
 
     `text` is the whole command: an interpreter may get the name of a file from any part of it.
+    `is_still` if nothing changes files between the verdict and the end of the command.
     """
     words = without_wrappers(part.words)
     if not words or part.is_test:
@@ -73,6 +81,7 @@ def guard(
         effect = _effect_in(name, words[1:], place) if call.is_known else None
         if effect:
             yield from _guard_effect(effect, place, policy)
+            yield from _guard_content(effect, place, policy, is_still=is_still)
         else:
             yield from _guard_unknown(call, place, policy)
 
@@ -104,10 +113,40 @@ def _guard_effect(
         yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
     if effect.is_recursive:
         yield from _guard_below(effect, reads, place, policy)
+
+
+def _guard_content(
+    effect: ProgramEffect, place: Path | None, policy: Policy, *, is_still: bool
+) -> Iterator[AccessDecision]:
+    """Ask about git where it may show the content of a denied file."""
     # Naming a file limits nothing: it may have been a directory, or have had another name, in the
-    # revisions that `git log -p -- old` and `git log -p --follow` show.
-    if effect.shows_content and _has_rules(policy, "Read"):
+    # revisions that `git log -p -- old` and `git log -p --follow` show. Without a revision, only
+    # tracked files are shown; another command may track more, so none may run at the same time.
+    if not effect.shows_content or not _has_rules(policy, "Read"):
+        return
+    if not (is_still and effect.shows_tracked and _tracks_nothing_denied(effect, place, policy)):
         yield _doubt(policy, "Read")
+
+
+def _tracks_nothing_denied(effect: ProgramEffect, place: Path | None, policy: Policy) -> bool:
+    """Whether no rule is about any file in the index of the repository that git uses."""
+    try:
+        paths = [path_in(text, place) for text in effect.reads]
+        repository = find_repository(place) if place and all(map(is_there, paths)) else None
+        # Where git finds no repository, or one that another user owns, `git diff a b` compares any
+        # two directories. Whether it finds one also depends on its environment.
+        below = restrictions_below(paths if len(paths) > 1 else (), policy, READING, "Read")
+        if repository is None or next(below, None):
+            return False
+        if find_problem(repository, enters_submodules=True):
+            return False  # `core.worktree` would make the names in the index mean other files
+        tops = names_of(repository.top)
+        for name in tracked_names(repository.directory / "index"):
+            if restricted_names(tuple(top / name for top in tops), policy, READING, "Read"):
+                return False
+    except (OSError, ValueError, struct.error):
+        return False
+    return True
 
 
 def _guard_below(
@@ -116,7 +155,7 @@ def _guard_below(
     """Check everything below the directories that are read, copied, moved or removed."""
     removed = [path_in(text, place) for text in effect.removes]
     if _has_rules(policy, "Read"):
-        yield from restrictions_below(reads, policy, READING, "Read")
+        yield from restrictions_below(reads, policy, READING, "Read", effect.endings)
     if _has_rules(policy, "Read", "Edit"):
         yield from restrictions_below(removed, policy, WRITING, "Edit")
     yield from _protected_below(removed)
@@ -139,12 +178,21 @@ def _is_protected_entry(entry: os.DirEntry[str]) -> bool:
 
 
 def restrictions_below(
-    folders: Iterable[Path], policy: Policy, denying: tuple[str, ...], asking: str
+    folders: Iterable[Path],
+    policy: Policy,
+    denying: tuple[str, ...],
+    asking: str,
+    endings: tuple[str, ...] = (),
 ) -> Iterator[AccessDecision]:
-    """Yield a finding for each directory that contains a file a rule is about."""
+    """Yield a finding for each directory that contains a file a rule is about.
+
+    With `endings`, only files with such a name count.
+    """
     for folder in filter(_may_be_folder, folders):
         try:
-            names = (names_below(folder, entry) for entry in entries_below(folder))
+            entries = entries_below(folder, NAMES if endings else COMPARISONS)
+            chosen = (each for each in entries if _is_chosen(each, folder, endings))
+            names = (names_below(folder, entry) for entry in chosen)
             checked = (restricted_names(each, policy, denying, asking) for each in names)
             found = next(filter(None, checked), None)
         except UnknownValue:
@@ -152,6 +200,25 @@ def restrictions_below(
             continue
         if found:
             yield AccessDecision(VerdictKind.ASK, f"below {folder}: {found.reason}", is_firm=True)
+
+
+def _is_chosen(entry: "os.DirEntry[str]", folder: Path, endings: tuple[str, ...]) -> bool:
+    """Whether something below a directory is read by a search for files with certain names.
+
+    Every name on the way counts, because some programs compare the whole path.
+    """
+    if not endings:
+        return True
+    if entry.is_dir(follow_symlinks=False):
+        return False  # what is in it is looked at by itself
+    parts = Path(entry.path).relative_to(folder).parts
+    wanted = tuple(map(_folded, endings))
+    return any(_folded(part).endswith(wanted) for part in (folder.name, *parts))
+
+
+def _folded(text: str) -> str:
+    """Return a text in the form that a file system without case takes for the same."""
+    return normalize("NFC", text).casefold()
 
 
 def _may_be_folder(path: Path) -> bool:

@@ -5,17 +5,25 @@ part may turn `notes.txt` into a link, so the verdict about the second would be 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash import Script, SimpleCommand, UnknownValue, Word
+from turnlog.agent.permissions.bash import (
+    Script,
+    SimpleCommand,
+    UnknownValue,
+    Word,
+    is_folder,
+    is_link,
+)
 from turnlog.agent.permissions.directories import MOVES, arguments_in, path_in
 from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.launchers import without_wrappers
 from turnlog.agent.permissions.links import links_on
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
+from turnlog.agent.permissions.program_calls import without_messages
 from turnlog.agent.permissions.programs import (
     CONTENT_READERS,
     WRITERS,
@@ -24,12 +32,14 @@ from turnlog.agent.permissions.programs import (
     read_files,
 )
 from turnlog.agent.permissions.removals import Places
+from turnlog.agent.permissions.restrictions import DATA_SUBCOMMANDS
 
 NOT_FILES = frozenset(("/dev/null",))
 STATUS = re.compile(r"\"?[\w .,:=()%/-]*\$\?[\w .,:=()%/-]*\"?", re.ASCII)
 """A text with the exit code of the last command, which echo may print."""
-ADDING = frozenset("cp mkdir tee touch".split())
-"""Programs that make files and directories, but no links, and take nothing away."""
+LINKLESS = frozenset("cp mkdir rm rmdir tee touch".split())
+"""Programs that make and remove files and directories, but make no links."""
+STAGING_OPTIONS = frozenset("-A -f -u -v --all --force --update --verbose --".split())
 RECURSIVE = re.compile(r"-[^-]*[aRrPd].*|--(?:recursive|archive|no-dereference)")
 REASON = "one part changes what another one reads"
 
@@ -40,11 +50,16 @@ class FileRole(Struct, frozen=True):
     changes: bool
     """Whether it may create, change or remove files."""
     only_adds: bool
-    """Whether no path leads elsewhere after it ran, unless links are on the way."""
+    """Whether no path leads elsewhere after it ran, unless links are on the way.
+
+    It may also remove files: nothing but files and directories can take their place.
+    """
     touches: bool
     """Whether a verdict about its files counts."""
     paths: tuple[Path, ...]
     is_move: bool = False
+    is_finished: bool = True
+    """Whether it uses no file after it has ended, as `trap` and unknown programs may."""
 
 
 def judge_interference(
@@ -62,26 +77,44 @@ def judge_interference(
             _role_of(part, places, is_free=is_ruled(part) and not has_rules)
             for part in script.parts
         ]
-        is_safe = _is_safe(roles, policy, has_loop=script.has_loop)
+        is_safe = _is_safe(roles, policy, script)
     except UnknownValue:
         is_safe = all(only_reads(part, places) for part in script.parts)
     if not is_safe:
         yield AccessDecision(VerdictKind.ASK, REASON, is_firm=has_rules)
 
 
-def _is_safe(roles: list[FileRole], policy: Policy, *, has_loop: bool) -> bool:
+def _is_safe(roles: list[FileRole], policy: Policy, script: Script) -> bool:
     if not any(role.changes for role in roles):
         return True
-    first = next((rank for rank, role in enumerate(roles) if not role.is_move), len(roles))
-    # What `cd` in front of everything else meant is settled before anything changes.
-    later = roles if has_loop else roles[first:]
+    later = _unsettled(roles, script)
     for rank, role in enumerate(later):
-        others = later if has_loop else (*later[:rank], *later[rank + 1 :])
+        others = (
+            each
+            for place, each in enumerate(later)
+            # In `git add x && git commit`, nothing can change `x` before it is added.
+            if (place > rank or not (script.is_ordered and each.is_finished))
+            and (place != rank or script.has_loop)
+        )
         if role.changes and not role.only_adds and any(each.touches for each in others):
             return False
     known = {link for folder in policy.directories for link in links_on(folder)}
-    touched = [path for role in roles if role.touches for path in role.paths]
+    # A link in front of `cd` decides where everything behind it runs.
+    checked = [*later, *(role for role in roles if role.is_move)]
+    touched = [path for role in checked if role.touches for path in role.paths]
     return all(links_on(path) <= known for path in touched)
+
+
+def _unsettled(roles: list[FileRole], script: Script) -> list[FileRole]:
+    """Return the parts that may still use files when the first change happens."""
+    if script.has_loop:
+        return roles
+    if script.is_ordered:
+        first = next(rank for rank, role in enumerate(roles) if role.changes)
+        return [*(each for each in roles[:first] if not each.is_finished), *roles[first:]]
+    # What `cd` in front of everything else meant is settled before anything changes.
+    first = next((rank for rank, role in enumerate(roles) if not role.is_move), len(roles))
+    return roles[first:]
 
 
 def _role_of(part: SimpleCommand, places: Places, *, is_free: bool) -> FileRole:
@@ -99,7 +132,8 @@ def _role_of(part: SimpleCommand, places: Places, *, is_free: bool) -> FileRole:
     named = tuple(path for place in places for path in _named(words, place))
     touches = bool(redirected) or (bool(named) and not is_free)
     only_adds = all(_only_adds(words, place) for place in places)
-    return FileRole(changes, only_adds, touches, (*named, *redirected))
+    is_finished = _is_plain_git(words) or all(_effect_of(words, place) for place in places)
+    return FileRole(changes, only_adds, touches, (*named, *redirected), is_finished=is_finished)
 
 
 def _only_adds(words: tuple[Word, ...], place: Path | None) -> bool:
@@ -107,7 +141,29 @@ def _only_adds(words: tuple[Word, ...], place: Path | None) -> bool:
     if name == "cp" and any(RECURSIVE.fullmatch(word.text) for word in words[1:]):
         return False
     effect = _effect_of(words, place)
-    return effect is not None and (name in ADDING or not effect.writes)
+    if effect is None:
+        return False
+    if name == "mv":
+        # A directory may hold relative links, which lead elsewhere from where it lands.
+        sources = [path_in(text, place) for text in effect.removes]
+        return not any(is_folder(path) or is_link(path) for path in sources)
+    return name in LINKLESS or not effect.writes
+
+
+def _is_plain_git(words: tuple[Word, ...]) -> bool:
+    """Whether a subcommand follows git that no alias can replace, without options in between."""
+    if len(words) < 2 or words[0].text != "git":
+        return False
+    return words[1].is_known and words[1].text in DATA_SUBCOMMANDS["git"]
+
+
+def _is_staging(words: tuple[Word, ...]) -> bool:
+    """Whether a part is `git add`, which follows no link: it stores one, and refuses `link/x`."""
+    if not _is_plain_git(words) or words[1].text != "add":
+        return False
+    return all(word.is_known for word in words) and all(
+        word.text in STAGING_OPTIONS for word in words if word.is_option
+    )
 
 
 def _given(words: tuple[Word, ...], places: Places) -> list[tuple[str, ...]]:
@@ -125,12 +181,15 @@ def _effect_of(words: tuple[Word, ...], place: Path | None) -> ProgramEffect | N
 
 def _named(words: tuple[Word, ...], place: Path | None) -> list[Path]:
     """Return the paths that a program gets; if it is not understood, what looks like one."""
+    if _is_staging(words):
+        return []
     if effect := _effect_of(words, place):
         paths = [path_in(text, place) for text in (*effect.reads, *effect.writes)]
         # Wherever the current directory is moved, `ls` lists the same one.
         return [path for path in paths if effect.is_recursive or path != place]
     # What is not known here is asked about where a rule may be about it.
-    texts = [word.text for word in words[1:] if word.is_known and not word.is_option]
+    given = without_messages(words[0].text, words[1:])
+    texts = [word.text for word in given if word.is_known and not word.is_option]
     is_file = words[0].text in WRITERS | CONTENT_READERS
     return [path_in(text, place) for text in texts if is_file or re.search(r"[./]", text)]
 
@@ -150,6 +209,20 @@ def only_reads(part: SimpleCommand, places: Places) -> bool:
         return all(read_files(words[0].text, arguments) for arguments in _given(words, places))
     except UnknownValue:
         return False
+
+
+def is_still(inner: Iterable[SimpleCommand], places: Places) -> bool:
+    """Whether nothing that a command runs changes files, waits, or sets variables."""
+    return all(
+        only_reads(part, places) and not part.assignments and not waits(part) for part in inner
+    )
+
+
+def waits(part: SimpleCommand) -> bool:
+    """Whether a part goes on, or lets others start, long after the verdict."""
+    words = [word.text for word in without_wrappers(part.words)]
+    follows = any(re.match(r"-\w*[fF]|--(?:follow|retry)", text) for text in words[1:])
+    return words[:1] == ["sleep"] or (words[:1] == ["tail"] and follows)
 
 
 def may_write(part: SimpleCommand) -> bool:

@@ -117,7 +117,8 @@ def permits(rule: Rule, path: Path, root: Path) -> bool:
     base, pattern = _anchored(rule, root)
     if pattern.count("**") > MOST_DEPTHS:
         return False
-    return all(_is_listed(_narrow(pattern), _both(base), name) for name in names_of(path))
+    roots = tuple(map(str, _both(base)))
+    return all(_is_listed(_narrow(pattern), roots, str(name)) for name in names_of(path))
 
 
 def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bool:
@@ -136,9 +137,12 @@ def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bo
 
 def _is_about(pattern: str, roots: tuple[Path, ...], names: Iterable[Path]) -> bool:
     """Whether a pattern is about any of a file's names, however the letters are written."""
-    for fold in FOLDS:
-        folded = tuple(_folded(each, fold) for each in roots)
-        if any(_is_listed(fold(pattern), folded, _folded(name, fold)) for name in names):
+    texts, starts = tuple(map(str, names)), tuple(map(str, roots))
+    is_plain = pattern.isascii() and all(each.isascii() for each in (*texts, *starts))
+    # Thousands of files are compared in a search, and letters of ASCII fold in one way only.
+    for fold in FOLDS[:1] if is_plain else FOLDS:
+        wanted, folded = fold(pattern), tuple(map(fold, starts))
+        if any(_is_listed(wanted, folded, fold(text)) for text in texts):
             return True
     return False
 
@@ -184,13 +188,27 @@ def _wide(pattern: str) -> str:
     return pattern
 
 
-def _is_listed(pattern: str, roots: tuple[Path, ...], name: Path) -> bool:
+def _is_listed(pattern: str, roots: tuple[str, ...], name: str) -> bool:
     """Whether a pattern is about a name that is in one of the places where it starts."""
     for root in roots:
-        if name.is_relative_to(root):
-            inner = str(name.relative_to(root))
-            return pattern in EVERYTHING or (inner != "." and _spec(pattern).match_file(inner))
+        inner = _below(name, root)
+        if inner is not None:
+            return pattern in EVERYTHING or (bool(inner) and _spec(pattern).match_file(inner))
     return False
+
+
+def _below(name: str, root: str) -> str | None:
+    """Return a path relative to one above it; None if it is not below. Paths are normalized.
+
+    >>> _below("/a/b/c", "/a"), _below("/a", "/a"), _below("/ab", "/a"), _below("//a", "/")
+    ('b/c', '', None, None)
+    """
+    if name == root:
+        return ""
+    start = root if root.endswith("/") else f"{root}/"
+    # `//a` need not be `/a`.
+    is_below = name.startswith(start) and name.startswith("//") == root.startswith("//")
+    return name[len(start) :] if is_below else None
 
 
 @lru_cache(maxsize=512)
@@ -220,10 +238,6 @@ def _without_backtracking(regex: str) -> str:
 def _kept_in_name(found: re.Match[str]) -> str:
     """Keep a set such as `[!x]` from matching a slash, as git does."""
     return f"(?!/){found[0]}" if found["set"] else found[0]
-
-
-def _folded(path: Path, fold: Callable[[str], str]) -> Path:
-    return Path(fold(str(path)))
 
 
 FOLDS: tuple[Callable[[str], str], ...] = (

@@ -39,8 +39,13 @@ def with_names(text: str, parts: Iterable[SimpleCommand], places: Places) -> str
     """
     words = [word for part in parts for word in patterns_in(part)]
     for word in sorted(words, key=lambda word: word.start, reverse=True):
-        names = " ".join(map(shlex.quote, names_for(word, places)))
+        names = " ".join(map(_quoted, names_for(word, places)))
         text = f"{text[: word.start]}{names}{text[word.start + len(word.source) :]}"
     if words and len(text.encode(errors="surrogateescape")) > LONGEST:
         raise UnknownValue("its patterns match too many files")
     return text
+
+
+def _quoted(name: str) -> str:
+    """Quote a name; also one of digits, which would be a descriptor in `cat ?>out.txt`."""
+    return f"'{name}'" if name.isdecimal() else shlex.quote(name)

@@ -44,7 +44,8 @@ LISTING = frozenset("ack ag cpio pax pt sift ug ugrep".split())
 """Programs that take the names of files from their input, or search where they are started."""
 SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
 """The path of a script; not the text of one, as awk takes it."""
-MESSAGES = frozenset("-m -am --message".split())
+MESSAGE = re.compile(r"-[aqsv]*m|--message")
+"""The option of `git commit` and `git tag` that a message follows, alone or joined with others."""
 
 
 class ProgramCall(Struct, frozen=True):
@@ -135,17 +136,17 @@ def call_of(part: SimpleCommand, words: tuple[Word, ...], text: str) -> ProgramC
     is_known = words[0].text.rpartition("/")[0] in SYSTEM
     around = "" if takes_data(part) else text
     # A program that is only known when it runs may bring arguments: `$x` is `cat .env`.
-    given = words if HOLE in words[0].text else _without_messages(name, words[1:])
+    given = words if HOLE in words[0].text else without_messages(name, words[1:])
     return ProgramCall(name, given, is_known, around, part.is_fed)
 
 
-def _without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
+def without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Leave out the message of a commit: `git commit -m 'ignore .env'` opens no `.env`."""
     if name != "git" or not words or words[0].text not in ("commit", "tag"):
         return words
     before = ("", *(word.text for word in words))
     pairs = zip(before, words, strict=False)
-    return tuple(word for option, word in pairs if option not in MESSAGES or word.may_split)
+    return tuple(word for option, word in pairs if not MESSAGE.fullmatch(option) or word.may_split)
 
 
 def _texts_of(words: tuple[Word, ...]) -> list[str]:

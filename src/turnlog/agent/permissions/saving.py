@@ -6,11 +6,11 @@ from pathlib import Path
 
 from turnlog.agent.workspace.project_directories import LARGEST
 from turnlog.errors import UsageError
+from turnlog.format.atomic import write_atomic
 from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsonl import FileState, replace_file
 from turnlog.format.jsontext import put_last
 from turnlog.format.regular_files import read_regular
-from turnlog.store.whole import write_whole
 
 EMPTY = "{\n}\n"
 
@@ -39,7 +39,7 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
     if state:
         replace_file(path, [changed.encode()], state)
     else:
-        write_whole(path, changed.encode())
+        write_atomic(path, changed.encode())
     return True
 
 

@@ -18,9 +18,10 @@ from turnlog.agent.permissions.asking import Ask, Question
 from turnlog.agent.permissions.policy import Verdict, VerdictKind
 from turnlog.agent.workspace.project_directories import ConfigDirectory, is_within, project_root
 from turnlog.errors import UsageError
+from turnlog.format.atomic import write_atomic
 from turnlog.format.json_values import is_array, is_object
+from turnlog.format.regular_files import read_object
 from turnlog.store.paths import Store, imports_file, trust_file
-from turnlog.store.whole import read_object, write_whole
 
 TRUST = "Trust"
 """What the question is asked about, in the place of a tool."""
@@ -71,7 +72,7 @@ async def establish_trust(
         raise UsageError(f"not trusted: {places}", WITHOUT)
     path = trust_file(environment)
     known = {*_trusted_here(path), *(key for each in unknown for key in _keys(each))}
-    write_whole(path, json.dumps(sorted(known), indent=1).encode())
+    write_atomic(path, json.dumps(sorted(known), indent=1).encode())
     return Trust(tuple(directories))
 
 
@@ -116,7 +117,7 @@ async def ask_for_imports(
     )
     path = imports_file(environment)
     known = read_object(path) | {str(project_root(root)): reply.kind == "allow"}
-    write_whole(path, json.dumps(known, indent=1).encode())
+    write_atomic(path, json.dumps(known, indent=1).encode())
 
 
 def may_import(store: Store, root: Path, environment: Mapping[str, str] = os.environ) -> bool:

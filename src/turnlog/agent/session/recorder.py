@@ -21,8 +21,9 @@ from turnlog.edit.plan import encoded
 from turnlog.format.blocks import THINKING
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.jsonl import append_lines
-from turnlog.format.private_files import create_private_folder
+from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.format.timestamps import TICK, stamp_of
+from turnlog.store.paths import title_file
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -252,3 +253,17 @@ class Recorder:
 
 def _is_thinking(entry: Fields) -> bool:
     return all(block.get("type") in THINKING for block in entry["message"]["content"])
+
+
+def name_session(recorder: Recorder, text: str) -> str:
+    """Name a session, as the client's own `/rename` does; gives the name on one line."""
+    from turnlog.edit.session_title import clean_title
+
+    title = clean_title(text)
+    about = {"sessionId": recorder.facts.session_id}
+    recorder.aside({"type": "custom-title", "customTitle": title} | about)
+    recorder.aside({"type": "agent-name", "agentName": title} | about)
+    saved = title_file(recorder.path)
+    create_private_folder(saved.parent)
+    write_private(saved, encoded({"customTitle": title}))
+    return title

@@ -35,7 +35,7 @@ from turnlog.agent.workspace.shell.background import Shells
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.conversation.context import messages_of
-from turnlog.conversation.context_windows import LONG_MARK
+from turnlog.conversation.models import LONG_MARK
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 

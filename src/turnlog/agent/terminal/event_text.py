@@ -16,8 +16,8 @@ from turnlog.agent.terminal.styled_text import Style, one_line
 from turnlog.conversation.calls import Detail
 from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.conversation.prompts import BASH_INPUT, INTERRUPTION, label_of
+from turnlog.format.blocks import command_text
 from turnlog.format.json_values import Fields, is_array, is_object
-from turnlog.format.markup import command_text
 from turnlog.render.rows import Did
 from turnlog.render.terminal_text import Terminal
 from turnlog.render.tool_views import body_of, outcome_of, title_of

@@ -18,10 +18,11 @@ from turnlog.agent.terminal.event_text import Teller
 from turnlog.agent.terminal.live_region import Live, todo_rows
 from turnlog.agent.terminal.markdown_stream import MarkdownStream
 from turnlog.agent.terminal.screen_protocol import Face, ScrollbackItem
-from turnlog.agent.terminal.status_line import UsageMeter, dollars, short, span, spinner
+from turnlog.agent.terminal.status_line import UsageMeter, spinner
 from turnlog.agent.terminal.styled_text import one_line
 from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.json_values import Fields, is_array
+from turnlog.text import duration, running_money, tokens_text
 
 WORTH_TELLING = 10.0
 """Seconds of a turn after which it is told what it took."""
@@ -117,7 +118,7 @@ class Telling:
                 self._recorded(event.entry)
             case Retrying():
                 self._say(self._answer.finish())
-                wait = f"in {span(event.wait)}" if event.wait >= 1 else "at once"
+                wait = f"in {duration(event.wait)}" if event.wait >= 1 else "at once"
                 self.note(f"{event.reason}; trying again {wait} (try {event.attempt})")
             case Notice():
                 self.note(event.text, event.is_error)
@@ -177,7 +178,8 @@ class Telling:
             self.note(ended.text, is_error=True)
         elif ended.seconds >= WORTH_TELLING:
             tokens = sum(count for count in ended.usage.values() if isinstance(count, int))
-            self.note(f"{span(ended.seconds)} · {short(tokens)} tokens · {dollars(ended.cost)}")
+            cost = running_money(ended.cost)
+            self.note(f"{duration(ended.seconds)} · {tokens_text(tokens)} tokens · {cost}")
 
 
 def _is_stop(block: Fields) -> bool:

@@ -19,7 +19,7 @@ from turnlog.agent.mcp.connections import spelt, tool_name
 from turnlog.agent.permissions.policy import Policy
 from turnlog.agent.terminal.chat_driver import Talk
 from turnlog.agent.terminal.completer import KnownCommand
-from turnlog.agent.terminal.status_line import BY_TOKEN, MODES, dollars, short
+from turnlog.agent.terminal.status_line import BY_TOKEN, MODES
 from turnlog.agent.terminal.styled_text import Style, cells, cut, fold, one_line
 from turnlog.agent.tools.toolbox import definitions
 from turnlog.agent.workspace.tool import Tool
@@ -27,6 +27,7 @@ from turnlog.conversation.context import messages_of
 from turnlog.conversation.session import open_session
 from turnlog.format.json_values import Fields
 from turnlog.render.costs import CostView, session_cost
+from turnlog.text import running_money, tokens_text
 
 BAR = 50
 FIGURE = 10
@@ -109,11 +110,11 @@ def context_rows(
         for each, count in _lengths(shown, min(BAR, columns - 2))
     )
     rows = [
-        f"{style(each.mark, each.role)} {each.name:20}{short(each.tokens):>8}{share:>6.0%}"
+        f"{style(each.mark, each.role)} {each.name:20}{tokens_text(each.tokens):>8}{share:>6.0%}"
         for each in shown
         for share in [each.tokens / window]
     ]
-    return [f"{short(used)} of {short(window)} tokens", bar, *rows]
+    return [f"{tokens_text(used)} of {tokens_text(window)} tokens", bar, *rows]
 
 
 def _lengths(parts: Sequence[ContextShare], cells_in_all: int) -> list[tuple[ContextShare, int]]:
@@ -145,10 +146,10 @@ def cost_rows(view: CostView, style: Style, columns: int) -> list[str]:
         usage = each.usage
         sent = usage.input_tokens + usage.cache_creation_input_tokens
         counts = (sent, usage.output_tokens, usage.cache_read_input_tokens)
-        figures = "".join(f"{short(count):>{FIGURE}}" for count in counts)
-        cost = "?" if each.cost_usd is None else dollars(each.cost_usd)
+        figures = "".join(f"{tokens_text(count):>{FIGURE}}" for count in counts)
+        cost = "?" if each.cost_usd is None else running_money(each.cost_usd)
         rows.append(f"{cut(name, wide - 1):{wide}}{figures}{cost:>{FIGURE}}")
-    total = f"{'total':{wide + 3 * FIGURE}}{dollars(view.cost_usd):>{FIGURE}}"
+    total = f"{'total':{wide + 3 * FIGURE}}{running_money(view.cost_usd):>{FIGURE}}"
     return [*rows, style(total, "bold")]
 
 

@@ -15,12 +15,11 @@ from turnlog.agent.loop.events import (
     Streamed,
     TurnEnded,
 )
-from turnlog.agent.terminal.status_line import span
 from turnlog.agent.terminal.styled_text import Style, cut, one_line, printable
 from turnlog.conversation.call_titles import call_title
 from turnlog.format.json_values import Fields, is_array
 from turnlog.render.tool_views import BOXES
-from turnlog.text import as_printed
+from turnlog.text import as_printed, duration
 
 TAIL = 3
 """Lines of a running call's output that are shown."""
@@ -135,7 +134,7 @@ def todo_rows(todos: list[Fields], style: Style, room: int) -> list[str]:
 def _job_rows(job: RunningCall, style: Style, room: int) -> list[str]:
     facts = [
         f"{job.calls} calls" if job.calls else "",
-        span(job.seconds) if job.seconds >= SLOW else "",
+        duration(job.seconds) if job.seconds >= SLOW else "",
     ]
     told = "  ".join(filter(None, facts))
     title = cut(job.title, max(8, room - len(job.name) - len(told) - 6))

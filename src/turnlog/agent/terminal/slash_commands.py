@@ -11,17 +11,19 @@ from msgspec import Struct
 
 from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.model.model_names import NEWEST, choose, model_named
-from turnlog.agent.session.title import name_session
+from turnlog.agent.session.recorder import name_session
 from turnlog.agent.terminal import listings
 from turnlog.agent.terminal.chat_driver import Talk
 from turnlog.agent.terminal.completer import KnownCommand
 from turnlog.agent.terminal.menu import Choices, Item, Menu
 from turnlog.agent.terminal.rewind_menu import rewind
-from turnlog.agent.terminal.session_menu import session_items, sessions_in
 from turnlog.conversation.session import open_session
 from turnlog.errors import UsageError
+from turnlog.format.timestamps import age
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
+from turnlog.store.catalog import SessionFile, describe, locate_session
+from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
 
 Run = Callable[[Talk, str], Awaitable[None]]
@@ -211,3 +213,33 @@ OWN = (
     Own("exit", "", "Leave", leave, ("quit",)),
 )
 COMMANDS = {name: each for each in OWN for name in (each.name, *each.aliases)}
+
+
+MOST = 1_000
+
+
+def sessions_in(store: Store, cwd: Path) -> list[Path]:
+    """The session files of a directory, the one written last first."""
+    found: list[tuple[float, Path]] = []
+    for path in store.session_files(str(cwd)):
+        with suppress(OSError):  # gone since it was listed
+            found.append((path.stat().st_mtime, path))
+    return [path for _, path in sorted(found, reverse=True)[:MOST]]
+
+
+def session_items(paths: list[Path]) -> list[Item]:
+    """Sessions to choose from; files in which nothing was said are left out."""
+    items: list[Item] = []
+    for path in paths:
+        with suppress(OSError):
+            item = _item(locate_session(path))
+            items += [item] if item else []
+    return items
+
+
+def _item(session: SessionFile) -> Item | None:
+    described = describe(session)
+    if not described.title:
+        return None
+    facts = [f"{age(session.last_active)} ago", described.branch or ""]
+    return Item(described.title, session.path, " · ".join(filter(None, facts)))

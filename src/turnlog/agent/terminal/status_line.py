@@ -10,6 +10,7 @@ from turnlog.agent.loop.spending import COUNTED, price_of
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.terminal.styled_text import Style, cells, cut
 from turnlog.format.json_values import Fields
+from turnlog.text import duration, running_money, tokens_text
 
 FRAMES = "·✢✳✶✻✽✻✶✳✢"
 GAP = " · "
@@ -120,8 +121,8 @@ class StatusFacts(Struct, frozen=True):
 
 def status_parts(facts: StatusFacts) -> list[str]:
     """What the status line tells, the most important first."""
-    share = f"{min(999, round(100 * facts.tokens / facts.window))}% of {short(facts.window)}"
-    return [MODES[facts.mode], share, dollars(facts.cost), facts.model]
+    share = f"{min(999, round(100 * facts.tokens / facts.window))}% of {tokens_text(facts.window)}"
+    return [MODES[facts.mode], share, running_money(facts.cost), facts.model]
 
 
 def status_row(facts: StatusFacts, style: Style, columns: int) -> str:
@@ -151,43 +152,9 @@ def fit_line(parts: Sequence[str], room: int) -> str:
 def spinner(label: str, meter: UsageMeter, hint: str, room: int) -> str:
     """What is going on, on one line that moves."""
     frame = FRAMES[int(meter.seconds * 8) % len(FRAMES)]
-    parts = [f"{frame} {label}", span(meter.seconds)]
+    parts = [f"{frame} {label}", duration(meter.seconds)]
     if meter.sent or meter.written:
-        parts.append(f"↑ {short(meter.sent)} ↓ {short(meter.written)}")
+        parts.append(f"↑ {tokens_text(meter.sent)} ↓ {tokens_text(meter.written)}")
     if meter.cost:
-        parts.append(dollars(meter.cost))
+        parts.append(running_money(meter.cost))
     return fit_line([*parts, hint], room)
-
-
-def short(count: int) -> str:
-    """A number of tokens, short.
-
-    >>> short(950), short(12_340), short(200_000), short(1_000_000)
-    ('950', '12.3k', '200k', '1M')
-    """
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if count >= size:
-            return f"{count / size:.1f}".removesuffix(".0") + unit
-    return str(count)
-
-
-def dollars(amount: float) -> str:
-    """An amount of money.
-
-    >>> dollars(0), dollars(0.0123), dollars(12.3)
-    ('$0.00', '$0.012', '$12.30')
-    """
-    return f"${amount:.3f}" if 0.0005 <= amount < 0.1 else f"${amount:,.2f}"
-
-
-def span(seconds: float) -> str:
-    """A time.
-
-    >>> span(7.9), span(75), span(3700)
-    ('7s', '1m 15s', '1h 1m')
-    """
-    minutes, rest = divmod(int(seconds), 60)
-    if not minutes:
-        return f"{rest}s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h {minutes}m" if hours else f"{minutes}m {rest}s"

@@ -9,8 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from turnlog.conversation.cost import split_advice
@@ -28,9 +27,9 @@ from turnlog.format.entries import (
     Progress,
     User,
 )
-from turnlog.format.fields import CamelView, decode_raw, given
+from turnlog.format.fields import decode_raw, given
 from turnlog.format.fit import fit
-from turnlog.format.json_values import is_array, is_object
+from turnlog.format.json_values import is_object
 from turnlog.format.jsonl import Line, Trail
 from turnlog.format.state import PrLink
 from turnlog.format.system import CompactBoundary, TurnDuration
@@ -48,6 +47,7 @@ from turnlog.index.ingest.facts import (
     ResultFact,
 )
 from turnlog.index.ingest.figures import LARGEST, figures_of
+from turnlog.index.ingest.line_changes import patched_lines, requested_lines
 from turnlog.index.ingest.partial_decode import CHAINED, Glance, GlanceBlock, GlanceBody, glance
 from turnlog.secrets import cut_whole
 
@@ -240,7 +240,7 @@ class _Reader:
             return
         if tool == "Bash":
             facts.commits.extend(_commits(place, branch, raw))
-        changed = (0, 0) if is_error else _patched(raw) if tool in CHANGING else None
+        changed = (0, 0) if is_error else patched_lines(raw) if tool in CHANGING else None
         where = result.call_id, place.line, place.at
         self._add_answer(ResultFact(*where, is_error, result.error, *(changed or (None, None))))
 
@@ -348,7 +348,7 @@ class _Reader:
         self.facts.carry.pending[key] = tool
         if key in self.facts.uses:
             return
-        added, removed = _asked(fields) if tool in CHANGING else (0, 0)
+        added, removed = requested_lines(fields) if tool in CHANGING else (0, 0)
         path = fields.get("file_path") or fields.get("notebook_path")
         command = fields.get("command")
         self.facts.uses[key] = CallFact(
@@ -462,48 +462,6 @@ def _commits(place: _LinePlace, branch: str | None, raw: Raw | None) -> Iterator
     name = made.get("sha") if is_object(made) else None
     if isinstance(name, str) and name.isascii():
         yield Commit(place.line, place.at, branch, name)
-
-
-class _Patched(CamelView):
-    structured_patch: Any = UNSET
-
-
-_decode_patch = msgspec.json.Decoder(_Patched).decode
-
-
-def _patch_in(raw: Raw) -> Any:
-    """The changed lines alone: the rest of such a result is the file's former content."""
-    try:
-        return {"structuredPatch": given(_decode_patch(raw).structured_patch)}
-    except msgspec.MsgspecError:
-        return decode_raw(raw)
-
-
-def _patched(raw: Raw | None) -> tuple[int, int] | None:
-    """The lines that a result says were added and removed."""
-    held = _patch_in(raw) if raw else None
-    patch = held.get("structuredPatch") if is_object(held) else None
-    if not is_array(patch) or not patch:
-        return None
-    hunks = [hunk.get("lines") for hunk in patch if is_object(hunk)]
-    marks = [str(line)[:1] for lines in hunks if is_array(lines) for line in lines]
-    return marks.count("+"), marks.count("-")
-
-
-def _asked(fields: dict[str, Any]) -> tuple[int, int]:
-    """The lines that a call wants to add and remove: what counts if its result does not tell."""
-    edits = fields.get("edits") if is_array(fields.get("edits")) else [fields]
-    pairs = [
-        (_lines(e, "old_string"), _lines(e, "new_string", "content", "new_source"))
-        for e in edits or []
-        if is_object(e)
-    ]
-    return sum(len(new) for _, new in pairs), sum(len(old) for old, _ in pairs)
-
-
-def _lines(edit: dict[str, Any], *names: str) -> list[str]:
-    held = next((edit[name] for name in names if isinstance(edit.get(name), str)), "")
-    return held.splitlines()
 
 
 BEGINNING = ASKING | LOCAL

@@ -18,17 +18,10 @@ from turnlog.index.database import (
     writing,
 )
 from turnlog.index.ingest.archived_files import archived_sources
-from turnlog.index.ingest.change_check import (
-    State,
-    States,
-    archive_state,
-    keep_fingerprint,
-    kept_state,
-    scan_session,
-    scan_store,
-)
+from turnlog.index.ingest.change_check import archive_state, keep_fingerprint, kept_state
 from turnlog.index.ingest.facts import Carry
 from turnlog.index.ingest.figure_writer import KnownFile, SourceFile, Writer, known_files
+from turnlog.index.ingest.file_states import FileStates, State, scan_session, scan_store
 from turnlog.index.ingest.phases import FIGURES, WORDS, FigureJob, WordJob
 from turnlog.index.ingest.text_writer import wordless_files
 from turnlog.index.ingest.workers import USUAL, BatchLimits, Progress, is_worth_sharing, take_in
@@ -56,7 +49,7 @@ class Scan(NamedTuple):
     """A store and the states its files were just found in."""
 
     store: Store
-    states: States
+    states: FileStates
 
 
 def sync(
@@ -87,7 +80,7 @@ def sync_scanned(
     store, states = scan
     known = known_files(index.db)
     root = f"{store.projects}{os.sep}"
-    found = {path: _source(path, state, root) for path, state in states.items()}
+    found = {path: _source(path, state, root) for path, state in states.by_path.items()}
     state = archive_state(archive.folder if archive else None)
     is_settled = _is_settled(index.db, state, known, found)
     if archive and not is_settled:

@@ -22,11 +22,14 @@ OF_THE_MOMENT = "blocks"
 """The report that depends on the time it is asked for."""
 
 
-def cached_report(db: sqlite3.Connection, name: str, filters: Filters = EVERYTHING) -> Report:
-    """Return a report, from the answer that was kept if the figures are still the same."""
+def cached_report(
+    db: sqlite3.Connection, name: str, filters: Filters = EVERYTHING, by: tuple[str, ...] = ()
+) -> Report:
+    """Return a report, from the cache if the figures have not changed since."""
+    statement = query(name, by)
     if name == OF_THE_MOMENT:
         return run_report(db, name, filters)
-    question = json.dumps([__version__, name, zlib.crc32(query(name).encode()), filters, _zone()])
+    question = json.dumps([__version__, name, zlib.crc32(statement.encode()), filters, _zone()])
     kept = db.execute(
         "SELECT answer FROM answers WHERE question = ? AND generation = ?",
         (question, generation(db)),
@@ -35,7 +38,7 @@ def cached_report(db: sqlite3.Connection, name: str, filters: Filters = EVERYTHI
         return Report(*json.loads(kept[0]))
     db.execute("BEGIN")  # figures and generation of one moment
     try:
-        report, current = run_report(db, name, filters), generation(db)
+        report, current = run_report(db, name, filters, by=by), generation(db)
     finally:
         db.execute("COMMIT")
     if len(report.rows) <= MOST_ROWS:

@@ -1,11 +1,13 @@
-"""What the sessions took, as the reports in `reports/` ask the index: one SQL file for each."""
+"""Compute reports: tokens, cost, time and calls of all sessions, each thing counted once."""
 
 import sqlite3
 from pathlib import Path
 from time import time
 from typing import NamedTuple
 
+from turnlog.errors import UsageError
 from turnlog.index.command_names import program
+from turnlog.index.reports.groupings import GROUPINGS, work_query
 
 REPORTS = (
     "daily",
@@ -62,28 +64,38 @@ class Report(NamedTuple):
 
 
 def run_report(
-    db: sqlite3.Connection, name: str, filters: Filters = EVERYTHING, now: float | None = None
+    db: sqlite3.Connection,
+    name: str,
+    filters: Filters = EVERYTHING,
+    *,
+    by: tuple[str, ...] = (),
+    now: float | None = None,
 ) -> Report:
-    """Ask the index for a report."""
+    """Compute a report from the tables, grouped by further dimensions on request."""
     db.create_function("program", 1, program, deterministic=True)
     values = {**filters._asdict(), "now": time() if now is None else now}
-    columns, rows = _asked(db, name, values)
+    columns, rows = _asked(db, query(name, by), values)
     total = _total(columns, rows)
     if {"sessions", "turns"} <= set(columns):
-        total["sessions"] = _asked(db, "sessions", values)[1][0]["sessions"]
-    unpriced = _asked(db, "unpriced", values)[1] if total.get("unpriced") else []
+        total["sessions"] = _asked(db, query("sessions"), values)[1][0]["sessions"]
+    unpriced = _asked(db, query("unpriced"), values)[1] if total.get("unpriced") else []
     return Report(name, columns, rows, total, [str(row["model"] or "unknown") for row in unpriced])
 
 
-def query(name: str) -> str:
-    """The SQL of a report."""
+def query(name: str, by: tuple[str, ...] = ()) -> str:
+    """Return the SQL of a report."""
+    if name in GROUPINGS:
+        return work_query(name, by)
+    if by:
+        known = ", ".join(GROUPINGS)
+        raise UsageError(f"{name} cannot be grouped further: --by is for {known}")
     return Path(__file__).with_name(f"{name}.sql").read_text("utf-8")
 
 
 def _asked(
-    db: sqlite3.Connection, name: str, values: dict[str, str | float | None]
+    db: sqlite3.Connection, statement: str, values: dict[str, str | float | None]
 ) -> tuple[list[str], list[Row]]:
-    found = db.execute(query(name), values)
+    found = db.execute(statement, values)
     columns = [column for column, *_ in found.description]
     return columns, [_row(columns, each) for each in found]
 

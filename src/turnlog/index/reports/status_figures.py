@@ -38,7 +38,7 @@ def status_of(db: sqlite3.Connection, session: str, now: float) -> Status:
 
 def _window(db: sqlite3.Connection, now: float) -> tuple[float | None, str | None]:
     since = now - WINDOW_HOURS * 3600
-    for row in run_report(db, "blocks", Filters(since=since), now).rows:
+    for row in run_report(db, "blocks", Filters(since=since), now=now).rows:
         if row["is_active"]:
             cost, ends = row["cost_usd"], row["ends"]
             return cost if isinstance(cost, float) else None, str(ends)

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from turnlog.errors import Damaged, NotFound, Unavailable
+from turnlog.format.atomic import TEMPORARY_SUFFIX, write_atomic
 from turnlog.format.jsonl import PROBE, Bookmark, FileState, Line
 from turnlog.format.locks import lock
 from turnlog.format.portable import NOFOLLOW, sync_folder
@@ -35,7 +36,6 @@ from turnlog.store.archive.objects import (
 from turnlog.store.deletion_consent import Consent, Deletion, require_yes
 from turnlog.store.descriptors import read_below
 from turnlog.store.paths import archive_folder
-from turnlog.store.whole import UNFINISHED, write_whole
 
 FORMAT = 1
 """To be raised when an older turnlog could not read a manifest right."""
@@ -162,7 +162,7 @@ class Archive:
     def _clear_unfinished(self) -> None:
         """Remove what a crash left behind."""
         for pattern in ("sessions", "objects/??"):
-            for path in self.folder.glob(f"{pattern}/.*{UNFINISHED}"):
+            for path in self.folder.glob(f"{pattern}/.*{TEMPORARY_SUFFIX}"):
                 path.unlink(missing_ok=True)
 
     def names(self) -> list[str]:
@@ -189,7 +189,7 @@ class Archive:
     def save(self, manifest: Manifest) -> None:
         raw = _encode(manifest)
         envelope = _encode(_Envelope(FORMAT, hash_of(raw), msgspec.Raw(raw)))
-        write_whole(self.sessions / f"{manifest.session}.json", envelope + b"\n")
+        write_atomic(self.sessions / f"{manifest.session}.json", envelope + b"\n")
 
     def remove(self, session: str, consent: Consent = require_yes) -> int:
         """Delete a session for good, with what nothing else needs; return the bytes freed on disk.

@@ -5,9 +5,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import BoundedSemaphore
 from typing import BinaryIO
 
+from turnlog.format.atomic import write_atomic
 from turnlog.format.portable import sync_folder
 from turnlog.store.archive.objects import PIECE, Chunk, Objects, hash_of
-from turnlog.store.whole import write_whole
 
 LEVEL = 6
 THREADS = 4
@@ -49,7 +49,7 @@ class ObjectWriter:
         name = hash_of(raw)
         if name not in self.known and name not in self.new:
             packed = zstandard.compress(raw, LEVEL)
-            write_whole(self.objects.path(name), packed)
+            write_atomic(self.objects.path(name), packed)
             self.new[name] = len(packed)
         return Chunk(name, len(raw))
 

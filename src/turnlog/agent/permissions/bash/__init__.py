@@ -9,6 +9,7 @@ from turnlog.agent.permissions.bash.budget import (
     UnknownValue,
     fresh_budgets,
 )
+from turnlog.agent.permissions.bash.cross_check import find_disagreement
 from turnlog.agent.permissions.bash.expansion import Expansion, expand, expand_glob
 from turnlog.agent.permissions.bash.lookup import (
     LONGEST_PATH,
@@ -47,6 +48,7 @@ __all__ = [
     "Word",
     "expand",
     "expand_glob",
+    "find_disagreement",
     "fresh_budgets",
     "is_folder",
     "is_link",

@@ -18,6 +18,7 @@ HOME_PREFIX = re.compile(r"~(?:/|\Z)")
 ANSI_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 GLOB_CHARACTERS = "*?["
 UNFINISHED = "it cannot be parsed"
+JOINED = "a word or an operator continues on the next line"
 
 
 class SyntaxFault(Exception):
@@ -106,6 +107,11 @@ class Lexer(ABC):
         if reason not in self.script.unclear:
             self.script.unclear.append(reason)
 
+    def misread(self, reason: str) -> None:
+        """Note why what the command runs may not be among its parts."""
+        self.doubt(reason)
+        self.script.is_misread = True
+
     @abstractmethod
     def read_nested(self, end: str) -> None:
         """Read the commands of a substitution up to and including its end."""
@@ -153,13 +159,12 @@ class Lexer(ABC):
     def _read_escape(self, word: WordBuilder) -> None:
         self.place += 1
         if self.char == "\n":
-            # Bash joins the lines. Nobody splits a word like this but to hide what it says.
-            if self.source[self.place + 1 : self.place + 2] not in ("", " ", "\t", "\n"):
-                self.doubt("a word continues on the next line")
+            # Bash joins the lines before it looks for reserved words: `esac\<newline>` is `esac`.
+            self.misread(JOINED)
         elif self.char:
             word.add_quoted(self.char)
         else:
-            self.doubt(UNFINISHED)
+            self.misread(UNFINISHED)
         self.place += 1
 
     def read_quoted(self, word: WordBuilder, end: str = '"') -> None:
@@ -179,7 +184,7 @@ class Lexer(ABC):
     def _read_quoted_escape(self, word: WordBuilder) -> None:
         escaped = self.source[self.place + 1 : self.place + 2]
         if escaped == "\n":
-            self.doubt("a word continues on the next line")
+            self.misread(JOINED)
         elif escaped and escaped in '$`"\\':
             word.add_quoted(escaped)
         else:
@@ -190,14 +195,19 @@ class Lexer(ABC):
         """Read an expansion that starts with `$`, a backtick, `<(` or `>(`."""
         # `"$@"` is several arguments in spite of its quotes.
         is_list = re.compile(r"\$(?:@|\{@|\{\w*\[)").match(self.source, self.place)
-        word.may_split |= not is_quoted or bool(is_list)
+        is_text = self.peek("$'") and not is_quoted
+        word.may_split |= bool(is_list) or not (is_quoted or is_text)
         if self.take("`"):
             self._read_backticked()
             word.add_hole()
         elif self.take("<(") or self.take(">("):
+            self.script.is_concurrent = True
+            if self.char == "(":
+                # Bash takes `<((` for arithmetic at first, where `#` starts no comment.
+                self.misread("a substitution starts with two parentheses")
             self.read_nested(")")
             word.add_hole()
-        elif self.peek("$'") and not is_quoted:
+        elif is_text:
             self._read_ansi(word)
         elif self.peek('$"') and not is_quoted:
             self.doubt('$"…" is translated')

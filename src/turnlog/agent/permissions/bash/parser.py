@@ -9,8 +9,10 @@ import re
 import unicodedata
 from collections.abc import Callable
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from turnlog.agent.permissions.bash.conditions import is_condition
 from turnlog.agent.permissions.bash.lexer import UNFINISHED, SyntaxFault
 from turnlog.agent.permissions.bash.syntax import (
     HOLE,
@@ -26,6 +28,9 @@ from turnlog.agent.permissions.bash.tokens import Heredoc, TokenReader
 
 LONGEST = 10_000
 """Characters of a command that is analyzed at all."""
+LONGEST_PRINT = 100_000
+"""Characters of a command as bash prints it: it indents commands inside of others."""
+MOVED_OPERATOR = re.compile(r"\n *(?=&&|\|)")
 HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Zs", "Zl", "Zp"))
 SEPARATORS = ("&&", "||", ";", "|&", "|", "&", "\n")
 OPERATORS = ("&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", "<", ">")
@@ -43,6 +48,14 @@ DECLARATIONS = frozenset("declare export local readonly typeset".split())
 CLOSING_WORDS = frozenset("then elif else fi do done esac } ]] in".split())
 
 
+class Redirections(Struct):
+    """The redirections of one command, as they are read."""
+
+    files: list[Redirect] = field(default_factory=list[Redirect])
+    copies: list[Word] = field(default_factory=list[Word])
+    """The targets of those that copy or close a descriptor."""
+
+
 def parse_script(command: str) -> Script:
     """Parse a command.
 
@@ -51,19 +64,41 @@ def parse_script(command: str) -> Script:
     >>> parse_script("echo 'a").unclear
     ['it cannot be parsed']
     """
-    if len(command) > LONGEST:
-        return Script(unclear=[f"it is longer than {LONGEST:,} characters"])
     parser = Parser(command)
+    if len(command) > LONGEST:
+        parser.misread(f"it is longer than {LONGEST:,} characters")
+        return parser.script
     if any(map(_is_hidden, command)):
         parser.doubt("it has hidden characters")
+    return _parse(parser)
+
+
+def parse_printed(text: str) -> Script:
+    r"""Parse a command as bash prints it.
+
+    Bash omits semicolons and moves operators to the next line where a here-document precedes them.
+
+    >>> printed = parse_printed("ls && cat <<E\na\nE\n && { cat <<E\na\nE\n } pwd\n")
+    >>> [part.words[0].text for part in printed.parts], printed.unclear
+    (['ls', 'cat', 'cat', 'pwd'], [])
+    """
+    parser = Parser(text)
+    parser.is_printed = True
+    if len(text) > LONGEST_PRINT:
+        parser.misread(UNFINISHED)
+        return parser.script
+    return _parse(parser)
+
+
+def _parse(parser: "Parser") -> Script:
     try:
         parser.read_list(frozenset())
         if parser.char or parser.heredocs:
-            parser.doubt(UNFINISHED)
+            raise SyntaxFault(UNFINISHED)
     except SyntaxFault as fault:
-        parser.doubt(str(fault))
+        parser.misread(str(fault))
     except RecursionError:
-        parser.doubt("it is nested too deeply")
+        parser.misread("it is nested too deeply")
     return parser.script
 
 
@@ -78,6 +113,8 @@ class Parser(TokenReader):
         super().__init__(source)
         self.is_fed = False
         """Whether what is read next gets its input from a pipe."""
+        self.is_printed = False
+        """Whether bash printed the text."""
 
     def read_nested(self, end: str) -> None:
         outer, self.heredocs = self.heredocs, []
@@ -99,37 +136,54 @@ class Parser(TokenReader):
 
     def _read_subshell(self) -> None:
         """Read `( … )`, whose lines may hold the body of a here-document that started before it."""
-        self.read_list(frozenset((")",)))
+        self._read_commands(frozenset((")",)))
         self._skip_space(newlines=True)
         self.expect(")")
 
     def read_backticks(self, inner: str) -> None:
         nested = parse_script(inner)
+        self.script.backticked += [inner, *nested.backticked]
         self.script.parts += [
             replace(part, is_fed=part.is_fed or self.is_fed) for part in detached(nested.parts)
         ]
         self.script.inputs += nested.inputs
         self.script.has_loop |= nested.has_loop
         self.script.has_background |= nested.has_background
-        for reason in nested.unclear:
-            self.doubt(reason)
+        self.script.is_concurrent |= nested.is_concurrent
+        self._adopt_doubts(nested)
 
-    def read_list(self, ends: frozenset[str]) -> None:
-        """Read commands up to one of the words or signs that end the list."""
-        outer = self.is_fed
+    def _read_commands(self, ends: frozenset[str]) -> None:
+        """Read a list of at least one command."""
+        if not self.read_list(ends):
+            raise SyntaxFault(UNFINISHED)
+
+    def read_list(self, ends: frozenset[str]) -> bool:
+        """Read commands up to what ends the list; return whether there are any."""
+        outer, is_empty = self.is_fed, True
         while True:
             self._skip_space(newlines=True)
             if not self.char or self._is_end(ends):
                 break
             self._read_pipeline()
+            is_empty = False
             self._skip_space()
             if not self.char or self._is_end(ends):
                 break
+            self._skip_moved_operator()
             is_pipe = self.char == "|" and not self.peek("||")
-            if not self._take_separator():
+            if not self._take_separator() and not self.is_printed:
                 raise SyntaxFault(UNFINISHED)
             self.is_fed = outer or is_pipe
         self.is_fed = outer
+        return not is_empty
+
+    def _skip_moved_operator(self) -> None:
+        """Move past the here-document that bash has printed before an operator."""
+        if not (self.is_printed and self.heredocs and self.char == "\n"):
+            return
+        self._read_newline()
+        if found := MOVED_OPERATOR.match(self.source, self.place):
+            self.place = found.end()
 
     def _is_end(self, ends: frozenset[str]) -> bool:
         if self.char == ")" or self.peek(";;") or self.peek(";&"):
@@ -145,9 +199,10 @@ class Parser(TokenReader):
                 return True
             if self.take(sign):
                 self.script.has_background |= sign == "&"
+                self.script.is_concurrent |= sign in ("&", "|", "|&")
                 if sign in ("&&", "||", "|", "|&"):
                     self._skip_space(newlines=True)
-                    if not self.char:
+                    if not self.char or self._is_end(CLOSING_WORDS):
                         raise SyntaxFault(UNFINISHED)
                 return True
         return False
@@ -184,25 +239,22 @@ class Parser(TokenReader):
 
     def _read_trailing_redirects(self) -> bool:
         """Read the redirections of a compound command; return whether one gives it input."""
-        start, found, is_fed = self.place, list[Redirect](), False
+        start, found, is_fed = self.place, Redirections(), False
         self._skip_space()
         while sign := self._read_redirect(found):
             is_fed |= "<" in sign
             self._skip_space()
-        if found:
-            self.script.parts.append(
-                SimpleCommand(
-                    redirects=tuple(found), source=self.source[start : self.place].strip()
-                )
-            )
+        if found.files:
+            source = self.source[start : self.place].strip()
+            self.script.parts.append(SimpleCommand(redirects=tuple(found.files), source=source))
         self._skip_space()
-        if self.char and self.char not in ";&|\n)":
+        if self.char and self.char not in ";&|\n)" and not self.is_printed:
             raise SyntaxFault(UNFINISHED)
         return is_fed
 
     def _read_simple(self) -> None:
         start, is_fed = self.place, self.is_fed
-        words, assignments, redirects = list[Word](), list[Assignment](), list[Redirect]()
+        words, assignments, redirects = list[Word](), list[Assignment](), Redirections()
         while True:
             self._skip_space()
             if sign := self._read_redirect(redirects):
@@ -221,11 +273,17 @@ class Parser(TokenReader):
             # `{fd}<x` and `{a[x=1]}<x` store a descriptor in a variable.
             if words[-1].source.endswith("}") and self.char and self.char in "<>":
                 self.doubt("it names a file descriptor")
-        if start == self.place or not (words or assignments or redirects):
+        if start == self.place or not (words or assignments or redirects.files):
             raise SyntaxFault(UNFINISHED)
-        source = self.source[start : self.place].strip()
         self.script.parts.append(
-            SimpleCommand(tuple(words), tuple(assignments), tuple(redirects), source, is_fed=is_fed)
+            SimpleCommand(
+                tuple(words),
+                tuple(assignments),
+                tuple(redirects.files),
+                self.source[start : self.place].strip(),
+                is_fed=is_fed,
+                copies=tuple(redirects.copies),
+            )
         )
 
     def _read_assignment(self, words: list[Word], assignments: list[Assignment]) -> bool:
@@ -269,7 +327,7 @@ class Parser(TokenReader):
         self._skip_space(newlines=True)
         self._read_pipeline()
 
-    def _read_redirect(self, redirects: list[Redirect]) -> str:
+    def _read_redirect(self, redirects: Redirections) -> str:
         """Read a redirection and return its operator; empty if there is none."""
         start = self.place
         if NAMED_DESCRIPTOR.match(self.source, start):
@@ -286,18 +344,31 @@ class Parser(TokenReader):
             return ""
         self.place += len(sign)
         self._skip_space()
+        if DESCRIPTOR.match(self.source, self.place):
+            raise SyntaxFault(UNFINISHED)  # `1` in `<<< 1>x` belongs to the next redirection
         if sign in ("<<", "<<-"):
             self._read_delimiter(sign)
-            return sign
+        elif sign in (">&", "<&"):
+            return self._read_copy(sign, redirects)
+        elif sign == "<<<":
+            self.script.inputs.append(self.read_word().text)
+        else:
+            redirects.files.append(Redirect(self.read_word(), is_write=sign != "<"))
+        return sign
+
+    def _read_copy(self, sign: str, redirects: Redirections) -> str:
+        """Read the target of `>&` or `<&`; return an operator without `<` if it gives no input."""
         target = self.read_word()
-        if sign in (">&", "<&") and DESCRIPTOR_COPY.fullmatch(target.text):
-            return sign
+        if target.source.startswith("-") and target.source != "-":
+            # The dash is a token by itself: `cat 2>&-x` closes a descriptor, and reads x.
+            self.misread("a word follows the redirection that closes a file descriptor")
+        if DESCRIPTOR_COPY.fullmatch(target.text):
+            redirects.copies.append(target)
+            return ">&" if target.text == "-" else sign
         if sign == "<&":
             self.doubt("it copies a file descriptor that is not known before")
-        elif sign == "<<<":
-            self.script.inputs.append(target.text)
         else:
-            redirects.append(Redirect(target, is_write=sign != "<"))
+            redirects.files.append(Redirect(target, is_write=True))
         return sign
 
     def _read_delimiter(self, sign: str) -> None:
@@ -326,6 +397,8 @@ class Parser(TokenReader):
                     self.doubt("it has an extended pattern")
             if words[-1].source == "=~":
                 self._require_plain_regex()
+        if not is_condition(tuple(words)):
+            self.misread("it has a condition that bash does not accept")
         source = f"[[{self.source[start : self.place]}"
         self.script.parts.append(SimpleCommand(tuple(words), source=source, is_test=True))
 
@@ -342,7 +415,7 @@ class Parser(TokenReader):
     def _read_blocks(self, *closing: str) -> None:
         """Read lists, one up to each of the closing words."""
         for word in closing:
-            self.read_list(frozenset((word,)))
+            self._read_commands(frozenset((word,)))
             self._expect_word(word)
 
     def read_group(self) -> None:
@@ -358,7 +431,7 @@ class Parser(TokenReader):
         """Read `if …; then …; fi`."""
         self._read_blocks("then")
         while True:
-            self.read_list(frozenset(("elif", "else", "fi")))
+            self._read_commands(frozenset(("elif", "else", "fi")))
             if self._take_word("elif"):
                 self._read_blocks("then")
             elif self._take_word("else"):

@@ -67,6 +67,8 @@ class SimpleCommand(Struct, frozen=True):
     """Whether it is a `[[ … ]]` condition; its words are the operators and operands."""
     is_fed: bool = False
     """Whether a pipe, a here-document or a redirection gives it input."""
+    copies: tuple[Word, ...] = ()
+    """The targets of redirections that copy or close a descriptor, such as `1` in `2>&1`."""
 
 
 class Script(Struct):
@@ -75,12 +77,27 @@ class Script(Struct):
     parts: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
     unclear: list[str] = field(default_factory=list[str])
     """Why the parser cannot say with certainty what would run."""
+    is_misread: bool = False
+    """Whether the parts may not be what would run: the parser failed, or bash disagrees."""
     inputs: list[str] = field(default_factory=list[str])
     """The texts of here-documents and here-strings."""
+    backticked: list[str] = field(default_factory=list[str])
+    """The commands between backticks, which bash parses only when it runs them."""
     has_loop: bool = False
     """Whether a part may run more than once."""
     has_background: bool = False
     """Whether a part goes on while the next ones run, behind `&`."""
+    is_concurrent: bool = False
+    """Whether parts may run at the same time: in a pipeline, behind `&` or in `<(…)`."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether each part ends before the next one starts, in the order of `parts`.
+
+        The body of a function stands before what runs ahead of it, so an unclear script has no
+        order.
+        """
+        return not (self.is_concurrent or self.has_loop or self.unclear)
 
 
 def detached(parts: list[SimpleCommand]) -> list[SimpleCommand]:

@@ -5,8 +5,8 @@ from abc import ABC
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash.lexer import UNFINISHED, Lexer, SyntaxFault, WordBuilder
-from turnlog.agent.permissions.bash.syntax import detached
+from turnlog.agent.permissions.bash.lexer import JOINED, UNFINISHED, Lexer, SyntaxFault, WordBuilder
+from turnlog.agent.permissions.bash.syntax import Script, detached
 from turnlog.agent.permissions.bash.version import is_modern_bash
 
 PLAIN_WORD = re.compile(r"[^\s;&|<>()\\'\"$`]+")
@@ -52,7 +52,7 @@ class TokenReader(Lexer, ABC):
             if self.char and self.char in " \t":
                 self.place += 1
             elif self.peek("\\\n"):
-                self.place += 2
+                self._skip_joined_lines()
             elif self.char == "#":
                 self._doubt_in_old_bash("a comment")
                 end = self.source.find("\n", self.place)
@@ -61,6 +61,19 @@ class TokenReader(Lexer, ABC):
                 self._read_newline()
             else:
                 return
+
+    def _skip_joined_lines(self) -> None:
+        r"""Skip backslashes at the end of a line, which bash removes before it looks for tokens.
+
+        Only next to a blank do they certainly stand between two tokens: bash reads `(\<newline>(`
+        as `((`, and `]]\<newline>` as `]]`.
+        """
+        before = self.source[max(0, self.place - 1) : self.place]
+        while self.take("\\\n"):
+            pass
+        is_split = before in tuple(";&|(") and self.char in tuple(" \t")
+        if before not in ("", " ", "\t", "\n") and not is_split:
+            self.misread(JOINED)
 
     def _doubt_in_old_bash(self, what: str) -> None:
         """Note what bash before 4.4, the one of macOS, misreads inside of `$(…)`.
@@ -95,10 +108,12 @@ class TokenReader(Lexer, ABC):
                 self.place = stop
                 self._read_document(self.source[start:body_end], heredoc)
                 return
-        self.doubt("a here-document has no end")
+        self.misread("a here-document has no end")
         self._read_document(self.source[start:], heredoc)
 
     def _read_document(self, body: str, heredoc: Heredoc) -> None:
+        if heredoc.strips_tabs:
+            body = re.sub(r"(?m)^\t+", "", body)
         self.script.inputs.append(body)
         if heredoc.is_raw:
             return
@@ -114,7 +129,12 @@ class TokenReader(Lexer, ABC):
                     inner.place -= 1
                     inner.read_expansion(WordBuilder(), is_quoted=True)
         except SyntaxFault as fault:
-            self.doubt(str(fault))
+            self.misread(str(fault))
         self.script.parts += detached(inner.script.parts)
-        for reason in inner.script.unclear:
+        self._adopt_doubts(inner.script)
+
+    def _adopt_doubts(self, nested: Script) -> None:
+        """Take over why a text inside of the command is unclear."""
+        for reason in nested.unclear:
             self.doubt(reason)
+        self.script.is_misread |= nested.is_misread

@@ -31,10 +31,14 @@ READERS = FILES.keys() | TEXTS.keys() | EXPRESSIONS.keys()
 GIT_CONTENT = frozenset(
     """
     annotate archive blame cat-file checkout-index diff diff-files diff-index diff-tree difftool
-    format-patch grep log range-diff show stash whatchanged
+    format-patch grep log range-diff read-tree replace show stash update-index whatchanged
     """.split()
 )
-"""Subcommands of git that can show the content of files."""
+"""Subcommands of git that can show the content of files, or track it under another name.
+
+After `git update-index --cacheinfo 100644,…,x`, with the object of an old `.env`, `git diff` shows
+that file as `x`.
+"""
 
 PATHLESS = TEXTS.keys() | frozenset(
     """

@@ -40,6 +40,7 @@ UNARY = frozenset(f"-{letter}" for letter in "bcdefghknprstuwxzGLNOS")
 BINARY = frozenset("= == != =~ < > -nt -ot -ef".split())
 NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
 INTEGER = re.compile(r"-?[0-9]+")
+EXIT_CODE = re.compile(r"[0-9]{1,3}", re.ASCII)
 JOINING = frozenset("! ( ) -a -o && ||".split())
 DATE = ProgramUsage(
     "uR", "d", "iso-8601 rfc-email utc universal", "date rfc-3339", operands="format"
@@ -87,6 +88,12 @@ def read_date(arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 def read_echo(arguments: tuple[str, ...]) -> ProgramEffect | None:
     return ProgramEffect(roles=("text",) * len(arguments))
+
+
+def read_exit(arguments: tuple[str, ...]) -> ProgramEffect | None:
+    """Accept a literal exit code; bash would calculate with anything else."""
+    is_plain = not arguments or (len(arguments) == 1 and EXIT_CODE.fullmatch(arguments[0]))
+    return ProgramEffect(roles=("exit code",) * len(arguments)) if is_plain else None
 
 
 def read_printf(arguments: tuple[str, ...]) -> ProgramEffect | None:
@@ -142,6 +149,7 @@ EXPRESSIONS: dict[str, Callable[[tuple[str, ...]], ProgramEffect | None]] = {
     "command": read_command,
     "date": read_date,
     "echo": read_echo,
+    "exit": read_exit,
     "find": read_find,
     "printf": read_printf,
     "sed": read_sed,
@@ -153,6 +161,7 @@ DESCRIPTIONS = {
     "command": ("`-v`, `-V`", "names"),
     "date": ("`-u`, `-R`, `-d`, `--utc`, `--date`, `--iso-8601`, `--rfc-email`", "`+format`"),
     "echo": ("any", "text"),
+    "exit": ("none", "exit code"),
     "find": ("tests, `-print`, `-print0`, `-printf`, `-ls`, `-prune`, `-quit`", "path..."),
     "printf": ("none", "format without `%n`, `%*`, `%(…)T`; text..."),
     "sed": (

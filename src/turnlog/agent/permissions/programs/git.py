@@ -32,14 +32,15 @@ REVISIONS = ProgramUsage(
     "abBcCDgimMpPqrRstuvwWzE",
     "GLnS",
     """
-    abbrev abbrev-commit all binary branches cached cc check cherry-pick color color-words
-    count date-order decorate dirstat exit-code find-renames first-parent follow full-index
-    function-context graph histogram ignore-all-space ignore-blank-lines ignore-space-change
-    ignore-submodules invert-grep left-right merge-base merges minimal name-only name-status
-    no-color no-decorate no-ext-diff no-merges no-patch no-renames no-textconv no-walk not numstat
-    oneline patch patch-with-raw patch-with-stat patience pretty quiet raw regexp-ignore-case
-    relative remotes reverse shortstat staged stat summary tags text
-    topo-order unified walk-reflogs word-diff format
+    abbrev abbrev-commit all ancestry-path author-date-order binary boundary branches cached cc
+    check cherry-mark cherry-pick color color-words compact-summary count date-order decorate
+    dirstat exit-code find-renames first-parent follow full-index function-context graph histogram
+    ignore-all-space ignore-blank-lines ignore-space-change ignore-submodules invert-grep left-only
+    left-right merge-base merges minimal name-only name-status no-color no-decorate no-ext-diff
+    no-merges no-patch no-renames no-textconv no-walk not numstat oneline patch patch-with-raw
+    patch-with-stat patience pretty quiet raw regexp-ignore-case relative remotes reverse right-only
+    shortstat source staged stat summary tags text topo-order unified
+    walk-reflogs word-diff format
     """,
     """
     after author before committer date decorate-refs diff-filter grep max-count since skip
@@ -49,6 +50,17 @@ REVISIONS = ProgramUsage(
     takes_numbers=True,
     attached="U",
 )
+WORKTREE_OPTIONS = frozenset(
+    """
+    -a -b -C -M -p -R -u -U -w -W -z --color --color-words --exit-code --find-renames
+    --function-context --histogram --ignore-all-space --ignore-blank-lines --ignore-space-change
+    --minimal --name-only --name-status --no-color --no-ext-diff --no-renames --numstat --patch
+    --patience --shortstat --stat --summary --text --unified --word-diff
+    """.split()
+)
+"""Options with which git diff still compares the work tree with the index; not `--cached`."""
+PLAIN_PATH = re.compile(r"(?!.*(?:\A|/)\.\.(?:/|\Z))[\w.][\w./-]*")
+"""A relative path without `..`. With two paths, one of them outside, git compares any two files."""
 PLAIN_VALUE = re.compile(r"[0-9]+(?:,\+?[0-9]+)?", re.ASCII)
 """The values that may stand in an argument of their own: those of `-n 5` and `-L 10,+5`."""
 SIGNATURE = re.compile(r"%[-+ ]?G|signature")
@@ -257,6 +269,7 @@ def read_git(arguments: tuple[str, ...]) -> ProgramEffect | None:
     return ProgramEffect(
         reads=_paths_of([*parsed.operands, *(value for _, value in parsed.separated)]),
         shows_content=_shows_content(subcommand, parsed.options),
+        shows_tracked=name == "diff" and _is_of_worktree(parsed, rest),
         uses_git="" if is_version else name,
         roles=front + tuple(parsed.roles),
     )
@@ -293,6 +306,20 @@ def _shows_content(subcommand: Subcommand, options: set[str]) -> bool:
             return not options & SUMMARY or bool(options & (PATCH | PICKAXE))
         case _:
             return False
+
+
+def _is_of_worktree(parsed: Arguments, rest: tuple[str, ...]) -> bool:
+    """Whether git diff names no revision, if what it names are files.
+
+    Git refuses a word that is both a revision and a file, unless it stands in front of `--`.
+    """
+    front = rest[: rest.index("--")] if "--" in rest else ()
+    return (
+        parsed.options <= WORKTREE_OPTIONS
+        and not parsed.separate_values
+        and all(each.startswith("-") for each in front)
+        and all(map(PLAIN_PATH.fullmatch, parsed.operands))
+    )
 
 
 def enters_submodules(name: str) -> bool:

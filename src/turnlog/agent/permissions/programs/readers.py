@@ -22,6 +22,8 @@ GREP = ProgramUsage(
     optional_first=frozenset(("-e", "--regexp", "--version")),
     takes_numbers=True,
     recursive=frozenset(("-r", "--recursive")),
+    selecting="include",
+    unselecting="exclude",  # a file that neither names is searched if this one comes first
 )
 DIGEST = ProgramUsage("btz", long="binary tag text zero")
 FILES: dict[str, ProgramUsage] = {

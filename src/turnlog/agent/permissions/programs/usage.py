@@ -13,6 +13,7 @@ DASHED_VALUE = re.compile(r"-(?:[0-9].*)?", re.ASCII)
 """Values such as those in `head -n -5`, `cut -f -3` and `cut -d -`, which look like no option."""
 PATTERN_OPTIONS = frozenset(("-e", "--regexp"))
 """Options of grep and rg that exist for values that start with a dash."""
+PLAIN_PATTERN = re.compile(r"\*?[\w.-]+")
 
 
 class ProgramEffect(Struct, frozen=True):
@@ -32,8 +33,12 @@ class ProgramEffect(Struct, frozen=True):
     """Those of `writes` that are gone afterwards, with everything below them."""
     shows_content: bool = False
     """Whether it shows files that git tracks, also under names that are not given."""
+    shows_tracked: bool = False
+    """Whether the files that it shows are those in the index, provided that all paths exist."""
     uses_git: str = ""
     """The subcommand that runs in a repository, whose configuration may name programs."""
+    endings: tuple[str, ...] = ()
+    """If given, how the name of a file must end to be read below a directory."""
     roles: tuple[str, ...] = ()
     """What each argument means, for the explanation of a verdict."""
 
@@ -65,6 +70,10 @@ class ProgramUsage(Struct, frozen=True):
     """Whether a directory as an operand makes the call unknown."""
     values_stand_alone: bool = False
     """Whether a letter with a value cannot be joined with others: tree's `-Po x y` writes `y`."""
+    selecting: str = ""
+    """The long option whose values are patterns for the names of files below a directory."""
+    unselecting: str = ""
+    """The long option that makes files count again which those patterns leave out."""
     attached: str = ""
     """Single letters whose value, if any, follows in the same argument."""
 
@@ -77,6 +86,8 @@ class Arguments(Struct):
     roles: list[str] = field(default_factory=list[str])
     separate_values: list[str] = field(default_factory=list[str])
     """Values that another version of the program may take for operands."""
+    given: list[str] = field(default_factory=list[str])
+    """The options as they were written, without separate values."""
     separated: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Options with a value in the next argument."""
     late_options: list[str] = field(default_factory=list[str])
@@ -101,6 +112,7 @@ def parse_arguments(arguments: tuple[str, ...], usage: ProgramUsage) -> Argument
             needs_value = _parse_option(argument, usage, found.options)
             if needs_value is None:
                 return None
+            found.given.append(argument)
             found.late_options += [argument] if found.operands else []
             found.roles.append("option")
             if needs_value:
@@ -168,8 +180,23 @@ def effect_of(arguments: tuple[str, ...], usage: ProgramUsage) -> ProgramEffect 
         reads=(*(tuple(paths) or default), *_doubtful(found)),
         is_recursive=is_recursive,
         needs_files=usage.needs_files,
+        endings=_endings(found, usage),
         roles=roles,
     )
+
+
+def _endings(found: Arguments, usage: ProgramUsage) -> tuple[str, ...]:
+    """Return what the names of searched files end in; empty if any file may be searched.
+
+    Only patterns that every version of a program takes for the same count: `*.py`, `go.mod`.
+    """
+    option = f"--{usage.selecting}"
+    if option not in found.options or f"--{usage.unselecting}" in found.options:
+        return ()
+    chosen = [each for each in found.given if each.partition("=")[0] == option]
+    patterns = [each.partition("=")[2] for each in chosen]
+    is_plain = all(map(PLAIN_PATTERN.fullmatch, patterns))
+    return tuple(each.removeprefix("*") for each in patterns) if is_plain else ()
 
 
 def _doubtful(found: Arguments) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.format.beside import written_beside
+from turnlog.format.atomic import written_beside
 
 SAMPLE = 1 << 16
 MARKS = {

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.format.beside import written_beside
+from turnlog.format.atomic import written_beside
 
 HALF_WRITTEN = """
 import os, sys, time
 from pathlib import Path
-from turnlog.format.beside import written_beside
+from turnlog.format.atomic import written_beside
 with written_beside(Path(sys.argv[1]), 0o600) as (descriptor, beside):
     os.write(descriptor, b"half")
     print(beside.name, flush=True)

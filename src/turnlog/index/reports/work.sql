@@ -1,7 +1,6 @@
--- What each month took, in the local time zone.
-SELECT
-    strftime('%Y-%m', w.quarter * 900, 'unixepoch', 'localtime') AS month,
-    count(DISTINCT iif(w.messages, coalesce(f.session, f.path), NULL)) AS sessions,
+-- The one body of all reports that add up work. {{names}} are filled in from GROUPINGS.
+{{tables}}SELECT
+    {{keys}},
     sum(w.turns) AS turns,
     sum(w.calls) AS calls,
     sum(w.errors) AS errors,
@@ -25,4 +24,4 @@ WHERE (:since IS NULL OR w.quarter * 900 > :since - 900)
     AND (:until IS NULL OR w.quarter * 900 < :until)
     AND (:project IS NULL OR instr(lower(f.project), lower(:project)))
     AND (:model IS NULL OR instr(lower(w.model), lower(:model)))
-GROUP BY month ORDER BY month;
+GROUP BY {{group}} ORDER BY {{order}};

@@ -1,13 +1,13 @@
-"""How many tokens the context of a model holds.
+"""Models: one name each, however an id spells it, and the size of their context.
 
-As the client has it (2.1.325 observed): of the newer Claude models 1M, of older ones 1M with a mark
-at the end of their name, else 200k. A model of another maker is taken for one of 200k.
+Context windows follow the client (2.1.325, observed): 1M tokens for newer Claude models, for older
+ones only if the name ends with a mark, else 200k. Models of other makers count as 200k.
 """
 
 import os
+import re
 from collections.abc import Mapping
-
-from turnlog.conversation.model_names import model_name
+from functools import cache
 
 WINDOW = 200_000
 LONG_WINDOW = 1_000_000
@@ -50,3 +50,25 @@ def window_of(model: str, environment: Mapping[str, str] = os.environ) -> int:
     is_long = is_marked or (is_claude and name not in SHORT)
     holds_long = environment.get("CLAUDE_CODE_DISABLE_1M_CONTEXT") not in ("1", "true")
     return LONG_WINDOW if is_long and holds_long else WINDOW
+
+
+# The forms of one model's id: plain, of a router (anthropic/…), of Bedrock (us.anthropic.…-v1:0),
+# of Vertex (…@20250929); with a date or without; with the client's mark of a long context.
+_CLAUDE_ID = re.compile(
+    r"(?:anthropic/|(?:[a-z-]+\.)?anthropic\.)?"
+    r"(?P<name>claude-[a-z0-9.-]+?)(?:[.-]0)?"
+    r"(?:-v\d)?(?:[-@](?:\d{8}|latest|default))?(?:-v\d)?(?::\d)?"
+    r"(?:\[1m\])?"
+)
+
+
+@cache
+def model_name(model: str | None) -> str:
+    """A model's name in lower case; of a Claude model, the plain one.
+
+    >>> model_name("us.anthropic.claude-sonnet-4-5-20250929-v1:0"), model_name("Qwen3")
+    ('claude-sonnet-4-5', 'qwen3')
+    """
+    plain = (model or "").lower()
+    found = _CLAUDE_ID.fullmatch(plain)
+    return found["name"].replace(".", "-") if found else plain

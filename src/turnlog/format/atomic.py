@@ -1,19 +1,41 @@
-"""Files that are written beside the one whose place they take.
+"""Atomic writes: a file is written under a temporary name beside its target, then renamed.
 
-Each is locked while it is written, and a lock ends with its process: what a killed process left
-behind is known by that, and removed when the same file is written again.
+Readers see the old content or the new, never a part. The temporary file is locked while it is
+written, and a lock ends with its process: an unlocked one was left behind by a killed process, and
+the next write of the same file removes it.
 """
 
+import errno
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from turnlog.errors import Unavailable
 from turnlog.format.locks import lock
 from turnlog.format.portable import CREATE, DIRECTORY, NOFOLLOW, NONBLOCK
+from turnlog.format.private_files import create_private_folder
 
-ENDING = ".tmp"
+TEMPORARY_SUFFIX = ".tmp"
 LONGEST_NAME = 100
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write a small private file; it appears when all of it is on the disk."""
+    create_private_folder(path.parent)
+    try:
+        # Nothing left behind is looked for: the directory may hold 100,000 objects of the archive.
+        with _temporary(path, 0o600, None) as (descriptor, beside):
+            with os.fdopen(os.dup(descriptor), "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(descriptor)
+            beside.replace(path)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise Unavailable(f"no room for {path}", "free some disk space") from error
+        raise
 
 
 @contextmanager
@@ -23,6 +45,12 @@ def written_beside(path: Path, mode: int, folder: int | None = None) -> Generato
     With `folder`, the descriptor of an open folder, paths are relative to that folder.
     """
     _remove_left(path, folder)
+    with _temporary(path, mode, folder) as opened:
+        yield opened
+
+
+@contextmanager
+def _temporary(path: Path, mode: int, folder: int | None) -> Generator[tuple[int, Path]]:
     descriptor, beside = _create(path, mode, folder)
     try:
         yield descriptor, beside
@@ -39,7 +67,7 @@ def written_beside(path: Path, mode: int, folder: int | None = None) -> Generato
 
 
 def is_at(path: Path, descriptor: int, folder: int | None = None) -> bool:
-    """Whether an open file is the one at a path."""
+    """Return whether an open file is the one at a path."""
     try:
         return os.path.samestat(os.stat(path, dir_fd=folder), os.fstat(descriptor))
     except FileNotFoundError:
@@ -48,7 +76,7 @@ def is_at(path: Path, descriptor: int, folder: int | None = None) -> bool:
 
 def _create(path: Path, mode: int, folder: int | None) -> tuple[int, Path]:
     while True:
-        beside = path.with_name(f"{_start(path)}{os.urandom(4).hex()}{ENDING}")
+        beside = path.with_name(f"{_start(path)}{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
         descriptor = os.open(beside, CREATE, mode, dir_fd=folder)
         with suppress(OSError):  # there are file systems without locks
             lock(descriptor)
@@ -60,7 +88,11 @@ def _create(path: Path, mode: int, folder: int | None) -> tuple[int, Path]:
 def _remove_left(path: Path, folder: int | None) -> None:
     start = _start(path)
     for name in _names_in(path.parent, folder):
-        if name.startswith(start) and name.endswith(ENDING) and len(name) == len(start) + 12:
+        if (
+            name.startswith(start)
+            and name.endswith(TEMPORARY_SUFFIX)
+            and len(name) == len(start) + 12
+        ):
             with suppress(OSError):
                 _remove_unlocked(path.with_name(name), folder)
 

@@ -1,0 +1,171 @@
+"""Compare the parse of a command with that of bash itself.
+
+`bash --pretty-print` reads commands from its input and prints them as it understood them, without
+running or expanding anything. What is allowed unprompted must mean the same in both readings, so a
+mistake of the parser here makes a command ask, not run.
+"""
+
+import os
+import re
+import secrets
+import subprocess
+from collections.abc import Iterator
+from functools import lru_cache
+
+from turnlog.agent.permissions.bash.parser import parse_printed, parse_script
+from turnlog.agent.permissions.bash.syntax import HOLE, Script, SimpleCommand, Word
+from turnlog.agent.permissions.bash.version import version_of
+
+PRINTING = (5, 0)
+"""The first version of bash that documents `--pretty-print`."""
+REPRINTING = (5, 2)
+"""The first version that also prints the commands in `$(…)` anew."""
+LONGEST_WAIT = 1.0
+"""Seconds for one answer, which takes about 5 ms; a busy machine needs some reserve."""
+LOCALE = ("LANG", "LC_ALL", "LC_CTYPE")
+"""Variables that decide which bytes are letters; bash gets no others."""
+MARK_FROM, MARK_TO = 941, 5_000_000
+"""Descriptors of the redirections that mark words; the second grows with each command."""
+MARK = re.compile(r"5[0-9]{6}")
+
+
+class NoAnswer(Exception):
+    """Bash did not answer, or did not accept the command."""
+
+
+def find_disagreement(command: str, script: Script, bash: str) -> str | None:
+    """Return how bash reads a command differently; None if it does not, or cannot be asked.
+
+    `script` is our parse of the command. Bash before 5.0 cannot be asked.
+    """
+    version = version_of(bash)
+    if version is None:
+        return "the version of bash is unknown"
+    if version < PRINTING:
+        return None
+    marks_words = version >= REPRINTING
+    texts = {command: script} | {text: parse_script(text) for text in script.backticked}
+    marked = [_mark(*each) if marks_words else "" for each in texts.items()]
+    try:
+        printed = _print((*texts, *marked), bash)
+    except NoAnswer as problem:
+        return str(problem)
+    for each, plain, behind in zip(texts.values(), printed, printed[len(texts) :], strict=False):
+        if not _is_same(each, parse_printed(plain)):
+            return "bash may read it differently"
+        if marks_words and not _has_all_marks(each, parse_printed(behind)):
+            return "bash may separate its words differently"
+    return None
+
+
+@lru_cache(maxsize=256)
+def _print(commands: tuple[str, ...], bash: str) -> tuple[str, ...]:
+    """Return commands as bash prints them; raise `NoAnswer` if it does not accept them all."""
+    # Not `-c`, with which bash would run the text. `-p` and the lack of variables keep it from
+    # reading BASH_ENV, functions and options of the environment.
+    argv = [bash, "--noprofile", "--norc", "--pretty-print", "-p"]
+    border = f": {secrets.token_hex(16)}\n"  # no command can contain it
+    environment = {name: os.environ[name] for name in LOCALE if name in os.environ}
+    try:
+        answer = subprocess.run(
+            argv,
+            input=os.fsencode("".join(f"{command}\n{border}" for command in commands)),
+            capture_output=True,
+            timeout=LONGEST_WAIT,
+            check=False,
+            cwd="/",
+            env=environment,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NoAnswer(f"bash did not parse it within {LONGEST_WAIT:g} s") from error
+    except (OSError, ValueError) as error:
+        raise NoAnswer(f"bash cannot parse it: {error}") from error
+    printed = os.fsdecode(answer.stdout).split(border)
+    # Messages do not count: bash warns on start if the locale is not installed.
+    if answer.returncode or len(printed) != len(commands) + 1:
+        raise NoAnswer("bash does not accept it")
+    return tuple(printed[:-1])
+
+
+def _mark(command: str, script: Script) -> str:
+    """Return a command with a redirection behind each word of its programs.
+
+    Bash prints redirections behind the last word of a command. So each one moves there, unless it
+    stands in what bash takes for a quoted text, a comment or another command.
+    """
+    places = [
+        (word.start + len(word.source), number)
+        for number, part in enumerate(script.parts)
+        for word in _marked_words(part)
+    ]
+    for place, number in sorted(places, reverse=True):
+        mark = f" {MARK_FROM}>&{MARK_TO + number} "
+        command = f"{command[:place]}{mark}{command[place:]}"
+    return command
+
+
+def _marked_words(part: SimpleCommand) -> Iterator[Word]:
+    return (word for word in part.words if word.start >= 0 and not part.is_test)
+
+
+def _has_all_marks(script: Script, found: Script) -> bool:
+    """Whether a parse is the same, and each part has its own marks, all behind its last word."""
+    if not _is_same(script, found):
+        return False
+    for number, (part, printed) in enumerate(zip(script.parts, found.parts, strict=True)):
+        marks = [copy for copy in printed.copies if MARK.fullmatch(copy.text)]
+        expected = [str(MARK_TO + number)] * len(list(_marked_words(part)))
+        if [mark.text for mark in marks] != expected:
+            return False
+        last = max((word.start for word in printed.words), default=-1)
+        if any(mark.start < last for mark in marks):
+            return False
+    return True
+
+
+def _is_same(script: Script, printed: Script) -> bool:
+    """Whether a parse is the same as that of what bash printed, and as certain."""
+    is_certain = not printed.is_misread and set(printed.unclear) <= set(script.unclear)
+    if not is_certain or len(script.parts) != len(printed.parts):
+        return False
+    is_same = (
+        script.inputs == printed.inputs
+        and script.has_loop == printed.has_loop
+        and script.has_background == printed.has_background
+    )
+    return is_same and all(map(_is_same_part, script.parts, printed.parts))
+
+
+def _is_same_part(part: SimpleCommand, printed: SimpleCommand) -> bool:
+    ours, theirs = _words_of(part), _words_of(printed)
+    return (
+        _shape(part) == _shape(printed)
+        and len(ours) == len(theirs)
+        and all(map(_is_same_word, ours, theirs))
+    )
+
+
+def _shape(part: SimpleCommand) -> tuple[object, ...]:
+    names = tuple(each.name for each in part.assignments)
+    writes = tuple(each.is_write for each in part.redirects)
+    return names, writes, part.is_test, part.is_fed
+
+
+def _words_of(part: SimpleCommand) -> list[Word]:
+    """Return all words of a part; bash adds `-n` to the condition in `[[ x ]]`."""
+    words = [word for word in part.words if not (part.is_test and word.text == "-n")]
+    words += [each.value for each in part.assignments]
+    return words + [each.target for each in part.redirects]
+
+
+def _is_same_word(word: Word, printed: Word) -> bool:
+    if word.text != printed.text and "$'" in word.source:
+        # Bash prints the text that escapes stand for: `'A'` for `$'\x41'`.
+        pieces = map(re.escape, word.text.split(HOLE))
+        return bool(re.fullmatch("(?s:.*)".join(pieces), printed.text))
+    return (word.text, word.glob, word.has_tilde, word.may_split) == (
+        printed.text,
+        printed.glob,
+        printed.has_tilde,
+        printed.may_split,
+    )

@@ -1,0 +1,175 @@
+"""Edit, clone, rename, move and remove sessions: what commands and library users call.
+
+A session that a client has open is refused before anything is written, and every change is
+recorded in the journal, so that it can be undone.
+"""
+
+import shlex
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from turnlog.conversation.session import Session
+from turnlog.edit.apply import apply_changes, create_session, replace_session, require_idle
+from turnlog.edit.check.checks import needs_straightening
+from turnlog.edit.check.findings import Finding
+from turnlog.edit.clone import Clone, plan_clone
+from turnlog.edit.effect import Effect
+from turnlog.edit.journal import Record, open_journal
+from turnlog.edit.move import Move
+from turnlog.edit.plan import carry_out
+from turnlog.edit.plan_builder import (
+    COMPRESS,
+    STRAIGHTEN,
+    EditOptions,
+    Prepared,
+    build_plan,
+    changes_anything,
+    prepared,
+)
+from turnlog.edit.removal import Removal
+from turnlog.edit.session_title import clean_title, title_changes
+from turnlog.errors import TurnlogError, UsageError
+from turnlog.store.paths import Store, open_store
+
+
+class EditResult(NamedTuple):
+    """The outcome of an edit, or of its preview."""
+
+    effect: Effect
+    mended: list[Finding]
+    """Findings that a repair removed."""
+    left: list[Finding]
+    """Findings that a repair could not remove."""
+    record: Record | None
+    """The change in the journal; None for a preview, and if nothing changed."""
+    is_change: bool
+
+
+class CloneResult(NamedTuple):
+    """A clone that was written, or would be."""
+
+    clone: Clone
+    effect: Effect
+    mended: list[Finding]
+    left: list[Finding]
+    straightened_for: str | None
+    """The client version that made straightening necessary."""
+
+
+class Renaming(NamedTuple):
+    """A new title, and the change in the journal if it was written."""
+
+    title: str
+    record: Record | None
+
+
+def edit_session(
+    store: Store, session: Session, options: EditOptions, *, dry_run: bool = False
+) -> EditResult:
+    """Change a session in place, or only compute what that would do."""
+    if not (options.transforms or options.until or options.branch):
+        raise UsageError("nothing to change: say what", "turnlog edit --help")
+    if not dry_run:
+        require_idle(store, session.path)
+    record = None
+    with prepared(session, options) as ready:
+        lines = carry_out(ready.plan, ready.tally)
+        if dry_run:
+            deque(lines, maxlen=0)
+        else:
+            title = f"edit of {session.id} ({', '.join(options.transforms) or 'cut'})"
+            record = replace_session(open_journal(), title, session, lines)
+    effect = ready.tally.effect()
+    is_change = bool(ready.mended or effect.is_change) if dry_run else record is not None
+    return EditResult(effect, ready.mended, ready.left, record, is_change)
+
+
+def clone_session(
+    store: Store,
+    session: Session,
+    options: EditOptions,
+    *,
+    client_version: str | None = None,
+    dry_run: bool = False,
+) -> CloneResult:
+    """Copy a session to a new one with ids of its own, or only compute what that would do.
+
+    Unless the options decide it, the clone is straightened if the client that will resume it
+    (`client_version`, by default the one that wrote the session) would lose history otherwise.
+    """
+    target = _straightened_for(session, options, client_version)
+    extended = replace(options, transforms=[*options.transforms, STRAIGHTEN]) if target else options
+    with prepared(session, extended) as ready:
+        # The clone is named by a UUID, which cures whatever was wrong with the old name.
+        named = [finding for finding in ready.left if finding.kind == "not-a-uuid"]
+        ready.mended.extend(named)
+        ready.left[:] = [finding for finding in ready.left if finding not in named]
+        _require_compression(session, options, ready)
+        clone = plan_clone(store, session, ready.plan, ready.tally)
+        if dry_run:
+            deque(clone.files[clone.path], maxlen=0)
+        else:
+            create_session(open_journal(), f"clone of {session.id}", session, clone.files)
+    return CloneResult(clone, ready.tally.effect(), ready.mended, ready.left, target)
+
+
+def rename_session(store: Store, session: Path, title: str, *, dry_run: bool = False) -> Renaming:
+    """Give a session a title, as the client's `/rename` does; the title is put on one line."""
+    title = clean_title(title)
+    if dry_run:
+        return Renaming(title, None)
+    require_idle(store, session)
+    changes = title_changes(session, title)
+    change = f"rename of {session.stem} to {title!r}"
+    return Renaming(title, apply_changes(open_journal(), change, changes))
+
+
+def remove_sessions(store: Store, removal: Removal) -> Record | None:
+    """Remove sessions as planned; the journal keeps every file for an undo."""
+    paths = removal.sessions
+    require_idle(store, *paths)
+    title = f"removal of {paths[0].stem if len(paths) == 1 else f'{len(paths)} sessions'}"
+    return apply_changes(open_journal(), title, removal.changes, clearing=removal.clearing)
+
+
+def move_sessions(store: Store, move: Move) -> Record | None:
+    """Move sessions to another directory as planned; None if all are there already."""
+    require_idle(store, *(moved.session for moved in move.sessions))
+    ids = [moved.session.stem for moved in move.sessions]
+    what = ids[0] if len(ids) == 1 else f"{len(ids)} sessions of {move.relocation.old}"
+    title = f"move of {what} to {move.relocation.new}"
+    return apply_changes(open_journal(), title, move.changes, clearing=move.clearing)
+
+
+def is_in_store(session: Path) -> bool:
+    """Return whether the client finds a session by its id: it is in the user's own store."""
+    projects = open_store().projects
+    return projects.is_dir() and session.absolute().parent.parent.samefile(projects)
+
+
+def _straightened_for(
+    session: Session, options: EditOptions, client_version: str | None
+) -> str | None:
+    """Return the client version that a clone must be straightened for, if that is left open."""
+    target = client_version or session.client_version
+    if options.keeps_tree or STRAIGHTEN in options.transforms or target is None:
+        return None
+    return target if needs_straightening(session, target) else None
+
+
+def _require_compression(session: Session, options: EditOptions, ready: Prepared) -> None:
+    """Raise if compression was asked for, and no option changes anything."""
+    if COMPRESS not in options.transforms or ready.mended or ready.plan.added:
+        return
+    if changes_anything(build_plan(session, options)):
+        return
+    turns, spared = len(session.turns), options.choice.keep_last
+    reason = "its older turns are a summary already"
+    if spared >= turns:
+        count = "its only turn" if turns == 1 else f"all of its {turns} turns"
+        reason = f"--keep-last {spared} keeps {count}" if turns else "it has no turns"
+    name = session.id if is_in_store(session.path) else str(session.path)
+    hint = f"turnlog clone {shlex.quote(name)}"
+    raise TurnlogError(f"nothing to compress in {session.id}: {reason}", hint)

@@ -1,0 +1,91 @@
+"""Query the index: what commands and library users call.
+
+Every function brings the index up to date first.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from turnlog.index.search.selection import Selection
+from turnlog.index.search.word_search import Begun, SearchTerms, begin, understand
+from turnlog.index.sync_policy import SILENT, Feedback, asked_index, synced_index
+from turnlog.store.paths import Store, archive_folder
+
+if TYPE_CHECKING:
+    from turnlog.index.reports.reports import Filters, Report
+    from turnlog.index.reports.user_sql import IndexTable, SqlResult
+    from turnlog.index.search.search import SessionHits
+
+ALL_TURNS = 1000
+"""Turns shown of a search in one session."""
+LIMIT = 10
+"""Sessions that a search returns by default."""
+
+
+class SearchRequest(NamedTuple):
+    """A search as a user asks for it."""
+
+    text: str
+    is_regex: bool = False
+    selection: Selection = Selection()
+    limit: int = LIMIT
+    """Of sessions; 0 for all."""
+    reveal: bool = False
+    """Show secrets."""
+
+
+def search_sessions(
+    store: Store, request: SearchRequest, feedback: Feedback = SILENT
+) -> "Iterator[SessionHits]":
+    """Search the texts of all sessions; yield the best sessions first, as they are found."""
+    query = understand(request.text, request.is_regex)
+    terms = SearchTerms(query, request.selection, request.limit, archive_folder())
+
+    def ask(db: sqlite3.Connection) -> Begun | None:
+        return None if query.pattern else begin(db, terms)
+
+    with asked_index(store, ask, feedback) as ahead:
+        # What reads entries is loaded while SQLite ranks.
+        from turnlog.index.search.search import ResultLimits, search
+
+        turns = ALL_TURNS if request.selection.session else ResultLimits().turns
+        db, begun = ahead.answer()
+        yield from search(db, terms, ResultLimits(turns, reveal=request.reveal), begun)
+
+
+def report(
+    store: Store,
+    name: str,
+    filters: "Filters | None" = None,
+    *,
+    by: tuple[str, ...] = (),
+    feedback: Feedback = SILENT,
+) -> "Report":
+    """Compute a report over all sessions, each message, prompt and call counted once.
+
+    `by` groups its rows by further dimensions, such as project and model.
+    """
+    from turnlog.index.reports.report_cache import cached_report
+    from turnlog.index.reports.reports import EVERYTHING
+
+    with synced_index(store, feedback=feedback) as index:
+        return cached_report(index.db, name, filters or EVERYTHING, by)
+
+
+def run_sql(store: Store, statement: str, feedback: Feedback = SILENT) -> "SqlResult":
+    """Run one SQL query on the index, which is opened for reading only."""
+    from turnlog.index.reports.user_sql import ask
+
+    # A statement that reads the texts has to name one of their tables.
+    words = any(name in statement.lower() for name in ("docs", "words"))
+    with synced_index(store, words=words, feedback=feedback) as index:
+        return ask(index.path, statement)
+
+
+def list_tables(store: Store, feedback: Feedback = SILENT) -> "list[IndexTable]":
+    """Return the tables and views that `run_sql` can query."""
+    from turnlog.index.reports.user_sql import tables_of
+
+    with synced_index(store, feedback=feedback) as index:
+        return tables_of(index.path)

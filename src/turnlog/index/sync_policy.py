@@ -1,0 +1,185 @@
+"""When the index is brought up to date: before a query, during one, or in the background.
+
+Queries see every line that was in the files when they began. A query may also run speculatively
+while the files are checked for changes: its answer counts only if nothing had changed.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from turnlog.format.private_files import create_private_folder, touch_private
+from turnlog.index.database import Index, index_path, open_index
+from turnlog.index.ingest.change_check import is_current, is_session_current
+from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
+from turnlog.index.speculative import Ahead, Ask
+from turnlog.store.paths import Store, archive_folder
+
+if TYPE_CHECKING:
+    from turnlog.index.ingest.sync import Synced
+
+T = TypeVar("T")
+
+LITTLE = 4 << 20
+"""Bytes that are read while a status line waits."""
+AGE = 60
+"""Seconds after which a status line starts a sync in the background."""
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes read so far and the bytes to read; starts again for each phase."""
+
+
+@contextmanager
+def _no_progress() -> Generator[Progress]:
+    yield lambda done, total: None
+
+
+class Feedback(NamedTuple):
+    """How a sync reports to whoever waits for it; by default not at all."""
+
+    progress: Callable[[], AbstractContextManager[Progress]] = _no_progress
+    notice: Callable[[str], None] = lambda text: None
+    """Called if the index had to be rebuilt."""
+
+
+SILENT = Feedback()
+
+
+def sync_index(store: Store, feedback: Feedback = SILENT) -> "tuple[Path, Synced]":
+    """Bring the index of a store up to date; return its path and what was read."""
+    with _opened(store, feedback) as index:
+        return index.path, _bring_up_to_date(index, store, feedback)
+
+
+@contextmanager
+def synced_index(
+    store: Store,
+    *,
+    words: bool = False,
+    states: FileStates | None = None,
+    feedback: Feedback = SILENT,
+) -> Generator[Index]:
+    """Open the index of a store with its figures up to date, and on request its words.
+
+    `states` are those of a scan just made.
+    """
+    finish_scan = begin_scan(store) if states is None else lambda: states
+    with _opened(store, feedback) as index:
+        found = finish_scan()
+        if not is_current(index.db, found, archive_folder(), words=words):
+            _bring_up_to_date(index, store, feedback, found, words=words)
+        yield index
+
+
+@contextmanager
+def open_without_waiting(store: Store, session: Path | None) -> Generator[Index | None]:
+    """Open the index for a status line: one session as of now, all others as of a minute ago.
+
+    A background process reads the rest. Yields None while there is no index at all.
+    """
+    path = index_path(store)
+    if _is_due(path):
+        _sync_in_background()
+    if not path.exists():
+        yield None
+        return
+    with open_index(path) as index:
+        if session and not is_session_current(index.db, session):
+            from turnlog.index.ingest.sync import sync_session
+
+            with suppress(_TooMuch):
+                sync_session(index, session, _require_little)
+        yield index
+
+
+@contextmanager
+def asked_index(store: Store, ask: Ask[T], feedback: Feedback) -> Generator[Ahead[T]]:
+    """Run a query on figures and words speculatively while checking files for changes."""
+    finish_scan = begin_scan(store)
+    with _opened(store, feedback) as index, closing(Ahead(index, ask)) as ahead:
+        states = finish_scan()
+        if not is_current(index.db, states, archive_folder()):
+            ahead.close()
+            _bring_up_to_date(index, store, feedback, states)
+        yield ahead
+
+
+@contextmanager
+def _opened(store: Store, feedback: Feedback) -> Generator[Index]:
+    with open_index(index_path(store)) as index:
+        if index.notice:
+            feedback.notice(index.notice)
+        yield index
+
+
+def _bring_up_to_date(
+    index: Index,
+    store: Store,
+    feedback: Feedback,
+    states: FileStates | None = None,
+    *,
+    words: bool = True,
+) -> "Synced":
+    from turnlog.index.ingest.sync import Scan, sync_scanned
+    from turnlog.store.archive.archive import open_archive
+
+    with feedback.progress() as progress:
+        scan = Scan(store, scan_store(store) if states is None else states)
+        done = sync_scanned(index, scan, progress, archive=open_archive(), words=words)
+    touch_private(_stamp(index.path))
+    return done
+
+
+class _TooMuch(Exception):
+    """More is to be read than a status line can wait for."""
+
+
+def _require_little(done: int, total: int) -> None:
+    if total > LITTLE:
+        raise _TooMuch
+
+
+def _is_due(path: Path) -> bool:
+    """Return whether a sync is due; if so, claim it, so that only one process starts it."""
+    stamp = _stamp(path)
+    is_due = not stamp.exists() or time.time() - stamp.stat().st_mtime > AGE
+    if is_due:
+        create_private_folder(stamp.parent)
+        touch_private(stamp)
+    return is_due
+
+
+def _stamp(path: Path) -> Path:
+    """Return the file whose modification time says when the index was last synced."""
+    return path.with_suffix(".synced")
+
+
+def _sync_in_background() -> None:
+    """Start a sync that continues after this process has ended."""
+    command = [sys.executable, "-m", "turnlog", "sync"]
+    if not hasattr(os, "posix_spawn"):
+        _start_detached(command)
+        return
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.posix_spawn(
+        sys.executable,
+        command,
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_DUP2, nowhere, end) for end in (0, 1, 2)],
+        setsid=True,
+    )
+    os.close(nowhere)
+
+
+def _start_detached(command: list[str]) -> None:
+    """Start a process that outlives this one on Windows."""
+    import subprocess
+
+    flags = getattr(subprocess, "DETACHED_PROCESS", 0)
+    flags |= getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    subprocess.Popen(command, creationflags=flags, **streams)
