@@ -1,0 +1,123 @@
+"""A shell command as the analysis sees it: its parse, its parts and where each of them runs."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.agent.permissions.bash import (
+    CLOCK,
+    Script,
+    SimpleCommand,
+    Word,
+    parse_script,
+)
+from turnlog.agent.permissions.directories import (
+    MOVES,
+    possible_directories,
+)
+from turnlog.agent.permissions.displacement import (
+    FILE_RULES,
+)
+from turnlog.agent.permissions.interference import (
+    is_still,
+    may_write,
+    waits,
+)
+from turnlog.agent.permissions.launchers import (
+    Inner,
+    commands_in,
+    without_wrappers,
+)
+from turnlog.agent.permissions.policy import Policy
+from turnlog.agent.permissions.removals import Places
+from turnlog.agent.permissions.rules import COMMANDS
+from turnlog.agent.workspace.access import ApprovalMode, Runs
+
+MOST_WORDS = 500
+"""Words and parts of a command that is analyzed part by part."""
+CHANGES_DIRECTORY = frozenset("env find git make sudo tar".split())
+"""Programs with an option that makes another directory the current one."""
+DIRECTORY_OPTION = re.compile(r"-C.*|-D.*|--chdir.*|--directory.*|-execdir|-okdir")
+
+
+class ShellCommand(Struct, frozen=True):
+    """A command, with what the analysis of all its parts needs."""
+
+    text: str
+    script: Script
+    inner: tuple[Inner, ...]
+    """Every program that would run, including those that other programs start."""
+    places: Places
+    """Where its parts may run."""
+    policy: Policy
+    runs: Runs
+    """The command with what else runs at the same time."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a rule allows all commands."""
+        rules = self.policy.allow if self.policy.mode is not ApprovalMode.PLAN else ()
+        return any(rule.tool == COMMANDS and rule.about is None for rule in rules)
+
+    @property
+    def writes(self) -> bool:
+        """Whether a part of it may create or change files."""
+        return any(may_write(inner.part) for inner in self.inner)
+
+    def others(self, part: SimpleCommand) -> Iterator[Inner]:
+        """Yield everything that would run besides a part."""
+        return (inner for inner in self.inner if inner.part is not part)
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether a part may run long after the verdict, when other files are there."""
+        is_waiting = any(waits(inner.part) for inner in self.inner)
+        return self.runs.in_background or self.script.has_background or is_waiting
+
+    @property
+    def is_still(self) -> bool:
+        """Whether it runs at once and alone, and changes nothing."""
+        is_busy = self.is_delayed or self.runs.running or self.script.unclear
+        return not is_busy and is_still((inner.part for inner in self.inner), self.places)
+
+    @property
+    def has_file_rules(self) -> bool:
+        """Whether a rule denies or asks for files."""
+        return any(r.tool in FILE_RULES for r in (*self.policy.deny, *self.policy.ask))
+
+
+def parse_command(runs: Runs, policy: Policy) -> ShellCommand:
+    script = parse_script(runs.command)
+    if sum(1 + len(part.words) for part in script.parts) > MOST_WORDS:
+        script = Script(unclear=[f"it has more than {MOST_WORDS:,} words"], is_misread=True)
+    try:
+        inner = tuple(each for part in script.parts for each in _inner_commands(part))
+    except RecursionError:
+        script.unclear.append("it runs programs through too many others")
+        script.is_misread = True
+        inner = tuple(map(Inner, script.parts))
+    places = _places(script, inner, policy.cwd)
+    return ShellCommand(runs.command.strip(), script, inner, places, policy, runs)
+
+
+def _inner_commands(part: SimpleCommand) -> Iterator[Inner]:
+    for inner in commands_in(part):
+        CLOCK.check()
+        yield inner
+
+
+def _places(script: Script, inner: tuple[Inner, ...], cwd: Path) -> Places:
+    """Return where parts may run; in a loop, `cd ..` leads further up each time."""
+    parts = [without_wrappers(each.part.words) for each in inner if each.part.words]
+    moves = any(words[0].text in MOVES for words in parts)
+    if (script.has_loop and moves) or any(map(_changes_directory, parts)):
+        return (None,)
+    return possible_directories(parts, cwd) or (None,)
+
+
+def _changes_directory(words: tuple[Word, ...]) -> bool:
+    """Whether a program runs another in a directory of its own, as `env -C dir` does."""
+    options = [word.text for word in words[1:]]
+    return words[0].text in CHANGES_DIRECTORY and any(map(DIRECTORY_OPTION.fullmatch, options))
