@@ -20,7 +20,7 @@ PRINTING = (5, 0)
 """The first version of bash that documents `--pretty-print`."""
 REPRINTING = (5, 2)
 """The first version that also prints the commands in `$(…)` anew."""
-LONGEST_WAIT = 1.0
+LONGEST_WAIT = 5.0
 """Seconds for one answer, which takes about 5 ms; a busy machine needs some reserve."""
 LOCALE = ("LANG", "LC_ALL", "LC_CTYPE")
 """Variables that decide which bytes are letters; bash gets no others."""

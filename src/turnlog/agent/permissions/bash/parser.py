@@ -9,22 +9,20 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from turnlog.agent.permissions.bash.conditions import is_condition
 from turnlog.agent.permissions.bash.lexer import UNFINISHED, SyntaxFault
+from turnlog.agent.permissions.bash.redirections import Redirections, RedirectReader
 from turnlog.agent.permissions.bash.syntax import (
     HOLE,
     UNKNOWN,
     Assignment,
-    Redirect,
     Script,
     SimpleCommand,
     Word,
     detached,
 )
-from turnlog.agent.permissions.bash.tokens import Heredoc, TokenReader
 
 LONGEST = 10_000
 """Characters of a command that is analyzed at all."""
@@ -33,27 +31,12 @@ LONGEST_PRINT = 100_000
 MOVED_OPERATOR = re.compile(r"\n *(?=&&|\|)")
 HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Zs", "Zl", "Zp"))
 SEPARATORS = ("&&", "||", ";", "|&", "|", "&", "\n")
-OPERATORS = ("&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", "<", ">")
-DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
-LARGE_DESCRIPTOR = re.compile(r"[0-9]{5,}[<>]")
-"""A number that bash passes to the program if it is too large for a descriptor."""
-NAMED_DESCRIPTOR = re.compile(r"\{\w+\}[<>]")
-DESCRIPTOR_COPY = re.compile(r"[0-9]+-?|-")
-"""The target of `>&` that names an open descriptor; only ASCII digits do."""
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=)")
 SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 PLAIN_REGEX = re.compile(r"[A-Za-z0-9_.^$*+?/:=,-]+")
 DECLARATIONS = frozenset("declare export local readonly typeset".split())
 """Builtins whose arguments are assignments."""
 CLOSING_WORDS = frozenset("then elif else fi do done esac } ]] in".split())
-
-
-class Redirections(Struct):
-    """The redirections of one command, as they are read."""
-
-    files: list[Redirect] = field(default_factory=list[Redirect])
-    copies: list[Word] = field(default_factory=list[Word])
-    """The targets of those that copy or close a descriptor."""
 
 
 def parse_script(command: str) -> Script:
@@ -106,7 +89,7 @@ def _is_hidden(char: str) -> bool:
     return char not in " \t\n" and unicodedata.category(char) in HIDDEN_CATEGORIES
 
 
-class Parser(TokenReader):
+class Parser(RedirectReader):
     """Reads commands, and adds each program to the script."""
 
     def __init__(self, source: str) -> None:
@@ -241,7 +224,7 @@ class Parser(TokenReader):
         """Read the redirections of a compound command; return whether one gives it input."""
         start, found, is_fed = self.place, Redirections(), False
         self._skip_space()
-        while sign := self._read_redirect(found):
+        while sign := self.read_redirect(found):
             is_fed |= "<" in sign
             self._skip_space()
         if found.files:
@@ -257,7 +240,7 @@ class Parser(TokenReader):
         words, assignments, redirects = list[Word](), list[Assignment](), Redirections()
         while True:
             self._skip_space()
-            if sign := self._read_redirect(redirects):
+            if sign := self.read_redirect(redirects):
                 is_fed |= "<" in sign
                 continue
             if not self.char or (self.char in ";&|\n)" and not self._is_process()):
@@ -326,58 +309,6 @@ class Parser(TokenReader):
         self.doubt("it defines a function")
         self._skip_space(newlines=True)
         self._read_pipeline()
-
-    def _read_redirect(self, redirects: Redirections) -> str:
-        """Read a redirection and return its operator; empty if there is none."""
-        start = self.place
-        if NAMED_DESCRIPTOR.match(self.source, start):
-            self.doubt("it names a file descriptor")
-            self.place = self.source.index("}", start) + 1
-        elif LARGE_DESCRIPTOR.match(self.source, start):
-            self.doubt("it has a very large file descriptor")
-        elif found := DESCRIPTOR.match(self.source, start):
-            self.place = found.end()
-        sign = next((each for each in OPERATORS if self.peek(each)), "")
-        # `<(` and `>(` start a word, unless a blank stands in between.
-        if not sign or (sign in "<>" and self._is_process()):
-            self.place = start
-            return ""
-        self.place += len(sign)
-        self._skip_space()
-        if DESCRIPTOR.match(self.source, self.place):
-            raise SyntaxFault(UNFINISHED)  # `1` in `<<< 1>x` belongs to the next redirection
-        if sign in ("<<", "<<-"):
-            self._read_delimiter(sign)
-        elif sign in (">&", "<&"):
-            return self._read_copy(sign, redirects)
-        elif sign == "<<<":
-            self.script.inputs.append(self.read_word().text)
-        else:
-            redirects.files.append(Redirect(self.read_word(), is_write=sign != "<"))
-        return sign
-
-    def _read_copy(self, sign: str, redirects: Redirections) -> str:
-        """Read the target of `>&` or `<&`; return an operator without `<` if it gives no input."""
-        target = self.read_word()
-        if target.source.startswith("-") and target.source != "-":
-            # The dash is a token by itself: `cat 2>&-x` closes a descriptor, and reads x.
-            self.misread("a word follows the redirection that closes a file descriptor")
-        if DESCRIPTOR_COPY.fullmatch(target.text):
-            redirects.copies.append(target)
-            return ">&" if target.text == "-" else sign
-        if sign == "<&":
-            self.doubt("it copies a file descriptor that is not known before")
-        else:
-            redirects.files.append(Redirect(target, is_write=True))
-        return sign
-
-    def _read_delimiter(self, sign: str) -> None:
-        self._doubt_in_old_bash("a here-document")
-        word = self.read_word()
-        is_raw = any(char in word.source for char in "'\"\\")
-        if word.text != re.sub(r"['\"\\]", "", word.source) or HOLE in word.text or not word.text:
-            self.doubt("a here-document has an odd delimiter")
-        self.heredocs.append(Heredoc(word.text, is_raw, sign == "<<-"))
 
     def read_condition(self) -> None:
         """Read `[[ … ]]` as a list of words and operators."""
