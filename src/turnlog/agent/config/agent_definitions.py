@@ -111,15 +111,16 @@ def _wants(agent: AgentDefinition) -> list[str]:
         "hooks": agent.hooks,
         "mcpServers": agent.servers,
         "permissionMode": agent.permission_mode in WIDER,
-        "memory": agent.memory in ("project", "local"),
+        "memory": agent.memory,
     }
     return [name for name, said in wants.items() if said]
 
 
 def _without_means(agent: AgentDefinition) -> AgentDefinition:
     mode = None if agent.permission_mode in WIDER else agent.permission_mode
-    memory = agent.memory if agent.memory == "user" else None
-    return msgspec.structs.replace(agent, hooks={}, servers={}, permission_mode=mode, memory=memory)
+    # `memory: user` would open ~/.claude/agent-memory: notes of the user's agents to read, and
+    # to write for their next tasks, in any project.
+    return msgspec.structs.replace(agent, hooks={}, servers={}, permission_mode=mode, memory=None)
 
 
 def read_agent(path: Path, is_project: bool = False) -> AgentDefinition | None:
