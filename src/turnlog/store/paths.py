@@ -103,7 +103,7 @@ def trust_file(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def imports_file(environment: Mapping[str, str] = os.environ) -> Path:
-    """Which projects may import memory from outside, among turnlog's own data."""
+    """Which files from outside the memory of projects may import, among turnlog's own data."""
     return _own_folder(environment) / "imports.json"
 
 

@@ -73,8 +73,8 @@ class Memory(Struct, frozen=True):
 class MemoryLimits(Struct, frozen=True):
     """What memory files may be loaded."""
 
-    is_approved: bool = False
-    """Whether the user agreed to what the project imports from outside."""
+    is_approved: Callable[[Path], bool] = lambda path: False
+    """Whether the user agreed to a file that the project imports from outside."""
     may_read: Callable[[Path], bool] = lambda path: True
     """Whether no rule denies reading a file."""
     uses_user: bool = True
@@ -230,8 +230,10 @@ class MemoryFiles:
         return above is None or not is_within(place, [above])
 
     def _is_outside(self, path: Path, kind: MemoryKind) -> bool:
-        is_approved = self._limits.is_approved
-        return kind in SHARED and not is_approved and not path.is_relative_to(self._project)
+        """Whether a real path is no file of the project, and none that the user agreed to."""
+        if kind not in SHARED or path.is_relative_to(self._project):
+            return False
+        return not self._limits.is_approved(path)
 
 
 def _patterns_of(path: Path) -> list[str] | None:
