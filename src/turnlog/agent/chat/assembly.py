@@ -30,6 +30,7 @@ from turnlog.agent.session.entry_builders import EntryDefaults
 from turnlog.agent.session.file_history import FileHistory
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import Resumed, go_on
+from turnlog.agent.session.rewind import OUTSIDE, why_apart
 from turnlog.agent.subagents.hook_evaluation import HookMeans
 from turnlog.agent.workspace.ids import new_slug
 from turnlog.agent.workspace.project_directories import EVERY_SOURCE, SettingSource
@@ -104,7 +105,7 @@ def assemble(
     places = [*settings.directories[1:], *options.directories]
     workspace = Workspace(cwd, sidecar_folder(path), cwd, places, confinement=settings.sandbox)
     recorder = _recorder(options, path, resumed, workspace)
-    history = FileHistory(store, recorder, cwd)
+    history = FileHistory(store, recorder, cwd, partial(_may_copy, workspace))
     workspace.environment = settings.command_env
     workspace.before_change = history.before_change
     workspace.pages.allows_private = options.allows_private_pages
@@ -140,6 +141,11 @@ def assemble(
     parts.hooks.means = HookMeans(parts)
     workspace.ask = partial(_ask_aside, parts)
     return parts
+
+
+def _may_copy(workspace: Workspace, path: Path) -> bool:
+    """Whether a file that a resumed session names may be backed up."""
+    return why_apart(path, workspace.folders) != OUTSIDE and workspace.may_read(path)
 
 
 def memory_limits(
