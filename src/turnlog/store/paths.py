@@ -120,6 +120,22 @@ def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def expand_user(path: str) -> Path:
+    """Return a path with its home directory filled in; one of an unknown user stays as written.
+
+    Unlike `Path.expanduser`, this never fails, as in a shell: a text may say `@~nobody/x`.
+
+    >>> str(expand_user("~no-such-user/x"))
+    '~no-such-user/x'
+    """
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
+def is_there(path: Path) -> bool:
+    """Whether a path exists. Unlike `Path.exists`, this says no of a name that is too long."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
 def is_windows_path(path: str) -> bool:
     r"""Whether a path was written on Windows: it starts with a drive, or is a UNC path.
 

@@ -1,5 +1,6 @@
 """Agents that a call may start: the built-in ones, and those that Markdown files define."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ def load_agents(
     found = {each.name: each for each in BUILT_IN}
     for folder in (*known.user_folders("agents"), *known.project_folders("agents")):
         for path in known.markdown(folder):
-            definition = read_agent(path, known.is_project(path))
+            is_project = known.is_project(path)
+            definition = known.read(path, partial(read_agent, is_project=is_project))
             if definition and not known.may_act(path, _wants(definition)):
                 definition = _without_means(definition)
             if definition:

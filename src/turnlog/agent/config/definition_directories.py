@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from turnlog.agent.workspace.project_directories import (
     CONFIG,
@@ -24,6 +25,7 @@ MOST_ENTRIES = 10_000
 """Files and folders that are looked at in one search."""
 DEEPEST = 16
 
+Definition = TypeVar("Definition")
 Report = Callable[[str], None]
 """Takes what is not loaded, and why."""
 
@@ -86,6 +88,15 @@ class DefinitionFiles:
             path = Path(entry.path, name)
             if os.path.lexists(path) and self._is_loaded(path):
                 yield path
+
+    def read(self, path: Path, read: Callable[[Path], Definition | None]) -> Definition | None:
+        """Return what a file defines; whatever is wrong with it, report it and go on."""
+        try:
+            return read(path)
+        except Exception as error:  # one file of a stranger must not keep a chat from starting
+            why = str(error) if isinstance(error, ValueError) else type(error).__name__
+            self._report(f"{path} is not loaded: {why}")
+            return None
 
     def is_project(self, path: Path) -> bool:
         """Whether a file is the project's, not the user's."""

@@ -35,7 +35,7 @@ from turnlog.agent.workspace.shell.sandbox_settings import (
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.format.regular_files import read_regular
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, expand_user
 
 MANAGED = Path("/etc/claude-code/managed-settings.json")
 DISABLED = "disable"
@@ -406,7 +406,7 @@ def _given_source(text: str, root: Path) -> SettingsSource:
     if text.lstrip().startswith("{"):
         content = _decode(text, GIVEN, "a file, or JSON")
         return SettingsSource(Path(GIVEN), root, content, is_given=True)
-    path = root / Path(text).expanduser()
+    path = root / expand_user(text)
     return SettingsSource(path, root, read(path, Path.read_bytes), is_given=True)
 
 
@@ -464,7 +464,7 @@ def _senseless(source: SettingsSource) -> Iterator[str]:
 
 
 def _absolute(written: str, root: Path) -> Path:
-    return root / Path(written).expanduser()
+    return root / expand_user(written)
 
 
 def _shown(value: Any) -> str:

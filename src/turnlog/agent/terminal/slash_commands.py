@@ -22,6 +22,7 @@ from turnlog.conversation.session import open_session
 from turnlog.errors import UsageError
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
+from turnlog.store.paths import expand_user
 from turnlog.store.session_lookup import find_session
 
 Run = Callable[[Talk, str], Awaitable[None]]
@@ -126,7 +127,7 @@ async def export(talk: Talk, arguments: str) -> None:
     if not recorder.path.exists():
         raise UsageError("nothing was said yet")
     named = arguments or f"{datetime.now():%Y-%m-%d-%H%M%S}-{recorder.facts.slug}.md"
-    path = talk.options.cwd / Path(named).expanduser()
+    path = talk.options.cwd / expand_user(named)
     lines = to_markdown(rows_of(open_session(recorder.path), ViewOptions()))
     path.write_text("\n".join(lines) + "\n", "utf-8")
     talk.telling.note(f"written to {path}")

@@ -10,6 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from turnlog.store.paths import expand_user
+
 ANYWHERE = "*"
 NO_HOSTS = (
     "sandbox.network names hosts or a proxy; turnlog cannot let some through, so commands in the "
@@ -156,7 +158,7 @@ def _absolute(written: str, base: Path) -> str:
     """
     plain = written.removesuffix("/**") or "/"
     plain = plain[1:] if plain.startswith("//") else plain
-    return str(base / Path(plain).expanduser())
+    return str(base / expand_user(plain))
 
 
 def _program(said: SandboxEntry) -> str | None:
