@@ -9,6 +9,7 @@ import pytest
 from support.chat_process import ChatProcess
 from support.scripted_api import called, said, scripted_api
 from turnlog.agent.config.agent_definitions import load_agents
+from turnlog.agent.config.command_expansion import INJECTED
 from turnlog.agent.config.custom_commands import load_commands
 from turnlog.agent.config.definition_directories import DefinitionFiles
 from turnlog.agent.config.frontmatter import HeadError, number_of, split_head
@@ -199,3 +200,19 @@ def test_a_chat_starts_whatever_a_repository_brings(tmp_path: Path) -> None:
     assert (told.code, told.out) == (0, "Done.\n")
     assert all(f"turnlog: {path} is not loaded: {ALIASES}\n" in told.err for path in bad)
     assert "BAD" not in json.dumps([request.body for request in api.requests])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```!\n" * 100_000, "```!" + "\n" * 200_000, "!`" * 200_000, "```!\n" + "x\n" * 200_000],
+    ids=["openings", "newlines", "spans", "lines"],
+)
+def test_commands_in_a_skill_are_found_in_no_time(text: str) -> None:
+    started = monotonic()
+    assert INJECTED.findall(f"{text}\n\n!`ls`")[-1:] == [("ls", "")]
+    assert monotonic() - started < SECONDS
+
+
+def test_a_block_of_commands_is_found() -> None:
+    text = "a\n```!\nls\n\npwd\n```\nb\n```!\nid\n```"
+    assert INJECTED.findall(text) == [("", "ls\n\npwd\n"), ("", "id\n")]

@@ -128,11 +128,25 @@ def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bo
 
 def _is_about(pattern: str, roots: tuple[Path, ...], names: Iterable[Path]) -> bool:
     """Whether a pattern is about any of a file's names, however the letters are written."""
-    for fold in FOLDS:
+    folds = [fold for fold in FOLDS if _is_valid(fold(pattern))]
+    if not folds:  # `[A-_]` is a range, `[a-_]` is none
+        return any(_is_listed(pattern, roots, name) for name in names)
+    for fold in folds:
         folded = tuple(_folded(each, fold) for each in roots)
         if any(_is_listed(fold(pattern), folded, _folded(name, fold)) for name in names):
             return True
     return False
+
+
+@lru_cache(maxsize=512)
+def _is_valid(pattern: str) -> bool:
+    if "[" not in pattern:
+        return True
+    try:
+        _spec(pattern)
+    except ValueError:
+        return False
+    return True
 
 
 def escaped(path: Path) -> str:
