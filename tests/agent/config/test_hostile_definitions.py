@@ -11,7 +11,7 @@ from support.scripted_api import called, said, scripted_api
 from turnlog.agent.config.agent_definitions import load_agents
 from turnlog.agent.config.command_expansion import INJECTED
 from turnlog.agent.config.custom_commands import load_commands
-from turnlog.agent.config.definition_directories import DefinitionFiles
+from turnlog.agent.config.definition_directories import TOO_LONG, DefinitionFiles
 from turnlog.agent.config.frontmatter import HeadError, number_of, split_head
 from turnlog.agent.config.memory import MemoryFiles
 from turnlog.agent.config.memory_text import imports_of
@@ -32,6 +32,7 @@ BAD_HEADS = [
     (f"paths: {'[' * 40}{']' * 40}", TOO_DEEP),
     (f"paths: {'{a: ' * 40}1{'}' * 40}", TOO_DEEP),
     ("".join(f"{' ' * n}a:\n" for n in range(40)), TOO_DEEP),
+    ("a: b: c\n" * 300, "its head is no YAML and has more than 200 fields"),
     ("description: " + "x" * 20_000, "its head is longer than 16 KiB"),
 ]
 SECONDS = 2.0
@@ -216,3 +217,31 @@ def test_commands_in_a_skill_are_found_in_no_time(text: str) -> None:
 def test_a_block_of_commands_is_found() -> None:
     text = "a\n```!\nls\n\npwd\n```\nb\n```!\nid\n```"
     assert INJECTED.findall(text) == [("", "ls\n\npwd\n"), ("", "id\n")]
+
+
+def test_many_long_heads_take_no_time_together(store: Store, tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    head = f"name: q\ndescription: d\ntools: [{'a,' * 7_000}]\npaths: x"
+    for number in range(300):
+        for kind in ("agents", "rules"):
+            put(root / ".claude" / kind / f"{number:03}.md", f"---\n{head}\n---\nb")
+    known, files = DefinitionFiles(store, root), MemoryFiles(root, store.root)
+    started = monotonic()
+    assert "q" in load_agents(store, root, known)
+    files.at_start()
+    for name in "xyz":
+        files.for_file(root / name)
+    assert monotonic() - started < 30
+    assert known.problems[-1] == f"{root}/.claude/agents/299.md is not loaded: {TOO_LONG}"
+    assert files.problems[-1] == f"{root}/.claude/rules/299.md is not loaded: {TOO_LONG}"
+
+
+def test_a_rule_that_changes_is_read_again(store: Store, tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    rule, files = root / ".claude" / "rules" / "y.md", MemoryFiles(root, store.root)
+    put(rule, "---\npaths: a.ts\n---\nRULE")
+    assert files.for_file(root / "b.ts") == []
+    put(rule, "---\npaths: a.tx\n---\nRULE")
+    assert files.for_file(root / "a.ts") == []
+    put(rule, "---\npaths: b.ts\n---\nRULE")
+    assert [each.text for each in files.for_file(root / "b.ts")] == ["RULE"]

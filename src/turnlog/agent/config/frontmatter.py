@@ -19,6 +19,10 @@ FIELD = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*:", re.MULTILINE)
 INHERIT = "inherit"
 LARGEST_HEAD = 16 << 10
 """Characters; PyYAML reads about 100,000 in a second."""
+MOST_TOGETHER = 256 << 10
+"""Characters of all heads that a project brings along."""
+MOST_FIELDS = 200
+"""Of a head that is not YAML; each is read by itself."""
 DEEPEST = 16
 LONGEST_NUMBER = 9
 OUTSIDE_BRACKETS = re.compile(r"(?:\([^()]*\)|[^\s,()])+")
@@ -42,6 +46,12 @@ def split_head(text: str) -> tuple[Fields, str]:
     if len(head[1]) > LARGEST_HEAD:
         raise HeadError(f"its head is longer than {LARGEST_HEAD >> 10} KiB")
     return _fields(head[1]), text[head.end() :]
+
+
+def head_of(text: str) -> str:
+    """Return the head of a text as it is written; nothing if it has none."""
+    head = HEAD.match(text)
+    return head[1] if head else ""
 
 
 def text_of(value: Any) -> str:
@@ -90,6 +100,8 @@ def _fields(head: str) -> Fields:
     if is_object(whole):
         return whole
     starts = [match.start() for match in FIELD.finditer(head)]
+    if len(starts) > MOST_FIELDS:
+        raise HeadError(f"its head is no YAML and has more than {MOST_FIELDS} fields")
     ends = [*starts[1:], len(head)]
     fields: Fields = {}
     for start, end in zip(starts, ends, strict=False):
@@ -129,7 +141,9 @@ def _loader() -> "type[BaseLoader]":
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             # An alias of nothing is text that is not YAML: `paths: *test`.
-            if self.check_event(yaml.AliasEvent) and self.peek_event().anchor in self.anchors:
+            reader: Any = self  # the stubs leave events untyped
+            event = reader.peek_event()
+            if isinstance(event, yaml.AliasEvent) and event.anchor in self.anchors:
                 raise HeadError("its head has YAML aliases")
             self.depth += 1
             if self.depth > DEEPEST:

@@ -13,8 +13,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.config.definition_directories import markdown_files, read_text
-from turnlog.agent.config.frontmatter import HeadError, names_of, split_head
+from turnlog.agent.config.definition_directories import TOO_LONG, markdown_files, read_text
+from turnlog.agent.config.frontmatter import (
+    MOST_TOGETHER,
+    HeadError,
+    head_of,
+    names_of,
+    split_head,
+)
 from turnlog.agent.config.memory_text import PUNCTUATION, imports_of, without_comments
 from turnlog.agent.permissions.path_access import is_match
 from turnlog.agent.workspace.project_directories import (
@@ -108,6 +114,9 @@ class MemoryFiles:
         self._project = project_root(self.cwd)
         self._seen: set[Path] = set()
         self._room = MOST_IMPORTS
+        self._head_room = MOST_TOGETHER
+        self._heads: dict[Path, tuple[str, list[str] | None]] = {}
+        """The heads of rules, and the patterns in them."""
 
     def at_start(self) -> list[Memory]:
         """What a conversation starts with."""
@@ -207,8 +216,18 @@ class MemoryFiles:
 
         A rule whose head is out of bounds is for none.
         """
+        text = read_text(path) or ""
+        head = head_of(text)
+        if self._heads.get(path, (None,))[0] != head:  # it is looked at with each file that is read
+            self._heads[path] = (head, self._read_patterns(path, text))
+        return self._heads[path][1]
+
+    def _read_patterns(self, path: Path, text: str) -> list[str] | None:
+        self._head_room -= len(head_of(text))
         try:
-            fields, _ = split_head(read_text(path) or "")
+            if self._head_room < 0:
+                raise HeadError(TOO_LONG)
+            fields, _ = split_head(text)
         except HeadError as error:
             self._report(f"{path} is not loaded: {error}")
             return []

@@ -60,7 +60,7 @@ class FileHistory:
         self.root = root
         self.folder = backup_folder(store, pen.path.stem)
         self._pen = pen
-        self._may_copy = may_copy or (lambda path: is_within(path, [root]))
+        self._may_copy = may_copy or self._is_below_root
         self._changed: set[str] = set()
         """Files that were changed by this process, not by whoever wrote the lines so far."""
         self._lock = Lock()
@@ -71,6 +71,9 @@ class FileHistory:
         self._current: set[str] = set()
         """Files whose state at the current prompt is kept."""
         self._prompt: tuple[str, str] | None = None
+
+    def _is_below_root(self, path: Path) -> bool:
+        return is_within(path, [self.root])
 
     def snapshot_line(self, prompt_uuid: str) -> Fields:
         """The line before a prompt: all files that were changed so far, as they are now."""
