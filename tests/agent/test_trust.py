@@ -15,7 +15,7 @@ from turnlog.agent.config.memory import MemoryFiles
 from turnlog.agent.config.settings import load
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.permissions.asking import PermissionReply, Question
-from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust, may_import
+from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust, import_choices
 from turnlog.agent.workspace.project_directories import config_directories, local_folder
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
@@ -261,6 +261,10 @@ def imported(project: Path) -> Path:
     return path
 
 
+def may_import(store: Store, root: Path, path: Path, environment: dict[str, str]) -> bool:
+    return path in import_choices(store, root, environment).approved
+
+
 def ask(store: Store, root: Path, user: User, environment: dict[str, str]) -> None:
     found = MemoryFiles(root, store.root).at_start()
     named = [each.path for each in found if each.needs_approval]
@@ -280,7 +284,7 @@ def test_what_memory_imports_from_outside_is_asked_about_once(
     ask(store, project, user, environment)
     ask(store, project, user, environment)
     assert user.named == [str(imported)]
-    assert may_import(store, project, environment) is may
+    assert may_import(store, project, imported, environment) is may
 
 
 def test_imports_are_approved_for_a_whole_repository(
@@ -290,8 +294,8 @@ def test_imports_are_approved_for_a_whole_repository(
     below = project / "web"
     below.mkdir()
     ask(store, below, User(PermissionReply("allow")), environment)
-    assert may_import(store, project, environment)
-    assert not may_import(store, project.parent, environment)
+    assert may_import(store, project, imported, environment)
+    assert not may_import(store, project.parent, imported, environment)
 
 
 def test_memory_that_imports_nothing_from_outside_is_not_asked_about(
@@ -302,36 +306,23 @@ def test_memory_that_imports_nothing_from_outside_is_not_asked_about(
     user = User(PermissionReply("allow"))
     ask(store, project, user, environment)
     assert user.asked == []
-    assert not may_import(store, project, environment)
 
 
-@pytest.mark.parametrize(
-    ("told", "may"),
-    [
-        ({"hasClaudeMdExternalIncludesApproved": True}, True),
-        (
-            {
-                "hasClaudeMdExternalIncludesApproved": False,
-                "hasClaudeMdExternalIncludesWarningShown": True,
-            },
-            False,
-        ),
-    ],
-)
-def test_what_the_client_was_told_of_imports_counts(
-    store: Store,
-    project: Path,
-    imported: Path,
-    environment: dict[str, str],
-    told: dict[str, bool],
-    may: bool,
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_of_what_the_client_was_told_of_imports_only_a_refusal_counts(
+    store: Store, project: Path, imported: Path, environment: dict[str, str], is_approved: bool
 ) -> None:
+    told = {
+        "hasClaudeMdExternalIncludesApproved": is_approved,
+        "hasClaudeMdExternalIncludesWarningShown": True,
+    }
     store.root.mkdir(parents=True, exist_ok=True)
     (store.root / ".claude.json").write_text(json.dumps({"projects": {str(project): told}}))
     user = User(PermissionReply("allow"))
     ask(store, project, user, environment)
-    assert user.asked == []
-    assert may_import(store, project, environment) is may
+    # It named no files to the user, so its yes is about none.
+    assert user.named == ([str(imported)] if is_approved else [])
+    assert may_import(store, project, imported, environment) is is_approved
 
 
 @pytest.mark.parametrize("reply", ["allow", "deny", None])

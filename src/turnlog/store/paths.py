@@ -103,7 +103,7 @@ def trust_file(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def imports_file(environment: Mapping[str, str] = os.environ) -> Path:
-    """Which projects may import memory from outside, among turnlog's own data."""
+    """Which files from outside the memory of projects may import, among turnlog's own data."""
     return _own_folder(environment) / "imports.json"
 
 
@@ -118,6 +118,22 @@ def _own_folder(environment: Mapping[str, str]) -> Path:
 def real_path(path: Path) -> Path:
     """Return where a path leads. Unlike `Path.resolve`, this accepts a link to itself."""
     return Path(os.path.realpath(path))
+
+
+def expand_user(path: str) -> Path:
+    """Return a path with its home directory filled in; one of an unknown user stays as written.
+
+    Unlike `Path.expanduser`, this never fails, as in a shell: a text may say `@~nobody/x`.
+
+    >>> str(expand_user("~no-such-user/x"))
+    '~no-such-user/x'
+    """
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
+def is_there(path: Path) -> bool:
+    """Whether a path exists. Unlike `Path.exists`, this says no of a name that is too long."""
+    return os.path.exists(path)  # noqa: PTH110
 
 
 def is_windows_path(path: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.regular_files import collect_skipped, note_skipped, open_descriptor, skipping
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, expand_user
 
 
 def find_session(store: Store, text: str) -> SessionFile:
@@ -68,7 +68,7 @@ def _no_such_file(text: str) -> NotFound:
 
 def _file_at(text: str) -> Path | None:
     try:
-        path = Path(text).expanduser()
+        path = expand_user(text)
         return path if path.is_file() else None
     except (OSError, RuntimeError):  # a title may be too long for a path, or start with a tilde
         return None

@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.agent_memory import memory_folder, memory_told
+
+
+def place_of(
+    name: str, scope: str, environment: dict[str, str] | None = None, *, is_project: bool = False
+) -> Path | None:
+    agent = AgentDefinition(name, "Develops", "", memory=scope, is_project=is_project)
+    return memory_folder(agent, Path("home"), Path("root"), environment or {})
 
 
 @pytest.mark.parametrize(
@@ -16,17 +24,17 @@ from turnlog.agent.config.agent_memory import memory_folder, memory_told
     ],
 )
 def test_its_place_is_that_of_its_scope(scope: str, place: str) -> None:
-    assert memory_folder("dev", scope, Path("home"), Path("root"), {}) == Path(place)
+    assert place_of("dev", scope) == Path(place)
 
 
 @pytest.mark.parametrize("name", ["..", "../x", "a/b", ""])
 def test_a_name_that_leads_elsewhere_has_none(name: str) -> None:
-    assert memory_folder(name, "user", Path("home"), Path("root"), {}) is None
+    assert place_of(name, "user") is None
 
 
 def test_it_can_be_turned_off() -> None:
     off = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1"}
-    assert memory_folder("dev", "user", Path("home"), Path("root"), off) is None
+    assert place_of("dev", "user", off) is None
 
 
 @pytest.mark.parametrize("listed", ["line\n" * 300, "x" * 30_000])

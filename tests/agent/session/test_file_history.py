@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_kept_is_not_to_be_changed(work: Work) -> None:
 
 
 def test_lines_of_all_clients_are_read(work: Work) -> None:
-    backup = {"backupFileName": "h@v1", "version": 1, "backupTime": "t"}
+    backup = {"backupFileName": "0123456789abcdef@v1", "version": 1, "backupTime": "t"}
     snapshot = {"messageId": "p1", "trackedFileBackups": {"a": backup}, "timestamp": "t"}
     work.aside({"type": "file-history-snapshot", "messageId": "p1", "snapshot": snapshot})
     delta = {"snapshotMessageId": "p1", "messageId": "m", "trackingPath": "b"}

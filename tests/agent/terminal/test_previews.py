@@ -228,3 +228,19 @@ def test_what_is_long_is_unfolded_page_by_page() -> None:
     assert [row for page in pages for row in page[:-1]] == rows
     assert "1,010 more lines" in pages[0][-1]
     assert whole.turn() == pages[0]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("TodoWrite", {"todos": [{"content": "EVIL", "status": "pending"}]}),
+        ("mcp__x__y", {"items": ["EVIL"]}),
+        ("mcp__x__y", {"query": {"deep": ["EVIL"]}}),
+        ("TaskCreate", {"subject": "EVIL"}),
+        ("Skill", {"skill": "a" * 2_000 + "EVIL"}),
+    ],
+)
+def test_a_title_never_stands_for_an_input_that_it_does_not_say(
+    tool: str, given: dict[str, Any]
+) -> None:
+    assert "EVIL" in "".join(told(tool, **given))

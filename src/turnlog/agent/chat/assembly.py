@@ -22,13 +22,15 @@ from turnlog.agent.loop.system_prompt import ROLE, memory_prompt, surroundings
 from turnlog.agent.model.model_names import choose
 from turnlog.agent.model.streaming import Model
 from turnlog.agent.permissions import ApprovalMode, is_readable
+from turnlog.agent.permissions.asking import Ask
 from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.permissions.hook_filter import rule_filter
-from turnlog.agent.permissions.trust import may_import
+from turnlog.agent.permissions.trust import ImportChoices, ask_for_imports, import_choices
 from turnlog.agent.session.entry_builders import EntryDefaults
 from turnlog.agent.session.file_history import FileHistory
 from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.session.resume import Resumed, go_on
+from turnlog.agent.session.rewind import OUTSIDE, why_apart
 from turnlog.agent.subagents.hook_evaluation import HookMeans
 from turnlog.agent.workspace.ids import new_slug
 from turnlog.agent.workspace.project_directories import EVERY_SOURCE, SettingSource
@@ -36,8 +38,12 @@ from turnlog.agent.workspace.tool import Tool
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.conversation.models import LONG_MARK
 from turnlog.format.json_values import Fields
-from turnlog.store.paths import Store, sidecar_folder
+from turnlog.store.paths import Store, real_path, sidecar_folder
 
+NOT_APPROVED = (
+    "{path} is not loaded: {importer} imports it, from outside of the project"
+    " (try: turnlog chat, which asks about it)"
+)
 INTERACTIVE, PRINTED = "cli", "sdk-cli"
 
 
@@ -99,7 +105,7 @@ def assemble(
     places = [*settings.directories[1:], *options.directories]
     workspace = Workspace(cwd, sidecar_folder(path), cwd, places, confinement=settings.sandbox)
     recorder = _recorder(options, path, resumed, workspace)
-    history = FileHistory(store, recorder, cwd)
+    history = FileHistory(store, recorder, cwd, partial(_may_copy, workspace))
     workspace.environment = settings.command_env
     workspace.before_change = history.before_change
     workspace.pages.allows_private = options.allows_private_pages
@@ -113,8 +119,9 @@ def assemble(
     files = MemoryFiles(cwd, store.root, limits=memory_limits(store, options, workspace.may_read))
     tools: dict[str, Tool] = {}
     hooks = Hooks(settings.hooks, told, rule_filter(tools, workspace), _allowed(settings))
-    memory = _remembered(files.at_start(), hooks)
-    for problem in files.problems:
+    found = files.at_start()
+    memory = _remembered(found, hooks)
+    for problem in (*files.problems, *_left_out(store, cwd, found)):
         tell(problem)
     parts = Parts(
         choice=choice,
@@ -127,7 +134,7 @@ def assemble(
         ask=None,
         system=_system(options, [surroundings(cwd, places), *memory]),
         memory=memory,
-        recall=partial(_recall, files, hooks),
+        recall=partial(_recall, store, files, hooks),
         limits=_limits(options, settings),
         backups=history,
     )
@@ -136,25 +143,54 @@ def assemble(
     return parts
 
 
+def _may_copy(workspace: Workspace, path: Path) -> bool:
+    """Whether a file that a resumed session names may be backed up."""
+    return why_apart(path, workspace.folders) != OUTSIDE and workspace.may_read(path)
+
+
 def memory_limits(
     store: Store, options: ChatOptions, may_read: Callable[[Path], bool]
 ) -> MemoryLimits:
     """Which memory files a chat loads."""
     return MemoryLimits(
-        is_approved=may_import(store, options.cwd),
+        is_approved=lambda path: path in import_choices(store, options.cwd).approved,
         may_read=may_read,
         uses_user=SettingSource.USER in options.sources,
         uses_project=SettingSource.PROJECT in options.sources,
     )
 
 
-def _recall(files: MemoryFiles, hooks: Hooks, place: Path) -> list[str]:
-    """What memory files say of a file that is read; the user hears of those not loaded."""
+async def _recall(
+    store: Store, files: MemoryFiles, hooks: Hooks, place: Path, ask: Ask | None
+) -> list[str]:
+    """Return what memory files say of a file that is read; the user hears of those not loaded.
+
+    Imports from outside that no question named so far are asked about here.
+    """
     before = len(files.problems)
-    found = _remembered(files.for_file(place), hooks)
-    for problem in files.problems[before:]:
+    found = files.for_file(place)
+    outside = [memory.path for memory in found if memory.needs_approval]
+    if outside and ask:
+        await ask_for_imports(store, files.cwd, outside, ask)
+        approved = import_choices(store, files.cwd).approved
+        found = [
+            replace(memory, needs_approval=False) if real_path(memory.path) in approved else memory
+            for memory in found
+        ]
+    for problem in (*files.problems[before:], *_left_out(store, files.cwd, found)):
         RUNNING.get().emit(Notice(problem, is_error=True))
-    return found
+    return _remembered(found, hooks)
+
+
+def _left_out(store: Store, cwd: Path, memories: list[Memory]) -> list[str]:
+    """Say which imports are left out because nobody was asked about them."""
+    waiting = [memory for memory in memories if memory.needs_approval]
+    choices = import_choices(store, cwd) if waiting else ImportChoices()
+    return [
+        NOT_APPROVED.format(path=real_path(memory.path), importer=memory.loaded.parent)
+        for memory in waiting
+        if not choices.is_known(memory.path)
+    ]
 
 
 def starting_mode(options: ChatOptions, settings: Settings, resumed: Resumed) -> ApprovalMode:

@@ -19,6 +19,7 @@ from turnlog.agent.workspace.access import Reads
 from turnlog.agent.workspace.tool import ToolError
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
+from turnlog.store.paths import expand_user, is_there
 
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|((?:\\ |[^\s\\])+))')
 NOT_READ = "{path} was mentioned, but not read: {why}"
@@ -72,8 +73,8 @@ def _found(text: str, cwd: Path) -> Iterator[Path]:
     for quoted, plain in MENTION.findall(text):
         name = quoted or plain.replace("\\ ", " ")
         for each in (name, name.rstrip(PUNCTUATION)):
-            path = cwd / Path(each).expanduser()
-            if each and path.exists():
+            path = cwd / expand_user(each)
+            if each and is_there(path):
                 yield path
                 break
 

@@ -1,5 +1,6 @@
 """Agents that a call may start: the built-in ones, and those that Markdown files define."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ def load_agents(
     found = {each.name: each for each in BUILT_IN}
     for folder in (*known.user_folders("agents"), *known.project_folders("agents")):
         for path in known.markdown(folder):
-            definition = read_agent(path, known.is_project(path))
+            is_project = known.is_project(path)
+            definition = known.read(path, partial(read_agent, is_project=is_project))
             if definition and not known.may_act(path, _wants(definition)):
                 definition = _without_means(definition)
             if definition:
@@ -111,15 +113,16 @@ def _wants(agent: AgentDefinition) -> list[str]:
         "hooks": agent.hooks,
         "mcpServers": agent.servers,
         "permissionMode": agent.permission_mode in WIDER,
-        "memory": agent.memory in ("project", "local"),
+        "memory": agent.memory,
     }
     return [name for name, said in wants.items() if said]
 
 
 def _without_means(agent: AgentDefinition) -> AgentDefinition:
     mode = None if agent.permission_mode in WIDER else agent.permission_mode
-    memory = agent.memory if agent.memory == "user" else None
-    return msgspec.structs.replace(agent, hooks={}, servers={}, permission_mode=mode, memory=memory)
+    # `memory: user` would open ~/.claude/agent-memory: notes of the user's agents to read, and
+    # to write for their next tasks, in any project.
+    return msgspec.structs.replace(agent, hooks={}, servers={}, permission_mode=mode, memory=None)
 
 
 def read_agent(path: Path, is_project: bool = False) -> AgentDefinition | None:

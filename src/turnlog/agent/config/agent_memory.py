@@ -1,15 +1,19 @@
 """The lasting memory of a kind of sub-agent: a folder of notes that it keeps from task to task."""
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.definition_directories import read_text
-from turnlog.agent.workspace.project_directories import CONFIG, is_within
+from turnlog.agent.workspace.project_directories import CONFIG, is_within, project_root
 
 FOLDERS = {"project": "agent-memory", "local": "agent-memory-local"}
 """Below `.claude` of the project; that of the user lies in the store (as documented)."""
+BY_PROJECT = "agent-memory-projects"
+"""In the store: what agents that a project defines keep with the user."""
 PLAIN = re.compile(r"\w[\w .-]*")
 LIST = "MEMORY.md"
 MOST_LINES = 200
@@ -24,22 +28,32 @@ changed, remove what no longer counts, and keep no secrets there."""
 
 
 def memory_folder(
-    name: str,
-    scope: str | None,
+    agent: AgentDefinition,
     home: Path,
     root: Path,
     environment: Mapping[str, str] = os.environ,
 ) -> Path | None:
-    """Where a kind of sub-agent keeps its memory, if it has one; `home` is the store's folder."""
+    """Return the folder of an agent's memory, if it has one; `home` is the store's folder."""
+    name, scope = agent.name, agent.memory
     if not PLAIN.fullmatch(name) or environment.get(OFF, "0") not in ("", "0", "false"):
         return None
     if scope == "user":
-        return home / "agent-memory" / name
+        # A project must not name its agent `reviewer` to get at the notes of the user's reviewer.
+        return home / (_place_of(root) if agent.is_project else Path("agent-memory")) / name
     if scope not in FOLDERS:
         return None
     place = Path(CONFIG, FOLDERS[scope], name)
     # Its files are written without asking: a link on the way could lead to ~/.ssh or .git/hooks.
     return root / place if (root / place).resolve() == root.resolve() / place else None
+
+
+def _place_of(root: Path) -> Path:
+    """Return the folder of a project among those of all projects.
+
+    The hash tells apart what a readable name alone would not: `/a/b-c` and `/a/b/c`.
+    """
+    project = project_root(root).resolve()
+    return Path(BY_PROJECT, hashlib.sha256(os.fsencode(project)).hexdigest()[:16])
 
 
 def memory_told(folder: Path) -> str:

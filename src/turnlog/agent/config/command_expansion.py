@@ -12,8 +12,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.config.custom_commands import CustomCommand
+from turnlog.agent.config.frontmatter import LONGEST_NUMBER
 
-INJECTED = re.compile(r"(?<!\S)!`([^`\n]+)`|^```!\s*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+# A block ends at the next line that starts with a fence, so that one without an end is not looked
+# for in all the rest of the text.
+INJECTED = re.compile(
+    r"(?<!\S)!`([^`\n]+)`|^```![ \t\r]*\n((?:(?!```).*\n)*)```[ \t]*$", re.MULTILINE
+)
 VARIABLE = r"\$\{(CLAUDE_SESSION_ID|CLAUDE_SKILL_DIR|CLAUDE_PROJECT_DIR)\}"
 ARGUMENTS = "ARGUMENTS"
 
@@ -100,7 +105,7 @@ class _Filler:
         self.is_used = True
         number = found[3] or found[4]
         if number:
-            known = int(number) < len(self._each)
+            known = len(number) <= LONGEST_NUMBER and int(number) < len(self._each)
             return slashes + self._each[int(number)] if known else found[0]
         if found[5] == ARGUMENTS:
             return slashes + self._whole

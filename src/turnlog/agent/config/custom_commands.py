@@ -4,6 +4,7 @@ Skills are such files too, in folders of their own; the model may call them as w
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -99,14 +100,15 @@ def _all(files: DefinitionFiles) -> Iterator[CustomCommand]:
 def _plain_commands(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[CustomCommand]:
     for path in files.markdown(folder):
         *spaces, name = path.relative_to(folder).with_suffix("").parts
-        command = read_command(path, ":".join([*spaces, name]), ":".join([origin, *spaces]))
+        named = {"name": ":".join([*spaces, name]), "origin": ":".join([origin, *spaces])}
+        command = files.read(path, partial(read_command, **named))
         if command:
             yield command
 
 
 def _skills(files: DefinitionFiles, folder: Path, origin: str) -> Iterator[CustomCommand]:
     for path in files.in_folders(folder, SKILL):
-        command = read_command(path, path.parent.name, origin)
+        command = files.read(path, partial(read_command, name=path.parent.name, origin=origin))
         if command:
             yield command
 

@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
+from turnlog.agent.config.frontmatter import MOST_TOGETHER, head_of
 from turnlog.agent.workspace.project_directories import (
     CONFIG,
     EVERY_SOURCE,
@@ -23,7 +25,9 @@ from turnlog.store.paths import Store, real_path
 MOST_ENTRIES = 10_000
 """Files and folders that are looked at in one search."""
 DEEPEST = 16
+TOO_LONG = f"the heads of the project's files have more than {MOST_TOGETHER >> 10} KiB together"
 
+Definition = TypeVar("Definition")
 Report = Callable[[str], None]
 """Takes what is not loaded, and why."""
 
@@ -61,6 +65,7 @@ class DefinitionFiles:
         self._is_trusted = is_trusted
         self._contains = contains
         self._may_read = may_read
+        self._room = MOST_TOGETHER
 
     def user_folders(self, kind: str) -> list[Path]:
         """The folder of the user for one kind of definition."""
@@ -86,6 +91,20 @@ class DefinitionFiles:
             path = Path(entry.path, name)
             if os.path.lexists(path) and self._is_loaded(path):
                 yield path
+
+    def read(self, path: Path, read: Callable[[Path], Definition | None]) -> Definition | None:
+        """Return what a file defines; whatever is wrong with it, report it and go on."""
+        if self.is_project(path):
+            self._room -= len(head_of(read_text(path) or ""))
+            if self._room < 0:
+                self._report(f"{path} is not loaded: {TOO_LONG}")
+                return None
+        try:
+            return read(path)
+        except Exception as error:  # one file of a stranger must not keep a chat from starting
+            why = str(error) if isinstance(error, ValueError) else type(error).__name__
+            self._report(f"{path} is not loaded: {why}")
+            return None
 
     def is_project(self, path: Path) -> bool:
         """Whether a file is the project's, not the user's."""

@@ -1,22 +1,41 @@
 """The fields at the head of a Markdown file, between two lines of dashes.
 
 People write them loosely: what is not YAML is read field by field, as it stands. All values are
-texts, or lists and mappings of texts.
+texts, or lists and mappings of texts. Files of strangers are read before anyone is asked, so a head
+has bounds: its size, its depth, and no aliases (ten lines of them can stand for 10^10 values).
 """
 
 import re
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from turnlog.format.json_values import Fields, is_array, is_object
+
+if TYPE_CHECKING:
+    from yaml import BaseLoader
 
 HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 FIELD = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*:", re.MULTILINE)
 INHERIT = "inherit"
+LARGEST_HEAD = 16 << 10
+"""Characters; PyYAML reads about 100,000 in a second."""
+MOST_TOGETHER = 256 << 10
+"""Characters of all heads that a project brings along."""
+MOST_FIELDS = 200
+"""Of a head that is not YAML; each is read by itself."""
+DEEPEST = 16
+LONGEST_NUMBER = 9
 OUTSIDE_BRACKETS = re.compile(r"(?:\([^()]*\)|[^\s,()])+")
 
 
+class HeadError(ValueError):
+    """A head that goes beyond its bounds."""
+
+
 def split_head(text: str) -> tuple[Fields, str]:
-    """The fields at the head of a text, and the text below them.
+    """Return the fields at the head of a text, and the text below them.
+
+    Raises `HeadError` for a head that is too long, too deep, or has aliases.
 
     >>> split_head("---\\nname: a\\ntools: Read, Bash\\n---\\nBe kind.")
     ({'name': 'a', 'tools': 'Read, Bash'}, 'Be kind.')
@@ -24,7 +43,15 @@ def split_head(text: str) -> tuple[Fields, str]:
     head = HEAD.match(text)
     if not head:
         return {}, text.removeprefix("\ufeff")
+    if len(head[1]) > LARGEST_HEAD:
+        raise HeadError(f"its head is longer than {LARGEST_HEAD >> 10} KiB")
     return _fields(head[1]), text[head.end() :]
+
+
+def head_of(text: str) -> str:
+    """Return the head of a text as it is written; nothing if it has none."""
+    head = HEAD.match(text)
+    return head[1] if head else ""
 
 
 def text_of(value: Any) -> str:
@@ -59,7 +86,7 @@ def is_set(value: Any) -> bool:
 def number_of(value: Any) -> int | None:
     """A field that is a number, if it is one."""
     text = text_of(value)
-    return int(text) if text.isdecimal() else None
+    return int(text) if text.isdecimal() and len(text) <= LONGEST_NUMBER else None
 
 
 def model_of(value: Any) -> str | None:
@@ -73,6 +100,8 @@ def _fields(head: str) -> Fields:
     if is_object(whole):
         return whole
     starts = [match.start() for match in FIELD.finditer(head)]
+    if len(starts) > MOST_FIELDS:
+        raise HeadError(f"its head is no YAML and has more than {MOST_FIELDS} fields")
     ends = [*starts[1:], len(head)]
     fields: Fields = {}
     for start, end in zip(starts, ends, strict=False):
@@ -93,6 +122,34 @@ def _yaml(text: str) -> Any:
     import yaml
 
     try:
-        return yaml.load(text, Loader=yaml.BaseLoader)
+        return yaml.load(text, Loader=_loader())
+    except HeadError:
+        raise
     except (yaml.YAMLError, ValueError):
         return None
+
+
+@cache
+def _loader() -> "type[BaseLoader]":
+    """Make the loader, on first use: loading yaml takes a while."""
+    import yaml
+
+    class Loader(yaml.BaseLoader):
+        """Reads texts, lists and mappings, without aliases and not too deep."""
+
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            # An alias of nothing is text that is not YAML: `paths: *test`.
+            reader: Any = self  # the stubs leave events untyped
+            event = reader.peek_event()
+            if isinstance(event, yaml.AliasEvent) and event.anchor in self.anchors:
+                raise HeadError("its head has YAML aliases")
+            self.depth += 1
+            if self.depth > DEEPEST:
+                raise HeadError(f"its head is nested deeper than {DEEPEST} levels")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+    return Loader

@@ -8,13 +8,21 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.agent.config.definition_directories import markdown_files, read_text
-from turnlog.agent.config.frontmatter import names_of, split_head
+from turnlog.agent.config.definition_directories import TOO_LONG, markdown_files, read_text
+from turnlog.agent.config.frontmatter import (
+    MOST_TOGETHER,
+    HeadError,
+    head_of,
+    names_of,
+    split_head,
+)
 from turnlog.agent.config.memory_text import PUNCTUATION, imports_of, without_comments
+from turnlog.agent.permissions.path_access import is_match
 from turnlog.agent.workspace.project_directories import (
     CONFIG,
     LARGEST,
@@ -23,11 +31,13 @@ from turnlog.agent.workspace.project_directories import (
     project_root,
 )
 from turnlog.format.regular_files import why_unreadable
-from turnlog.store.paths import real_path
+from turnlog.store.paths import expand_user, is_there, real_path
 
 MANAGED = Path("/etc/claude-code")
 MOST_HOPS = 4
 MOST_PATTERNS = 1_000
+MOST_IMPORTS = 10_000
+"""Files that all texts together may name with an @; few of them need to exist."""
 
 
 class MemoryKind(StrEnum):
@@ -73,8 +83,8 @@ class Memory(Struct, frozen=True):
 class MemoryLimits(Struct, frozen=True):
     """What memory files may be loaded."""
 
-    is_approved: bool = False
-    """Whether the user agreed to what the project imports from outside."""
+    is_approved: Callable[[Path], bool] = lambda path: False
+    """Whether the user agreed to a file that the project imports from outside."""
     may_read: Callable[[Path], bool] = lambda path: True
     """Whether no rule denies reading a file."""
     uses_user: bool = True
@@ -103,6 +113,10 @@ class MemoryFiles:
         self._limits = limits
         self._project = project_root(self.cwd)
         self._seen: set[Path] = set()
+        self._room = MOST_IMPORTS
+        self._head_room = MOST_TOGETHER
+        self._heads: dict[Path, tuple[str, list[str] | None]] = {}
+        """The heads of rules, and the patterns in them."""
 
     def at_start(self) -> list[Memory]:
         """What a conversation starts with."""
@@ -147,7 +161,8 @@ class MemoryFiles:
     def _rules(self, folder: Path, kind: MemoryKind, why: Loaded = AT_START) -> Iterator[Memory]:
         """The rules of a folder that are not limited to certain files."""
         for path in self._loadable(folder, kind):
-            if _patterns_of(path) is None:
+            patterns = self._patterns_of(path)
+            if patterns is None:
                 yield from self._read(path, kind, why)
 
     def _rules_for(
@@ -155,8 +170,8 @@ class MemoryFiles:
     ) -> Iterator[Memory]:
         """The rules of a folder that are for a certain file."""
         for path in self._loadable(folder, kind):
-            patterns = _patterns_of(path)
-            if patterns and _fits(target, patterns, root):
+            patterns = self._patterns_of(path)
+            if patterns and self._fits(path, target, patterns, root):
                 why = Loaded("path_glob_match", target, tuple(patterns))
                 yield from self._read(path, kind, why)
 
@@ -176,14 +191,60 @@ class MemoryFiles:
         if raw is None or "\0" in raw:
             return
         self._seen.add(real)
-        _, body = split_head(raw)
+        try:
+            _, body = split_head(raw)
+        except HeadError as error:
+            self._report(f"{path} is not loaded: {error}")
+            return
         text = without_comments(body).strip()
-        if hops < MOST_HOPS:
-            for named in imports_of(body):
-                by_import = Loaded("include", why.trigger, parent=path)
-                yield from self._read(_import_path(named, path), kind, by_import, hops + 1)
+        for named in self._imports_of(path, body) if hops < MOST_HOPS else ():
+            by_import = Loaded("include", why.trigger, parent=path)
+            yield from self._read(_import_path(named, path), kind, by_import, hops + 1)
         if text:
             yield Memory(path, kind, text, bool(hops) and self._is_outside(real, kind), why)
+
+    def _imports_of(self, path: Path, body: str) -> list[str]:
+        found = imports_of(body)
+        taken = found[: self._room]
+        self._room -= len(taken)
+        if len(taken) < len(found):
+            self._report(f"{path}: not all its imports are loaded, as there are too many")
+        return taken
+
+    def _patterns_of(self, path: Path) -> list[str] | None:
+        """Return the patterns of the files that a rule is for; None if it is for all.
+
+        A rule whose head is out of bounds is for none.
+        """
+        text = read_text(path) or ""
+        head = head_of(text)
+        if self._heads.get(path, (None,))[0] != head:  # it is looked at with each file that is read
+            self._heads[path] = (head, self._read_patterns(path, text))
+        return self._heads[path][1]
+
+    def _read_patterns(self, path: Path, text: str) -> list[str] | None:
+        self._head_room -= len(head_of(text))
+        try:
+            if self._head_room < 0:
+                raise HeadError(TOO_LONG)
+            fields, _ = split_head(text)
+        except HeadError as error:
+            self._report(f"{path} is not loaded: {error}")
+            return []
+        return names_of(fields.get("paths"))
+
+    def _fits(self, rule: Path, target: Path, patterns: list[str], root: Path) -> bool:
+        """Whether a file is one of those that patterns name, seen from the project's directory."""
+        if not target.is_relative_to(root):
+            return False
+        inner = str(target.relative_to(root))
+        each = (one for pattern in patterns for one in _expand(pattern))
+        try:
+            anchored = [f"/{one.lstrip('/')}" for one in islice(each, MOST_PATTERNS)]
+            return any(is_match(pattern, inner) for pattern in anchored)
+        except ValueError as error:
+            self._report(f"{rule} is not loaded: {error}")
+            return False
 
     def _loadable(self, folder: Path, kind: MemoryKind) -> Iterator[Path]:
         """Yield the Markdown files of a folder, unless that is somewhere else already."""
@@ -197,7 +258,7 @@ class MemoryFiles:
         """Return whether a file is to be read: no directory that a text mentions with an @."""
         try:
             mode = path.stat().st_mode
-        except OSError:
+        except (OSError, ValueError):  # a name that no file can have
             return False
         return not (stat.S_ISDIR(mode) and hops)
 
@@ -230,33 +291,20 @@ class MemoryFiles:
         return above is None or not is_within(place, [above])
 
     def _is_outside(self, path: Path, kind: MemoryKind) -> bool:
-        is_approved = self._limits.is_approved
-        return kind in SHARED and not is_approved and not path.is_relative_to(self._project)
-
-
-def _patterns_of(path: Path) -> list[str] | None:
-    fields, _ = split_head(read_text(path) or "")
-    return names_of(fields.get("paths"))
+        """Whether a real path is no file of the project, and none that the user agreed to."""
+        if kind not in SHARED or path.is_relative_to(self._project):
+            return False
+        return not self._limits.is_approved(path)
 
 
 def _import_path(named: str, importer: Path) -> Path:
     """The file that an import names: what ends a sentence is no part of it, if it cannot be."""
     path = _located(named, importer)
-    return path if path.exists() else _located(named.rstrip(PUNCTUATION), importer)
+    return path if is_there(path) else _located(named.rstrip(PUNCTUATION), importer)
 
 
 def _located(named: str, importer: Path) -> Path:
-    return importer.parent / Path(named).expanduser()
-
-
-def _fits(path: Path, patterns: list[str], root: Path) -> bool:
-    """Whether a file is one of those that patterns name, seen from the project's directory."""
-    from pathspec import GitIgnoreSpec
-
-    if not path.is_relative_to(root):
-        return False
-    anchored = [f"/{each.lstrip('/')}" for pattern in patterns for each in _expand(pattern)]
-    return GitIgnoreSpec.from_lines(anchored).match_file(str(path.relative_to(root)))
+    return importer.parent / expand_user(named)
 
 
 def _expand(pattern: str) -> list[str]:

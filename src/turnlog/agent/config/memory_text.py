@@ -6,7 +6,7 @@ from collections.abc import Iterator
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 COMMENT = re.compile(r" {0,3}<!--")
 COMMENT_END = "-->"
-CODE_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+BACKTICKS = re.compile(r"`+")
 IMPORT = re.compile(r"(?<!\S)@((?:\\ |[^\s\\])+)")
 PUNCTUATION = ".,;:!?)]}'\""
 
@@ -27,8 +27,40 @@ def imports_of(text: str) -> list[str]:
     ['README']
     """
     prose = "".join(line for is_code, line in _lines(text) if not is_code)
-    found = IMPORT.findall(CODE_SPAN.sub(" ", prose))
-    return [path.replace("\\ ", " ") for path in found]
+    found = IMPORT.findall(_without_code_spans(prose))
+    return list(dict.fromkeys(path.replace("\\ ", " ") for path in found))
+
+
+def _without_code_spans(text: str) -> str:
+    """Return a text with a space for each code span: from a run of backticks to the next as long.
+
+    Goes over the text once. A regular expression would go to the end for each run that none
+    matches: 30 kB with runs of 1, 2, 3 … backticks took minutes.
+
+    >>> _without_code_spans("a `b` ``c ` d`` e ` f")
+    'a     e ` f'
+    """
+    runs = [(found.start(), found.end()) for found in BACKTICKS.finditer(text)]
+    closing = _next_as_long([end - start for start, end in runs])
+    parts: list[str] = []
+    place = rank = 0
+    while rank < len(runs):
+        other = closing[rank]
+        if other is not None:
+            parts += [text[place : runs[rank][0]], " "]
+            place, rank = runs[other][1], other
+        rank += 1
+    return "".join([*parts, text[place:]])
+
+
+def _next_as_long(lengths: list[int]) -> list[int | None]:
+    """Return for each run which later one is the first of the same length."""
+    latest: dict[int, int] = {}
+    found: list[int | None] = [None] * len(lengths)
+    for rank in reversed(range(len(lengths))):
+        found[rank] = latest.get(lengths[rank])
+        latest[lengths[rank]] = rank
+    return found
 
 
 def _lines(text: str) -> Iterator[tuple[bool, str]]:

@@ -28,14 +28,13 @@ from turnlog.agent.workspace.shell.sandbox_settings import (
     Confinement,
     Sandbox,
     SandboxEntry,
-    SandboxFiles,
-    SandboxNetwork,
     confine,
+    restricting,
 )
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
 from turnlog.format.regular_files import read_regular
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, expand_user
 
 MANAGED = Path("/etc/claude-code/managed-settings.json")
 DISABLED = "disable"
@@ -367,8 +366,6 @@ def _project_source(path: Path, root: Path, is_project: bool, is_trusted: bool) 
 def _restricting(content: SettingsContent) -> SettingsContent:
     """The part of a file that can only forbid: what an untrusted project may still say."""
     permissions = content.permissions or Permissions()
-    sandbox = content.sandbox or Sandbox()
-    files, network = sandbox.filesystem or SandboxFiles(), sandbox.network or SandboxNetwork()
     return SettingsContent(
         permissions=Permissions(
             ask=permissions.ask,
@@ -376,13 +373,7 @@ def _restricting(content: SettingsContent) -> SettingsContent:
             disable_bypass_permissions_mode=permissions.disable_bypass_permissions_mode,
         ),
         disabled_mcpjson_servers=content.disabled_mcpjson_servers,
-        sandbox=Sandbox(
-            enabled=sandbox.enabled or None,
-            fail_if_unavailable=sandbox.fail_if_unavailable or None,
-            filesystem=SandboxFiles(deny_write=files.deny_write, deny_read=files.deny_read),
-            network=SandboxNetwork(denied_domains=network.denied_domains),
-            credentials=sandbox.credentials,
-        ),
+        sandbox=restricting(content.sandbox or Sandbox()),
     )
 
 
@@ -406,7 +397,7 @@ def _given_source(text: str, root: Path) -> SettingsSource:
     if text.lstrip().startswith("{"):
         content = _decode(text, GIVEN, "a file, or JSON")
         return SettingsSource(Path(GIVEN), root, content, is_given=True)
-    path = root / Path(text).expanduser()
+    path = root / expand_user(text)
     return SettingsSource(path, root, read(path, Path.read_bytes), is_given=True)
 
 
@@ -464,7 +455,7 @@ def _senseless(source: SettingsSource) -> Iterator[str]:
 
 
 def _absolute(written: str, root: Path) -> Path:
-    return root / Path(written).expanduser()
+    return root / expand_user(written)
 
 
 def _shown(value: Any) -> str:

@@ -13,7 +13,15 @@ from uuid import uuid4
 
 from turnlog.agent.chat.opening import Chat
 from turnlog.agent.headless.prompt_queue import incoming
-from turnlog.agent.loop.events import Event, Inside, Recorded, Retrying, Streamed, TurnEnded
+from turnlog.agent.loop.events import (
+    Event,
+    Inside,
+    Notice,
+    Recorded,
+    Retrying,
+    Streamed,
+    TurnEnded,
+)
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.session.entry_builders import VERSION
 from turnlog.agent.workspace.image_blocks import block_of
@@ -101,6 +109,8 @@ class Printer:
         elif isinstance(event, Retrying) and self._style is not Style.STREAM:
             wait = f"{event.wait:.0f} s (try {event.attempt} of {event.attempts})"
             self._note(f"{event.reason}; trying again in {wait}")
+        elif isinstance(event, Notice) and event.is_error:
+            self._note(event.text)
         elif self._style is Style.STREAM or self._is_verbose:
             for message in messages_of(event, None, self._has_pieces):
                 self._print(message)

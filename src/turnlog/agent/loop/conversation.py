@@ -1,7 +1,7 @@
 """What a conversation with a model is made of: the parts that the loop works with."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,8 @@ from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 
 Emit = Callable[[Event], None]
+Recall = Callable[[Path, Ask | None], Awaitable[list[str]]]
+"""Takes a file, and who can be asked about what is imported from outside of the project."""
 
 
 class TurnLimits(Struct, frozen=True):
@@ -50,6 +52,10 @@ class Backups(Protocol):
         ...
 
 
+async def _nothing(path: Path, ask: Ask | None) -> list[str]:
+    return []
+
+
 @dataclass
 class Parts:
     """All that one conversation needs; a sub-agent has its own recorder, tools and workspace."""
@@ -67,8 +73,8 @@ class Parts:
     """The system prompt, in parts."""
     memory: list[str] = field(default_factory=list[str])
     """The part of it that the user's and the project's files are."""
-    recall: Callable[[Path], list[str]] = lambda path: []
-    """What memory files say of a file that is read or changed, each told once."""
+    recall: Recall = _nothing
+    """Returns what memory files say of a file that is read or changed, each told once."""
     limits: TurnLimits = field(default_factory=TurnLimits)
     backups: Backups | None = None
     agent_type: str | None = None

@@ -6,6 +6,7 @@ order of the calls, each as soon as those before it are; a call that was not run
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from time import monotonic
 from typing import Literal
 
@@ -25,6 +26,7 @@ from turnlog.agent.loop.conversation import RUNNING, Emit, Parts, RunningTurn
 from turnlog.agent.loop.events import CallStarted, Printed, Recorded
 from turnlog.agent.loop.pull_requests import link_pull_request
 from turnlog.agent.loop.spending import Spending
+from turnlog.agent.permissions.asking import Ask, PermissionReply, Question
 from turnlog.agent.permissions.gate import REJECTED, Admitted, Invalid, Refused, admit, plain_input
 from turnlog.agent.session.entry_builders import (
     REJECTED_DATA,
@@ -233,15 +235,21 @@ async def _after(
     told = [*admitted.said.context, *said.context, *([said.reason] if said.block else [])]
     context = [reminder([text], name) for text in told]
     stop = (name, said) if said.stop else None
-    return Done(outcome, context + _recalled(parts, admitted), stop=stop)
+    return Done(outcome, context + await _recalled(parts, admitted), stop=stop)
 
 
-def _recalled(parts: Parts, admitted: Admitted) -> list[str]:
+async def _recalled(parts: Parts, admitted: Admitted) -> list[str]:
     """What memory files say of the file that a call is about."""
     touched = admitted.tool.touches(admitted.value, parts.workspace)
     paths = [each.path for each in touched if isinstance(each, Reads | Writes)]
-    told = [text for path in paths for text in parts.recall(path)]
+    ask = partial(_ask_alone, parts, parts.ask) if parts.ask else None
+    told = [text for path in paths for text in await parts.recall(path, ask)]
     return [f"<system-reminder>\n{text}\n</system-reminder>" for text in told]
+
+
+async def _ask_alone(parts: Parts, ask: Ask, question: Question) -> PermissionReply:
+    async with parts.asking:
+        return await ask(question)
 
 
 def _failed(text: str) -> ToolOutcome:

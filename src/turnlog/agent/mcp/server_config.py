@@ -18,6 +18,7 @@ from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.errors import UsageError
 from turnlog.format.json_values import is_array, is_object
 from turnlog.format.regular_files import read_regular
+from turnlog.store.paths import expand_user
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
@@ -83,7 +84,7 @@ def given_servers(texts: Sequence[str], root: Path, environment: Mapping[str, st
 def _given(text: str, root: Path) -> Any:
     try:
         is_json = text.lstrip().startswith("{")
-        return json.loads(text if is_json else (root / Path(text).expanduser()).read_bytes())
+        return json.loads(text if is_json else (root / expand_user(text)).read_bytes())
     except OSError as error:
         raise UsageError(f"--mcp-config {text}: {error.strerror}", "a file, or JSON") from error
     except ValueError as error:

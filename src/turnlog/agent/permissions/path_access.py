@@ -138,13 +138,27 @@ def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bo
 def _is_about(pattern: str, roots: tuple[Path, ...], names: Iterable[Path]) -> bool:
     """Whether a pattern is about any of a file's names, however the letters are written."""
     texts, starts = tuple(map(str, names)), tuple(map(str, roots))
+    folds = [fold for fold in FOLDS if _is_valid(fold(pattern))]
+    if not folds:  # `[A-_]` is a range, `[a-_]` is none
+        return any(_is_listed(pattern, starts, text) for text in texts)
     is_plain = pattern.isascii() and all(each.isascii() for each in (*texts, *starts))
     # Thousands of files are compared in a search, and letters of ASCII fold in one way only.
-    for fold in FOLDS[:1] if is_plain else FOLDS:
+    for fold in folds[:1] if is_plain else folds:
         wanted, folded = fold(pattern), tuple(map(fold, starts))
         if any(_is_listed(wanted, folded, fold(text)) for text in texts):
             return True
     return False
+
+
+@lru_cache(maxsize=512)
+def _is_valid(pattern: str) -> bool:
+    if "[" not in pattern:
+        return True
+    try:
+        _spec(pattern)
+    except ValueError:
+        return False
+    return True
 
 
 def escaped(path: Path) -> str:
@@ -211,11 +225,24 @@ def _below(name: str, root: str) -> str | None:
     return name[len(start) :] if is_below else None
 
 
+def is_match(pattern: str, name: str) -> bool:
+    """Whether a pattern of `.gitignore` matches a relative path, in a time that does not explode.
+
+    Raises `ValueError` if the pattern is not valid.
+    """
+    wide = _wide(pattern)
+    return wide in EVERYTHING or _spec(wide).match_file(name)
+
+
 @lru_cache(maxsize=512)
 def _spec(pattern: str) -> "GitIgnoreSpec":
     from pathspec import GitIgnoreSpec
 
-    found = GitIgnoreSpec.from_lines([f"\\{pattern}" if pattern.startswith("#") else pattern])
+    written = f"\\{pattern}" if pattern.startswith("#") else pattern
+    try:
+        found = GitIgnoreSpec.from_lines([written])
+    except re.error as error:  # `[z-a]`
+        raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from error
     for each in found.patterns:
         regex: re.Pattern[str] | None = getattr(each, "regex", None)
         if regex:

@@ -20,6 +20,7 @@ EDITING = ("Write", "MultiEdit", "NotebookEdit")
 """Tools whose paths `Edit(…)` is about: a rule that names one of them by a path means that."""
 SEARCHING = ("Grep", "Glob", "LS")
 """Tools whose paths `Read(…)` is about."""
+FILES = ("Read", "Edit")
 COMMANDS = "Bash"
 TOOLS = "mcp__"
 """How names of servers' tools start, and rules about them."""
@@ -71,8 +72,27 @@ def parse_rule(text: str, base: Path, source: str) -> Rule:
         # Taken silently, `deny Grep(.env)` would look like protection and be none.
         raise UsageError(f"{source}: {text!r} has no effect", f"Read({about})")
     tool = "Edit" if tool in EDITING and not wide else tool
+    if tool in FILES and not wide and (why := _why_senseless(about)):
+        # Left to each decision, one bad rule would keep every file from being read.
+        raise UsageError(f"{source}: {text!r} {why}", f"{tool}(pattern), as in .gitignore")
     patterns = pattern_of(about) if tool == COMMANDS and not wide else ()
     return Rule(tool, None if wide else about, base, text.strip(), source, patterns)
+
+
+def _why_senseless(pattern: str) -> str:
+    """Say what is wrong with a pattern of paths; nothing if it can match."""
+    if not any(mark in pattern for mark in "[\\!"):
+        return ""
+    from pathspec import GitIgnoreSpec
+
+    if pattern.startswith("!"):
+        return "has no effect: it only takes back what another pattern matches"
+    try:
+        found = GitIgnoreSpec.from_lines([pattern])
+    except (ValueError, re.error) as error:  # `x\\`, `[z-a]`
+        return f"is not a valid pattern: {error}"
+    is_sound = any(getattr(each, "regex", None) for each in found.patterns)
+    return "" if is_sound else "has no effect: its brackets are not closed"
 
 
 def _spelt(tool: str) -> str:

@@ -21,12 +21,13 @@ from turnlog.errors import UsageError
 from turnlog.format.atomic import write_atomic
 from turnlog.format.json_values import is_array, is_object
 from turnlog.format.regular_files import read_object
-from turnlog.store.paths import Store, imports_file, trust_file
+from turnlog.store.paths import Store, imports_file, real_path, trust_file
 
 TRUST = "Trust"
 """What the question is asked about, in the place of a tool."""
 IMPORTS = "Imports"
 APPROVED, ASKED = "hasClaudeMdExternalIncludesApproved", "hasClaudeMdExternalIncludesWarningShown"
+APPROVED_HERE, REFUSED_HERE = "approved", "refused"
 ACCEPTED = "hasTrustDialogAccepted"
 WITHOUT = "turnlog chat --setting-sources user"
 """Starts a chat that uses nothing of the project's configuration."""
@@ -100,6 +101,19 @@ def _described(directory: ConfigDirectory) -> str:
     return f"{files} (links to {links})" if links else files
 
 
+class ImportChoices(Struct, frozen=True):
+    """Files outside of a project that the user was asked about, by their real paths."""
+
+    approved: frozenset[Path] = frozenset()
+    refused: frozenset[Path] = frozenset()
+    refuses_all: bool = False
+    """Whether the client was told that this project's memory may import none."""
+
+    def is_known(self, path: Path) -> bool:
+        """Whether the user has decided about a file."""
+        return self.refuses_all or real_path(path) in self.approved | self.refused
+
+
 async def ask_for_imports(
     store: Store,
     root: Path,
@@ -107,33 +121,55 @@ async def ask_for_imports(
     ask: Ask,
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Ask whether memory files may import what is not of their project, unless that was said."""
-    if not outside or _said_of_imports(store, root, environment) is not None:
+    """Ask whether memory files may import what is not of their project, unless that was said.
+
+    The answer is about the files that the question names: a `@~/.ssh/id_rsa` that a `git pull`
+    adds is another question.
+    """
+    choices = import_choices(store, root, environment)
+    unknown = dict.fromkeys(real_path(path) for path in outside if not choices.is_known(path))
+    if not unknown:
         return
-    named = ", ".join(map(str, outside))
+    named = ", ".join(map(str, unknown))
     reason = "they are not of this project, and the model would be shown them"
     reply = await ask(
         Question(IMPORTS, IMPORTS, {"description": named}, Verdict(VerdictKind.ASK, reason))
     )
-    path = imports_file(environment)
-    known = read_object(path) | {str(project_root(root)): reply.kind == "allow"}
-    write_atomic(path, json.dumps(known, indent=1).encode())
+    file, place = imports_file(environment), str(project_root(root))
+    known = read_object(file)
+    answer = APPROVED_HERE if reply.kind == "allow" else REFUSED_HERE
+    held = _lists(known.get(place))
+    held[answer] = sorted({*held[answer], *map(str, unknown)})
+    write_atomic(file, json.dumps(known | {place: held}, indent=1).encode())
 
 
-def may_import(store: Store, root: Path, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the user agreed that memory files import what is not of their project."""
-    return _said_of_imports(store, root, environment) is True
+def import_choices(
+    store: Store, root: Path, environment: Mapping[str, str] = os.environ
+) -> ImportChoices:
+    """Return what the user said of files that the memory of a project imports from outside.
 
-
-def _said_of_imports(store: Store, root: Path, environment: Mapping[str, str]) -> bool | None:
-    """What the user said here, else what the client was told (by the repository: observed)."""
+    The client remembers one answer for all files (by the repository: observed). Its yes does not
+    count, as it names none; its no does.
+    """
     place = str(project_root(root))
-    own = read_object(imports_file(environment)).get(place)
-    if isinstance(own, bool):
-        return own
+    held = _lists(read_object(imports_file(environment)).get(place))
     told = _client_projects(store, environment).get(place)
-    held: dict[str, Any] = told if is_object(told) else {}
-    return held.get(APPROVED) is True if held.get(APPROVED) or held.get(ASKED) else None
+    said: dict[str, Any] = told if is_object(told) else {}
+    return ImportChoices(
+        approved=frozenset(map(Path, held[APPROVED_HERE])),
+        refused=frozenset(map(Path, held[REFUSED_HERE])),
+        refuses_all=bool(said.get(ASKED)) and not said.get(APPROVED) and not any(held.values()),
+    )
+
+
+def _lists(held: Any) -> dict[str, list[str]]:
+    """Return the answers of a project; one for all files, as turnlog once kept it, names none."""
+    said: dict[str, Any] = held if is_object(held) else {}
+    lists = {name: said.get(name) for name in (APPROVED_HERE, REFUSED_HERE)}
+    return {
+        name: [each for each in listed if isinstance(each, str)] if is_array(listed) else []
+        for name, listed in lists.items()
+    }
 
 
 def _client_projects(store: Store, environment: Mapping[str, str]) -> dict[str, Any]:

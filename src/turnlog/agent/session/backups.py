@@ -4,9 +4,13 @@
 """
 
 import hashlib
+import os
+import re
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from msgspec import Struct
@@ -15,10 +19,13 @@ from turnlog.format.decode import values_of
 from turnlog.format.json_values import Fields, is_object
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
 from turnlog.format.private_files import create_private_folder, touch_private
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, real_path
 
 SNAPSHOT, DELTA = "file-history-snapshot", "file-history-delta"
 MARK = b'"file-history-'
+DEVICES = ("/proc", "/sys", "/dev")
+COPY = re.compile(r"[0-9a-f]{16}@v[0-9]{1,9}")
+"""How a copy is named."""
 
 
 class Backup(Struct, frozen=True):
@@ -63,6 +70,17 @@ def backup_name(path: Path, version: int) -> str:
     return f"{_hash(path)}@v{version}"
 
 
+def copy_of(folder: Path, backup: Backup) -> Path | None:
+    """Return the copy that a backup names, if it is a file of the folder itself."""
+    if not backup.name or folder.is_symlink():
+        return None
+    path = folder / backup.name
+    try:
+        return path if stat.S_ISREG(path.lstat().st_mode) else None
+    except OSError:
+        return None
+
+
 def last_version(folder: Path, path: Path) -> int:
     """The highest version of a file that there is a copy of."""
     found = (each.name.rpartition("@v")[2] for each in folder.glob(f"{_hash(path)}@v*"))
@@ -92,11 +110,17 @@ def tracking_name(path: Path, root: Path) -> str:
 
 
 def file_of(name: str, backup: Backup, root: Path) -> Path:
-    """The file that a line names: wherever its directory was, if the line says so."""
+    """Return the file that a line names: wherever its directory was, if the line says so."""
     path = Path(name)
-    if path.is_absolute():
-        return path
-    return Path(backup.folder) / path.name if backup.folder else root / path
+    place = Path(backup.folder) / path.name if backup.folder else path
+    # Clients write no `..`; with one, `a/../x` would need a directory `a` to be found.
+    return Path(os.path.normpath(path if path.is_absolute() else root / place))
+
+
+def is_ordinary(path: Path) -> bool:
+    """Whether a path is one where files are kept: reading `/proc/kmsg` would never end."""
+    real = real_path(path)
+    return not any(real.is_relative_to(place) for place in DEVICES)
 
 
 def snapshots_in(session: Path) -> list[FileSnapshot]:
@@ -148,7 +172,21 @@ def _add(found: dict[str, FileSnapshot], value: Fields, offset: int) -> None:
 def _backups(value: object) -> dict[str, Backup]:
     if not is_object(value):
         return {}
-    return {name: _backup(held) for name, held in value.items() if is_object(held)}
+    return {
+        name: _backup(held)
+        for name, held in value.items()
+        if is_object(held) and _is_sound(name, held.get("backupFileName"))
+    }
+
+
+def _is_sound(name: str, copy: Any) -> bool:
+    """Whether a file and its copy are named as clients name them.
+
+    A session may come from somebody else. With `../../../.ssh/id_rsa` for a copy, going back would
+    put the key into the project. The hash in the name proves nothing: they could compute it, too.
+    """
+    is_named = not isinstance(copy, str) or COPY.fullmatch(copy) is not None
+    return is_named and bool(name) and "\0" not in name
 
 
 def _backup(held: Fields) -> Backup:

@@ -5,6 +5,7 @@ what was.
 """
 
 import filecmp
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -15,12 +16,15 @@ from turnlog.agent.session.backups import (
     Backup,
     backup_folder,
     backup_name,
+    copy_of,
     file_of,
+    is_ordinary,
     keep_copy,
     last_snapshot,
     last_version,
     tracking_name,
 )
+from turnlog.agent.workspace.project_directories import is_within
 from turnlog.format.json_values import Fields
 from turnlog.format.jsonl import FileState
 from turnlog.format.timestamps import stamp_of
@@ -45,11 +49,20 @@ class Pen(Protocol):
 class FileHistory:
     """The backups of one session."""
 
-    def __init__(self, store: Store, pen: Pen, root: Path) -> None:
-        """`root` is the directory that the session was started in."""
+    def __init__(
+        self, store: Store, pen: Pen, root: Path, may_copy: Callable[[Path], bool] | None = None
+    ) -> None:
+        """`root` is the directory that the session was started in.
+
+        `may_copy` says which files that only the session's lines name may be copied; without it,
+        those below `root`.
+        """
         self.root = root
         self.folder = backup_folder(store, pen.path.stem)
         self._pen = pen
+        self._may_copy = may_copy or self._is_below_root
+        self._changed: set[str] = set()
+        """Files that were changed by this process, not by whoever wrote the lines so far."""
         self._lock = Lock()
         self._states: dict[str, FileState] = {}
         """Files as they were when they were last looked at, to be spared another look."""
@@ -59,11 +72,18 @@ class FileHistory:
         """Files whose state at the current prompt is kept."""
         self._prompt: tuple[str, str] | None = None
 
+    def _is_below_root(self, path: Path) -> bool:
+        return is_within(path, [self.root])
+
     def snapshot_line(self, prompt_uuid: str) -> Fields:
         """The line before a prompt: all files that were changed so far, as they are now."""
         with self._lock:
-            for name, backup in self._backups.items():
-                self._backups[name] = self._refreshed(name, backup)
+            known = [*self._backups.items()]
+            self._backups = {
+                name: now
+                for name, backup in known
+                if (now := self._refreshed(name, backup)) is not None
+            }
             self._current = set(self._backups)
             self._prompt = (prompt_uuid, _now())
             return self._line(prompt_uuid, is_update=False)
@@ -77,18 +97,31 @@ class FileHistory:
             version = self._backups[name].version if name in self._backups else 0
             self._backups[name] = self._keep(name, path, version)
             self._current.add(name)
+            self._changed.add(name)
             self._pen.aside(self._line(self._pen.leaf or "", is_update=True))
 
-    def _refreshed(self, name: str, backup: Backup) -> Backup:
-        """The backup of a file as it is now: the last one if it has not changed since."""
+    def _refreshed(self, name: str, backup: Backup) -> Backup | None:
+        """Return the backup of a file as it is now: the last one if it has not changed since.
+
+        None for a file that is not to be copied. A stranger's session could name `/etc/shadow`, or
+        `/proc/kmsg`, which never ends; and no unreadable file must keep a session from going on.
+        """
         path = file_of(name, backup, self.root)
-        copy = self.folder / backup.name if backup.name else None
+        if name not in self._changed and not self._may_copy(path):
+            return None
+        try:
+            return self._as_now(name, path, backup) if is_ordinary(path) else None
+        except OSError:
+            return None
+
+    def _as_now(self, name: str, path: Path, backup: Backup) -> Backup:
+        copy = copy_of(self.folder, backup)
         if not path.is_file():
-            return backup if copy is None else self._keep(name, path, backup.version)
+            return backup if backup.name is None else self._keep(name, path, backup.version)
         state = FileState.of(path)
         if self._states.get(name) == state:
             return backup
-        if copy and copy.is_file() and filecmp.cmp(path, copy, shallow=False):
+        if copy and filecmp.cmp(path, copy, shallow=False):
             self._states[name] = state
             return backup
         return self._keep(name, path, backup.version)

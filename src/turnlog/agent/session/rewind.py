@@ -5,15 +5,26 @@ file; what files were is kept in the journal. So going back can itself be undone
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from uuid import uuid4
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from turnlog.agent.session.backups import Backup, FileSnapshot, backup_folder, file_of, snapshots_in
+from turnlog.agent.permissions.bash import UnknownValue
+from turnlog.agent.permissions.path_access import is_inside, is_protected
+from turnlog.agent.session.backups import (
+    Backup,
+    FileSnapshot,
+    backup_folder,
+    copy_of,
+    file_of,
+    is_ordinary,
+    snapshots_in,
+)
 from turnlog.agent.session.disk_state import is_changed_outside, is_same, last_changes
 from turnlog.conversation.nodes import ChainNode, UserNode
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_label
@@ -31,6 +42,9 @@ from turnlog.store.paths import Store
 
 NOWHERE = "00000000-0000-0000-0000-000000000000"
 """What the client writes where it notes that a branch was left (observed: 2.1.325)."""
+
+OUTSIDE = "it is outside of the working directories"
+PROTECTED = "programs take commands from it"
 
 _START: Fields = {
     "type": "user",
@@ -71,6 +85,10 @@ class FileBack(Struct, frozen=True):
     """Whether someone else has changed it since the session did."""
     is_lost: bool = False
     """Whether the copy is gone, so that the file stays as it is."""
+    is_created: bool = False
+    """Whether there is no such file now."""
+    apart: str = ""
+    """Why it only goes back if it is chosen by itself; empty for an ordinary file."""
 
 
 class RewindPlan(Struct, frozen=True):
@@ -86,14 +104,34 @@ class RewindPlan(Struct, frozen=True):
     """The files that are not as they were."""
 
     @property
+    def usual(self) -> list[FileBack]:
+        """Files that go back with the others."""
+        return [file for file in self.files if not file.apart and not file.is_lost]
+
+    @property
+    def apart(self) -> list[FileBack]:
+        """Files that only go back if they are chosen one by one."""
+        return [file for file in self.files if file.apart and not file.is_lost]
+
+    @property
     def conflicts(self) -> list[FileBack]:
         """Files that someone else has changed since."""
-        return [file for file in self.files if file.is_changed_outside]
+        return [file for file in self.usual if file.is_changed_outside]
 
     @property
     def removed(self) -> list[FileBack]:
         """Files that were not there at the prompt, and would be deleted."""
-        return [file for file in self.files if file.copy is None]
+        return [file for file in self.usual if file.copy is None]
+
+    @property
+    def created(self) -> list[FileBack]:
+        """Files that are not there now, and would be."""
+        return [file for file in self.usual if file.is_created]
+
+    def choosing(self, chosen: Collection[Path]) -> "RewindPlan":
+        """Return the plan with some of the files that stand apart among the usual ones."""
+        files = [replace(file, apart="") if file.path in chosen else file for file in self.files]
+        return replace(self, files=files)
 
 
 class Rewound(Struct, frozen=True):
@@ -112,8 +150,13 @@ def rewind_points(session: Session) -> list[Point]:
     return [_point(session, node) for node in wanted]
 
 
-def plan_rewind(store: Store, session: Session, prompt: str, root: Path) -> RewindPlan:
-    """What going back to before a prompt would do; `root` is the session's directory."""
+def plan_rewind(
+    store: Store, session: Session, prompt: str, root: Path, directories: Iterable[Path] = ()
+) -> RewindPlan:
+    """Return what going back to before a prompt would do.
+
+    `root` is the session's directory, `directories` are others that may be worked in.
+    """
     node = session.node(prompt)
     if not _is_prompt(node):
         raise UsageError(f"{prompt} is no prompt of {session.id}")
@@ -126,7 +169,7 @@ def plan_rewind(store: Store, session: Session, prompt: str, root: Path) -> Rewi
         point=_point(session, node),
         leaf=tree.chain[before].uuid if before >= 0 else None,
         tip=None if tip is None else tree.chain[tip].uuid,
-        files=list(_files_back(store, session, node, root)),
+        files=list(_files_back(store, session, node, [root, *directories])),
     )
 
 
@@ -201,20 +244,36 @@ def _point(session: Session, node: ChainNode) -> Point:
 
 
 def _files_back(
-    store: Store, session: Session, prompt: ChainNode, root: Path
+    store: Store, session: Session, prompt: ChainNode, folders: list[Path]
 ) -> Iterator[FileBack]:
-    folder = backup_folder(store, session.id)
+    folder, root = backup_folder(store, session.id), folders[0]
     snapshots = snapshots_in(session.path)
     changes = last_changes(session, root)
     for name, backup in _states_at(snapshots, prompt).items():
         path = file_of(name, backup, root)
-        copy = folder / backup.name if backup.name else None
-        if copy and not copy.is_file():
-            yield FileBack(path, copy, is_changed_outside=False, is_lost=True)
+        if not is_ordinary(path):
+            continue
+        copy, apart = copy_of(folder, backup), why_apart(path, folders)
+        if backup.name and not copy:
+            yield FileBack(path, folder / backup.name, is_changed_outside=False, is_lost=True)
         elif not path.is_dir() and not _is_as(path, copy):
-            copies = [folder / each.name for each in _versions(snapshots, name) if each.name]
-            outside = is_changed_outside(path, copies, changes.get(path))
-            yield FileBack(path, copy, outside)
+            kept = (copy_of(folder, each) for each in _versions(snapshots, name))
+            outside = is_changed_outside(path, [*filter(None, kept)], changes.get(path))
+            is_created = not os.path.lexists(path)
+            yield FileBack(path, copy, outside, is_created=is_created, apart=apart)
+
+
+def why_apart(path: Path, folders: Iterable[Path]) -> str:
+    """Say why a file does not go back with the others; nothing for an ordinary one.
+
+    The lines that name it may come from somebody else: `../.bash_profile` would run commands.
+    """
+    try:
+        if not is_inside(path, folders):
+            return OUTSIDE
+        return PROTECTED if is_protected(path) else ""
+    except UnknownValue:
+        return OUTSIDE
 
 
 def _states_at(snapshots: list[FileSnapshot], prompt: ChainNode) -> dict[str, Backup]:
@@ -236,7 +295,7 @@ def _is_as(path: Path, copy: Path | None) -> bool:
 
 
 def _restore(plan: RewindPlan, journal: Journal) -> str | None:
-    files = [file for file in plan.files if not file.is_lost]
+    files = plan.usual
     if not files:
         return None
     changes = [_change(file) for file in files]

@@ -160,7 +160,7 @@ class Agents:
         if not self.home:
             return None
         root = self.parts.workspace.root
-        folder = memory_folder(definition.name, definition.memory, self.home, root)
+        folder = memory_folder(definition, self.home, root)
         if folder:
             create_private_folder(folder)
         return folder

@@ -213,7 +213,10 @@ def _spelled_end(line: str) -> str:
 def _preview_any(tool: str) -> Callable[[Fields, CallPlace], Preview]:
     def show(given: Fields, place: CallPlace) -> Preview:
         title = call_title(tool, given)
-        is_said = len(given) <= 1 and "\n" not in title
+        # A title may stand for an input only if it says all of it: `1 items` does not.
+        values = list(given.values())
+        is_whole = not values or (len(values) == 1 and str(values[0]) in title)
+        is_said = is_whole and "\n" not in title
         return Preview(spelled(title) if is_said else "", [] if is_said else _fields(given))
 
     return show

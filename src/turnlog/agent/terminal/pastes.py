@@ -13,7 +13,7 @@ from msgspec import Struct
 from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.format.regular_files import read_regular
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, expand_user
 
 if TYPE_CHECKING:
     from turnlog.agent.loop.lifecycle_hooks import Prompt
@@ -98,7 +98,7 @@ def image_path(text: str) -> Path | None:
         names = [named, *(shlex.split(named) if len(shlex.split(named)) == 1 else [])]
     except ValueError:
         names = [named]
-    paths = [Path(name).expanduser() for name in names]
+    paths = [expand_user(name) for name in names]
     return next((path for path in paths if path.is_absolute() and path.is_file()), None)
 
 

@@ -1,10 +1,13 @@
 """Going back to before a prompt: which one, what with it, and what that would do to files.
 
-Before a file is deleted, it is named and the user says so twice.
+Before a file is deleted or created, it is named and the user says so twice. A file outside of the
+working directories, or one that programs take commands from, is asked about by itself: a session
+that somebody else wrote could name any.
 """
 
 import asyncio
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,15 @@ SHOWN = 8
 """Files that are named at once; a key lists all."""
 
 
+class Single(StrEnum):
+    """What the user says about one file."""
+
+    NO = "no"
+    YES = "yes"
+    NONE = "none"
+    """Neither this one nor those to come."""
+
+
 async def rewind(talk: Talk, arguments: str) -> None:
     """Go back to before a prompt, or undo that."""
     path = talk.chat.parts.recorder.path
@@ -57,18 +69,16 @@ def point_menu(points: list[Point], has_undo: bool) -> Menu:
 
 
 def scope_menu(plan: RewindPlan, root: Path) -> Choices:
-    """Offer what is to go back; with a file to delete, the files stay unless that is chosen."""
-    files = [file for file in plan.files if not file.is_lost]
+    """Offer what is to go back; with a file at risk, the files stay unless that is chosen."""
     keep = Item("Conversation", RewindScope.CONVERSATION, "files stay as they are")
     items = [keep]
-    if files:
-        both = Item("Conversation and files", RewindScope.BOTH, _counts(files))
-        # Whoever presses Enter out of habit must not delete anything.
-        items = [keep, both] if plan.removed else [both, keep]
-        items.append(
-            Item("Files", RewindScope.FILES, f"the conversation goes on; {_counts(files)}")
-        )
-    told = _listed(sorted(plan.files, key=_is_kept), root)[:SHOWN]
+    if plan.usual or plan.apart:
+        counts = _counts(plan)
+        both = Item("Conversation and files", RewindScope.BOTH, counts)
+        # Whoever presses Enter out of habit must not delete, create or overwrite anything.
+        items = [keep, both] if plan.apart or _risky(plan) else [both, keep]
+        items.append(Item("Files", RewindScope.FILES, f"the conversation goes on; {counts}"))
+    told = _listed(_by_risk(plan), root)[:SHOWN]
     more = len(plan.files) - SHOWN
     told += [f"  … and {more:,} more"] if more > 0 else []
     head = ["Go back with what?", f"to before: {cut(one_line(plan.point.text), NAMED)}", *told]
@@ -77,24 +87,39 @@ def scope_menu(plan: RewindPlan, root: Path) -> Choices:
 
 
 def confirm_menu(plan: RewindPlan, root: Path) -> Choices:
-    """Ask again about files that would be deleted, or lose what someone else has changed."""
+    """Ask again about files that would be deleted or created, or lose what someone changed."""
     risky = _risky(plan)
     told = _listed(risky, root)[:SHOWN]
     told += [f"  … and {len(risky) - SHOWN:,} more"] if len(risky) > SHOWN else []
-    removed, changed = len(plan.removed), len(risky) - len(plan.removed)
+    removed, created = len(plan.removed), len(plan.created)
+    changed = len(risky) - removed - created
     acts = [f"delete {_files(removed)}"] if removed else []
+    acts += [f"create {_files(created)}"] if created else []
     acts += [f"overwrite {_files(changed)} that someone else has changed"] if changed else []
     act = " and ".join(acts)
     items = [Item("No, leave everything as it is", False), Item(f"Yes, {act}", True)]  # noqa: FBT003
     return Choices([f"{act[0].upper()}{act[1:]}?", *told], items, STAY)
 
 
+def single_menu(file: FileBack, others: int, root: Path) -> Choices:
+    """Ask about one file that does not go back with the others; `others` are still to come."""
+    act = "delete" if file.copy is None else "create" if file.is_created else "overwrite"
+    items = [Item("No, leave it as it is", Single.NO), Item(f"Yes, {act} it", Single.YES)]
+    if others:
+        items.append(Item(f"No, and leave {_files(others)} more as well", Single.NONE))
+    head = [f"{act.capitalize()} this file?", f"  {_told(file, root)}"]
+    return Choices(head, items, STAY)
+
+
 def _risky(plan: RewindPlan) -> list[FileBack]:
-    return [*plan.removed, *(file for file in plan.conflicts if file.copy)]
+    kept = [file for file in plan.conflicts if file.copy and not file.is_created]
+    return [*plan.removed, *plan.created, *kept]
 
 
-def _is_kept(file: FileBack) -> bool:
-    return file.copy is not None
+def _by_risk(plan: RewindPlan) -> list[FileBack]:
+    """All files, those first that the user must not overlook."""
+    first = [*plan.apart, *_risky(plan)]
+    return [*first, *(file for file in plan.files if file not in first)]
 
 
 def _listed(files: Sequence[FileBack], root: Path) -> list[str]:
@@ -106,20 +131,27 @@ def _told(file: FileBack, root: Path) -> str:
     name = spelled(str(path))
     if file.is_lost:
         return f"{name} stays: its copy is gone"
-    done = "is brought back" if file.copy else "is deleted"
+    done = "is created" if file.is_created else "is brought back" if file.copy else "is deleted"
     other = ", though someone else has changed it" if file.is_changed_outside else ""
-    return f"{name} {done}{other}"
+    asked = f", if you say so: {file.apart}" if file.apart else ""
+    return f"{name} {done}{other}{asked}"
 
 
 async def _go_back(talk: Talk, session: Session, prompt: str) -> None:
-    root = talk.chat.parts.workspace.root
-    plan = plan_rewind(talk.store, session, prompt, root)
-    scope = await _choose(talk, scope_menu(plan, root), plan.files)
+    workspace = talk.chat.parts.workspace
+    root = workspace.root
+    plan = plan_rewind(talk.store, session, prompt, root, workspace.directories)
+    scope = await _choose(talk, scope_menu(plan, root), _by_risk(plan))
     if scope is None:
         return
-    risky = [] if scope is RewindScope.CONVERSATION else _risky(plan)
-    if risky and not await _choose(talk, confirm_menu(plan, root), risky):
-        return
+    if scope is not RewindScope.CONVERSATION:
+        risky = _risky(plan)
+        if risky and not await _choose(talk, confirm_menu(plan, root), risky):
+            return
+        chosen = await _choose_apart(talk, plan, root)
+        if chosen is None:
+            return
+        plan = plan.choosing(chosen)
     talk.rewound = apply_rewind(plan, scope, session, _journal(), overwrite=True)
     if scope is not RewindScope.FILES:
         talk.go_on()
@@ -133,6 +165,19 @@ async def _go_back(talk: Talk, session: Session, prompt: str) -> None:
     talk.telling.note(f"went back: {', '.join(done)}; /rewind can undo it")
 
 
+async def _choose_apart(talk: Talk, plan: RewindPlan, root: Path) -> list[Path] | None:
+    """Ask about the files that stand apart, one by one; None to leave everything as it is."""
+    chosen: list[Path] = []
+    for rank, file in enumerate(plan.apart, start=1):
+        answer = await talk.face.choose(single_menu(file, len(plan.apart) - rank, root))
+        if answer is None:
+            return None
+        if answer is Single.NONE:
+            break
+        chosen += [file.path] if answer is Single.YES else []
+    return chosen
+
+
 async def _choose(talk: Talk, menu: Menu, files: Sequence[FileBack]) -> Any:
     """Let the user choose; a key lists all files where the menu has room for a few only."""
     if len(files) > SHOWN:
@@ -141,15 +186,20 @@ async def _choose(talk: Talk, menu: Menu, files: Sequence[FileBack]) -> Any:
     return await talk.face.choose(menu)
 
 
-def _counts(files: Sequence[FileBack]) -> str:
+def _counts(plan: RewindPlan) -> str:
     """Say what happens to how many files: `deletes 1 file, brings back 2 files`."""
-    back = sum(file.copy is not None for file in files)
-    counts = ((len(files) - back, "deletes"), (back, "brings back"))
+    back = len(plan.usual) - len(plan.removed) - len(plan.created)
+    counts = (
+        (len(plan.removed), "deletes"),
+        (len(plan.created), "creates"),
+        (back, "brings back"),
+        (len(plan.apart), "asks about"),
+    )
     return ", ".join(f"{what} {_files(count)}" for count, what in counts if count)
 
 
 def _done(plan: RewindPlan) -> list[str]:
-    back = sum(file.copy is not None and not file.is_lost for file in plan.files)
+    back = len(plan.usual) - len(plan.removed)
     counts = ((back, "brought back"), (len(plan.removed), "deleted"))
     return [f"{_files(count)} {what}" for count, what in counts if count]
 

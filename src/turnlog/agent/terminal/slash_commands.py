@@ -23,7 +23,7 @@ from turnlog.format.timestamps import age
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
 from turnlog.store.catalog import SessionFile, describe, locate_session
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, expand_user
 from turnlog.store.session_lookup import find_session
 
 Run = Callable[[Talk, str], Awaitable[None]]
@@ -128,7 +128,7 @@ async def export(talk: Talk, arguments: str) -> None:
     if not recorder.path.exists():
         raise UsageError("nothing was said yet")
     named = arguments or f"{datetime.now():%Y-%m-%d-%H%M%S}-{recorder.facts.slug}.md"
-    path = talk.options.cwd / Path(named).expanduser()
+    path = talk.options.cwd / expand_user(named)
     lines = to_markdown(rows_of(open_session(recorder.path), ViewOptions()))
     path.write_text("\n".join(lines) + "\n", "utf-8")
     talk.telling.note(f"written to {path}")

@@ -17,6 +17,7 @@ from turnlog.agent.workspace.access import Reads
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
+from turnlog.store.paths import expand_user
 
 MOST = 100
 BATCH = 100
@@ -109,7 +110,7 @@ def _place(given: GlobInput, workspace: Workspace) -> tuple[Path, str]:
     """Where to look and for what: a pattern may start with the directory."""
     place, pattern = workspace.path_of(given.path or "."), given.pattern
     if pattern.startswith(("/", "~/")):
-        parts = Path(pattern).expanduser().parts
+        parts = expand_user(pattern).parts
         plain = next((n for n, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1)
         place, pattern = workspace.path_of(str(Path(*parts[:plain]))), "/".join(parts[plain:])
     return place, pattern.removeprefix("./")

@@ -7,7 +7,9 @@ write nothing, those that edit only in the working directories, and neither reac
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,8 +22,9 @@ from turnlog.agent.workspace.protected_files import (
     PROTECTED_FOLDERS,
 )
 from turnlog.agent.workspace.shell.command_environment import CONFINED, find_program
-from turnlog.agent.workspace.shell.sandbox_settings import NO_HOSTS, Confinement
+from turnlog.agent.workspace.shell.sandbox_settings import NO_HOSTS, Confinement, is_pattern
 from turnlog.errors import UsageError
+from turnlog.store.paths import is_there, real_path
 
 KEPT_IN_GIT = tuple(
     Path(".git", name)
@@ -36,6 +39,13 @@ MEMORY = Path("/dev/shm")
 FAILURE = "bwrap: "
 """How each complaint of bubblewrap starts."""
 PATIENCE = 5.0
+DEPTHS = "**"
+MOST_ENTRIES = 50_000
+"""Files and directories that are looked at for all patterns of a command."""
+MOST_MATCHES = 1_000
+"""Each of them is a mount, and part of a command line."""
+WITHOUT_FILES = ("/proc", "/sys", "/dev")
+"""Directories that no pattern leads into; bubblewrap mounts two of them anew."""
 # Root keeps what it needs to read or write files of others. Without CAP_SYS_ADMIN it cannot
 # remount the file system as writable.
 READING_ROOT = ("--cap-add", "CAP_DAC_READ_SEARCH")
@@ -137,11 +147,12 @@ class _Places:
     """The paths of a sandbox, as they are on the disk now."""
 
     def __init__(self, rules: Confinement, folders: Iterable[Path]) -> None:
-        self._locked = _found(rules.unwritable)
-        self._hidden = _found(rules.hidden)
-        self._shown = _found(rules.shown)
-        named = [*folders, *_found(rules.writable)]
-        real = [path.resolve() for path in named]
+        finder = _Finder()
+        self._locked = finder.find(rules.unwritable)
+        self._hidden = finder.find(rules.hidden)
+        self._shown = finder.find(rules.shown)
+        named = [*folders, *finder.find(rules.writable)]
+        real = [real_path(path) for path in named]
         self._writable = [path for path in real if not _is_in(path, self._locked)]
         self._kept = _kept(self._writable)
         self.emptied = [path for path in self._hidden if path.is_dir()]
@@ -182,15 +193,64 @@ def _mount(path: Path, rank: int, option: str, source: Path | str = "") -> Mount
     return Mount(len(path.parts), rank, (option, *given))
 
 
-def _found(patterns: Iterable[str]) -> list[Path]:
-    """The files that patterns name, where links lead to."""
-    named = [path for each in patterns for path in _matches(each)]
-    return list(dict.fromkeys(path.resolve() for path in named if path.exists()))
+class _Finder:
+    """Looks up patterns on the disk, within bounds: each command waits for it."""
+
+    def __init__(self) -> None:
+        self._room = MOST_ENTRIES
+
+    def find(self, patterns: Iterable[str]) -> list[Path]:
+        """Return the files that patterns name, where links lead to."""
+        found: dict[Path, None] = {}
+        for pattern in patterns:
+            named = self._matches(pattern) if is_pattern(pattern) else [Path(pattern)]
+            for path in filter(is_there, named):
+                found[real_path(path)] = None
+                if len(found) > MOST_MATCHES:
+                    raise _too_many(pattern)
+        return list(found)
+
+    def _matches(self, pattern: str) -> Iterator[Path]:
+        # `..` behind a star would go over the same directories again and again.
+        waiting = [(Path("/"), Path(os.path.normpath(pattern)).parts[1:])]
+        while waiting:
+            folder, parts = waiting.pop()
+            if not parts or parts == (DEPTHS,):  # a folder stands for all that is below it
+                yield folder
+                continue
+            first, rest = parts[0], parts[1:]
+            if first == DEPTHS:
+                waiting.append((folder, rest))
+                inner = [each for each in self._entries(folder, pattern) if _is_folder(each)]
+                waiting += [(Path(each.path), parts) for each in inner]
+            elif is_pattern(first):
+                named = [e for e in self._entries(folder, pattern) if fnmatchcase(e.name, first)]
+                waiting += [(Path(each.path), rest) for each in named]
+            else:
+                waiting.append((folder / first, rest))
+
+    def _entries(self, folder: Path, pattern: str) -> "list[os.DirEntry[str]]":
+        try:
+            with os.scandir(folder) as entries:
+                found = list(islice(entries, self._room + 1))
+        except (OSError, ValueError):  # nothing is there, or nothing to be seen
+            found = []
+        self._room -= len(found) + 1
+        if self._room < 0:
+            raise _too_many(pattern)
+        return [entry for entry in found if entry.path not in WITHOUT_FILES]
 
 
-def _matches(pattern: str) -> Iterable[Path]:
-    has_choice = any(mark in pattern for mark in "*?[")
-    return Path("/").glob(pattern.lstrip("/")) if has_choice else [Path(pattern)]
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _too_many(pattern: str) -> UsageError:
+    # To leave some out would show what the pattern was to hide.
+    return UsageError(f"the sandbox's pattern {pattern} is about too many files", "a directory")
 
 
 def _kept(folders: Iterable[Path]) -> list[Path]:

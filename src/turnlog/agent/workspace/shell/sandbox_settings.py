@@ -10,7 +10,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from turnlog.store.paths import expand_user
+
 ANYWHERE = "*"
+WILDCARDS = "*?["
+MOST_UNTRUSTED = 200
+"""Paths, and variables, that a file of an untrusted project may name in one list."""
 NO_HOSTS = (
     "sandbox.network names hosts or a proxy; turnlog cannot let some through, so commands in the "
     'sandbox reach no network (only allowedDomains with "*", and nothing denied, opens it)'
@@ -123,10 +128,50 @@ def confine(said: Iterable[SandboxEntry]) -> Confinement:
         unwritable=_paths(all_of, lambda each: each.files.deny_write),
         hidden=_paths(all_of, lambda each: each.files.deny_read) + secret,
         shown=_paths(managed if only_managed else all_of, lambda each: each.files.allow_read),
-        variables=tuple(filter(None, variables)),
+        # bubblewrap fails on a name that no variable can have.
+        variables=tuple(name for name in variables if name and not {"=", "\0"} & {*name}),
         is_online=is_open and not filters,
         filters_hosts=filters,
     )
+
+
+def restricting(sandbox: Sandbox) -> Sandbox:
+    """Return what an untrusted project may say of the sandbox: what it denies, that it is on.
+
+    Patterns are looked up on the disk for each command. `/*/../*/../x` would never end, so they
+    are taken only below the project.
+    """
+    files, network = sandbox.filesystem or SandboxFiles(), sandbox.network or SandboxNetwork()
+    secret = sandbox.credentials
+    if secret:
+        named = [each for each in secret.files or [] if _is_cheap(each.path)]
+        variables = secret.env_vars and secret.env_vars[:MOST_UNTRUSTED]
+        secret = SandboxCredentials(secret.files and named[:MOST_UNTRUSTED], variables)
+    return Sandbox(
+        enabled=sandbox.enabled or None,
+        fail_if_unavailable=sandbox.fail_if_unavailable or None,
+        filesystem=SandboxFiles(
+            deny_write=_cheap(files.deny_write), deny_read=_cheap(files.deny_read)
+        ),
+        network=SandboxNetwork(denied_domains=network.denied_domains),
+        credentials=secret,
+    )
+
+
+def _cheap(written: list[str] | None) -> list[str] | None:
+    return written and [each for each in written if _is_cheap(each)][:MOST_UNTRUSTED]
+
+
+def _is_cheap(written: str) -> bool:
+    """Whether a path is no pattern, or one below the directory that it starts from."""
+    if not is_pattern(written.removesuffix("/**")):
+        return True
+    return not written.startswith(("/", "~")) and ".." not in Path(written).parts
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path stands for several."""
+    return any(mark in path for mark in WILDCARDS)
 
 
 def _hosts(said: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bool, bool]:
@@ -144,7 +189,10 @@ def _paths(
     said: list[SandboxEntry], written: Callable[[SandboxEntry], list[str] | None]
 ) -> tuple[str, ...]:
     return tuple(
-        _absolute(path, each.base) for each in said for path in written(each) or [] if path
+        _absolute(path, each.base)
+        for each in said
+        for path in written(each) or []
+        if path and "\0" not in path  # no file has such a name
     )
 
 
@@ -156,7 +204,7 @@ def _absolute(written: str, base: Path) -> str:
     """
     plain = written.removesuffix("/**") or "/"
     plain = plain[1:] if plain.startswith("//") else plain
-    return str(base / Path(plain).expanduser())
+    return str(base / expand_user(plain))
 
 
 def _program(said: SandboxEntry) -> str | None:
