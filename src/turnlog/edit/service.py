@@ -31,7 +31,9 @@ from turnlog.edit.plan_builder import (
 from turnlog.edit.removal import Removal
 from turnlog.edit.session_title import clean_title, title_changes
 from turnlog.errors import TurnlogError, UsageError
+from turnlog.store.footprint import root_of
 from turnlog.store.paths import Store, open_store
+from turnlog.store.symlinks import require_no_link
 
 
 class EditResult(NamedTuple):
@@ -80,6 +82,7 @@ def edit_session(
             deque(lines, maxlen=0)
         else:
             title = f"edit of {session.id} ({', '.join(options.transforms) or 'cut'})"
+            require_no_link(root_of(store, session.path), [session.path])
             record = replace_session(open_journal(), title, session, lines)
     effect = ready.tally.effect()
     is_change = bool(ready.mended or effect.is_change) if dry_run else record is not None
@@ -111,6 +114,7 @@ def clone_session(
         if dry_run:
             deque(clone.files[clone.path], maxlen=0)
         else:
+            require_no_link(root_of(store, session.path), clone.files)
             create_session(open_journal(), f"clone of {session.id}", session, clone.files)
     return CloneResult(clone, ready.tally.effect(), ready.mended, ready.left, target)
 
@@ -123,7 +127,9 @@ def rename_session(store: Store, session: Path, title: str, *, dry_run: bool = F
     require_idle(store, session)
     changes = title_changes(session, title)
     change = f"rename of {session.stem} to {title!r}"
-    return Renaming(title, apply_changes(open_journal(), change, changes))
+    return Renaming(
+        title, apply_changes(open_journal(), change, changes, root=root_of(store, session))
+    )
 
 
 def remove_sessions(store: Store, removal: Removal) -> Record | None:
@@ -131,7 +137,8 @@ def remove_sessions(store: Store, removal: Removal) -> Record | None:
     paths = removal.sessions
     require_idle(store, *paths)
     title = f"removal of {paths[0].stem if len(paths) == 1 else f'{len(paths)} sessions'}"
-    return apply_changes(open_journal(), title, removal.changes, clearing=removal.clearing)
+    journal, clearing = open_journal(), removal.clearing
+    return apply_changes(journal, title, removal.changes, clearing=clearing, root=store.root)
 
 
 def move_sessions(store: Store, move: Move) -> Record | None:
@@ -140,7 +147,8 @@ def move_sessions(store: Store, move: Move) -> Record | None:
     ids = [moved.session.stem for moved in move.sessions]
     what = ids[0] if len(ids) == 1 else f"{len(ids)} sessions of {move.relocation.old}"
     title = f"move of {what} to {move.relocation.new}"
-    return apply_changes(open_journal(), title, move.changes, clearing=move.clearing)
+    journal, clearing = open_journal(), move.clearing
+    return apply_changes(journal, title, move.changes, clearing=clearing, root=store.root)
 
 
 def is_in_store(session: Path) -> bool:
