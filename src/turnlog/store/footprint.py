@@ -154,7 +154,7 @@ def _temporary() -> Path:
 
 
 def _kept_folders(store: Store) -> list[Path]:
-    shared = [store.todos, store.plans, store.pastes, store.logs]
+    shared = [store.todos, store.plans, store.pastes, store.logs, store.agent_notes]
     return [*shared, *(store.root / kind for kind in BY_SESSION)]
 
 

@@ -26,7 +26,7 @@ from turnlog.edit.redact.replacement import (
 from turnlog.edit.redact.secret_finder import Finder, settle_kinds
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.secrets import find_secrets
-from turnlog.store.footprint import files_by_session, footprint_of, root_of
+from turnlog.store.footprint import files_below, files_by_session, footprint_of, root_of
 from turnlog.store.parallel import map_files
 from turnlog.store.paths import Store, project_notes
 from turnlog.store.prompt_history import paste_files, prompts_of
@@ -62,6 +62,7 @@ def session_group(store: Store, session: Path) -> RedactionGroup:
     if prompts:
         parts.append(RedactedPart(store.history, frozenset(prompt.line for prompt in prompts)))
     notes = without_links(root_of(store, session), project_notes(session.parent))
+    notes += files_below(store.root, store.agent_notes)
     parts += [RedactedPart(path, is_shared=True) for path in notes]
     return RedactionGroup(f"redact of {session.stem}", parts, [session])
 
