@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def twice(first: str, second: str) -> Callable[[bytes], bytes]:
     )
 
 
-LINES = {
+LINES: dict[str, Callable[[bytes], bytes]] = {
     "first": twice(json.dumps(f"token {TOKEN}"), '"hello"'),
     "second": twice('"hello"', json.dumps(f"token {TOKEN}")),
     "blocks": twice(json.dumps([{"type": "text", "text": TOKEN}]), '"hello"'),
@@ -59,7 +60,7 @@ def test_a_field_that_is_written_twice_hides_nothing(
 @pytest.mark.parametrize("text", ["", "\\", '"', '\\"', 'a\\\\"b', '\\\\\\"', "\x00\u2028ä"])
 @pytest.mark.parametrize("is_ascii", [True, False])
 def test_strings_are_counted_as_they_are_decoded(text: str, is_ascii: bool) -> None:
-    value = {text: [text, 1, None, {text: text}], "b" + text: {}}
+    value: Any = {text: [text, 1, None, {text: text}], "b" + text: {}}
     assert not hides_strings(json.dumps(value, ensure_ascii=is_ascii).encode(), value)
 
 
