@@ -80,7 +80,10 @@ def test_a_link_is_replaced_with_a_yes_alone(here: Path, turnlog: Run) -> None:
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
 def test_what_is_no_file_is_never_replaced(here: Path, turnlog: Run, kind: str) -> None:
     path = here / "out.json"
-    os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
     mode = path.lstat().st_mode
     assert turnlog("trace", SESSION, "--yes", *TARGETS[0]).code == 2
     assert path.lstat().st_mode == mode
