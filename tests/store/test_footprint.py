@@ -62,7 +62,12 @@ def test_sub_agents_beside_a_session_are_known_by_their_entries(store: Store, pa
     late = write(path.with_name("agent-c.jsonl"), b'{"type":"mode"}\n' + foreign)
     empty = write(path.with_name("agent-d.jsonl"), b"")
     assert found(store, path).subagents == [own]
-    assert owners_in(path.parent) == {own: SESSION, other: OTHER, late: OTHER, empty: None}
+    assert owners_in(path.parent, store.root) == {
+        own: SESSION,
+        other: OTHER,
+        late: OTHER,
+        empty: None,
+    }
 
 
 def test_backups_and_todos_are_known_by_the_sessions_id(store: Store, path: Path) -> None:

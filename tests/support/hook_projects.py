@@ -106,10 +106,13 @@ class ProjectSession:
             file.write(session(encode(fields), session_id=self.path.stem))
 
 
-def run_hook(environment: Mapping[str, str], payload: bytes, *arguments: str) -> None:
+def run_hook(
+    environment: Mapping[str, str], payload: bytes, *arguments: str, cwd: Path | None = None
+) -> None:
     done = subprocess.run(
         [*COMMAND, "run", *arguments],
         env=environment,
+        cwd=cwd,
         input=payload,
         capture_output=True,
         check=True,

@@ -1,5 +1,6 @@
 """turnlog hook: the client's hooks, by which traces are sent as the work goes on."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from turnlog.cli.hook_status import HOOK, installed_places, print_status, status
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.span_options import span_options
 from turnlog.cli.terminal import echo, style
-from turnlog.errors import Conflict, TurnlogError
-from turnlog.store.paths import Store
+from turnlog.errors import Conflict, NotFound, TurnlogError
+from turnlog.store.paths import Store, real_path
 from turnlog.text import plural
 from turnlog.trace.route import require_backend
 from turnlog.trace.send import SendReport
@@ -121,11 +122,16 @@ def switch_off(store: Store, project: Path | None) -> None:
 
 
 def _switch(store: Store, project: Path | None, is_on: bool) -> None:
-    folder = (project or Path.cwd()).resolve()
+    # The shell expands no tilde in --project=~/vault; the directory "~" is hardly ever meant.
+    named = os.path.expanduser(project or Path.cwd())  # noqa: PTH111 - accepts ~nosuchuser
+    folder = real_path(Path(named))
     places = installed_places(store)
     switches = read_switches(str(places["config"]))
     if not switches.is_readable:
         raise TurnlogError(f"{switches.path} cannot be read", f"chmod 600 {switches.path}")
+    # A misspelled directory would leave the one that is meant as it was.
+    if not folder.is_dir() and str(folder) not in switches.events:
+        raise NotFound(f"{plain(str(folder))} is not a directory", "turnlog hook status")
     switches.turn(str(folder), is_on)
     inside = [
         n for n in Spool(places["spool"]).notes() if str(folder) in ancestors(n.route.project)

@@ -30,7 +30,8 @@ def run(arguments: list[str]) -> None:
             payload = b""
             for fields in routes:
                 fields["refused"] = f"the hook's payload is larger than {LIMIT >> 20} MiB"
-        is_on = read_switches(places.config).is_on(places.project) and places.has_spool
+        switches = read_switches(places.config)
+        is_on = all(map(switches.is_on, places.directories)) and places.has_spool
         if is_on:
             leave_notes(places.spool, routes, payload)
         if is_on and os.fork() == 0:

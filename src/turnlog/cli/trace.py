@@ -1,5 +1,6 @@
 """turnlog trace: sessions as traces, in an observability backend or a file."""
 
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from turnlog.trace.otlp import Exporter
 
 LANGFUSE = "langfuse"
+AGREEING = "turnlog.trace.agreeing"
+"""Where a context has the same command with --yes."""
 COLOURS: dict[WorkKind, Look] = {WorkKind.GENERATION: "cyan", WorkKind.TOOL: "yellow"}
 COLUMNS = (
     Column("span", width=26, is_filling=True),
@@ -57,6 +60,7 @@ class TraceCommand(click.Command):
     """A command whose --to may be followed by two words: `--to perfetto FILE`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[AGREEING] = shlex.join(["turnlog", "trace", "--yes", *args])
         for place in range(len(args) - 2):
             if args[place : place + 2] == ["--to", PERFETTO.rstrip(":")] and args[place + 2 :]:
                 args[place + 1 : place + 3] = [f"{PERFETTO}{args[place + 2]}"]
@@ -75,6 +79,7 @@ class TraceCommand(click.Command):
 )
 @span_options
 @click.option("--again", is_flag=True, help="Resend what was already sent.")
+@click.option("--yes", is_flag=True, help="Replace a FILE that turnlog did not write.")
 @click.option("--dry-run", is_flag=True, help="Only print the traces, with their times.")
 @json_option
 @click.pass_context
@@ -85,7 +90,7 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
     Exits with 1 if something could not be sent.
     """
     store: Store = ctx.obj
-    own = ("every", "since", "again", "dry_run")
+    own = ("every", "since", "again", "dry_run", "yes")
     loaded = load_targets({name: value for name, value in options.items() if name not in own})
     if not sessions:  # one caller's span cannot be the parent of many sessions
         loaded = [replace(settings, traceparent=None) for settings in loaded]
@@ -94,6 +99,9 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
         _print_spans(_spans(store, paths, loaded[0]), as_json)
         return
     targets = [(target_of(settings), settings) for settings in loaded]
+    for target, _ in targets:
+        if isinstance(target, FileTarget):
+            target.require_replaceable(ctx.meta[AGREEING], options["yes"])
     reports: list[SendReport] = []
     for target, settings in targets:
         if isinstance(target, FileTarget):

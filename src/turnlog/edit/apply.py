@@ -23,6 +23,7 @@ from turnlog.errors import Conflict, TurnlogError, Unresumable
 from turnlog.format.jsonl import CHUNK, FileState, swap_in
 from turnlog.format.portable import CREATE
 from turnlog.store.paths import Store
+from turnlog.store.symlinks import find_link, require_no_link
 
 RECENT = 5.0
 """Seconds: a file written to this lately may be in use by a client that keeps no registry."""
@@ -66,12 +67,17 @@ def apply_changes(
     changes: Sequence[Change],
     require: Callable[[Ready], None] = lambda ready: None,
     clearing: Sequence[Path] = (),
+    root: Path | None = None,
 ) -> Record | None:
     """Make changes in their order, all or none; `require` looks at what is about to be swapped in.
 
     The journal knows what was there before the first of them is made. None if all is as it was.
-    Of the folders to clear, those go in which no file is left.
+    Of the folders to clear, those go in which no file is left. Below `root`, if it is given, no
+    symlink may lead to anything that changes.
     """
+    if root:
+        require_no_link(root, (change.path for change in changes))
+        clearing = [folder for folder in clearing if not find_link(root, folder)]
     folder = changes[0].path.parent if changes else Path()
     try:
         with _staged(changes) as ready:
@@ -80,6 +86,8 @@ def apply_changes(
                 return None
             require(ready)
             _require_as_read(new)
+            if root:  # again: staging may have taken a while
+                require_no_link(root, (change.path for change in new))
             files = {change.path: ready.get(change.path) for change in new}
             logs = [change.path for change in new if change.is_log]
             folder = journal.folder

@@ -17,7 +17,7 @@ from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.format.state import Relocated
-from turnlog.store.footprint import files_below, owners_in
+from turnlog.store.footprint import files_below, owners_in, root_of
 from turnlog.store.paths import TOOL_RESULTS, Store, folder_name, is_windows_path, sidecar_folder
 
 MEMORY = "memory"
@@ -64,7 +64,9 @@ class Move:
         gone = {change.path for change in self.leaving}
         places = {path.relative_to(self.store.projects).parts[0] for path in gone}
         projects = [self.store.projects / name for name in sorted(places)]
-        emptied = [folder for folder in projects if gone.issuperset(files_below(folder))]
+        emptied = [
+            folder for folder in projects if gone.issuperset(files_below(self.store.root, folder))
+        ]
         sessions = [moved.session for moved in self.sessions if moved.session in gone]
         return emptied + [sidecar_folder(session) for session in sessions]
 
@@ -73,7 +75,9 @@ def move_session(store: Store, session: Path, new: str) -> Move:
     """Make a session one of another directory."""
     old = directory_of(session)
     move = Move(store, Relocation(old or new, new))
-    _take_session(move, Moved(session, old, new), owners_in(session.parent))
+    _take_session(
+        move, Moved(session, old, new), owners_in(session.parent, root_of(store, session))
+    )
     _take_prompts(move, f'"sessionId":"{session.stem}"'.encode())
     return move
 
@@ -122,7 +126,7 @@ def _take_folder(move: Move, folder: Path, directories: Directories) -> None:
     moving = {s: new for s, old in directories.items() if old and (new := move.relocation.of(old))}
     if not moving and folder != move.store.project_of(move.relocation.old):
         return
-    owners = owners_in(folder)
+    owners = owners_in(folder, move.store.root)
     for session, new in moving.items():
         _take_session(move, Moved(session, directories[session], new), owners)
     rest = directories.keys() - moving.keys()
@@ -133,13 +137,15 @@ def _take_folder(move: Move, folder: Path, directories: Directories) -> None:
         _take_session(move, Moved(session, None, new), owners)
     names = {session.stem for session in directories}
     agents = [path for path, owner in owners.items() if owner not in names]
-    _take(move, [*agents, *files_below(folder / MEMORY)], folder, move.store.project_of(new))
+    notes = files_below(move.store.root, folder / MEMORY)
+    _take(move, [*agents, *notes], folder, move.store.project_of(new))
 
 
 def _take_session(move: Move, moved: Moved, owners: dict[Path, str | None]) -> None:
     session = moved.session
     agents = [path for path, owner in owners.items() if owner == session.stem]
-    files = [*files_below(sidecar_folder(session)), *agents, session]
+    sidecars = files_below(root_of(move.store, session), sidecar_folder(session))
+    files = [*sidecars, *agents, session]
     _take(move, files, session.parent, move.store.project_of(moved.new))
     move.sessions.append(moved)
 

@@ -4,6 +4,7 @@ A session that a client has open is refused before anything is written, and ever
 recorded in the journal, so that it can be undone.
 """
 
+import os
 import shlex
 from collections import deque
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.conversation.session import Session
-from turnlog.edit.apply import apply_changes, create_session, replace_session, require_idle
+from turnlog.edit.apply import Change, apply_changes, create_session, replace_session, require_idle
 from turnlog.edit.check.checks import needs_straightening
 from turnlog.edit.check.findings import Finding
 from turnlog.edit.clone import Clone, plan_clone
@@ -31,7 +32,11 @@ from turnlog.edit.plan_builder import (
 from turnlog.edit.removal import Removal
 from turnlog.edit.session_title import clean_title, title_changes
 from turnlog.errors import TurnlogError, UsageError
+from turnlog.format.jsonl import FileState
+from turnlog.format.portable import CREATE
+from turnlog.store.footprint import root_of
 from turnlog.store.paths import Store, open_store
+from turnlog.store.symlinks import require_no_link
 
 
 class EditResult(NamedTuple):
@@ -80,6 +85,7 @@ def edit_session(
             deque(lines, maxlen=0)
         else:
             title = f"edit of {session.id} ({', '.join(options.transforms) or 'cut'})"
+            require_no_link(root_of(store, session.path), [session.path])
             record = replace_session(open_journal(), title, session, lines)
     effect = ready.tally.effect()
     is_change = bool(ready.mended or effect.is_change) if dry_run else record is not None
@@ -111,6 +117,7 @@ def clone_session(
         if dry_run:
             deque(clone.files[clone.path], maxlen=0)
         else:
+            require_no_link(root_of(store, session.path), clone.files)
             create_session(open_journal(), f"clone of {session.id}", session, clone.files)
     return CloneResult(clone, ready.tally.effect(), ready.mended, ready.left, target)
 
@@ -123,7 +130,9 @@ def rename_session(store: Store, session: Path, title: str, *, dry_run: bool = F
     require_idle(store, session)
     changes = title_changes(session, title)
     change = f"rename of {session.stem} to {title!r}"
-    return Renaming(title, apply_changes(open_journal(), change, changes))
+    return Renaming(
+        title, apply_changes(open_journal(), change, changes, root=root_of(store, session))
+    )
 
 
 def remove_sessions(store: Store, removal: Removal) -> Record | None:
@@ -131,7 +140,8 @@ def remove_sessions(store: Store, removal: Removal) -> Record | None:
     paths = removal.sessions
     require_idle(store, *paths)
     title = f"removal of {paths[0].stem if len(paths) == 1 else f'{len(paths)} sessions'}"
-    return apply_changes(open_journal(), title, removal.changes, clearing=removal.clearing)
+    journal, clearing = open_journal(), removal.clearing
+    return apply_changes(journal, title, removal.changes, clearing=clearing, root=store.root)
 
 
 def move_sessions(store: Store, move: Move) -> Record | None:
@@ -140,7 +150,23 @@ def move_sessions(store: Store, move: Move) -> Record | None:
     ids = [moved.session.stem for moved in move.sessions]
     what = ids[0] if len(ids) == 1 else f"{len(ids)} sessions of {move.relocation.old}"
     title = f"move of {what} to {move.relocation.new}"
-    return apply_changes(open_journal(), title, move.changes, clearing=move.clearing)
+    journal, clearing = open_journal(), move.clearing
+    return apply_changes(journal, title, move.changes, clearing=clearing, root=store.root)
+
+
+def write_export(path: Path, text: str) -> Record | None:
+    """Write a new file, or replace one; the journal keeps what was there."""
+    raw = text.encode("utf-8", "replace")
+    if not os.path.lexists(path):
+        descriptor = os.open(path, CREATE, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(raw)
+        return None
+    # A link could lead anywhere, and a device or a FIFO keeps nothing.
+    if path.is_symlink() or not path.is_file():
+        raise UsageError(f"{path} is not a regular file", "/export FILE")
+    change = Change(path.absolute(), [raw], FileState.of(path))
+    return apply_changes(open_journal(), f"export to {path.name}", [change])
 
 
 def is_in_store(session: Path) -> bool:

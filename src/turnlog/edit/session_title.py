@@ -10,6 +10,7 @@ from turnlog.errors import UsageError
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import title_file
+from turnlog.store.symlinks import without_links
 from turnlog.text import one_line
 
 
@@ -27,13 +28,15 @@ def clean_title(text: str) -> str:
 
 
 def title_changes(session: Path, title: str) -> list[Change]:
-    """Plan a new title: in the session's lines, and in the file that 2.1.325 reads as well."""
-    saved = title_file(session)
-    state = FileState.of(saved) if saved.exists() else None
-    return [
-        Change(saved, [_encoded({"customTitle": title})], state),
-        Change(session, _named(session, title), FileState.of(session)),
-    ]
+    """Plan a new title: in the session's lines, and in the file that 2.1.325 reads as well.
+
+    That file is left alone if a symlink leads to it.
+    """
+    changes = [Change(session, _named(session, title), FileState.of(session))]
+    for saved in without_links(session.parent, [title_file(session)]):
+        state = FileState.of(saved) if saved.exists() else None
+        changes.insert(0, Change(saved, [_encoded({"customTitle": title})], state))
+    return changes
 
 
 def _named(session: Path, title: str) -> Iterator[bytes]:

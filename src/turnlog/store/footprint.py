@@ -12,6 +12,7 @@ from turnlog.format.entries import ChainEntry
 from turnlog.format.fields import given
 from turnlog.format.regular_files import is_readable, regular_paths, skipping
 from turnlog.store.paths import BY_SESSION, Store, adjacent_subagents, folder_name, sidecar_folder
+from turnlog.store.symlinks import find_link, is_link, note_link, without_links
 
 NICKNAME = re.compile(r"[\w-]+")
 
@@ -49,17 +50,24 @@ class Footprint:
 
 
 def footprint_of(store: Store, session: Path) -> Footprint:
-    """Find all files of a session."""
+    """Find all files of a session, but for those that symlinks lead to."""
     name = session.stem
     slugs, directories = _told_by(session)
+    root = root_of(store, session)
+    agents = owners_in(session.parent, root)
+    todos = store.todos.glob(f"{escape(name)}-agent-*.json")
+    logs = [path for path in [store.logs / f"{name}.txt"] if path.is_file()]
+    plans = [path for slug in sorted(slugs) for path in _plans(store, slug)]
     return Footprint(
         session=session,
-        sidecars=files_below(sidecar_folder(session)),
-        subagents=[path for path, owner in owners_in(session.parent).items() if owner == name],
-        backups=[p for kind in BY_SESSION for p in files_below(store.root / kind / name)],
-        todos=regular_paths(store.todos.glob(f"{escape(name)}-agent-*.json")),
-        logs=[path for path in [store.logs / f"{name}.txt"] if path.is_file()],
-        plans=[path for slug in sorted(slugs) for path in _plans(store, slug)],
+        sidecars=files_below(root, sidecar_folder(session)),
+        subagents=[path for path, owner in agents.items() if owner == name],
+        backups=[
+            p for kind in BY_SESSION for p in files_below(store.root, store.root / kind / name)
+        ],
+        todos=without_links(store.root, regular_paths(todos)),
+        logs=without_links(store.root, logs),
+        plans=without_links(store.root, plans),
         outputs=[path for cwd in sorted(directories) for path in _task_outputs(cwd, name)],
         directories=frozenset(directories),
     )
@@ -71,17 +79,17 @@ def files_by_session(store: Store) -> dict[str | None, list[Path]]:
     sessions = {path.stem for path in store.session_files()}
     owners: dict[Path, str | None] = {}
     for project in store.projects.glob("*/"):
-        owners |= owners_in(project)
+        owners |= owners_in(project, store.root)
     found: dict[str | None, list[Path]] = {name: [] for name in (*sorted(sessions), None)}
     for folder in (store.projects, *_kept_folders(store)):
-        for path in filter(is_readable, files_below(folder)):
+        for path in filter(is_readable, files_below(store.root, folder)):
             parts = path.relative_to(store.root).parts
             names = (owners.get(path), path.stem, path.name.partition("-agent-")[0], *parts)
             found[next((name for name in names if name in sessions), None)].append(path)
     found[None] += [store.history] if store.history.is_file() else []
     for folder in _outputs_root().glob("*/*/"):
         if folder.name in sessions:
-            found[folder.name] += filter(is_readable, files_below(folder))
+            found[folder.name] += filter(is_readable, files_below(_temporary(), folder))
     return found
 
 
@@ -90,15 +98,35 @@ def session_folders(store: Store, session: Path) -> list[Path]:
     return [sidecar_folder(session), *(store.root / kind / session.stem for kind in BY_SESSION)]
 
 
-def owners_in(project: Path) -> dict[Path, str | None]:
+def root_of(store: Store, session: Path) -> Path:
+    """Return the directory below which no symlink may lead to files of a session.
+
+    That is the store; of a session that the user names by its path elsewhere, its own directory.
+    """
+    return store.root if session.is_relative_to(store.root) else session.parent
+
+
+def owners_in(project: Path, root: Path) -> dict[Path, str | None]:
     """The sub-agent files among the sessions of a project (2.0.x), with the session of each."""
-    return {path: _owner(path) for path in adjacent_subagents(project)}
+    return {path: _owner(path) for path in without_links(root, adjacent_subagents(project))}
 
 
-def files_below(folder: Path) -> list[Path]:
-    """Return the regular files in a folder and its folders, without what links lead to."""
-    found = (path for path in folder.rglob("*") if path.suffix == ".jsonl" or not path.is_dir())
-    return [path for path in regular_paths(found) if not path.is_symlink()]
+def files_below(root: Path, folder: Path) -> list[Path]:
+    """Return the regular files in a folder and its folders, without what links lead to.
+
+    Neither the folder nor anything between it and the root may be a link either.
+    """
+    if link := find_link(root, folder):
+        if os.path.lexists(folder):
+            note_link(root, link)
+        return []
+    found: list[Path] = []
+    for path in folder.rglob("*"):
+        if is_link(path):
+            note_link(root, path)
+        elif path.suffix == ".jsonl" or not path.is_dir():
+            found.append(path)
+    return regular_paths(found)
 
 
 def _told_by(session: Path) -> tuple[set[str], set[str]]:
@@ -113,16 +141,20 @@ def _told_by(session: Path) -> tuple[set[str], set[str]]:
 
 
 def _task_outputs(cwd: str, name: str) -> list[Path]:
-    return files_below(_outputs_root() / folder_name(cwd) / name)
+    return files_below(_temporary(), _outputs_root() / folder_name(cwd) / name)
 
 
 def _outputs_root() -> Path:
     user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
-    return Path(tempfile.gettempdir(), f"claude{user}")
+    return _temporary() / f"claude{user}"
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir())
 
 
 def _kept_folders(store: Store) -> list[Path]:
-    shared = [store.todos, store.plans, store.pastes, store.logs]
+    shared = [store.todos, store.plans, store.pastes, store.logs, store.agent_notes]
     return [*shared, *(store.root / kind for kind in BY_SESSION)]
 
 

@@ -60,6 +60,11 @@ class Store(NamedTuple):
         return self.root / "debug"
 
     @property
+    def agent_notes(self) -> Path:
+        """Notes that sub-agents keep from task to task: `<kind>/MEMORY.md` and others."""
+        return self.root / "agent-memory"
+
+    @property
     def settings(self) -> Path:
         return self.root / "settings.json"
 

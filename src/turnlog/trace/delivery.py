@@ -149,7 +149,8 @@ class Delivery(NamedTuple):
         before = self.progress(path)
         target = self.line.target.name
         session, options = self._read(job, path, before)
-        foreign = self.ownership.foreign_turns(session, turns_of(session, options.past))
+        turns = turns_of(session, options.past)
+        foreign = self.ownership.foreign_turns(session, turns, options.past)
         options = replace(options, excluded=foreign)
         first = before.first if before else first_trace(session)
         if first is None:  # nobody has said anything yet

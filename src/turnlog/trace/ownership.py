@@ -3,7 +3,7 @@
 A session can move: resumed in a worktree, continued in another directory, copied by a fork. Its
 file then contains turns of several projects, or of one project before and after its settings
 changed. A turn belongs to the route of the hook that announced it; a turn that no hook announced,
-to the project it was recorded in.
+to the project it was recorded in. A turn with work in a directory that was off belongs to none.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from turnlog.conversation.session import Session
-from turnlog.format.entries import ChainEntry
+from turnlog.format.entries import ChainEntry, Entry
 from turnlog.format.fields import given
 from turnlog.format.json_values import is_array
 from turnlog.format.private_files import secure_folder
@@ -22,9 +22,10 @@ from turnlog.format.regular_files import read_object
 from turnlog.store.paths import folder_name
 from turnlog.trace.sent_state import write_json
 from turnlog.trace.span_times import nanoseconds, nearest_time
+from turnlog.trace.spans import loose_by_turn
 from turnlog.trace.spool import HookNote
 from turnlog.trace.switch import Switches, ancestors, nearest
-from turnlog.trace.work import Work
+from turnlog.trace.work import NOTHING, Past, Work, crew_of
 
 KEPT = 2000
 """Announcements that are remembered of a session; older turns count as not announced."""
@@ -50,16 +51,17 @@ class Ownership(Struct, frozen=True):
     """Every directory that is known to be a project."""
     switches: Switches
 
-    def foreign_turns(self, session: Session, turns: Sequence[Work]) -> frozenset[int]:
+    def foreign_turns(
+        self, session: Session, turns: list[Work], past: Past = NOTHING
+    ) -> frozenset[int]:
         """Return the numbers of the turns that must not be sent along this route."""
         history = load_announcements(self.folder, session.path.stem)
         announced = _announcements_of(turns, history)
         is_home = session.path.parent.name == folder_name(self.project)
-        return frozenset(
+        return self._turns_off(session, turns, past) | frozenset(
             turn.n
             for turn in turns
-            if not self._was_on(turn)
-            or not self._is_current(announced.get(turn.n) or _before(history, turn))
+            if not self._is_current(announced.get(turn.n) or _before(history, turn))
             or not self._owns(turn, {each.project for each in announced.get(turn.n, ())}, is_home)
         )
 
@@ -83,11 +85,33 @@ class Ownership(Struct, frozen=True):
         # Nobody announced the turn, or clients of several projects had the session open at once.
         return nearest(cwd, self.known | {self.project}) == self.project
 
-    def _was_on(self, turn: Work) -> bool:
-        times = [time / 1e9 for node in turn.nodes if (time := nanoseconds(node.time))]
+    def _turns_off(self, session: Session, turns: list[Work], past: Past) -> frozenset[int]:
+        """Return the turns during which a directory they were made in was off.
+
+        The client may run above a directory that is off, and `cd` into it; a sub-agent may work
+        there while its turn goes on elsewhere.
+        """
+        if not self.switches.has_off:  # the usual case, without reading lines again
+            return frozenset()
+        crew = crew_of(session, turns, past)
+        # Whether the session has ended decides which turn a loose sub-agent counts for: take both.
+        loose = [loose_by_turn(turns, crew.loose, ended) for ended in (True, False)]
+        found: set[int] = set()
+        for turn in turns:
+            works = [turn, *(work for each in loose for work in each.get(turn.n, []))]
+            for work in works:  # grows by sub-agents of sub-agents
+                started = (each for call in work.calls for each in crew.started.get(call.id, []))
+                works += [each for each in started if not any(each is held for held in works)]
+            if not all(map(self._was_on, works)):
+                found.add(turn.n)
+        return frozenset(found)
+
+    def _was_on(self, work: Work) -> bool:
+        folders = {self.project, *_folders_of(work)}
+        times = [time / 1e9 for node in work.nodes if (time := nanoseconds(node.time))]
         if not times:
-            return self.switches.is_on(self.project)
-        return self.switches.was_on(self.project, min(times), max(times))
+            return all(map(self.switches.is_on, folders))
+        return all(self.switches.was_on(each, min(times), max(times)) for each in folders)
 
 
 def record_announcements(folder: Path, notes: Iterable[HookNote]) -> None:
@@ -144,9 +168,19 @@ def _before(history: Sequence[Announcement], turn: Work) -> list[Announcement]:
 
 
 def _cwd_of(turn: Work) -> str | None:
-    entry = turn.session.entry(turn.first)
+    cwd = _recorded_cwd(turn.session.entry(turn.first))
+    return os.path.realpath(cwd) if cwd else None
+
+
+def _folders_of(work: Work) -> set[str]:
+    """Return the directories that lines name, as written and where links lead today."""
+    written = set(filter(None, map(_recorded_cwd, work.session.entries(work.nodes))))
+    return {*map(os.path.normpath, written), *map(os.path.realpath, written)}
+
+
+def _recorded_cwd(entry: Entry) -> str | None:
     cwd = given(entry.cwd) if isinstance(entry, ChainEntry) else None
-    return os.path.realpath(cwd) if cwd and cwd.startswith("/") and "\0" not in cwd else None
+    return cwd if cwd and cwd.startswith("/") and "\0" not in cwd else None
 
 
 def _path(folder: Path, session: str) -> Path:

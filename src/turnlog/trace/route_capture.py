@@ -7,7 +7,8 @@ it, then turnlog's configuration. Imports only what Python has loaded anyway: th
 import os
 
 from turnlog.trace.note import END, write_private
-from turnlog.trace.variable_origin import HookPlaces, read_settings
+from turnlog.trace.settings_folders import read_small
+from turnlog.trace.variable_origin import HookPlaces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -397,13 +398,7 @@ def _credential(name: str, variable: str, places: HookPlaces) -> Fields:
     be lost when the hook ends; it is stored in the note, which only the user can read.
     """
     value = places.environment[variable]
-    folder = os.path.join(places.project, ".claude")
-    files = (
-        os.path.join(folder, "settings.local.json"),
-        os.path.join(folder, "settings.json"),
-        os.path.join(places.store, "settings.json"),
-    )
-    for path in files:
+    for path in (*places.variables.files, os.path.join(places.store, "settings.json")):
         if _contains(path, variable, value):
             return {
                 f"secret.{name}.file": path,
@@ -416,7 +411,7 @@ def _credential(name: str, variable: str, places: HookPlaces) -> Fields:
 def _contains(path: str, variable: str, value: str) -> bool:
     """Return whether a JSON file contains a name with exactly this value."""
     try:
-        content = read_settings(path)
+        content = read_small(path)
     except (OSError, ValueError):
         return False
     key = f'"{variable}"'.encode("utf-8", "surrogateescape")

@@ -29,6 +29,12 @@ class Switches:
         for moment, is_on, folder in _parsed(content):
             self.events.setdefault(folder, []).append((moment, is_on))
 
+    @property
+    def has_off(self) -> bool:
+        """Whether any directory is or was off, or may have been."""
+        states = (is_on for events in self.events.values() for _, is_on in events)
+        return not self.is_readable or not all(states)
+
     def is_on(self, project: str, at: float | None = None) -> bool:
         """Return whether a project's traces are sent, now or at a time in the past."""
         # Fail closed: a log that exists but cannot be read may contain this project.

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import stat
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -10,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import UsageError
+from turnlog.format.regular_files import open_regular
 from turnlog.trace.trace_settings import TraceSettings
 
 TRACES = "/v1/traces"
@@ -17,6 +19,12 @@ METRICS = "/v1/metrics"
 GRPC = ("grpc://", "grpcs://")
 """How addresses begin that take OTLP over gRPC, in the clear or over TLS."""
 PERFETTO = "perfetto:"
+OWN_EVENTS = re.compile(
+    rb'\{"traceEvents":\[(?:\]|\n\{"name":"process_name","args":\{"name":"[^"]*"\},"ph":"M",)'
+)
+"""How Perfetto files of turnlog begin."""
+HEAD = 1 << 16
+"""Bytes within which an OTLP file of turnlog names its writer."""
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -56,6 +64,32 @@ class FileTarget(Struct, frozen=True):
 
     path: Path
     is_perfetto: bool = False
+
+    def require_replaceable(self, command: str, is_agreed: bool) -> None:
+        """Raise if writing would replace something else than a trace that turnlog wrote.
+
+        A file is replaced for good: no journal keeps what `--to package.json` would overwrite.
+        `command` is what to type to replace it all the same.
+        """
+        try:
+            mode = self.path.lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise UsageError(f"{self.path} is not a regular file", "turnlog trace --help")
+        if not is_agreed and (stat.S_ISLNK(mode) or not _is_own_trace(self.path)):
+            raise UsageError(f"{self.path} exists, and turnlog did not write it", command)
+
+
+def _is_own_trace(path: Path) -> bool:
+    """Return whether a file is empty, or was written as a trace before."""
+    try:
+        with open_regular(path) as file:
+            start = file.read(HEAD)
+    except OSError:
+        return False
+    is_otlp = start.startswith(b'{"resourceSpans":[') and b'"scope":{"name":"turnlog"' in start
+    return not start or is_otlp or OWN_EVENTS.match(start) is not None
 
 
 def target_of(settings: TraceSettings) -> Target | FileTarget:

@@ -5,9 +5,9 @@ repository chooses some of it. Imports only what Python has loaded anyway: the c
 """
 
 import os
-import stat
 
 from turnlog.trace.note import spool_folder
+from turnlog.trace.settings_folders import SettingsFolders, read_small
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,18 +23,20 @@ LOCATIONS = frozenset({*CONFIG_VARIABLES, *SPOOL_VARIABLES, *STORE_VARIABLES})
 SETTINGS = ("settings.local.json", "settings.json")
 MARK = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8, which the client may skip."""
-SETTINGS_LIMIT = 1 << 20
-"""Bytes of a client's settings file that are read."""
 
 
 class ProjectVariables:
     """The variables that a project's settings files set."""
 
-    def __init__(self, environment: "Mapping[str, str]", folders: "Iterable[str]") -> None:
+    def __init__(
+        self, environment: "Mapping[str, str]", folders: "Iterable[str]", is_complete: bool = True
+    ) -> None:
         self.environment = environment
         self.pairs: list[tuple[str, Any]] = []
-        self.is_complete = True
-        """Whether every settings file could be read."""
+        self.files: list[str] = []
+        """The settings files that exist and were read."""
+        self.is_complete = is_complete
+        """Whether every settings file is known and could be read."""
         for folder in folders:
             for name in SETTINGS:
                 self._read(os.path.join(folder, ".claude", name))
@@ -58,7 +60,8 @@ class ProjectVariables:
 
     def _read(self, path: str) -> None:
         try:
-            content = read_settings(path)
+            content = read_small(path)
+            self.files.append(path)
             # Most settings have no env. An escape or another encoding could spell it differently.
             if any(each in content for each in (b'"env"', b"\\", b"\0")):
                 _parse(content.removeprefix(MARK).decode(), self._collect)
@@ -79,15 +82,21 @@ class HookPlaces:
     def __init__(self, arguments: "Sequence[str]", environment: "Mapping[str, str]") -> None:
         fixed, self.options = split_places(arguments)
         here = _working_folder()
-        self.project = os.path.realpath(environment.get("CLAUDE_PROJECT_DIR") or here)
-        folders = dict.fromkeys((self.project, here))
-        # In the home directory, .claude holds the user's own settings. Only the installed path
-        # says so: HOME=. from a project would otherwise exempt the project's settings.
-        own = os.path.realpath(fixed["store"]) if "store" in fixed else ""
-        theirs = [each for each in folders if os.path.join(each, ".claude") != own]
-        self.variables = ProjectVariables(environment, theirs)
+        named = os.path.join(here, environment.get("CLAUDE_PROJECT_DIR") or here)
+        self.project = os.path.realpath(named)
+        # The client may have been started by a path with links, whose directories are others.
+        found = SettingsFolders((self.project, here, os.path.normpath(named)))
+        own = _own_settings(fixed.get("store"))
+        theirs = [each for each in found.folders if os.path.join(each, ".claude") not in own]
+        self.variables = ProjectVariables(environment, theirs, found.is_complete)
         if "CLAUDE_PROJECT_DIR" in self.variables.names:
             self.project = here
+        self.directories = [self.project]
+        """Directories that must all be switched on."""
+        # Fail closed: settings of a project that is off, too large to be read, may name another
+        # project in CLAUDE_PROJECT_DIR, which is on.
+        if not self.variables.is_complete:
+            self.directories.append(here)
         self.environment = {
             name: value
             for name, value in environment.items()
@@ -154,27 +163,34 @@ def _parse(text: str, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None
         raise ValueError("there is more than JSON")
 
 
-def read_settings(path: str) -> bytes:
-    """Return a settings file; raise OSError or ValueError if it is none, or too large."""
-    # Without O_NONBLOCK, a FIFO in place of a project's settings would block the client.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError(f"{path} is not a file")
-        content = os.read(descriptor, SETTINGS_LIMIT + 1)
-    finally:
-        os.close(descriptor)
-    if len(content) > SETTINGS_LIMIT:
-        raise ValueError(f"{path} is too large")
-    return content
-
-
 def config_path(environment: "Mapping[str, str]") -> str:
     """Return the path of turnlog's configuration."""
     if home := environment.get("TURNLOG_HOME"):
         return os.path.join(home, "config.toml")
     folder = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return os.path.join(folder, "turnlog", "config.toml")
+
+
+def _own_settings(store: str | None) -> "set[str]":
+    """Return where the user's own `.claude` is, which a project below the home directory is under.
+
+    Only the installed path and the account say so: HOME=. from a project would otherwise exempt
+    the project's settings.
+    """
+    if store is None:
+        try:
+            import pwd
+
+            store = os.path.join(pwd.getpwuid(os.getuid()).pw_dir, ".claude")
+        except (ImportError, KeyError):  # Windows; an account without an entry, as in containers
+            return set()
+    folder, name = os.path.split(os.path.abspath(store))
+    # ~/.claude may itself be a link; a link elsewhere that leads to it is the project's.
+    return {
+        os.path.realpath(store),
+        os.path.join(folder, name),
+        os.path.join(os.path.realpath(folder), name),
+    }
 
 
 def _working_folder() -> str:

@@ -24,6 +24,7 @@ from turnlog.format.jsonl import append_lines
 from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.format.timestamps import TICK, stamp_of
 from turnlog.store.paths import title_file
+from turnlog.store.symlinks import find_link
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -264,6 +265,7 @@ def name_session(recorder: Recorder, text: str) -> str:
     recorder.aside({"type": "custom-title", "customTitle": title} | about)
     recorder.aside({"type": "agent-name", "agentName": title} | about)
     saved = title_file(recorder.path)
-    create_private_folder(saved.parent)
-    write_private(saved, encoded({"customTitle": title}))
+    if not find_link(recorder.path.parent, saved):  # one could lead to any file of the user
+        create_private_folder(saved.parent)
+        write_private(saved, encoded({"customTitle": title}))
     return title

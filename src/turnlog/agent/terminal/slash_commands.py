@@ -18,6 +18,7 @@ from turnlog.agent.terminal.completer import KnownCommand
 from turnlog.agent.terminal.menu import Choices, Item, Menu
 from turnlog.agent.terminal.rewind_menu import rewind
 from turnlog.conversation.session import open_session
+from turnlog.edit.service import write_export
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import age
 from turnlog.render.markdown import to_markdown
@@ -130,8 +131,9 @@ async def export(talk: Talk, arguments: str) -> None:
     named = arguments or f"{datetime.now():%Y-%m-%d-%H%M%S}-{recorder.facts.slug}.md"
     path = talk.options.cwd / expand_user(named)
     lines = to_markdown(rows_of(open_session(recorder.path), ViewOptions()))
-    path.write_text("\n".join(lines) + "\n", "utf-8")
-    talk.telling.note(f"written to {path}")
+    record = await asyncio.to_thread(write_export, path, "\n".join(lines) + "\n")
+    undo = f"; what was there: turnlog undo {record.id}" if record else ""
+    talk.telling.note(f"written to {path}{undo}")
 
 
 async def model(talk: Talk, arguments: str) -> None:

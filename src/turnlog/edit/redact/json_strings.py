@@ -17,6 +17,10 @@ TOKEN = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*+)(?:"(\s*:)?|\\?\Z)|[{}\[\]]', re.
 ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
 )
+OPTIONAL_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|/)")
+"""An escape that a writer of JSON may use or not."""
+NESTED = 3
+"""How deep JSON in texts of JSON is read."""
 CONTROL = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 HOLDERS = (str, dict, list)
 OWN = frozenset({"input", "toolUseResult"})
@@ -56,6 +60,19 @@ class DecodedString(NamedTuple):
             return position
         meant, written = self.marks[at - 1]
         return written + position - meant
+
+
+class Reading(NamedTuple):
+    """A text with escapes undone, and how to find each part of it in the text as it is."""
+
+    text: str
+    layers: tuple[DecodedString, ...]
+
+    def where(self, position: int) -> int:
+        """Return the place in the text as it is of a place in this reading."""
+        for layer in reversed(self.layers):
+            position = layer.where(position)
+        return position
 
 
 class _Label:
@@ -119,6 +136,51 @@ def decoded_strings(
     found: list[tuple[StringPlace, str]] = []
     _collect(value, StringPlace(""), is_wanted, found)
     return found
+
+
+def hides_strings(raw: bytes, value: Any) -> bool:
+    r"""Return whether a JSON text has strings that its decoded value lacks.
+
+    Of two fields with the same name in an object, decoding keeps the last one alone.
+
+    >>> hides_strings(b'{"a":"x","a":"y"}', {"a": "y"}), hides_strings(b'["x"]', ["x"])
+    (True, False)
+    """
+    quotes = raw.count(b'"')
+    if b"\\" in raw:
+        # Without escaped backslashes, every backslash before a quote escapes that quote.
+        quotes -= raw.replace(b"\\\\", b"").count(b'\\"')
+    return quotes != 2 * _count_strings(value)
+
+
+def _count_strings(value: Any) -> int:
+    count = 0
+    waiting = [value]
+    while waiting:
+        held = waiting.pop()
+        if isinstance(held, str):
+            count += 1
+        elif is_object(held):
+            count += len(held)
+            waiting += held.values()
+        elif is_array(held):
+            waiting += held
+    return count
+
+
+def unescaped_readings(text: str) -> Iterator[Reading]:
+    r"""Yield a text with JSON's escapes undone, once for each level at which some are optional.
+
+    Writers of JSON differ in what they escape: Python writes `\u00e4`, PHP `\/`, Go `\u0026`.
+
+    >>> [reading.text for reading in unescaped_readings(r"s3cr\/et \\u00e4")]
+    ['s3cr/et \\u00e4', 's3cr/et ä']
+    """
+    layers: tuple[DecodedString, ...] = ()
+    while len(layers) < NESTED and OPTIONAL_ESCAPE.search(text):
+        layers += (decode_string(text),)
+        text = layers[-1].text
+        yield Reading(text, layers)
 
 
 def _collect(

@@ -26,10 +26,11 @@ from turnlog.edit.redact.replacement import (
 from turnlog.edit.redact.secret_finder import Finder, settle_kinds
 from turnlog.format.jsonl import FileState, read_lines
 from turnlog.secrets import find_secrets
-from turnlog.store.footprint import files_by_session, footprint_of
+from turnlog.store.footprint import files_below, files_by_session, footprint_of, root_of
 from turnlog.store.parallel import map_files
 from turnlog.store.paths import Store, project_notes
 from turnlog.store.prompt_history import paste_files, prompts_of
+from turnlog.store.symlinks import without_links
 
 T = TypeVar("T")
 Progress = Callable[[int], None]
@@ -55,11 +56,14 @@ def session_group(store: Store, session: Path) -> RedactionGroup:
     """All files of a session."""
     found = footprint_of(store, session)
     prompts = prompts_of(store, session.stem, found.directories)
-    paths = dict.fromkeys([*found.files, *paste_files(store, prompts)])
+    pastes = without_links(store.root, paste_files(store, prompts))
+    paths = dict.fromkeys([*found.files, *pastes])
     parts = [RedactedPart(path) for path in paths]
     if prompts:
         parts.append(RedactedPart(store.history, frozenset(prompt.line for prompt in prompts)))
-    parts += [RedactedPart(path, is_shared=True) for path in project_notes(session.parent)]
+    notes = without_links(root_of(store, session), project_notes(session.parent))
+    notes += files_below(store.root, store.agent_notes)
+    parts += [RedactedPart(path, is_shared=True) for path in notes]
     return RedactionGroup(f"redact of {session.stem}", parts, [session])
 
 
@@ -110,7 +114,8 @@ def replace_all(
         for part in group.parts
         if (path := part.path) in paths
     ]
-    return apply_changes(journal, group.title, changes, partial(_require_sound, group.sessions))
+    sound = partial(_require_sound, group.sessions)
+    return apply_changes(journal, group.title, changes, sound, root=store.root)
 
 
 def find_left(parts: Sequence[RedactedPart], finder: Finder, progress: Progress) -> list[Find]:

@@ -6,7 +6,7 @@ The names, ids and encoded data that hold a session together are no texts: they 
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -16,7 +16,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from turnlog.edit.redact.json_strings import StringPlace, decoded_strings
+from turnlog.edit.redact.json_strings import (
+    StringPlace,
+    decode_string,
+    decoded_strings,
+    hides_strings,
+    spelled_strings,
+    unescaped_readings,
+)
 from turnlog.secrets import (
     MASKED,
     find_named,
@@ -123,7 +130,7 @@ class Finder:
         role = role_of(place) if place else StringRole.TEXT
         if role is StringRole.FIXED or (role is StringRole.DATA and DATA.fullmatch(text)):
             return []
-        found = [*_secrets_in(text), *self._known(text)]
+        found = [*self._escaped(text), *_secrets_in(text), *self._known(text)]
         if place and role is StringRole.TELLING:
             found += _named_secrets(text, place)
         if role is StringRole.FIELD:
@@ -141,7 +148,7 @@ class Finder:
     def suspects(self, raw: bytes) -> bool:
         """Whether something may be found in a JSON text, but for known values."""
         try:
-            strings = decoded_strings(_decode(raw), _is_read)
+            strings = _strings_of(raw, _is_read)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return True
         return any(self._suspects(text, place) for place, text in strings)
@@ -149,14 +156,14 @@ class Finder:
     def fixed_matches(self, raw: bytes) -> Iterator[str]:
         """The names of fields that a pattern matches, but that are left alone."""
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            for place, text in decoded_strings(_decode(raw), _is_clients):
+            for place, text in _strings_of(raw, _is_clients):
                 if any(self._matches(text)):
                     yield place.name
 
     def fixed_secrets(self, raw: bytes) -> Iterator[TextSpan]:
         """Yield the secrets in strings that are left alone, such as a working directory."""
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            for _, text in decoded_strings(_decode(raw), _is_fixed):
+            for _, text in _strings_of(raw, _is_fixed):
                 if not _is_clean(text):
                     yield from _secrets_in(text)
 
@@ -175,6 +182,13 @@ class Finder:
                 start, end = match.span(group)
                 if start < end:
                     yield TextSpan(start, end, REDACTED, text[start:end])
+
+    def _escaped(self, text: str) -> Iterator[TextSpan]:
+        """Yield what JSON within a text holds if its escapes are undone, with their true values."""
+        for reading in unescaped_readings(text):
+            for span in (*_secrets_in(reading.text), *self._known(reading.text)):
+                start, end = reading.where(span.start), reading.where(span.end)
+                yield TextSpan(start, end, span.kind, span.value)
 
     def _known(self, text: str) -> Iterator[TextSpan]:
         for form, value in self.forms.items():
@@ -280,11 +294,36 @@ def _is_fixed(place: StringPlace) -> bool:
     return not place.is_name and role_of(place) is StringRole.FIXED
 
 
+def _strings_of(
+    raw: bytes, is_wanted: Callable[[StringPlace], bool]
+) -> list[tuple[StringPlace, str]]:
+    """Return the strings of a JSON text that are wanted; raise if it is no JSON.
+
+    Decoding is faster than going over the text, but drops all but the last of several fields with
+    one name: `"content":"ghp_…","content":"hello"`.
+    """
+    value = _decode(raw)
+    if not hides_strings(raw, value):
+        return decoded_strings(value, is_wanted)
+    text = raw.decode("utf-8", "surrogateescape")
+    return [
+        (place, decode_string(text[start:end]).text)
+        for place, start, end in spelled_strings(text)
+        if is_wanted(place)
+    ]
+
+
 def _is_clean(text: str) -> bool:
-    return _is_clean_small(text) if len(text) < SMALL else not find_secrets(text)
+    return _is_clean_small(text) if len(text) < SMALL else _has_no_secret(text)
 
 
 @lru_cache(1024)
 def _is_clean_small(text: str) -> bool:
     """Remembered, as the client writes most of what a tool gave twice."""
-    return not find_secrets(text)
+    return _has_no_secret(text)
+
+
+def _has_no_secret(text: str) -> bool:
+    return not find_secrets(text) and not any(
+        find_secrets(reading.text) for reading in unescaped_readings(text)
+    )

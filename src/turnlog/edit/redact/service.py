@@ -34,6 +34,7 @@ PLACES = {
     "paste-cache": "pasted texts",
     "history.jsonl": "prompt history",
     "debug": "debug logs",
+    "agent-memory": "sub-agents' notes",
 }
 
 
