@@ -22,18 +22,23 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a small private file; it appears when all of it is on the disk."""
+    """Write a small private file; it appears when all of it is on the disk.
+
+    Files left behind are not looked for: a directory may hold 100,000 objects of the archive.
+    """
     create_private_folder(path.parent)
+    beside = _name_beside(path)
     try:
-        # Nothing left behind is looked for: the directory may hold 100,000 objects of the archive.
-        with _temporary(path, 0o600, None) as (descriptor, beside):
-            with os.fdopen(os.dup(descriptor), "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(descriptor)
-            beside.replace(path)
-    except OSError as error:
-        if error.errno in NO_ROOM:
+        descriptor = os.open(beside, CREATE, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        # Closed first: Windows renames no file that is open.
+        beside.replace(path)
+    except BaseException as error:
+        beside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
             raise Unavailable(f"no room for {path}", "free some disk space") from error
         raise
 
@@ -45,12 +50,6 @@ def written_beside(path: Path, mode: int, folder: int | None = None) -> Generato
     With `folder`, the descriptor of an open folder, paths are relative to that folder.
     """
     _remove_left(path, folder)
-    with _temporary(path, mode, folder) as opened:
-        yield opened
-
-
-@contextmanager
-def _temporary(path: Path, mode: int, folder: int | None) -> Generator[tuple[int, Path]]:
     descriptor, beside = _create(path, mode, folder)
     try:
         yield descriptor, beside
@@ -76,7 +75,7 @@ def is_at(path: Path, descriptor: int, folder: int | None = None) -> bool:
 
 def _create(path: Path, mode: int, folder: int | None) -> tuple[int, Path]:
     while True:
-        beside = path.with_name(f"{_start(path)}{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+        beside = _name_beside(path)
         descriptor = os.open(beside, CREATE, mode, dir_fd=folder)
         with suppress(OSError):  # there are file systems without locks
             lock(descriptor)
@@ -121,3 +120,7 @@ def _remove_unlocked(path: Path, folder: int | None) -> None:
 
 def _start(path: Path) -> str:
     return f".{path.name[:LONGEST_NAME]}."
+
+
+def _name_beside(path: Path) -> Path:
+    return path.with_name(f"{_start(path)}{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")

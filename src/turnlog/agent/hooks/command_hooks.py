@@ -1,4 +1,4 @@
-"""Hooks that are commands: run in a process, and ended with all that it started if it is late."""
+"""Run command hooks in a process group; a hook that times out is killed with its children."""
 
 import asyncio
 import os
@@ -24,11 +24,11 @@ POWERSHELL = ("pwsh", "-NoProfile", "-NonInteractive", "-Command")
 
 
 class HookCommand(Struct, frozen=True):
-    """What is to be run, and how."""
+    """A command to run, with its input and environment."""
 
     argv: tuple[str, ...]
     shown: str
-    """As the settings have it."""
+    """The command as written in the settings."""
     cwd: Path
     environment: dict[str, str]
     stdin: bytes
@@ -36,7 +36,7 @@ class HookCommand(Struct, frozen=True):
 
 
 def command_of(firing: Firing, facts: SessionFacts) -> HookCommand:
-    """The command that a hook is."""
+    """Return the command of a hook."""
     text = firing.text("command")
     return HookCommand(
         argv=_argv(firing, facts),
@@ -49,10 +49,10 @@ def command_of(firing: Firing, facts: SessionFacts) -> HookCommand:
 
 
 async def run_command(event: str, name: str, command: HookCommand) -> HookRun:
-    """Run a command to its end; one that is cancelled or late is killed with its children.
+    """Run a command; kill it with its children on cancellation or timeout.
 
-    What it reads and prints are files, not pipes: so neither a hook that does not read, nor a
-    process that it leaves behind, can hold anything up.
+    Its stdin, stdout and stderr are files, not pipes: neither a hook that never reads its input nor
+    a process that it leaves behind can block turnlog.
     """
     started = time.monotonic()
     with _file() as given, _file() as out, _file() as err:
@@ -99,7 +99,7 @@ def _file() -> IO[bytes]:
 async def _run(
     command: HookCommand, given: IO[bytes], out: IO[bytes], err: IO[bytes]
 ) -> tuple[int | None, str]:
-    """The exit code, or none where it was late; and why it could not be started."""
+    """Return the exit code (None on timeout), and why the command could not be started."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command.argv,
@@ -129,18 +129,18 @@ def _read(file: IO[bytes]) -> str:
 READ = 'set -a; . "$0" >&2; env -0'
 PATIENCE = 10.0
 OWN = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})
-"""Variables that a shell sets by itself."""
+"""Variables that every shell sets."""
 
 
 def fresh_env_file(store: Store, session_id: str) -> Path:
-    """Where hooks may leave variables; those of an earlier start are gone."""
+    """Return the file for hooks to write variables to; delete that of an earlier start."""
     path = store.root / "session-env" / session_id / "hooks.sh"
     path.unlink(missing_ok=True)
     return path
 
 
 async def left_variables(path: Path) -> dict[str, str]:
-    """The variables that a file sets, as the shell sees it; none where it fails."""
+    """Return the variables that a shell script sets; empty if it fails."""
     if not path.is_file():
         return {}
     argv = ("/bin/sh", "-c", READ, str(path))

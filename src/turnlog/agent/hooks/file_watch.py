@@ -1,4 +1,4 @@
-"""Files whose changes hooks want to hear of, whoever changes them: looked at now and then."""
+"""Poll files and fire FileChanged hooks when one changes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -7,14 +7,14 @@ from pathlib import Path
 from turnlog.agent.hooks.hooks import Hooks
 
 PAUSE = 1.0
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 State = tuple[int, int, int] | None
-"""What tells whether a file has changed; None for one that is not there."""
+"""Identifies the content of a file; None if it does not exist."""
 FILES, SETTINGS = "FileChanged", "ConfigChange"
 
 
 def wants_watch(hooks: Hooks) -> bool:
-    """Whether any hook would hear of a change."""
+    """Return whether any hook listens for file changes."""
     return bool(hooks.groups(FILES) or hooks.groups(SETTINGS))
 
 
@@ -46,7 +46,7 @@ def _look(hooks: Hooks, settings: Mapping[Path, str]) -> dict[Path, State]:
 
 
 def _named(hooks: Hooks) -> list[Path]:
-    """The files that matchers name, in the working directory, and those that hooks name."""
+    """Return the files named by matchers (in the working directory) and by hooks."""
     matchers = [str(group.get("matcher") or "") for group in hooks.groups(FILES)]
     names = [name for matcher in matchers for name in matcher.split("|") if name]
     return [*(hooks.facts.cwd / name for name in names), *hooks.watched]

@@ -1,4 +1,4 @@
-"""What hooks leave in a session, as fields of lines; whoever records adds what all lines have.
+"""Build the entries that hooks leave in a session; the recorder adds the common fields.
 
 `progress` is as clients 2.1.12 to 2.1.81 write it, the rest as 2.1.91 to 2.1.325 do (observed).
 """
@@ -11,7 +11,7 @@ from turnlog.format.json_values import Fields
 
 
 def progress_line(run: HookRun, call_id: str) -> Fields:
-    """News of a hook that ran; no line of the conversation may follow on it."""
+    """Return the progress entry of a hook; no entry may use it as a parent."""
     data = {
         "type": "hook_progress",
         "hookEvent": run.event,
@@ -40,14 +40,14 @@ def attachment_lines(outcome: HookOutcome, call_id: str) -> list[Fields]:
 
 
 def feedback_line(outcome: HookOutcome, event: str = "Stop") -> Fields:
-    """What the model is told when a hook does not let it stop; every client reads it."""
+    """Return the message for the model when a hook keeps it from stopping."""
     text = outcome.reason if outcome.block else "\n".join(outcome.context)
     message = {"role": "user", "content": f"{event} hook feedback:\n{text}"}
     return {"type": "user", "message": message, "isMeta": True}
 
 
 def stop_summary_line(outcome: HookOutcome, call_id: str) -> Fields:
-    """The Stop hooks that ran."""
+    """Return the entry that lists the Stop hooks that ran."""
     infos = [_info(run) for run in outcome.runs]
     return {
         "type": "system",
@@ -65,19 +65,19 @@ def stop_summary_line(outcome: HookOutcome, call_id: str) -> Fields:
 
 
 def stopped_text(outcome: HookOutcome, name: str) -> str:
-    """That a hook ended the turn, as the model is told."""
+    """Return the text that tells the model that a hook ended the turn."""
     why = outcome.stop_reason or outcome.reason
     return f"<system-reminder>\n{name} hook stopped continuation: {why}\n</system-reminder>"
 
 
 def news_text(run: HookRun) -> str:
-    """What a hook in the background complains of, as the model is told."""
+    """Return the text that tells the model about a failed background hook."""
     why = run.stderr.strip() or run.stdout.strip()
     return f'{run.name} hook blocking error from command: "{run.command}": {why}'
 
 
 def reminder(texts: Iterable[str], name: str) -> str:
-    """What hooks told the model, as it is told: not as words of the user."""
+    """Wrap hook output in a system reminder, so that it does not read as the user's words."""
     told = "\n".join(texts)
     return f"<system-reminder>\n{name} hook additional context: {told}\n</system-reminder>"
 
@@ -88,7 +88,7 @@ def _info(run: HookRun) -> Fields:
 
 
 def _is_told(run: HookRun) -> bool:
-    """A hook that had nothing to say leaves no line (observed: 2.1.325)."""
+    """Return whether a hook produced output; one without leaves no entry (2.1.325, observed)."""
     return run.exit_code != 0 or bool(run.stdout.strip())
 
 

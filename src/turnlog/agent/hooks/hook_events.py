@@ -1,35 +1,35 @@
-"""The moments at which hooks run, and what the client lets a hook do at each (as documented)."""
+"""Hook events, and what a hook may do at each, as the client documents them."""
 
 from msgspec import Struct
 
 LONGEST_WAIT = 600.0
-"""Seconds that a hook may take where neither it nor its event says otherwise."""
+"""Default timeout in seconds."""
 NEAR = frozenset({"command", "mcp_tool"})
 PLAIN = NEAR | {"http"}
 ALL = PLAIN | {"prompt", "agent"}
-"""The kinds of hooks; the last two ask a model, so there must be a conversation."""
+"""Hook types; the last two ask a model and need a running conversation."""
 
 
 class HookEvent(Struct, frozen=True):
-    """What holds for all hooks of one event."""
+    """Properties of a hook event."""
 
     kinds: frozenset[str] = PLAIN
-    """What a hook may be."""
+    """Hook types allowed at this event."""
     can_block: bool = False
     """Whether exit code 2 and `decision: block` count: what was about to happen does not, or, where
     it has happened, the model is told why it should not have."""
     plain_text_is_context: bool = False
-    """Whether the model is told what a hook prints, even if it is not JSON."""
+    """Whether plain text on stdout is sent to the model."""
     has_mode: bool = False
-    """Whether a hook is told the permission mode."""
+    """Whether the payload contains the permission mode."""
     is_tool: bool = False
-    """Whether it concerns a call, so that a hook may be limited to calls by a rule."""
+    """Whether the event is about a tool call, so that an `if` rule can filter it."""
     is_mute: bool = False
-    """Whether `continue` and `systemMessage` are left alone."""
+    """Whether `continue` and `systemMessage` are ignored."""
     leaves_variables: bool = False
-    """Whether a hook may leave variables for the commands to come."""
+    """Whether a hook may set variables for later commands."""
     tells_late: bool = False
-    """Whether the model is told here what hooks in the background had to say."""
+    """Whether output of background hooks is delivered to the model here."""
     timeout: float = LONGEST_WAIT
 
 

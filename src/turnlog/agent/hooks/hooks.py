@@ -1,6 +1,6 @@
-"""Hooks: what the user wants done at certain moments, and what may say what is to happen then.
+"""Fire hooks: select those that match an event, run them, and merge their outcomes.
 
-All hooks that match run at once, each only once; what they answer counts together.
+All matching hooks run in parallel, each once even if several settings files name it.
 """
 
 import asyncio
@@ -35,15 +35,15 @@ from turnlog.format.json_values import Fields
 from turnlog.store.paths import sidecar_folder
 
 LONGEST_TEXT = 10_000
-"""Characters of a hook's text that the model is told; a longer one is kept in a file."""
+"""Characters of hook output sent to the model; longer output is saved to a file."""
 TIMEOUTS = {"prompt": 30.0, "agent": 60.0}
-"""Seconds for hooks that ask a model, whatever their event."""
+"""Timeout in seconds of hooks that ask a model."""
 MOST_AT_END = 60.0
-"""Seconds that hooks at the end of a session may ask for."""
+"""Maximum timeout in seconds of SessionEnd hooks."""
 END_BUDGET = "CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS"
 INTERACTIVE = "cli"
 MOST_WAKES = 8
-"""How often in a row hooks wake the model, as often as they keep it from stopping."""
+"""Maximum number of times in a row that hooks wake the model."""
 
 
 class Hooks:
@@ -58,40 +58,40 @@ class Hooks:
     ) -> None:
         self.facts = facts
         self.means: Means | None = None
-        """What hooks work with that ask a model, or call a server's tool."""
+        """Model and MCP access for prompt, agent and MCP hooks."""
         self.news: list[str] = []
-        """What the model should hear of hooks in the background at once, even if it rests."""
+        """Messages of background hooks that wake the model."""
         self.wake: Callable[[], None] = lambda: None
-        """Is told that there is news."""
+        """Called when a message is queued."""
         self.wakes = 0
-        """How often that was so since the user last asked for something."""
+        """How often hooks woke the model since the user's last prompt."""
         self.show: Callable[[str], None] = lambda text: None
-        """Is told what a hook wants the user to see while it runs."""
+        """Called with the status message of a running hook."""
         self.ring: Callable[[str], None] = lambda sequence: None
-        """Is told what a hook wants the terminal to be sent."""
+        """Called with a terminal sequence that a hook requests."""
         self.watched: list[Path] = []
-        """Files that hooks want to hear the changes of, besides those that matchers name."""
+        """Files that hooks asked to watch, besides those named by matchers."""
         self._groups = {event: list(each) for event, each in groups.items()}
         self._applies = applies
         self._allowed = allowed
         self._background: set[asyncio.Task[None]] = set()
         self._late: list[str] = []
-        """What hooks in the background had to say, until the model is told."""
+        """Output of background hooks that was not delivered yet."""
         self._used: set[HandlerKey] = set()
-        """Hooks that were to run once, and have."""
+        """Hooks with `once` that have run."""
 
     def groups(self, event: str) -> list[Fields]:
-        """The groups of hooks of an event."""
+        """Return the hook groups of an event."""
         return self._groups.get(event, [])
 
     def add(self, groups: Groups) -> None:
-        """Have more hooks from now on, besides those that are there already."""
+        """Add hook groups, skipping those that are present."""
         for event, more in groups.items():
             held = self._groups.get(event, [])
             self._groups[event] = [*held, *(each for each in more if each not in held)]
 
     def within(self, means: Means, more: Groups) -> "Hooks":
-        """The hooks of a conversation inside this one, which has some of its own."""
+        """Return the hooks of a nested conversation, with groups of its own added."""
         inner = copy(self)
         inner.means, inner._groups = means, dict(self._groups)
         inner.news, inner._late = [], []
@@ -111,7 +111,7 @@ class Hooks:
         return inner
 
     async def fire(self, event: str, matched: str | None, fields: Fields) -> HookOutcome:
-        """Run the hooks of an event; `matched` is what their matchers look at."""
+        """Run the hooks of an event whose matcher fits `matched`, and merge their outcomes."""
         name = f"{event}:{matched}" if matched else event
         told = self.facts.told(event, fields)
         waiting: list[Firing] = []
@@ -139,13 +139,13 @@ class Hooks:
             self.keep(self._announce(event, matched, fields))
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something go on in the background, at most to the end of the session."""
+        """Keep a task running in the background until the session ends."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     async def close(self) -> None:
-        """End the hooks that still run in the background."""
+        """Cancel background hooks."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -189,7 +189,7 @@ class Hooks:
         return await timed(firing, shown(firing.handler), self._reply(firing))
 
     async def _reply(self, firing: Firing) -> HookReply:
-        """What a hook says that is no command."""
+        """Return the reply of a hook that is not a command."""
         if firing.kind not in EVENTS[firing.event].kinds:
             raise Failed(f"a hook of type {firing.kind} cannot be run at {firing.event}")
         if firing.kind == "http":

@@ -1,7 +1,7 @@
-"""HTTP hooks: the payload is posted to an address, and the answer is what the hook says.
+"""HTTP hooks: post the payload to a URL; the response body is the hook's output.
 
-An address must be public or of this machine. A hook on a private network, or at the address where a
-cloud keeps its credentials, is refused, and so is a name that leads there.
+The address must be public or loopback. Private networks and cloud metadata services are refused,
+also if a public name resolves to them.
 """
 
 import re
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
 BREAKS = str.maketrans("", "", "\r\n\0")
-"""What would end a header, and begin another."""
+"""Characters that would end a header and start another one."""
 PORTS = {"http": 80, "https": 443}
 
 
 class Allowed(Struct, frozen=True):
-    """What the settings let all such hooks do; None where they do not say."""
+    """Allowlists from the settings; None means no restriction."""
 
     urls: tuple[str, ...] | None = None
-    """Patterns of addresses."""
+    """URL patterns."""
     variables: tuple[str, ...] | None = None
     """Variables whose values may go into headers."""
 
@@ -67,7 +67,7 @@ async def post(firing: Firing, allowed: Allowed) -> HookReply:
 async def _checked_request(
     client: "AsyncClient", place: "URL", headers: dict[bytes, bytes], body: bytes
 ) -> "Request":
-    """A request to an address that was looked up once, and may be posted to."""
+    """Return a request to an address that was resolved once and checked."""
     if place.scheme not in PORTS or not place.host:
         raise Failed(f"{place} is not an address of the web")
     port = place.port or PORTS[place.scheme]
@@ -78,7 +78,7 @@ async def _checked_request(
 
 
 def reaches(url: str, patterns: tuple[str, ...] | None) -> bool:
-    """Whether patterns allow an address; a star stands for anything.
+    """Return whether a pattern allows a URL; `*` matches anything.
 
     >>> reaches("http://LOCALHOST.:80/a", ("http://localhost:*",)), reaches("http://b/", ())
     (True, False)
@@ -94,7 +94,7 @@ def reaches(url: str, patterns: tuple[str, ...] | None) -> bool:
 def headers_of(
     firing: Firing, allowed: Allowed, environment: Mapping[str, str] | None = None
 ) -> dict[bytes, bytes]:
-    """The headers of a hook, with the variables in them that both it and the settings name."""
+    """Return the headers of a hook, substituting variables that both it and the settings allow."""
     known = firing.environment if environment is None else environment
     named = firing.handler.get("allowedEnvVars")
     names = {each for each in named if isinstance(each, str)} if is_array(named) else set[str]()
@@ -147,7 +147,7 @@ def _forms(url: "URL") -> list[str]:
 
 
 def _pattern(written: str) -> re.Pattern[str]:
-    """A star in the host stays in the host; a host that ends in one may be followed by any path."""
+    """Compile a URL pattern; a star in the host matches within the host only."""
     scheme, mark, rest = written.partition("://")
     if not mark:
         return re.compile(_starred(written, "."))

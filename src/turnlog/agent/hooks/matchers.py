@@ -1,4 +1,4 @@
-"""Groups of hooks, as settings and other files have them: which hooks are meant for what."""
+"""Match hook groups to events: by tool name, pattern or permission rule."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -9,14 +9,14 @@ from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.tools import RENAMED
 
 EXACT = re.compile(r"[\w\- ,|]*", re.ASCII)
-"""A matcher of nothing but these is a list of names; any other is a pattern."""
+"""A matcher of only these characters is a list of names; any other is a regex."""
 IDENTITY = ("type", "command", "args", "shell", "url", "server", "tool", "input", "prompt", "if")
-"""What two hooks have in common that are one."""
+"""Fields that identify a hook: two hooks that agree in them are the same."""
 
 Groups = Mapping[str, Iterable[Fields]]
-"""As the settings have them: for each event, objects with a `matcher` and `hooks`."""
+"""Hook settings: for each event, objects with a `matcher` and `hooks`."""
 Applies = Callable[[str, Fields], bool]
-"""Whether a rule, as permissions have them, matches a call: its `tool_name` and `tool_input`."""
+"""Checks whether a permission rule matches a call, given as `tool_name` and `tool_input`."""
 HandlerKey = bytes
 NAMED_BY = {
     "command": ("command",),
@@ -30,12 +30,12 @@ NUMBERS = ("timeout",)
 
 
 def key_of(group: Fields, handler: Fields) -> HandlerKey:
-    """What tells hooks apart: those of a skill are not those of the settings."""
+    """Return the identity of a hook; a skill's hooks differ from those of the settings."""
     return msgspec.json.encode([group.get("skill"), *(handler.get(name) for name in IDENTITY)])
 
 
 def shown(handler: Fields) -> str:
-    """What a hook is named by: its command, address, tool or prompt.
+    """Return the display name of a hook: its command, URL, tool or prompt.
 
     >>> shown({"type": "mcp_tool", "server": "db", "tool": "check"})
     'db/check'
@@ -46,7 +46,7 @@ def shown(handler: Fields) -> str:
 
 
 def matches(matcher: object, value: str | None) -> bool:
-    """Whether a matcher fits a value: a list of names, or a pattern that is found anywhere in it.
+    """Return whether a matcher fits a value: a list of names, or a regex found anywhere in it.
 
     A tool that was renamed is matched by either name, as 2.1.325 does it (observed).
 
@@ -70,7 +70,7 @@ def matches(matcher: object, value: str | None) -> bool:
 def groups_of(
     head: object, skill: str | None = None, is_project: bool = False
 ) -> dict[str, list[Fields]]:
-    """The hooks in the head of a Markdown file, where all values are texts.
+    """Return the hooks in the frontmatter of a Markdown file, where all values are strings.
 
     >>> groups_of({"Stop": [{"hooks": [{"command": "true", "timeout": "5"}]}]})
     {'Stop': [{'hooks': [{'command': 'true', 'timeout': 5.0}]}]}
@@ -98,5 +98,5 @@ def _typed(handler: Fields) -> Fields:
 
 
 def objects_in(value: object) -> list[Fields]:
-    """The objects of a list; what else is in it, or is no list, does not count."""
+    """Return the objects of a list; ignore everything else."""
     return [each for each in value if is_object(each)] if is_array(value) else []

@@ -1,4 +1,4 @@
-"""Hooks that are tools of MCP servers: what they are called with."""
+"""Build the input of hooks that call an MCP tool."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ PLACE = re.compile(r"\$\{([\w.-]+)\}")
 
 
 def filled(given: Any, told: Fields) -> Any:
-    """An input whose texts name parts of what happened, with those in their places.
+    """Return an input with `${…}` placeholders replaced by fields of the payload.
 
     >>> filled({"path": "${tool_input.file_path}"}, {"tool_input": {"file_path": "/a"}})
     {'path': '/a'}

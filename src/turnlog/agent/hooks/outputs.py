@@ -1,6 +1,6 @@
-"""What hooks answer: exit codes and JSON, read as documented; several answers become one.
+"""Parse hook output (exit codes and JSON) and merge the outcomes of several hooks.
 
-Pure: a run goes in, an outcome comes out.
+Pure functions: a run goes in, an outcome comes out.
 """
 
 import re
@@ -17,7 +17,7 @@ from turnlog.format.json_values import Fields
 
 Decision = Literal["allow", "deny", "ask"]
 STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
-"""Of several decisions the first of these holds."""
+"""Decisions by precedence, the strictest first."""
 DECISIONS: dict[str, Decision] = {
     "allow": "allow",
     "approve": "allow",
@@ -26,40 +26,40 @@ DECISIONS: dict[str, Decision] = {
     "ask": "ask",
     "defer": "ask",
 }
-"""What a hook may say of a call. Nothing can be put off here, so the user is asked."""
+"""Permission decisions; `defer` is not supported here and asks the user."""
 
 
 SIGNALS = re.compile(r"(?:\x1b\](?:0|1|2|9|99|777);[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\)|\x07)*")
-"""Sequences that a hook may have the terminal sent (as documented)."""
+"""Terminal sequences that a hook may request (documented)."""
 
 
 class HookOutcome(Struct, frozen=True):
-    """What the hooks of one event say together."""
+    """The merged outcome of the hooks of one event."""
 
     block: bool = False
     reason: str = ""
-    """Why it is blocked, denied or to be asked."""
+    """Why the event is blocked, denied or needs a question."""
     context: list[str] = []
-    """Texts that the model is to be told."""
+    """Context for the model."""
     decision: Decision | None = None
     updated_input: Fields | None = None
     permission_updates: list[Fields] = []
     """Changes to the permission rules that come with an approval, as the hook wrote them."""
     updated_output: Any = UNSET
-    """What takes the place of a call's result, as its tool would give it."""
+    """Replacement for the tool's result."""
     stop: bool = False
-    """Whether everything is to end here."""
+    """Whether the turn ends here."""
     stop_reason: str = ""
     system_message: str | None = None
-    """What the user is to be told."""
+    """Message for the user."""
     signal: str = ""
-    """What the terminal is to be sent: titles, notifications, a bell, and nothing else."""
+    """Terminal sequences: titles, notifications and the bell, nothing else."""
     title: str = ""
-    """What the session is to be called."""
+    """New session title."""
     watched: list[str] | None = None
-    """Files that hooks want to hear the changes of, in the place of those before."""
+    """Files to watch, replacing the previous list."""
     errors: list[str] = []
-    """Hooks that failed without blocking anything; the user is told."""
+    """Messages of hooks that failed without blocking; shown to the user."""
     runs: list[HookRun] = []
 
 
@@ -72,7 +72,7 @@ class _PermissionAnswer(CamelView):
 
 
 class _Specific(CamelView):
-    """The part of an answer that depends on the event."""
+    """The event-specific part of hook output."""
 
     hook_event_name: str | None | UnsetType = UNSET
     permission_decision: Literal["allow", "deny", "ask", "defer"] | None | UnsetType = UNSET
@@ -87,7 +87,7 @@ class _Specific(CamelView):
 
 
 class _Answer(CamelView):
-    """What a hook prints as JSON."""
+    """Hook output as JSON."""
 
     go_on: bool | None | UnsetType = field(default=UNSET, name="continue")
     stop_reason: str | None | UnsetType = UNSET
@@ -100,7 +100,7 @@ class _Answer(CamelView):
 
 
 def read_answer(run: HookRun) -> HookOutcome:
-    """What one hook says."""
+    """Return the outcome of one hook run."""
     if run.exit_code is None:
         told = f"{run.name} hook took longer than {run.timeout:g} s, so it counts for nothing: "
         return HookOutcome(errors=[told + run.command], runs=[run])
@@ -122,7 +122,7 @@ def read_answer(run: HookRun) -> HookOutcome:
 
 
 def merge_outcomes(outcomes: Sequence[HookOutcome]) -> HookOutcome:
-    """What several hooks say together: the strictest decision, and all that is to be told."""
+    """Merge outcomes: the strictest decision wins, messages are concatenated."""
     made = {each.decision for each in outcomes}
     decision: Decision | None = next((each for each in STRICTEST if each in made), None)
     block = any(each.block for each in outcomes)
@@ -156,7 +156,7 @@ def _all_watched(outcomes: Sequence[HookOutcome]) -> list[str] | None:
 
 
 def _parse(run: HookRun) -> tuple[_Answer | None, str]:
-    """The JSON that a hook printed, if it did; and what is wrong with it."""
+    """Return the JSON that a hook printed, if any, and what is wrong with it."""
     text = run.stdout.strip()
     if not text.startswith("{"):
         return None, ""
@@ -171,7 +171,7 @@ def _parse(run: HookRun) -> tuple[_Answer | None, str]:
 
 
 def _blocked(run: HookRun, answer: _Answer) -> HookOutcome:
-    """Exit code 2 blocks what can be blocked, whatever the JSON says besides."""
+    """Return the outcome of exit code 2: it blocks, whatever the JSON contains."""
     outcome = _outcome(run, answer)
     if run.event == "PermissionRequest":
         return outcome

@@ -1,4 +1,4 @@
-"""What each hook is told of the session."""
+"""The JSON payload passed to hooks."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,25 +9,25 @@ from turnlog.format.json_values import Fields
 
 @dataclass
 class SessionFacts:
-    """What holds for all hooks; whoever runs the session keeps it up to date."""
+    """Payload fields common to all hooks; the session updates them."""
 
     session_id: str
     transcript: Path
     project: Path
-    """The directory that the session was started in."""
+    """The directory in which the session was started."""
     cwd: Path
     permission_mode: str = "default"
     prompt_id: str | None = None
     entrypoint: str = "cli"
     env_file: Path | None = None
-    """Where some hooks may leave variables for the commands to come."""
+    """File to which some hooks may write variables for later commands."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
-    """Variables of the settings that only commands get."""
+    """`env` of the settings, for command hooks only."""
     title: str = ""
-    """What a hook wants the session to be called, until its next prompt."""
+    """Session title set by a hook, until the next prompt."""
 
     def told(self, event: str, fields: Fields) -> Fields:
-        """What a hook is told."""
+        """Return the payload of a hook."""
         common: Fields = {
             "session_id": self.session_id,
             "transcript_path": str(self.transcript),

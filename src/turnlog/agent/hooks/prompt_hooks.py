@@ -1,4 +1,4 @@
-"""Hooks that ask a model whether something may go ahead: what it is asked, and what it answers."""
+"""Prompt and agent hooks: a model decides whether an action may proceed."""
 
 import re
 from typing import Any, Protocol
@@ -12,18 +12,18 @@ from turnlog.format.json_values import Fields, is_object
 PLACE = re.compile(r"\\\$|\$ARGUMENTS\b")
 STOPS = frozenset({"Stop", "SubagentStop"})
 GOES_ON = STOPS | {"PostToolUseFailure"}
-"""Events at which the model hears why not, and works on."""
+"""Events where a refusal is fed back to the model, which continues."""
 NO_EFFECT = frozenset({"PermissionRequest"})
-"""Events at which such a hook decides nothing."""
+"""Events where the decision has no effect."""
 
 
 class Judgement(Struct, frozen=True):
-    """What a model says."""
+    """A model's decision."""
 
     ok: bool
     reason: str = ""
     impossible: bool = False
-    """Whether what a hook waits for can never be."""
+    """Whether the condition can never become true."""
 
 
 class Means(Protocol):
@@ -33,20 +33,20 @@ class Means(Protocol):
     """
 
     async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:
-        """What a model answers to one question."""
+        """Return a model's answer to one prompt."""
         ...
 
     async def examine(self, question: str, model: str) -> str:
-        """What a model answers that may use tools to find out."""
+        """Return the answer of a model that may use tools."""
         ...
 
     async def call(self, server: str, tool: str, given: Fields) -> str:
-        """What a tool of a server says."""
+        """Return the result of an MCP tool."""
         ...
 
 
 async def judge(firing: Firing, means: Means) -> HookReply:
-    """Let a model decide; what a command would have printed to say the same."""
+    """Let a model decide; return the output a command hook would have printed."""
     question, model = question_of(firing), firing.text("model")
     if firing.kind == "agent":
         said = await means.examine(question, model)
@@ -59,7 +59,7 @@ async def judge(firing: Firing, means: Means) -> HookReply:
 
 
 def question_of(firing: Firing) -> str:
-    """The prompt of a hook, with what happened in its place, or at its end."""
+    """Return the prompt of a hook with the payload inserted or appended."""
     prompt, told = firing.text("prompt"), msgspec.json.encode(firing.told).decode()
     places = {"$ARGUMENTS": told, "\\$": "$"}
     question = PLACE.sub(lambda found: places[found[0]], prompt)
@@ -68,7 +68,7 @@ def question_of(firing: Firing) -> str:
 
 
 def read_judgement(text: str) -> Judgement | None:
-    """What a model decided, if its answer says so; words around the JSON do no harm.
+    """Parse a model's decision; text around the JSON is ignored.
 
     >>> read_judgement('```json\\n{"ok": false, "reason": "no tests"}\\n```')
     Judgement(ok=False, reason='no tests', impossible=False)
@@ -82,7 +82,7 @@ def read_judgement(text: str) -> Judgement | None:
 
 
 def _answer(firing: Firing, judgement: Judgement) -> str:
-    """What a command would print; nothing where all may go ahead."""
+    """Return the equivalent command output; empty if the action may proceed."""
     is_agent = firing.kind == "agent"
     is_hopeless = judgement.impossible and firing.event in STOPS and not is_agent
     if judgement.ok or is_hopeless or firing.event in NO_EFFECT:

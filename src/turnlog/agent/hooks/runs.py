@@ -1,4 +1,4 @@
-"""A hook that is to run, and what came of it, whatever kind of hook it is."""
+"""Hook invocations and their results, common to all hook types."""
 
 import asyncio
 import os
@@ -11,26 +11,26 @@ from turnlog.agent.workspace.project_environment import without_credentials
 from turnlog.format.json_values import Fields
 
 MOST_OUTPUT = 1 << 20
-"""Bytes that are read of what a hook says."""
+"""Maximum bytes read from a hook's output."""
 
 
 class Firing(Struct, frozen=True):
-    """A hook that is to run."""
+    """A hook about to run."""
 
     event: str
     name: str
-    """The event, and what it is about: `PreToolUse:Bash`."""
+    """The event with its subject, such as `PreToolUse:Bash`."""
     handler: Fields
-    """As the settings have it."""
+    """The hook's settings."""
     told: Fields
-    """What it is told, as JSON."""
+    """The payload as JSON."""
     timeout: float
     is_project: bool = False
-    """Whether a project's file brings it, so that it does not get turnlog's own credentials."""
+    """Whether it comes from a project's file: it then gets no credentials of turnlog."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment that it runs in, or takes variables from."""
+        """Environment of the hook, or source of its variables."""
         return without_credentials(os.environ) if self.is_project else dict(os.environ)
 
     @property
@@ -39,40 +39,40 @@ class Firing(Struct, frozen=True):
         return str(self.handler.get("type", "command"))
 
     def text(self, field: str) -> str:
-        """A field of the hook that is meant as text."""
+        """Return a string field of the hook's settings."""
         return str(self.handler.get(field) or "")
 
 
 class HookRun(Struct, frozen=True):
-    """A hook that was run."""
+    """The result of a hook run."""
 
     event: str
     name: str
-    """The event, and what it was about: `PreToolUse:Bash`."""
+    """The event with its subject."""
     command: str
-    """What the session names it by: the command, the address, the prompt."""
+    """Display name: the command, URL or prompt."""
     exit_code: int | None
-    """None for one that was late; 127 for one that could not be started."""
+    """None after a timeout; 127 if the hook could not be started."""
     stdout: str
     stderr: str
     seconds: float
     timeout: float | None = None
-    """The seconds it was given, if they were not enough."""
+    """The timeout in seconds, if it was exceeded."""
     status: int | None = None
-    """Of an address, what it answered with: the session has it as the exit code (observed)."""
+    """HTTP status of an HTTP hook; the session records it as the exit code (observed)."""
     kind: str = "command"
 
 
 class HookReply(Struct, frozen=True):
-    """What a hook says that is no command."""
+    """The reply of a hook that is not a command."""
 
     text: str
-    """As a command would print it."""
+    """Equivalent stdout of a command hook."""
     status: int | None = None
 
 
 class Failed(Exception):
-    """A hook that came to nothing, which stops nothing: its text is why."""
+    """A hook failed without blocking anything; the message says why."""
 
     def __init__(self, why: str, reply: HookReply | None = None) -> None:
         super().__init__(why)
@@ -80,7 +80,7 @@ class Failed(Exception):
 
 
 async def timed(firing: Firing, shown: str, work: Awaitable[HookReply]) -> HookRun:
-    """Wait for what a hook says that is no command, as long as it may take."""
+    """Await the reply of a hook that is not a command, within its timeout."""
     started = time.monotonic()
     code, why, late = 0, "", None
     try:

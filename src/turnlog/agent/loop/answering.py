@@ -1,4 +1,8 @@
-"""One answer of the model, recorded as it comes in, and asked for again when the API falters."""
+"""Receive one answer of the model, record it block by block, and retry when the API fails.
+
+A block is written to the session before anyone is told about it: a crash loses nothing that was
+shown.
+"""
 
 import asyncio
 import random
@@ -14,11 +18,11 @@ from turnlog.format.json_values import Fields
 SHORTEST_WAIT = 0.5
 LONGEST_WAIT = 32.0
 MOST_PATIENT = 300.0
-"""Seconds: if the API asks to be left alone for longer, the user is told instead."""
+"""Seconds: a longer `retry-after` is reported to the user instead of waited for."""
 
 
 async def ask_model(parts: Parts, request: Fields, emit: Emit) -> StreamedMessage:
-    """Let the model answer; each block is a line of the session before it is told as finished."""
+    """Send a request and return the answer; record each block before emitting its end."""
 
     async def receive() -> StreamedMessage:
         return await _receive(parts, request, emit)
@@ -27,7 +31,7 @@ async def ask_model(parts: Parts, request: Fields, emit: Emit) -> StreamedMessag
 
 
 async def ask_aside(parts: Parts, request: Fields, emit: Emit) -> StreamedMessage:
-    """Let the model answer something that is no part of the conversation."""
+    """Send a request whose answer is not part of the conversation."""
 
     async def receive() -> StreamedMessage:
         async with parts.model.ask(request) as stream:
@@ -59,15 +63,15 @@ async def _ask_until_answered(
 
 
 def backoff(attempt: int) -> float:
-    """How long to wait before another try: twice as long each time, within bounds."""
+    """Return the seconds to wait before a retry: exponential backoff with jitter."""
     return min(SHORTEST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.75, 1.25)
 
 
 async def _receive(parts: Parts, request: Fields, emit: Emit) -> StreamedMessage:
-    """Take an answer in.
+    """Stream an answer into the session.
 
-    A finished block waits for the event after it, which follows at once: the last block of an
-    answer gets the final counts and the stop reason that way.
+    A finished block is held back until the next event, which follows at once: that way the last
+    block is recorded with the final token counts and the stop reason.
     """
     answer = StreamedMessage()
     waiting: Fields | None = None
@@ -98,7 +102,7 @@ def _record(parts: Parts, answer: StreamedMessage, index: int, emit: Emit) -> No
 
 
 def _keep_text(parts: Parts, answer: StreamedMessage, emit: Emit) -> None:
-    """Keep what the user has read of a text; thinking and calls are nothing by halves."""
+    """Record the text that was shown before an interruption; drop partial thinking and calls."""
     text = answer.unfinished_text
     if text.strip():
         index = len(answer.blocks)
@@ -107,7 +111,7 @@ def _keep_text(parts: Parts, answer: StreamedMessage, emit: Emit) -> None:
 
 
 def _told(error: ModelError) -> Fields:
-    """An error as its line has it."""
+    """Return the fields that describe an API error in a session."""
     return {
         "message": error.message,
         "status": error.status,

@@ -1,4 +1,4 @@
-"""What hooks have to say after calls: of each, of where it led, and of all calls of an answer."""
+"""Run the hooks that follow tool calls: after each one, after `cd`, and after a whole batch."""
 
 from uuid import uuid4
 
@@ -17,7 +17,7 @@ BATCH = "PostToolBatch"
 async def after_call(
     parts: Parts, call: Fields, given: Fields, outcome: ToolOutcome, seconds: float
 ) -> tuple[str, HookOutcome]:
-    """What hooks say of what came of a call, and the event that they say it at."""
+    """Run PostToolUse or PostToolUseFailure hooks; return their outcome and the event name."""
     event = "PostToolUseFailure" if outcome.is_error else "PostToolUse"
     about: Fields = {"tool_name": call["name"], "tool_input": given}
     about |= {"tool_use_id": call["id"], "duration_ms": round(seconds * 1000)}
@@ -30,7 +30,7 @@ async def after_call(
 
 
 async def after_move(parts: Parts, call_id: str, emit: Emit) -> None:
-    """Let hooks know where a command has gone; they may leave variables for that place."""
+    """Run CwdChanged hooks if a command changed the directory; they may set variables."""
     facts, place = parts.hooks.facts, parts.workspace.cwd
     if parts.agent_type or facts.cwd == place:
         return
@@ -41,7 +41,7 @@ async def after_move(parts: Parts, call_id: str, emit: Emit) -> None:
 
 
 async def take_variables(parts: Parts) -> None:
-    """Let commands have the variables that hooks left for them."""
+    """Load the variables that hooks left into the environment of later commands."""
     if parts.hooks.facts.env_file:
         parts.workspace.environment |= await left_variables(parts.hooks.facts.env_file)
 
@@ -49,7 +49,7 @@ async def take_variables(parts: Parts) -> None:
 async def after_batch(
     parts: Parts, calls: list[tuple[Fields, ToolOutcome]], emit: Emit
 ) -> HookOutcome | None:
-    """What hooks say of all calls of an answer; given if the turn is to end with them."""
+    """Run PostToolBatch hooks; return their outcome if they end the turn."""
     told = [
         {
             "tool_name": call["name"],
@@ -69,7 +69,7 @@ async def after_batch(
 
 
 def note_hooks(parts: Parts, said: HookOutcome, call_id: str, emit: Emit) -> None:
-    """Leave a line for each hook that ran, and tell the user what is for the user."""
+    """Record a line for each hook that ran, and emit messages meant for the user."""
     for run in said.runs:
         line = progress_line(run, call_id)
         parts.recorder.progress(line["data"], call_id, call_id)
@@ -78,5 +78,5 @@ def note_hooks(parts: Parts, said: HookOutcome, call_id: str, emit: Emit) -> Non
 
 
 def note_stop(parts: Parts, said: HookOutcome, name: str, emit: Emit) -> None:
-    """A hook ends the turn here: the model hears of it with the next prompt."""
+    """Record that a hook ended the turn; the model sees the reason with the next prompt."""
     emit(Recorded(parts.recorder.meta(stopped_text(said, name))))

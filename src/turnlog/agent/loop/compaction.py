@@ -1,6 +1,6 @@
-"""Makes room in a conversation: a summary that the model writes stands for all there was.
+"""Compact a conversation: replace its history by a summary that the model writes.
 
-The lines of before stay in the file, so that a session can go back to them.
+Earlier lines stay in the file, so a session can be rewound to them.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from turnlog.errors import ModelError
 from turnlog.store.catalog import describe, locate_session
 
 LEAST = 2_000
-"""Characters that extracts of a conversation may have however short it is."""
+"""Minimum length of the extract that stands in when the model writes no summary."""
 ASK = f"""\
 Write the summary that is to take the place of this whole conversation. The work goes on after it, \
 and nothing but your summary will be known of what came before. {CONTENTS}
@@ -30,14 +30,14 @@ GO_ON = "Go on with the work where it was, without asking about it and without r
 
 
 def is_full(parts: Parts) -> bool:
-    """Whether the next answer may not find room."""
+    """Return whether the next answer may not fit into the context."""
     when = parts.limits.compacting
     tokens = context_tokens(parts.recorder.chain)
     return when.is_automatic and tokens > when.limit(parts.choice.window)
 
 
 async def compact(parts: Parts, trigger: str, focus: str, emit: Emit, spent: Spending) -> bool:
-    """Compact the conversation, unless a setting or a hook forbids it; tell whether it was done."""
+    """Compact the conversation unless a setting or hook forbids it; return whether it was done."""
     when = parts.limits.compacting
     if not (when.is_automatic if trigger == AUTO else when.is_possible):
         emit(Notice("Not compacted: that is turned off"))
@@ -63,7 +63,7 @@ async def compact(parts: Parts, trigger: str, focus: str, emit: Emit, spent: Spe
 
 
 async def compact_now(parts: Parts, focus: str, emit: Emit) -> None:
-    """Compact the conversation because the user asks for it; tell how that went."""
+    """Compact the conversation on the user's request, and emit the outcome."""
     spent = Spending()
     try:
         done = await compact(parts, MANUAL, focus, emit, spent)
@@ -76,7 +76,7 @@ async def compact_now(parts: Parts, focus: str, emit: Emit) -> None:
 
 
 async def _summarise(parts: Parts, focus: str, emit: Emit, spent: Spending) -> str:
-    """What the model says of the conversation; extracts of it where the model cannot."""
+    """Return the model's summary of the conversation, or an extract if the request fails."""
     from turnlog.edit.compaction_entries import HEAD, TRANSCRIPT
 
     asked = ASK + (FOCUS.format(focus=focus) if focus else "")
@@ -94,7 +94,7 @@ async def _summarise(parts: Parts, focus: str, emit: Emit, spent: Spending) -> s
 
 
 def _extracts(parts: Parts) -> str:
-    """What turnlog itself tells of the conversation, in much less room than that took."""
+    """Return an extract of the conversation that is much shorter than the original."""
     from turnlog.conversation.session import open_session
     from turnlog.edit.call_facts import both_ends
     from turnlog.edit.compaction_entries import HEAD, TRANSCRIPT, summary_text

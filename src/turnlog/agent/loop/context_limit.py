@@ -1,6 +1,6 @@
-"""How far a conversation may grow before it is compacted by itself: as settings and variables say.
+"""Decide at how many tokens a conversation is compacted automatically.
 
-Their names, bounds and order are documented of the client.
+Names, bounds and precedence of settings and variables follow the client's documentation.
 """
 
 import re
@@ -9,36 +9,36 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 RESERVE = 33_000
-"""Tokens that are kept free: for an answer, and for the summary when it is time for one."""
+"""Tokens kept free for an answer and for the summary."""
 SMALLEST, LARGEST = 100_000, 1_000_000
 SET = ("1", "true", "yes", "on")
 
 
 class Compacting(Struct, frozen=True):
-    """Whether, and when, a conversation is compacted."""
+    """Settings for automatic and manual compaction."""
 
     is_automatic: bool = True
     is_possible: bool = True
-    """Whether the user may have it done."""
+    """Whether `/compact` is allowed."""
     window: int | None = None
-    """Tokens to use, where they are to be fewer than the model has room for."""
+    """Use fewer tokens than the model's context window holds."""
     share: float = 1.0
-    """How much of them may be used, if that is less than all but the reserve."""
+    """Compact when this share of the window is used, if that is before the reserve."""
 
     def limit(self, window: int) -> float:
-        """The tokens above which a conversation is compacted, with a model that has a window."""
+        """Return the number of tokens above which a conversation is compacted."""
         used = min(self.window or window, window)
         return min(used - min(RESERVE, used // 4), used * self.share)
 
     def reserve(self, window: int) -> int:
-        """The tokens of a window that are not used by a conversation."""
+        """Return the tokens of a context window that a conversation leaves unused."""
         return window - int(self.limit(window)) if self.is_automatic else 0
 
 
 def compacting(
     is_enabled: bool | None, window: int | str | None, environment: Mapping[str, str]
 ) -> Compacting:
-    """When to compact, by what the settings say and by the environment, which comes before them.
+    """Return the compaction settings; environment variables take precedence over settings.
 
     >>> compacting(None, 150_000, {"CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "50"}).limit(200_000)
     75000.0

@@ -1,4 +1,4 @@
-"""What a conversation with a model is made of: the parts that the loop works with."""
+"""The parts of a conversation that the agent loop works with."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -28,27 +28,27 @@ Recall = Callable[[Path, Ask | None], Awaitable[list[str]]]
 
 
 class TurnLimits(Struct, frozen=True):
-    """When to stop."""
+    """Limits that end a turn."""
 
     max_turns: int | None = None
-    """Answers of the model in one turn."""
+    """Maximum number of model answers in one turn."""
     max_budget: float | None = None
-    """Dollars."""
+    """Maximum cost of a turn in dollars."""
     retries: int = 10
     compacting: Compacting = Compacting()
 
     def reached(self, spent: Spending) -> str | None:
-        """Which limit a turn has come to, if any."""
+        """Return the name of the limit that a turn has reached, if any."""
         if self.max_budget is not None and spent.cost >= self.max_budget:
             return "max_budget"
         return "max_turns" if spent.requests == self.max_turns else None
 
 
 class Backups(Protocol):
-    """Keeps what files were before they change."""
+    """Backs up files before they change."""
 
     def snapshot_line(self, prompt_uuid: str) -> Fields:
-        """The line before a prompt."""
+        """Return the `file-history-snapshot` line that precedes a prompt."""
         ...
 
 
@@ -58,7 +58,7 @@ async def _nothing(path: Path, ask: Ask | None) -> list[str]:
 
 @dataclass
 class Parts:
-    """All that one conversation needs; a sub-agent has its own recorder, tools and workspace."""
+    """The parts of one conversation; a sub-agent has its own recorder, tools and workspace."""
 
     choice: ModelChoice
     model: Model
@@ -68,29 +68,29 @@ class Parts:
     hooks: Hooks
     rules: Rules
     ask: Ask | None
-    """Asks the user; None where nobody can be asked."""
+    """Asks the user for permission; None if nobody can be asked."""
     system: list[str]
     """The system prompt, in parts."""
     memory: list[str] = field(default_factory=list[str])
-    """The part of it that the user's and the project's files are."""
+    """The part of the system prompt that comes from memory files."""
     recall: Recall = _nothing
     """Returns what memory files say of a file that is read or changed, each told once."""
     limits: TurnLimits = field(default_factory=TurnLimits)
     backups: Backups | None = None
     agent_type: str | None = None
-    """What kind of sub-agent this is."""
+    """The sub-agent's type; None for the main conversation."""
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Questions are put to the user one at a time."""
+    """Held while a question is open: the user sees one at a time."""
 
     @property
     def about_agent(self) -> Fields:
-        """What hooks are told of the sub-agent that this is, if it is one."""
+        """Return the hook payload fields that identify a sub-agent; empty for the main one."""
         agent_id = self.recorder.facts.agent_id
         return {"agent_id": agent_id, "agent_type": self.agent_type} if agent_id else {}
 
 
 class RunningTurn(Struct, frozen=True):
-    """The turn that a call is carried out in."""
+    """The turn that a call runs in."""
 
     emit: Emit
     spent: Spending

@@ -1,4 +1,4 @@
-"""What happens while the loop works, for whoever shows it: a screen, or lines for a program."""
+"""Events that the agent loop emits, for the terminal UI and for stream-json output."""
 
 from typing import Any
 
@@ -8,19 +8,19 @@ from turnlog.format.json_values import Fields
 
 
 class Streamed(Struct, frozen=True):
-    """A piece of an answer, as the API sent it: the event of its stream."""
+    """A streaming event of the Messages API, as it was received."""
 
     event: Fields
 
 
 class Recorded(Struct, frozen=True):
-    """A line that was written to the session."""
+    """An entry that was written to the session."""
 
     entry: Fields
 
 
 class CallStarted(Struct, frozen=True):
-    """A call is about to run: its input is complete, and it was allowed."""
+    """A call was allowed and is about to run."""
 
     call_id: str
     tool: str
@@ -28,53 +28,53 @@ class CallStarted(Struct, frozen=True):
 
 
 class Printed(Struct, frozen=True):
-    """What a running call printed."""
+    """Output of a running call."""
 
     call_id: str
     text: str
 
 
 class Retrying(Struct, frozen=True):
-    """The API did not answer; it is asked again."""
+    """A request failed and will be retried."""
 
     attempt: int
     attempts: int
-    """How often it is asked again, at most."""
+    """Maximum number of retries."""
     wait: float
     reason: str
     status: int | None
-    """The status of its answer; None where there was none."""
+    """The HTTP status; None if there was no response."""
 
 
 class Notice(Struct, frozen=True):
-    """Something that the user should know: what a hook said, what was compacted."""
+    """A message for the user, such as hook output or the result of a compaction."""
 
     text: str
     is_error: bool = False
 
 
 class TurnEnded(Struct, frozen=True):
-    """The turn is over."""
+    """The end of a turn."""
 
     reason: str
     """done, refused, interrupted, failed, max_turns, max_budget, blocked."""
     text: str
-    """The last answer, or what went wrong."""
+    """The last answer, or the error message."""
     seconds: float
     requests: int
     usage: Fields
-    """Tokens of the turn, sub-agents included, by the API's names."""
+    """Tokens of the turn including sub-agents, under the API's field names."""
     cost: float
     denials: list[Fields] = []
-    """Calls that were not allowed: tool_name, tool_use_id, tool_input."""
+    """Denied calls: tool_name, tool_use_id, tool_input."""
     models: dict[str, Fields] = {}
-    """Tokens and dollars by model, as the client's result has them."""
+    """Tokens and dollars per model, in the shape of the client's `result` message."""
     api_seconds: float = 0.0
-    """How long the API was at work."""
+    """Time spent in API requests."""
 
 
 class Inside(Struct, frozen=True):
-    """What happens in a sub-agent."""
+    """An event of a sub-agent."""
 
     agent_id: str
     call_id: str

@@ -1,4 +1,4 @@
-"""What hooks have to say at the start and the end of sessions and turns, and what becomes of it."""
+"""Run the hooks at the start and end of sessions and turns, and apply their decisions."""
 
 from collections.abc import Callable
 from uuid import uuid4
@@ -19,9 +19,9 @@ from turnlog.format.json_values import Fields
 
 Prompt = str | list[Fields]
 SHELL = "shell"
-"""The source of a prompt that is a command the user ran, and what it printed."""
+"""Source of a prompt that holds a shell command of the user and its output."""
 NAMEABLE = ("startup", "resume", "fork")
-"""How a session starts that a hook may name."""
+"""Start sources for which a hook may set the session title."""
 FAILURES = {
     400: "invalid_request",
     401: "authentication_failed",
@@ -32,7 +32,7 @@ FAILURES = {
     429: "rate_limit",
     529: "overloaded",
 }
-"""What hooks are told of errors of the API, by their status."""
+"""Error types in the hook payload, by HTTP status."""
 
 
 async def start_session(
@@ -51,15 +51,15 @@ async def start_session(
 
 
 async def end_session(parts: Parts, reason: str) -> None:
-    """A session ends."""
+    """Run SessionEnd hooks."""
     await parts.hooks.fire("SessionEnd", reason, {"reason": reason})
     await parts.hooks.close()
 
 
 async def submit(parts: Parts, text: str, source: str, emit: Emit) -> tuple[str | None, list[str]]:
-    """A prompt is about to be sent: why it may not be, and what the model is to be told with it.
+    """Run UserPromptSubmit hooks; return why they block the prompt, and context to send with it.
 
-    Of a command that the user ran hooks are not told, as in the client (2.1.325 observed).
+    Shell commands of the user run no hooks, as in the client (2.1.325, observed).
     """
     if source == SHELL:
         return None, []
@@ -91,7 +91,7 @@ async def expand_command(parts: Parts, about: Fields) -> tuple[str | None, list[
 
 
 async def is_kept_going(parts: Parts, text: str, is_again: bool, emit: Emit) -> bool:
-    """The model would stop: tell whether hooks want it to go on, which the session then says."""
+    """Run Stop hooks; return whether they keep the model going, and record their feedback."""
     event = "SubagentStop" if parts.agent_type else "Stop"
     fields: Fields = {"stop_hook_active": is_again, "last_assistant_message": text}
     fields |= {"background_tasks": _running(parts), "session_crons": []} | parts.about_agent
@@ -110,7 +110,7 @@ async def is_kept_going(parts: Parts, text: str, is_again: bool, emit: Emit) -> 
 
 
 async def hear_failure(parts: Parts, error: ModelError, text: str) -> None:
-    """A turn ends because the API gave no answer; `text` is what the user is told."""
+    """Run StopFailure hooks after an API error; `text` is the message shown to the user."""
     if parts.agent_type:
         return
     kind = FAILURES.get(error.status or 0, "server_error" if (error.status or 0) >= 500 else "")
@@ -120,14 +120,14 @@ async def hear_failure(parts: Parts, error: ModelError, text: str) -> None:
 
 
 def _announce(parts: Parts) -> None:
-    """Let hooks know a prompt by the id that it will have."""
+    """Set the prompt id of the hook payload before the prompt is recorded."""
     recorder = parts.recorder
     recorder.next_prompt_id = recorder.next_prompt_id or str(uuid4())
     parts.hooks.facts.prompt_id = recorder.next_prompt_id
 
 
 def _running(parts: Parts) -> list[Fields]:
-    """The commands that run in the background, as hooks are told them."""
+    """Return the running background commands for the hook payload."""
     return [
         {
             "id": job.name,

@@ -1,8 +1,7 @@
-"""The loop: ask the model, carry out its calls, ask again, until it has nothing left to do.
+"""The agent loop: ask the model, run its tool calls, and repeat until it makes no more calls.
 
-Everything else is a room beside it: `answering` gets one answer, `calls` carries calls out,
-`compaction` makes room, `moments` hears the hooks, `recorder` writes down what happens before
-anyone is told.
+`answering` receives one answer, `tool_calls` runs its calls, `compaction` shortens the history and
+`lifecycle_hooks` runs hooks. The recorder writes every entry before its event is emitted.
 """
 
 import asyncio
@@ -26,31 +25,31 @@ from turnlog.errors import ModelError
 
 Work = Callable[[Emit], Coroutine[Any, Any, None]]
 MOST_PUSHES = 8
-"""How often in one turn the model is made to go on: by hooks, or because an answer was cut off."""
+"""Maximum number of times per turn that hooks or a truncated answer make the model continue."""
 CUT_OFF = "The answer was cut off: it had as many tokens as it may have. Go on where it ends."
 
 
 class Loop:
-    """One conversation."""
+    """One conversation, run turn by turn."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.told: list[Prompt] = []
-        """What the model is to be told with the next prompt."""
+        """Context to send along with the next prompt."""
         self.more: Callable[[], list[Arrival]] = list
-        """Gives what the user asked for while the model was at work."""
+        """Returns prompts that arrived while the model was working."""
         self._task: asyncio.Task[None] | None = None
 
     def run(self, prompt: Prompt, source: str = "typed") -> AsyncGenerator[Event]:
-        """Do what a prompt asks; gives what happens, the last of which is `Ended`."""
+        """Run a turn for a prompt; yield its events, the last of which is `TurnEnded`."""
         return self._events(lambda emit: self._turn(prompt, source, emit))
 
     def compact(self, focus: str = "") -> AsyncGenerator[Event]:
-        """Make room in the conversation, as the user asks."""
+        """Compact the conversation on the user's request; yield the events."""
         return self._events(lambda emit: compact_now(self.parts, focus, emit))
 
     async def _events(self, work: Work) -> AsyncGenerator[Event]:
-        """What some work tells, as it is told; whoever stops listening stops the work."""
+        """Yield the events of a task as they come; closing the generator cancels the task."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._task = task = asyncio.create_task(work(events.put_nowait))
         task.add_done_callback(lambda _: events.put_nowait(None))
@@ -63,11 +62,11 @@ class Loop:
             await asyncio.gather(task, return_exceptions=True)
 
     def interrupt(self) -> bool:
-        """Stop what is being done; the session stays whole. Tell whether anything was."""
+        """Interrupt the running turn, leaving a valid session; return whether one was running."""
         return self._task is not None and self._task.cancel()
 
     async def _turn(self, prompt: Prompt, source: str, emit: Emit) -> None:
-        """A turn, whatever comes of it, and its end."""
+        """Run a turn and emit its end, also after errors and interruptions."""
         spent = Spending()
         SPENT.set(spent)
         emit = spent.counting(emit)
@@ -90,7 +89,7 @@ class Loop:
     async def _work(
         self, prompt: Prompt, source: str, emit: Emit, spent: Spending
     ) -> tuple[str, str]:
-        """The turn itself; gives why it is over, and what was said last."""
+        """Run a turn; return why it ended and the last answer."""
         if why := await self._accept(prompt, source, emit, spent):
             return "blocked", why
         pushes = 0
@@ -110,7 +109,7 @@ class Loop:
                 return limit, answer.text
 
     async def _accept(self, prompt: Prompt, source: str, emit: Emit, spent: Spending) -> str | None:
-        """Record a prompt, unless a hook will not have it; then say why."""
+        """Record a prompt; return the reason if a hook blocks it."""
         if is_full(self.parts):
             await compact(self.parts, AUTO, "", emit, spent)
         why, context = await submit(self.parts, text_of(prompt), source, emit)
@@ -121,7 +120,7 @@ class Loop:
         return None
 
     async def _answer(self, emit: Emit, spent: Spending) -> StreamedMessage:
-        """One answer of the model; a conversation that is too long for it is compacted."""
+        """Return one answer of the model; compact and retry if the conversation is too long."""
         if is_full(self.parts):
             await self._make_room(emit, spent)
         try:
@@ -140,7 +139,7 @@ class Loop:
         return done
 
     async def _is_pushed(self, answer: StreamedMessage, pushes: int, emit: Emit) -> bool:
-        """Whether the model is told to go on though it would stop."""
+        """Return whether the model continues although it made no calls."""
         if answer.stop_reason == "max_tokens":
             emit(Recorded(self.parts.recorder.meta(CUT_OFF)))
             return True

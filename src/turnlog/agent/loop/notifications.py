@@ -1,8 +1,7 @@
-"""What the model is told of commands in the background that have ended by themselves, and of hooks
-there that want it to know at once.
+"""Notify the model about background commands that ended and about asynchronous hooks.
 
-Each is a prompt that nobody typed: in a turn it goes along with the next request, otherwise it
-starts a turn. The queue says so, as it does of prompts that are typed (2.1.325 observed).
+A notification is a prompt that nobody typed: during a turn it is sent with the next request,
+otherwise it starts a turn. Queue entries record it like typed prompts (2.1.325, observed).
 """
 
 from collections.abc import Callable
@@ -13,13 +12,13 @@ from turnlog.agent.workspace.shell.background import BackgroundCommand
 from turnlog.agent.workspace.shell.processes import told_code
 
 NOTICE = "system"
-"""The source of such a prompt."""
+"""Source of a notification prompt."""
 Arrival = tuple[Prompt, str]
-"""A prompt that comes while the model is at work, and its source."""
+"""A prompt that arrives while the model is working, and its source."""
 
 
 def listen(parts: Parts, wake: Callable[[], None]) -> None:
-    """From now on note each that ends, and wake whoever waits."""
+    """Queue a notification for each background command that ends, and wake the waiting turn."""
 
     def heard(job: BackgroundCommand) -> None:
         parts.recorder.queue("enqueue", notice_of(job))
@@ -30,12 +29,12 @@ def listen(parts: Parts, wake: Callable[[], None]) -> None:
 
 
 def absorb(parts: Parts) -> list[Arrival]:
-    """What the model is to be told before its next step."""
+    """Return the notifications to send with the next request."""
     return [(_taken(parts, "remove"), NOTICE) for _ in list(parts.workspace.shells.ended)]
 
 
 def next_notice(parts: Parts) -> str | None:
-    """What starts a turn, if anything does."""
+    """Return the next notification that starts a turn, if any."""
     if parts.workspace.shells.ended:
         return _taken(parts, "dequeue")
     news = parts.hooks.news
@@ -43,7 +42,7 @@ def next_notice(parts: Parts) -> str | None:
 
 
 def notice_of(job: BackgroundCommand) -> str:
-    """The end of a command, as clients tell it."""
+    """Return the notification text for a command that ended, in the client's format."""
     rows = [
         f"<task-id>{job.name}</task-id>",
         *([f"<tool-use-id>{job.call_id}</tool-use-id>"] if job.call_id else []),
@@ -55,7 +54,7 @@ def notice_of(job: BackgroundCommand) -> str:
 
 
 def summary_of(job: BackgroundCommand) -> str:
-    """The end of a command in a sentence."""
+    """Return one sentence on how a command ended."""
     code = told_code(job.running.code)
     how = f"failed with exit code {code}" if code else "completed (exit code 0)"
     return f'Background command "{job.title}" {how}'

@@ -1,4 +1,4 @@
-"""Links a session to the pull requests that its commands make, as `pr-link` lines.
+"""Link a session to the pull requests that its commands create, as `pr-link` entries.
 
 A command counts if it names `gh pr create` and succeeds; the address is the last one it prints.
 """
@@ -17,7 +17,7 @@ ADDRESS = re.compile(r"https://[\w.-]+/([\w.-]+/[\w.-]+)/pull/([0-9]{1,9})\b")
 
 
 def link_pull_request(recorder: Recorder, tool: str, given: Fields, outcome: ToolOutcome) -> None:
-    """Record the pull request that a call made, if it made one."""
+    """Record the pull request that a call created, if any."""
     command: Any = given.get("command")
     if tool != BASH.name or outcome.is_error or not isinstance(command, str):
         return
@@ -26,7 +26,7 @@ def link_pull_request(recorder: Recorder, tool: str, given: Fields, outcome: Too
 
 
 def find_pull_request(command: str, printed: str) -> PullRequest | None:
-    """Return the pull request that a command made, by what it printed.
+    """Return the pull request that a command created, according to its output.
 
     >>> find_pull_request("gh pr create --fill", "https://github.com/octo/shop/pull/7").number
     7

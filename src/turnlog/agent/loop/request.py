@@ -1,4 +1,4 @@
-"""What is sent to the model: system prompt, tools, messages, and marks for its cache."""
+"""Build Messages API requests: system prompt, tools, messages and cache breakpoints."""
 
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.system_prompt import NAMED
@@ -12,12 +12,12 @@ LONG_CONTEXT = {"anthropic-beta": "context-1m-2025-08-07"}
 
 
 def build_request(parts: Parts) -> Fields:
-    """The request for the next answer."""
+    """Return the request for the next answer."""
     return request_with(parts, messages_of(parts.recorder.chain, is_open=True))
 
 
 def request_with(parts: Parts, messages: list[Fields]) -> Fields:
-    """A request with other messages, which finds the same things in the cache."""
+    """Return a request with other messages that hits the same prompt cache."""
     choice = parts.choice
     request: Fields = {
         "model": choice.model.removesuffix(LONG_MARK),
@@ -35,13 +35,13 @@ def request_with(parts: Parts, messages: list[Fields]) -> Fields:
 
 
 def _system(parts: Parts) -> list[str]:
-    """The system prompt; the model that it names can change with every request."""
+    """Return the system prompt; the model named in it may change with every request."""
     role, *others = parts.system
     return [role, NAMED.format(model=parts.choice.model), *others]
 
 
 def mark_messages(messages: list[Fields]) -> list[Fields]:
-    """Mark the last two messages of the user: what is up to there is in the cache next time."""
+    """Set cache breakpoints on the last two user messages."""
     asked = [place for place, message in enumerate(messages) if message["role"] == "user"][-2:]
     return [
         message | {"content": _marked(message["content"])} if place in asked else message

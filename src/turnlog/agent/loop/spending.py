@@ -1,4 +1,4 @@
-"""What a turn has taken so far: requests, tokens, money, time."""
+"""Count the requests, tokens, cost and time of a turn."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -18,12 +18,12 @@ COUNTED = {
     "cache_creation_input_tokens": "cacheCreationInputTokens",
     "cache_read_input_tokens": "cacheReadInputTokens",
 }
-"""What is counted: as the API names it, and as the client's result does."""
+"""Token counts: the API's field name, and the one in the client's `result` message."""
 COST = "costUSD"
 
 
 class Spending:
-    """Grows as a turn goes on."""
+    """Usage counters of one turn."""
 
     def __init__(self) -> None:
         self._started = monotonic()
@@ -44,20 +44,20 @@ class Spending:
         self.add_aside(answer)
 
     def add_aside(self, answer: StreamedMessage) -> None:
-        """Count an answer that is no part of the conversation."""
+        """Count an answer outside the conversation."""
         cost = price_of(answer.model, answer.usage)
         counts = {told: answer.usage.get(name) or 0 for name, told in COUNTED.items()}
         self._add(answer.usage, cost, answer.seconds)
         self._add_models({answer.model: counts | {COST: cost}})
 
     def add_agent(self, ended: TurnEnded) -> None:
-        """Count what a sub-agent took."""
+        """Add the usage of a sub-agent."""
         self._add(ended.usage, ended.cost, ended.api_seconds)
         self._add_models(ended.models)
         self.denials += ended.denials
 
     def counting(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
-        """A way to tell events by which what sub-agents took is counted as well."""
+        """Return an emit function that also counts the usage of sub-agents."""
 
         def tell(event: Event) -> None:
             if isinstance(event, Inside) and isinstance(event.event, TurnEnded):
@@ -67,7 +67,7 @@ class Spending:
         return tell
 
     def ended(self, reason: str, text: str) -> TurnEnded:
-        """The end of the turn."""
+        """Return the `TurnEnded` event."""
         return TurnEnded(
             reason,
             text,
@@ -94,11 +94,11 @@ class Spending:
 
 
 SPENT: ContextVar[Spending] = ContextVar("spent")
-"""What the turn that goes on has taken: for what is asked on the side, such as by hooks."""
+"""The counter of the running turn, for side requests such as those of hooks."""
 
 
 def price_of(model: str, usage: Fields) -> float:
-    """The dollars of an answer; nothing where the model has no price that is known."""
+    """Return the cost of an answer in dollars; 0 if the model's price is unknown."""
     try:
         return cost_of(model, msgspec.convert(usage, Usage)) or 0.0
     except msgspec.ValidationError:
@@ -106,7 +106,7 @@ def price_of(model: str, usage: Fields) -> float:
 
 
 def context_tokens(chain: list[Fields]) -> int:
-    """How many tokens a conversation has, as its last answer counted them."""
+    """Return the tokens in the context, according to the last answer's usage."""
     for entry in reversed(chain):
         message = entry.get("message") if entry.get("type") == "assistant" else None
         usage = message.get("usage") if is_object(message) else None

@@ -1,4 +1,4 @@
-"""The system prompt: what the model is to be, where it works, and what it is to keep in mind."""
+"""Build the system prompt: role, environment and memory."""
 
 import platform
 from collections.abc import Iterable
@@ -38,13 +38,13 @@ The user and the project have left instructions for this work. They come before 
 
 
 def memory_prompt(memories: Iterable[Memory]) -> list[str]:
-    """What memory files say, as a part of the system prompt; nothing where they say nothing."""
+    """Return memory files as parts of the system prompt; empty if there are none."""
     told = [f"{memory.path} ({memory.kind}):\n\n{memory.text}" for memory in memories]
     return ["\n\n".join([MEMORY, *told])] if told else []
 
 
 def surroundings(cwd: Path, directories: Iterable[Path]) -> str:
-    """Where and when the model works."""
+    """Describe the directory, platform and date."""
     branch = branch_of(cwd)
     rows = [
         f"Working directory: {cwd}",

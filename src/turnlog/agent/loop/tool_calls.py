@@ -1,7 +1,7 @@
-"""The calls of one answer: admitted, run, recorded.
+"""Run the tool calls of one answer: check permission, run, record the result.
 
-Calls that change nothing run side by side, others one after the other. Results are recorded in the
-order of the calls, each as soon as those before it are; a call that was not run has one as well.
+Read-only calls run in parallel, all others one after another. Results are recorded in the order of
+the calls, each as soon as those before it are; a call that was not run gets a result as well.
 """
 
 import asyncio
@@ -47,28 +47,28 @@ FEEDBACK = (
 )
 NOT_RUN = ToolOutcome(REJECTED_TEXT, REJECTED_DATA, is_error=True)
 FIRST_NEWS = 2.0
-"""Seconds until a command's output is first noted in the session; then each time twice as long."""
+"""Seconds until the output of a command is first recorded; the interval then doubles."""
 NEWS_LENGTH = 2_000
 
 
 class Done(Struct):
-    """What came of a call, and what is to be said of it."""
+    """The outcome of a call and the consequences for the turn."""
 
     outcome: ToolOutcome
     context: list[str] = []
-    """What hooks want the model to be told."""
+    """Context that hooks add for the model."""
     kind: str | None = None
-    """How it was refused."""
+    """The kind of denial, if the call was denied."""
     ends_turn: bool = False
-    """Whether the user wants the turn to end."""
+    """Whether the user ended the turn by denying the call."""
     stop: tuple[str, HookOutcome] | None = None
-    """The hooks that want the turn to end, by their name, with what they say."""
+    """The hook event that ended the turn, with its outcome."""
 
 
 async def run_calls(
     parts: Parts, calls: list[Fields], emit: Emit, spent: Spending
 ) -> Literal["interrupted", "done"] | None:
-    """Carry out calls; gives how the turn ends with them if the user, or a hook, wants it to."""
+    """Run calls; return how the turn ends if the user or a hook ends it."""
     batch = _Batch(parts, calls, emit, spent)
     try:
         await batch.run()
@@ -87,9 +87,10 @@ async def run_calls(
 
 
 def stop_here(parts: Parts, emit: Emit, was_call: bool = False) -> None:
-    """Leave a session that says the user stopped here, with a result for each call.
+    """Record an interruption by the user, with a result for each open call.
 
-    A turn whose prompt is not yet written down leaves nothing.
+
+    Nothing is recorded if the prompt is not in the session yet.
     """
     recorder = parts.recorder
     if not recorder.prompt_id:
@@ -144,7 +145,7 @@ class _Batch:
             self._record(call, self._done.get(call["id"], Done(NOT_RUN, kind=REJECTED)))
 
     def _groups(self) -> Iterator[list[Fields]]:
-        """Calls in a row that may run side by side; any other is alone."""
+        """Yield runs of consecutive calls that may run in parallel; every other call is alone."""
         group: list[Fields] = []
         for call in self._calls:
             tool = self._parts.tools.get(self._named(call)["name"])
@@ -167,7 +168,7 @@ class _Batch:
             self._record(ready, self._done[ready["id"]])
 
     def _named(self, call: Fields) -> Fields:
-        """Return a call by the name that permission rules, hooks and people know its tool by."""
+        """Return a call under the current name of its tool, which rules and hooks use."""
         return call | {"name": offered_name(call["name"], self._parts.tools)}
 
     def _record(self, call: Fields, done: Done) -> None:
@@ -182,7 +183,7 @@ class _Batch:
 
 
 async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
-    """Run a call, whatever comes of it."""
+    """Run a call; errors become its outcome."""
     try:
         admitted = await admit(parts, call)
     except Refused as refused:
@@ -224,7 +225,7 @@ def _refusal(refused: Refused, name: str) -> Done:
 async def _after(
     parts: Parts, call: Fields, admitted: Admitted, outcome: ToolOutcome, seconds: float, emit: Emit
 ) -> Done:
-    """Let hooks have their say about what came of a call."""
+    """Run the hooks that follow a call and apply their decisions to its outcome."""
     given = plain_input(admitted.input, parts)
     event, said = await after_call(parts, call, given, outcome, seconds)
     name = f"{event}:{call['name']}"
@@ -239,7 +240,7 @@ async def _after(
 
 
 async def _recalled(parts: Parts, admitted: Admitted) -> list[str]:
-    """What memory files say of the file that a call is about."""
+    """Return memory that applies to the file a call reads or changes."""
     touched = admitted.tool.touches(admitted.value, parts.workspace)
     paths = [each.path for each in touched if isinstance(each, Reads | Writes)]
     ask = partial(_ask_alone, parts, parts.ask) if parts.ask else None
@@ -257,7 +258,7 @@ def _failed(text: str) -> ToolOutcome:
 
 
 class _News:
-    """What a running call prints: told at once, and noted in the session now and then."""
+    """Emits the output of a running call at once, and records it at growing intervals."""
 
     def __init__(self, parts: Parts, call: Fields, emit: Emit) -> None:
         self._parts = parts

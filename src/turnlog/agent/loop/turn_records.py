@@ -1,4 +1,4 @@
-"""The start and the end of a turn, written down."""
+"""Record the start and end of a turn."""
 
 from uuid import uuid4
 
@@ -17,7 +17,7 @@ from turnlog.format.json_values import Fields
 def record_prompt(
     parts: Parts, prompt: Prompt, source: str, told: list[Prompt], emit: Emit
 ) -> None:
-    """Write a prompt down, and with it what the model is told besides."""
+    """Record a prompt, followed by the context that goes along with it."""
     recorder = parts.recorder
     if source != NOTICE:
         parts.hooks.wakes = 0
@@ -36,7 +36,7 @@ def record_prompt(
 
 
 def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
-    """What the user asks, behind what the changed files were by then."""
+    """Record the user's prompt after a snapshot of the changed files; return its entries."""
     uuid = str(uuid4())
     if parts.backups:
         parts.recorder.aside(parts.backups.snapshot_line(uuid))
@@ -46,7 +46,7 @@ def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
 
 
 def record_failure(parts: Parts, error: ModelError, emit: Emit) -> str:
-    """Write down that the API gave no answer; gives what the user is told."""
+    """Record an API error; return the message for the user."""
     told = f"API Error: {error.line}"
     if parts.recorder.prompt_id:
         emit(Recorded(parts.recorder.failure(told, error.status, error.request_id)))
@@ -54,13 +54,13 @@ def record_failure(parts: Parts, error: ModelError, emit: Emit) -> str:
 
 
 def record_end(parts: Parts, prompt: Prompt, source: str, seconds: float, emit: Emit) -> None:
-    """Write down that a turn is over, if it had begun; sub-agents do without (as the client's)."""
+    """Record the duration of a turn that had begun; sub-agents record none, like the client's."""
     if parts.recorder.prompt_id and not parts.agent_type:
         emit(Recorded(parts.recorder.turn_duration(seconds)))
         parts.recorder.tip("" if source == NOTICE else label_of(text_of(prompt)))
 
 
 def not_written(parts: Parts, error: OSError, said: str) -> str:
-    """What the user is told where the session cannot be written, behind what was said."""
+    """Return the answer followed by the reason why the session could not be written."""
     place = error.filename or parts.recorder.path
     return f"{said}\n{place}: {error.strerror or error}".strip()

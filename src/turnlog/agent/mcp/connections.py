@@ -1,6 +1,7 @@
-"""Tools of MCP servers: servers are started side by side, and one that fails stops nothing else.
+"""Connect to MCP servers and offer their tools.
 
-A connection is opened and closed in a task of its own, as the SDK's contexts ask for.
+Servers start in parallel; one that fails does not affect the others. Each connection is opened and
+closed in its own task, as the SDK's context managers require.
 """
 
 import asyncio
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 Streams = TypeVar("Streams")
 
 SECONDS = 30.0
-"""How long a server has to start and to tell its tools."""
+"""Seconds for a server to start and list its tools."""
 OPENING = 5.0
-"""How long a server that is given up has to open its transport, and to end."""
+"""Seconds for an abandoned server to open its transport and to exit."""
 LONGEST_SILENCE = 86_400.0
-"""Seconds that a server over SSE may say nothing."""
+"""Seconds of silence allowed on an SSE connection."""
 PAGES = 100
 EMPTY: Fields = {"type": "object", "properties": {}}
 LONGEST_NAME = 128
@@ -43,19 +44,19 @@ LONGEST_DESCRIPTION = 2_048
 
 @dataclass
 class Connections:
-    """The MCP servers that run, and the tools that they bring."""
+    """Running MCP servers and their tools."""
 
     tools: list[Tool] = field(default_factory=list[Tool])
     problems: list[str] = field(default_factory=list[str])
-    """What kept servers from starting: a line for each."""
+    """Why servers did not start, one line each."""
     failed: set[str] = field(default_factory=set[str])
-    """The servers that did not start."""
+    """Names of servers that did not start."""
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
     _opening: list[tuple[asyncio.Task[None], asyncio.Event]] = field(
         default_factory=list[tuple[asyncio.Task[None], asyncio.Event]]
     )
-    """Each task, and the event that its transport is open."""
+    """Each server's task, with the event set when its transport is open."""
 
     async def start(
         self,
@@ -93,7 +94,7 @@ class Connections:
             await asyncio.wait(self._tasks, timeout=OPENING)
 
     async def close(self) -> None:
-        """Let all servers end."""
+        """Stop all servers."""
         self._stop.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -132,28 +133,28 @@ class Connections:
 
 @dataclass
 class _ServerPlace:
-    """Where servers run."""
+    """Working directory and environment of servers."""
 
     root: Path
     variables: Mapping[str, str]
-    """What they find in the environment, besides that of turnlog."""
+    """Variables added to turnlog's environment."""
 
 
 @dataclass
 class _Server:
-    """A server that is to be started."""
+    """A server about to start."""
 
     name: str
     config: ServerConfig
     place: _ServerPlace
     complaints: TextIO
-    """Takes what it prints besides its answers."""
+    """Receives its stderr."""
     is_open: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when its process runs, or its address was reached."""
+    """Set when the process runs or the address was reached."""
 
 
 async def _serve(server: _Server, ready: asyncio.Future[list[Tool]], stop: asyncio.Event) -> None:
-    """Hold the connection to a server until it is time to stop."""
+    """Keep the connection to a server open until told to stop."""
     try:
         async with AsyncExitStack() as stack:
             client = await _connect(server, stack)
@@ -196,14 +197,14 @@ async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
 async def _marking(
     transport: AbstractAsyncContextManager[Streams], is_open: asyncio.Event
 ) -> AsyncGenerator[Streams]:
-    """Open a transport, and tell that it is open."""
+    """Open a transport and set its event."""
     async with transport as streams:
         is_open.set()
         yield streams
 
 
 def _environment(server: _Server) -> dict[str, str]:
-    """What a server finds in its environment: a project's none of turnlog's own credentials."""
+    """Return the environment of a server; a project's server gets no credentials of turnlog."""
     held = os.environ | server.place.variables
     return (without_credentials(held) if server.config.is_project else held) | server.config.env
 
@@ -242,7 +243,7 @@ def _tool(server: str, client: "Client", tool: "ServerTool") -> Tool:
 
 
 def tool_name(server: str, tool: str) -> str:
-    """The name by which the model calls a server's tool.
+    """Return the name under which the model calls a server's tool.
 
     >>> tool_name("my db", "query")
     'mcp__my_db__query'
@@ -251,7 +252,7 @@ def tool_name(server: str, tool: str) -> str:
 
 
 def spelt(name: str) -> str:
-    """A name as names of tools can spell it."""
+    """Return a name restricted to the characters that tool names allow."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)
 
 
@@ -260,7 +261,7 @@ def _as_it_is(given: Fields) -> Fields:
 
 
 def _first(error: BaseException) -> BaseException:
-    """The error at the bottom of groups of errors."""
+    """Return the innermost error of nested exception groups."""
     inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
     return _first(inner[0]) if inner else error
 

@@ -1,4 +1,4 @@
-"""Results of MCP tools as blocks that the Messages API takes."""
+"""Convert MCP tool results to content blocks of the Messages API."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def outcome_of(result: "CallToolResult", folder: Path) -> ToolOutcome:
-    """What came of a call."""
+    """Return the outcome of a call."""
     blocks = [_block(part) for part in result.content]
     if not blocks and result.structured_content is not None:
         blocks = [_text(json.dumps(result.structured_content, ensure_ascii=False))]

@@ -1,7 +1,7 @@
-"""Which MCP servers there are, with variables of the environment put in.
+"""Read MCP server configurations and expand environment variables in them.
 
-A project names some in `.mcp.json`, the user others in the client's own `.claude.json`: for all
-projects, or for one.
+Projects list servers in `.mcp.json`; the user's are in the client's `.claude.json`, for all
+projects or for one.
 """
 
 import json
@@ -27,7 +27,7 @@ TYPES = ("stdio", "http", "streamable-http", "sse")
 
 
 class ServerConfig(Struct, frozen=True):
-    """An MCP server: a command to start, or an address."""
+    """An MCP server: a command or a URL."""
 
     type: str | None = None
     command: str | None = None
@@ -36,17 +36,17 @@ class ServerConfig(Struct, frozen=True):
     url: str | None = None
     headers: dict[str, str] = {}
     is_project: bool = False
-    """Whether a project's file names it, so that it does not get turnlog's own credentials."""
+    """Whether it comes from a project's file: it then gets no credentials of turnlog."""
 
 
 class Servers(Struct, frozen=True):
-    """The servers of a file, and what is wrong with others."""
+    """The servers of a file, and problems with the rest."""
 
     configs: dict[str, ServerConfig]
     problems: list[str]
 
     def of_project(self) -> "Servers":
-        """The same as a project's, which do not get turnlog's own credentials."""
+        """Return the same servers marked as a project's, which get no credentials of turnlog."""
         marked = {
             name: msgspec.structs.replace(config, is_project=True)
             for name, config in self.configs.items()
@@ -55,11 +55,11 @@ class Servers(Struct, frozen=True):
 
 
 class _Missing(Exception):
-    """A variable without a value."""
+    """A variable is not set."""
 
 
 def read_servers(path: Path, environment: Mapping[str, str]) -> Servers:
-    """The servers that a file names; a file that is not there names none."""
+    """Return the servers of a file; a missing file has none."""
     listed, problems = _load(path)
     if problems or listed is None:
         return Servers({}, problems)
@@ -69,7 +69,7 @@ def read_servers(path: Path, environment: Mapping[str, str]) -> Servers:
 
 
 def given_servers(texts: Sequence[str], root: Path, environment: Mapping[str, str]) -> Servers:
-    """The servers of the command line, each text of which is a file or JSON itself."""
+    """Return the servers given on the command line, as files or JSON."""
     found = Servers({}, [])
     for text in texts:
         listed = _given(text, root)
@@ -94,14 +94,14 @@ def _given(text: str, root: Path) -> Any:
 def listed_servers(
     named: Mapping[str, Any], environment: Mapping[str, str], is_project: bool
 ) -> Servers:
-    """The servers of a list in another file, the user's or a project's."""
+    """Return the servers of a list in another file."""
     known = without_credentials(environment) if is_project else environment
     found = _servers({"mcpServers": dict(named)}, known)
     return found.of_project() if is_project else found
 
 
 def read_own_servers(path: Path, root: Path, environment: Mapping[str, str]) -> tuple[Servers, ...]:
-    """The user's own servers: those for one directory, and those for all."""
+    """Return the user's servers: those of one directory, and those of all."""
     listed, problems = _load(path)
     held = listed if is_object(listed) else {}
     projects = held.get("projects")
@@ -146,7 +146,7 @@ def _config(fields: Any, environment: Mapping[str, str]) -> ServerConfig:
 
 
 def expand(value: Any, environment: Mapping[str, str]) -> Any:
-    """A value with `${NAME}` and `${NAME:-default}` replaced in all its texts.
+    """Expand `${NAME}` and `${NAME:-default}` in all strings of a value.
 
     >>> expand(["${A:-x}/y"], {})
     ['x/y']

@@ -1,4 +1,4 @@
-"""A message of the model as it grows: events of a stream in, finished blocks out."""
+"""Assemble a streamed message: events in, finished blocks out."""
 
 import json
 from time import monotonic
@@ -11,24 +11,24 @@ ADDED = {
     "thinking_delta": "thinking",
     "signature_delta": "signature",
 }
-"""Which part of a block an event adds to."""
+"""The block field that each delta type extends."""
 
 
 class StreamedMessage:
-    """What has come in so far."""
+    """A message that is being streamed."""
 
     def __init__(self, request_id: str | None = None) -> None:
         self.request_id = request_id
         self._asked = monotonic()
         self.seconds = 0.0
-        """How long it took."""
+        """Seconds from request to end."""
         self.message: Fields = {}
-        """The message but for its content, as the API has it."""
+        """The API's message object without its content."""
         self.blocks: list[Fields] = []
-        """Those that are finished."""
+        """Finished blocks."""
         self._open: Fields | None = None
         self._written = ""
-        """The input of an open call, as JSON."""
+        """Partial JSON of the open call's input."""
 
     @property
     def id(self) -> str | None:
@@ -48,23 +48,23 @@ class StreamedMessage:
 
     @property
     def calls(self) -> list[Fields]:
-        """The calls that the client is to carry out."""
+        """The tool calls to run."""
         return [block for block in self.blocks if block.get("type") == "tool_use"]
 
     @property
     def text(self) -> str:
-        """What the answer says."""
+        """The text of the answer."""
         texts = [block["text"] for block in self.blocks if block.get("type") == "text"]
         return "\n".join(texts).strip()
 
     @property
     def unfinished_text(self) -> str:
-        """What an open block says so far."""
+        """The text of the unfinished block."""
         is_text = self._open is not None and self._open.get("type") == "text"
         return str((self._open or {}).get("text") or "") if is_text else ""
 
     def take(self, event: Fields) -> Fields | None:
-        """Take an event in; gives the block that it finishes."""
+        """Process an event; return the block that it finishes, if any."""
         match event.get("type"):
             case "message_start":
                 message: Fields = event["message"]
@@ -107,7 +107,7 @@ class StreamedMessage:
 
 
 def _read_input(text: str) -> Any:
-    """An answer that was cut for its length may end in the middle of an input."""
+    """Parse the input of a call; a truncated answer may end in the middle of it."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The Messages API, through its official client: key and address come from the environment."""
+"""Ask the Messages API for a summary, with the official client."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "claude-haiku-5-5"
 LONGEST = 16_000
-"""Tokens that an answer may have; the client refuses to wait for many more."""
+"""Maximum tokens of an answer; the official client refuses to wait for many more."""
 KEYS = "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
 HINTS = {
     400: "another model with --with-model MODEL",
@@ -29,7 +29,7 @@ counts. Quote the user where the wording matters.
 are, never from memory.
 4. Which errors came up and how they were dealt with, and what the user corrected.
 5. What is done, what is left to do, and what was being done last."""
-"""What a summary is to hold."""
+"""Required contents of a summary."""
 INSTRUCTIONS = f"""\
 You write the summary that takes the place of the older part of a conversation between a user and \
 a coding assistant. The assistant will go on with the work and see nothing of that part but your \
@@ -47,7 +47,7 @@ instruction to you. Answer with the summary alone."""
 
 
 def summarise(text: str, model: str = DEFAULT_MODEL) -> str:
-    """Let a model write the summary of a conversation from extracts of it."""
+    """Return a summary of a conversation that a model writes from extracts."""
     from anthropic import Anthropic, AnthropicError, APIError
 
     try:
@@ -72,7 +72,7 @@ def _require_key(client: "Anthropic") -> None:
 
 
 def refused(error: "APIError", model: str, hints: dict[int, str]) -> ModelError:
-    """What went wrong, with what may help by the status of the answer."""
+    """Return a `ModelError` with a hint that fits the HTTP status."""
     from anthropic import APIStatusError
 
     if not isinstance(error, APIStatusError):
@@ -89,7 +89,7 @@ def refused(error: "APIError", model: str, hints: dict[int, str]) -> ModelError:
 
 
 def _text_of(answer: "Message") -> str:
-    """What an answer says, if it says all it was about to."""
+    """Return the text of a complete answer; raise if it was truncated."""
     text = "\n".join(block.text for block in answer.content if block.type == "text").strip()
     if answer.stop_reason == "end_turn" and text:
         return text

@@ -1,4 +1,4 @@
-"""Which model is asked: by its id, or by a name that stands for the newest of a family."""
+"""Resolve model names: an id, or an alias for the newest model of a family."""
 
 from collections.abc import Mapping
 
@@ -14,11 +14,11 @@ NEWEST = {
 DEFAULT = "opus"
 FAST = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 ELSEWHERE = ("ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
-"""Variables by which the API is asked on another server."""
+"""Variables that select another server or provider."""
 
 
 class ModelChoice(Struct, frozen=True):
-    """Which model is asked, and how."""
+    """A model and its request parameters."""
 
     model: str
     max_tokens: int = 32_000
@@ -26,12 +26,12 @@ class ModelChoice(Struct, frozen=True):
 
     @property
     def window(self) -> int:
-        """How many tokens a conversation with it can have."""
+        """Size of the context window in tokens."""
         return window_of(self.model)
 
 
 def model_named(name: str, environment: Mapping[str, str] = {}) -> str:
-    """The id of a model; a family's may be set by the environment, as for the client.
+    """Return a model id; the environment may set a family's, as in the client.
 
     >>> model_named("sonnet[1m]"), model_named("claude-opus-4-8")
     ('claude-sonnet-5-5[1m]', 'claude-opus-4-8')
@@ -55,7 +55,7 @@ def fast_model(usual: str, environment: Mapping[str, str]) -> str:
 
 
 def choose(name: str | None, environment: Mapping[str, str]) -> ModelChoice:
-    """The model to ask, and how: by the names that the client's documents give to variables."""
+    """Return the model and parameters; variables are named as the client documents them."""
     model = model_named(name or environment.get("ANTHROPIC_MODEL") or DEFAULT, environment)
     usual = ModelChoice(model)
     return ModelChoice(

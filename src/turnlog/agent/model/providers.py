@@ -1,4 +1,4 @@
-"""Where the model runs: the API itself, or a service that the environment names."""
+"""Select the provider that runs the model: the API, Bedrock, Vertex and others."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 
 class Provider(NamedTuple):
-    """A service that runs models."""
+    """A provider of models."""
 
     name: str
     package: str
-    """What must be installed besides, to be asked."""
+    """Additional package that it requires."""
     hint: str
-    """What the environment must say."""
+    """Environment variables that it requires."""
     open: Callable[[Mapping[str, str]], "Client"]
 
     def unusable(self, error: Exception) -> ModelError:
-        """What was wrong before anything was sent, as a user can act on it."""
+        """Return an actionable `ModelError` for a failure before anything was sent."""
         if isinstance(error, ImportError) or "pip install" in str(error):
             return ModelError(f"{self.name} needs a package more", f"pip install '{self.package}'")
         return ModelError(f"{self.name}: {' '.join(str(error).split())}", self.hint)
 
 
 def provider_of(environment: Mapping[str, str]) -> Provider:
-    """The service that the environment names, by the client's own variables."""
+    """Return the provider selected by the client's environment variables."""
     return next((each for name, each in PROVIDERS.items() if environment.get(name)), ANTHROPIC)
 
 

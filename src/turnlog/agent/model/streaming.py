@@ -1,7 +1,7 @@
-"""Answers of the Messages API, piece by piece, through its official client.
+"""Stream answers of the Messages API with the official client.
 
-What may pass is a `Faltered`, so that it can be asked again; all else that goes wrong is a plain
-`ModelError`. The client itself never asks twice: each failure is a line of the session.
+Transient failures raise `Faltered` and can be retried; all others raise `ModelError`. The official
+client's own retries are off, because each failure is recorded in the session.
 """
 
 import json
@@ -44,7 +44,7 @@ STATUS = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""What an error in the middle of an answer would have been at its start."""
+"""HTTP status equivalent of errors in the middle of a stream."""
 PASSING = (408, 409, 429)
 TOO_LONG = ("prompt is too long", "context window", "context length", "context size")
 
@@ -60,14 +60,14 @@ class Faltered(ModelError):
 
 @dataclass
 class Stream:
-    """An answer that is coming in."""
+    """An answer being received."""
 
     request_id: str | None
     events: AsyncGenerator[Fields]
 
 
 class Model:
-    """The Messages API: asked for one answer at a time."""
+    """The Messages API, one request at a time."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
@@ -75,11 +75,11 @@ class Model:
         self._client: Client | None = None
 
     def prepare(self) -> None:
-        """Load the official client while other things are done: that takes a second or two."""
+        """Import the official client in the background: that takes a second or two."""
         Thread(target=import_module, args=["anthropic"], daemon=True).start()
 
     def require_credentials(self) -> None:
-        """Raise `ModelError` where the service cannot be used, before anything is recorded."""
+        """Raise `ModelError` if credentials are missing, before anything is recorded."""
         try:
             import_module("anthropic")  # waits for `prepare`: two threads may not load its parts
             self._client = self._client or self._provider.open(self._environment)
@@ -90,7 +90,7 @@ class Model:
 
     @asynccontextmanager
     async def ask(self, request: Fields) -> AsyncGenerator[Stream]:
-        """Send a request; gives its answer as a stream of the API's own events."""
+        """Send a request; yield its answer as a stream of API events."""
         from anthropic import APIError
 
         try:
@@ -117,24 +117,24 @@ class Model:
             raise self._provider.unusable(error) from error
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close all connections."""
         if self._client:
             await self._client.close()
             self._client = None
 
 
 def is_too_long(error: ModelError) -> bool:
-    """Whether the conversation does not fit the model."""
+    """Return whether an error means that the conversation exceeds the context window."""
     told = error.message.lower()
     return error.status == 413 or (error.status == 400 and any(each in told for each in TOO_LONG))
 
 
 class _Lost(Exception):
-    """The connection ended before the answer did."""
+    """The connection was lost before the answer was complete."""
 
 
 async def _events(stream: Any) -> AsyncGenerator[Fields]:
-    """The events as plain objects; an answer without its last one is not whole."""
+    """Yield the events as plain objects; raise if the last one is missing."""
     is_whole = False
     async for event in stream:
         fields: Fields = event.to_dict(mode="json")
@@ -168,7 +168,7 @@ def _failed(error: "APIError", model: str) -> ModelError:
 
 
 def _asked_wait(headers: Mapping[str, str]) -> float | None:
-    """How long the API asks to be left alone, in seconds: a number of them, or a date."""
+    """Return the seconds in `retry-after`, which is a number or a date."""
     try:
         if "retry-after-ms" in headers:
             return float(headers["retry-after-ms"]) / 1000
