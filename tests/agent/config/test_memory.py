@@ -143,7 +143,9 @@ def test_an_import_that_links_to_outside_is_not_loaded_even_if_imports_are_appro
     outside = write(project.parent / "secret.md", "secret")
     (project / "link.md").symlink_to(outside)
     write(project / "CLAUDE.md", "rest\n@link.md")
-    files = MemoryFiles(project, project.parent / ".claude", limits=MemoryLimits(is_approved=True))
+    files = MemoryFiles(
+        project, project.parent / ".claude", limits=MemoryLimits(is_approved=lambda path: True)
+    )
     assert texts(files.at_start()) == ["rest\n@link.md"]
     assert len(files.problems) == 1
 
