@@ -29,17 +29,17 @@ COPY = re.compile(r"[0-9a-f]{16}@v[0-9]{1,9}")
 
 
 class Backup(Struct, frozen=True):
-    """What a file was at some moment."""
+    """The state of a file at some moment."""
 
     name: str | None
     """The copy's name; None if there was no such file."""
     version: int
     time: str
     folder: str | None = None
-    """The directory of the file (2.1.325)."""
+    """The file's directory (2.1.325)."""
 
     def fields(self) -> Fields:
-        """As a line has it."""
+        """The JSON fields of the backup."""
         told: Fields = {"backupFileName": self.name, "version": self.version}
         told["backupTime"] = self.time
         return told if self.folder is None else told | {"realParentDir": self.folder}
@@ -51,18 +51,18 @@ class FileSnapshot(Struct):
     message_id: str
     time: str
     offset: int
-    """Where its line starts."""
+    """Byte offset of its line."""
     backups: dict[str, Backup]
     """By path: from the session's directory where it lies below it, else in full."""
 
 
 def backup_folder(store: Store, session_id: str) -> Path:
-    """Where the copies of a session lie."""
+    """Return the directory of a session's backups."""
     return store.file_history / session_id
 
 
 def backup_name(path: Path, version: int) -> str:
-    """The name of a copy.
+    """Return the name of a backup file.
 
     >>> backup_name(Path("/tmp/pr16-body.md"), 3)
     '3c7bac2cbba53df0@v3'
@@ -82,13 +82,13 @@ def copy_of(folder: Path, backup: Backup) -> Path | None:
 
 
 def last_version(folder: Path, path: Path) -> int:
-    """The highest version of a file that there is a copy of."""
+    """Return the highest backed-up version of a file."""
     found = (each.name.rpartition("@v")[2] for each in folder.glob(f"{_hash(path)}@v*"))
     return max((int(number) for number in found if number.isdecimal()), default=0)
 
 
 def keep_copy(path: Path, folder: Path, name: str) -> None:
-    """Copy a file, whole or not at all."""
+    """Copy a file atomically."""
     create_private_folder(folder)
     beside = folder / f".{uuid4()}"
     try:
@@ -101,7 +101,7 @@ def keep_copy(path: Path, folder: Path, name: str) -> None:
 
 
 def tracking_name(path: Path, root: Path) -> str:
-    """How lines name a file.
+    """Return the name of a file as session entries spell it.
 
     >>> tracking_name(Path("/a/b/c"), Path("/a")), tracking_name(Path("/b"), Path("/a"))
     ('b/c', '/b')
@@ -124,7 +124,7 @@ def is_ordinary(path: Path) -> bool:
 
 
 def snapshots_in(session: Path) -> list[FileSnapshot]:
-    """All snapshots of a session, oldest first, each with what was added to it later."""
+    """Return all snapshots of a session, oldest first, with later updates applied."""
     found: dict[str, FileSnapshot] = {}
     for line in read_lines(session):
         for value in _told(line):
@@ -133,7 +133,7 @@ def snapshots_in(session: Path) -> list[FileSnapshot]:
 
 
 def last_snapshot(session: Path) -> FileSnapshot | None:
-    """The last snapshot of a session, read from its end."""
+    """Return the last snapshot of a session, reading backwards."""
     if not session.exists():
         return None
     lines: list[tuple[Fields, int]] = []

@@ -1,4 +1,4 @@
-"""How a session left files: to tell whether someone else has changed them since."""
+"""Detect files that someone else changed since the session last wrote them."""
 
 import filecmp
 from datetime import UTC, datetime, timedelta
@@ -18,11 +18,11 @@ SLACK = timedelta(seconds=1)
 
 
 class LastChange(Struct, frozen=True):
-    """The last change that a session made to a file."""
+    """A session's last change to a file."""
 
     time: datetime
     text: str | None
-    """What the file was then; None where the call does not tell."""
+    """The content after the change; None if the call does not record it."""
 
 
 def last_changes(session: Session, root: Path) -> dict[Path, LastChange]:
@@ -45,7 +45,7 @@ def last_changes(session: Session, root: Path) -> dict[Path, LastChange]:
 
 
 def is_changed_outside(path: Path, copies: list[Path], change: LastChange | None) -> bool:
-    """Whether a file is neither as the session left it nor as any copy of it is."""
+    """Return whether a file differs from what the session wrote and from all its backups."""
     if not path.is_file() or any(is_same(path, copy) for copy in copies):
         return False
     if change is None:
@@ -58,12 +58,12 @@ def is_changed_outside(path: Path, copies: list[Path], change: LastChange | None
 
 
 def is_same(path: Path, copy: Path) -> bool:
-    """Whether two files hold the same."""
+    """Return whether two files have the same content."""
     return path.is_file() and copy.is_file() and filecmp.cmp(path, copy, shallow=False)
 
 
 def _text_after(detail: Detail) -> str | None:
-    """What a call made of its file, if its lines tell."""
+    """Return the content of a file after a call, if the entries record it."""
     taken = detail.input if is_object(detail.input) else {}
     if isinstance(taken.get("content"), str):
         return taken["content"]
@@ -76,5 +76,6 @@ def _text_after(detail: Detail) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """A text without what tools keep of a file's own manner: line ends, a mark at its start."""
+    """Return a text without byte order mark and with `\
+` line endings."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n")

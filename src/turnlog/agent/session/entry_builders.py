@@ -28,18 +28,18 @@ REJECTED_DATA = "User rejected tool use"
 
 
 class EntryDefaults(Struct, frozen=True):
-    """What is the same on all lines of a file."""
+    """Fields with the same value on all lines of a file."""
 
     session_id: str
     slug: str
     entrypoint: str
     """cli for interactive sessions, which the client's picker lists; sdk-cli for printed ones."""
     agent_id: str | None = None
-    """The sub-agent whose file this is."""
+    """The sub-agent's id, if the file belongs to one."""
 
 
 class Moment(Struct, frozen=True):
-    """When and where a line is written."""
+    """Time and place of an entry."""
 
     time: str
     cwd: str
@@ -58,7 +58,7 @@ class PullRequest(Struct, frozen=True):
 def chained(
     own: Fields, facts: EntryDefaults, moment: Moment, uuid: str, parent: str | None
 ) -> Fields:
-    """A line of the conversation."""
+    """Build an entry of the conversation."""
     agent = {"agentId": facts.agent_id} if facts.agent_id else {}
     return {
         "parentUuid": parent,
@@ -78,7 +78,7 @@ def chained(
 
 
 def prompt(content: str | list[Fields], prompt_id: str, mode: str, source: str) -> Fields:
-    """What the user asks; `source` says how it came: typed, queued, sdk."""
+    """Build a user prompt; `source` is typed, queued or sdk."""
     origin = "sdk" if source == "sdk" else "human"
     return {
         "promptId": prompt_id,
@@ -91,7 +91,7 @@ def prompt(content: str | list[Fields], prompt_id: str, mode: str, source: str) 
 
 
 def notice(text: str, prompt_id: str, mode: str) -> Fields:
-    """What the model is told of something in the background, as 2.1.325 writes it."""
+    """Build a background notification, as 2.1.325 writes it."""
     return prompt(text, prompt_id, mode, "system") | {
         "origin": {"kind": "task-notification", "producer": "session-task"},
         "turnOrigin": "task_notification",
@@ -110,7 +110,7 @@ def plain(content: str | list[Fields], prompt_id: str) -> Fields:
 
 
 def meta(content: str | list[Fields], prompt_id: str | None) -> Fields:
-    """What the user did not type but the model is told."""
+    """Build a meta entry: sent to the model, not typed by the user."""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     return {
         "promptId": prompt_id,
@@ -121,7 +121,7 @@ def meta(content: str | list[Fields], prompt_id: str | None) -> Fields:
 
 
 def block(message: Fields, content: Fields, index: int, request_id: str | None) -> Fields:
-    """One block of the model's message; `message` is the message without its content."""
+    """Build the entry of one block; `message` is the message without its content."""
     request = {"requestId": request_id} if request_id else {}
     return {
         "message": message | {"content": [content]},
@@ -132,7 +132,7 @@ def block(message: Fields, content: Fields, index: int, request_id: str | None) 
 
 
 def result(call_id: str, outcome: ToolOutcome, prompt_id: str | None, source: str | None) -> Fields:
-    """What came of a call; `source` is the uuid of the line that made it."""
+    """Build the result of a call; `source` is the uuid of the calling entry."""
     held: Fields = {"type": "tool_result", "tool_use_id": call_id, "content": outcome.content}
     if outcome.is_error:
         held["is_error"] = True
@@ -147,7 +147,7 @@ def result(call_id: str, outcome: ToolOutcome, prompt_id: str | None, source: st
 
 
 def interruption(text: str, prompt_id: str | None, message_id: str | None) -> Fields:
-    """The user's word that the work was to stop."""
+    """Build the entry of an interruption by the user."""
     message = {"interruptedMessageId": message_id} if message_id else {}
     return {
         "promptId": prompt_id,
@@ -158,7 +158,7 @@ def interruption(text: str, prompt_id: str | None, message_id: str | None) -> Fi
 
 
 def synthetic(text: str, message_id: str) -> Fields:
-    """An answer that no model gave."""
+    """Build an answer that the client writes itself."""
     counts = dict.fromkeys(
         (
             *("input_tokens", "output_tokens"),
@@ -180,7 +180,7 @@ def synthetic(text: str, message_id: str) -> Fields:
 
 
 def failure(text: str, message_id: str, status: int | None, request_id: str | None) -> Fields:
-    """An error of the API in the place of an answer."""
+    """Build the entry of an API error in place of an answer."""
     kinds = {400: "invalid_request", 401: "authentication_failed", 429: "rate_limit"}
     server = "server_error" if status and status >= 500 else "unknown"
     told: Fields = {"error": kinds.get(status or 0, server), "isApiErrorMessage": True}
@@ -190,7 +190,7 @@ def failure(text: str, message_id: str, status: int | None, request_id: str | No
 
 
 def api_error(error: Fields, wait: float, attempt: int, attempts: int) -> Fields:
-    """A failed request that is tried again."""
+    """Build the entry of a failed request that is retried."""
     return {
         "type": "system",
         "subtype": "api_error",
@@ -204,7 +204,7 @@ def api_error(error: Fields, wait: float, attempt: int, attempts: int) -> Fields
 
 
 def turn_duration(seconds: float, messages: int) -> Fields:
-    """The end of a turn."""
+    """Build the entry that records a turn's duration."""
     return {
         "type": "system",
         "subtype": "turn_duration",
@@ -215,7 +215,7 @@ def turn_duration(seconds: float, messages: int) -> Fields:
 
 
 def progress(data: Fields, tool_use_id: str, parent_tool_use_id: str) -> Fields:
-    """News of a running call or hook."""
+    """Build a progress entry."""
     return {
         "type": "progress",
         "data": data,
@@ -225,7 +225,7 @@ def progress(data: Fields, tool_use_id: str, parent_tool_use_id: str) -> Fields:
 
 
 def boundary(tip: str | None, trigger: str, tokens: int) -> Fields:
-    """Where older turns end that a summary stands for."""
+    """Build the boundary of a compaction."""
     return {
         "logicalParentUuid": tip,
         "type": "system",
@@ -238,7 +238,7 @@ def boundary(tip: str | None, trigger: str, tokens: int) -> Fields:
 
 
 def compact_summary(text: str) -> Fields:
-    """The summary that follows on a boundary."""
+    """Build the summary that follows a compaction boundary."""
     return {
         "type": "user",
         "message": {"role": "user", "content": text},

@@ -1,7 +1,7 @@
-"""Writes what happens into the session's file, as it happens.
+"""Append entries to the session file as things happen.
 
-Lines are appended whole, in one write each time, to one straight chain with ever later timestamps:
-every client version reads such a file in the same way, whatever byte a crash leaves it at.
+Each append is one write of whole lines. Entries form one straight chain with increasing timestamps:
+every client version reads such a file in the same way, at whatever byte a crash cuts it off.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Recorder:
-    """The pen of one session, or of one sub-agent."""
+    """Writes one session, or one sub-agent."""
 
     def __init__(
         self,
@@ -42,19 +42,19 @@ class Recorder:
         self.path = path
         self.facts = facts
         self.where = where
-        """Returns the directory that is worked in."""
+        """Returns the current working directory."""
         self.session = session or self
-        """The recorder of the session itself, where this is one of a sub-agent."""
+        """The session's recorder, if this one records a sub-agent."""
         self.chain: list[Fields] = []
-        """The lines of the conversation since its last compaction."""
+        """Entries since the last compaction."""
         self.leaf: str | None = None
-        """The line that the next one follows on."""
+        """The parent of the next entry."""
         self.last_time = LONG_AGO
         self.missing: MissingEnd | None = None
-        """What a session lacks that is gone on with; it is written with the next prompt."""
+        """Entries that complete an interrupted session; written with the next prompt."""
         self.prompt_id: str | None = None
         self.next_prompt_id: str | None = None
-        """What the next prompt is known by, where hooks have been told it."""
+        """Id of the next prompt, if hooks already know it."""
         self._asked = ""
         self._callers: dict[str, str] = {}
         self._linked: set[str] = set()
@@ -63,44 +63,44 @@ class Recorder:
 
     @property
     def open_calls(self) -> list[str]:
-        """Calls that have no result yet."""
+        """Calls without a result."""
         return list(self._callers)
 
     @property
     def ends_in_result(self) -> bool:
-        """Whether the last that was recorded is what came of a call."""
+        """Whether the last entry is a tool result."""
         message = self.chain[-1].get("message") if self.chain else None
         content = message.get("content") if is_object(message) else None
         return is_array(content) and bool(content) and content[0].get("type") == "tool_result"
 
     def prompt(self, content: str | list[Fields], mode: str, source: str, uuid: str = "") -> Fields:
-        """What the user asks."""
+        """Record a user prompt."""
         self._complete()
         return self._add(entry_builders.prompt(content, self._begin(), mode, source), uuid)
 
     def shell(self, texts: list[str], uuid: str = "") -> list[Fields]:
-        """A command that the user ran, and what it printed: a line each."""
+        """Record a shell command of the user and its output, one entry each."""
         self._complete()
         self.prompt_id = str(uuid4())
         own = [entry_builders.plain(text, self.prompt_id) for text in texts]
         return [self._add(each, "" if place else uuid) for place, each in enumerate(own)]
 
     def notice(self, text: str, mode: str) -> Fields:
-        """Something in the background has ended."""
+        """Record a background notification."""
         self._complete()
         return self._add(entry_builders.notice(text, self._begin(), mode))
 
     def task(self, content: str | list[Fields]) -> Fields:
-        """What a sub-agent is asked to do."""
+        """Record the task of a sub-agent."""
         self.prompt_id = str(uuid4())
         return self._add(entry_builders.plain(content, self.prompt_id))
 
     def meta(self, content: str | list[Fields]) -> Fields:
-        """What the model is told and the user did not say."""
+        """Record a meta entry: sent to the model, not typed by the user."""
         return self._add(entry_builders.meta(content, self.prompt_id))
 
     def block(self, message: Fields, block: Fields, index: int, request_id: str | None) -> Fields:
-        """A block of an answer, as soon as it is whole."""
+        """Record a finished block of an answer."""
         if message["id"] != self._message_id:
             self._message_id = message["id"]
             self._before_message = (len(self.chain), self.leaf)
@@ -110,7 +110,7 @@ class Recorder:
         return entry
 
     def partial(self, message: Fields, text: str, index: int, request_id: str | None) -> Fields:
-        """The text that an answer broke off in."""
+        """Record the partial text of an interrupted answer."""
         own = entry_builders.block(message, {"type": "text", "text": text}, index, request_id)
         return self._add(own | {"isAbortedMidStream": True})
 
@@ -139,14 +139,14 @@ class Recorder:
             self.leaf = start[1]
 
     def result(self, call_id: str, outcome: ToolOutcome, **extra: Any) -> Fields:
-        """What came of a call; `extra` are further fields of the line."""
+        """Record the result of a call; `extra` adds fields to the entry."""
         source = self._callers.pop(call_id, None)
         if self.facts.agent_id:  # the files of sub-agents have none (observed: 2.1.29 to 2.1.325)
             outcome = replace(outcome, data=None)
         return self._add(entry_builders.result(call_id, outcome, self.prompt_id, source) | extra)
 
     def interruption(self, text: str) -> Fields:
-        """The user stopped the work."""
+        """Record an interruption by the user."""
         answers = (each for each in reversed(self.chain) if each["type"] == "assistant")
         last = next(answers, None)
         message_id = last["message"].get("id") if last else None
@@ -160,19 +160,19 @@ class Recorder:
         return self._write(entry_builders.failure(text, str(uuid4()), status, request_id))
 
     def api_error(self, error: Fields, wait: float, attempt: int, attempts: int) -> Fields:
-        """The API gave no answer, and is asked again."""
+        """Record a failed request that is retried."""
         return self._add(entry_builders.api_error(error, wait, attempt, attempts))
 
     def turn_duration(self, seconds: float) -> Fields:
-        """A turn is over."""
+        """Record the duration of a turn."""
         return self._add(entry_builders.turn_duration(seconds, len(self.chain)))
 
     def progress(self, data: Fields, tool_use_id: str, call_id: str) -> Fields:
-        """News of a running call; nothing ever follows on such a line."""
+        """Record progress of a running call; no entry uses it as a parent."""
         return self._write(entry_builders.progress(data, tool_use_id, call_id))
 
     def compaction(self, summary: str, title: str, trigger: str, tokens: int) -> list[Fields]:
-        """Let a summary stand for all there was; old lines stay, and can be gone back to."""
+        """Record a compaction; earlier entries stay in the file."""
         tip = self.leaf
         if tip:
             self.aside(entry_builders.title(title, tip))
@@ -182,7 +182,7 @@ class Recorder:
         return [first, self._add(entry_builders.compact_summary(summary))]
 
     def pull_request(self, made: PullRequest) -> None:
-        """Link the session to a pull request, once; those of sub-agents are the session's."""
+        """Link the session to a pull request once, also for those of sub-agents."""
         session = self.session
         if made.url not in session._linked:
             session._linked.add(made.url)
@@ -190,23 +190,23 @@ class Recorder:
             session.aside(entry_builders.pr_link(made, self.facts.session_id, time))
 
     def queue(self, operation: str, content: str | None = None) -> Fields:
-        """A prompt entered the queue, or left it."""
+        """Record that a prompt entered or left the queue."""
         time = stamp_of(self._now())
         return self.aside(entry_builders.queue(operation, content, self.facts.session_id, time))
 
     def tip(self, prompt: str) -> None:
-        """Note where the conversation goes on; nothing is given if nobody asked for the turn."""
+        """Record the leaf of the conversation; nobody typed the prompt if the text is empty."""
         self._asked = prompt or self._asked
         if self.leaf:
             self.aside(entry_builders.last_prompt(self._asked, self.leaf, self.facts.session_id))
 
     def aside(self, entry: Fields) -> Fields:
-        """A line that is no part of the conversation, as it is."""
+        """Append an entry outside the conversation unchanged."""
         self._append(entry)
         return entry
 
     def follow(self, own: Fields) -> Fields:
-        """A line of any other kind that is part of the conversation."""
+        """Record an entry of any other type in the conversation."""
         return self._add(own)
 
     def _add(self, own: Fields, uuid: str = "") -> Fields:
@@ -216,13 +216,13 @@ class Recorder:
         return entry
 
     def _begin(self) -> str:
-        """A prompt begins; gives its id."""
+        """Start a prompt and return its id."""
         self.prompt_id = self.next_prompt_id or str(uuid4())
         self.next_prompt_id = None
         return self.prompt_id
 
     def _complete(self) -> None:
-        """Give a session that broke off the end that clients give it when they resume it."""
+        """Complete an interrupted session the way clients do when they resume it."""
         missing, self.missing = self.missing, None
         for call in missing.calls if missing else []:
             self.result(call, ToolOutcome(INTERRUPTED_CALL, is_error=True))
@@ -245,7 +245,7 @@ class Recorder:
             append_lines(self.path, [encoded(entry)])
 
     def _now(self) -> datetime:
-        """The time, later than that of every line before, as the file's precision tells them."""
+        """Return the current time, made later than every earlier timestamp of the file."""
         now = datetime.now(UTC)
         now -= timedelta(microseconds=now.microsecond % 1000)
         self.last_time = max(now, self.last_time + TICK) if self.last_time > LONG_AGO else now
@@ -257,7 +257,7 @@ def _is_thinking(entry: Fields) -> bool:
 
 
 def name_session(recorder: Recorder, text: str) -> str:
-    """Name a session, as the client's own `/rename` does; gives the name on one line."""
+    """Rename a session, as the client's `/rename` does; return the title on one line."""
     from turnlog.edit.session_title import clean_title
 
     title = clean_title(text)

@@ -1,6 +1,6 @@
-"""A session opened to go on: what was said, where it goes on, with which model and mode.
+"""Resume a session: its messages, leaf, model and mode.
 
-Of a long session only what follows the last compaction is read, as long as that tells everything.
+Of a long session, only the part after the last compaction is read if that is sufficient.
 """
 
 from collections.abc import Iterable
@@ -30,28 +30,28 @@ from turnlog.store.catalog import list_sessions
 from turnlog.store.paths import Store
 
 SMALL = 1 << 20
-"""Bytes: a session of no more is read whole."""
+"""Sessions of at most this many bytes are read completely."""
 BOUNDARY = b'"compact_boundary"'
 NEVER_RESTORED = (ApprovalMode.PLAN, ApprovalMode.BYPASS)
-"""Modes that are not gone on with, as the client documents it."""
+"""Permission modes that are not restored, as the client documents."""
 
 
 class Resumed(Struct, frozen=True):
-    """What a session was when it was left."""
+    """The state of a session at its end."""
 
     chain: list[Fields] = []
-    """The lines that its messages are made of."""
+    """The entries of its context."""
     leaf: str | None = None
     missing: MissingEnd | None = None
     last_time: str | None = None
-    """The latest time that any line names."""
+    """The latest timestamp of any entry."""
     model: str | None = None
     mode: ApprovalMode | None = None
     slug: str | None = None
 
 
 def reopen(path: Path) -> Resumed:
-    """Read a session so that it can go on."""
+    """Read a session for resuming it."""
     log = _log_of(path)
     leaf = log.tree.active_leaf
     if leaf is None:
@@ -70,7 +70,7 @@ def reopen(path: Path) -> Resumed:
 
 
 def go_on(recorder: Recorder, resumed: Resumed) -> None:
-    """Let a recorder write behind what there is."""
+    """Return a recorder that continues the session."""
     recorder.chain = resumed.chain
     recorder.leaf = resumed.leaf
     recorder.missing = resumed.missing
@@ -91,7 +91,7 @@ def fork(path: Path, copy: Path) -> None:
 
 
 def latest_in(store: Store, cwd: Path) -> Path:
-    """The session of a directory that was active last."""
+    """Return the most recently active session of a directory."""
     with collect_skipped():  # files that cannot be read are no reason for a chat to fail
         found = list_sessions(store, str(cwd))
     if not found:
@@ -100,7 +100,7 @@ def latest_in(store: Store, cwd: Path) -> Path:
 
 
 def _log_of(path: Path) -> Log:
-    """A session's entries: all, or as many as tell what all would."""
+    """Read a session's entries: all, or a sufficient tail."""
     if path.stat().st_size > SMALL:
         log = Log(path, ReadExtent(_last_boundary(path)))
         if _tells_all(log.tree):
@@ -158,6 +158,6 @@ def _moment(time: str | None) -> float:
 
 
 def _owned(value: Fields, session_id: str) -> Fields:
-    """A line as one of another session."""
+    """Return an entry with the id of another session."""
     names = {"sessionId", "session_id"} & value.keys()
     return value | dict.fromkeys(names, session_id)

@@ -1,4 +1,4 @@
-"""Bash: a command in a shell, waited for or left in the background."""
+"""Bash: run a shell command, in the foreground or in the background."""
 
 import asyncio
 import tempfile
@@ -37,7 +37,7 @@ from turnlog.format.json_values import Fields
 TIMEOUT = 120_000
 LONGEST = 600_000
 LIMIT = 30_000
-"""Characters of what a command prints that the model is given whole."""
+"""Characters of output that the model gets in full."""
 
 DESCRIPTION = f"""\
 Run a command in bash. The directory is kept from one call to the next, variables are not. \
@@ -51,7 +51,7 @@ Read, Edit, Glob and Grep instead."""
 
 
 class BashInput(Input, frozen=True):
-    """What to run."""
+    """Input of Bash."""
 
     command: Annotated[str, Meta(description="The command")]
     description: Annotated[str | None, Meta(description="What it does, in five to ten words")] = (
@@ -78,7 +78,7 @@ async def run(given: BashInput, workspace: Workspace, output: Output, grant: Gra
 async def _leave_running(
     wanted: Launch, given: BashInput, workspace: Workspace, footprint: DirectoryUse
 ) -> ToolOutcome:
-    """Start a command that goes on by itself."""
+    """Start a command in the background."""
     running, name = await _start(wanted), wanted.printed.stem
     job = workspace.shells.add(
         name, given.command, running, given.description or given.command, CALL_ID.get()
@@ -161,7 +161,7 @@ async def _start(wanted: Launch) -> RunningCommand:
 
 
 async def _wait(running: RunningCommand, seconds: float, output: Output) -> str:
-    """Wait for a command, and stop it where it takes too long; what was wrong, if anything."""
+    """Wait for a command, killing it on timeout; return what went wrong, if anything."""
     try:
         async with asyncio.timeout(seconds):
             await follow(running, output)
@@ -176,7 +176,7 @@ async def _wait(running: RunningCommand, seconds: float, output: Output) -> str:
 
 
 def _move(running: RunningCommand, workspace: Workspace) -> str:
-    """Go where the command went, unless that is outside; what is to be told of it."""
+    """Follow the command's change of directory unless it leaves the project; return a note."""
     place = running.directory()
     if place is None or not place.is_dir():
         return ""
@@ -188,7 +188,7 @@ def _move(running: RunningCommand, workspace: Workspace) -> str:
 
 
 def _read(running: RunningCommand) -> tuple[str, Fields]:
-    """What a command printed: as the model is given it, and as the session keeps it."""
+    """Return the output of a command, for the model and for the session."""
     path = running.printed
     size = path.stat().st_size
     with path.open("rb") as file:

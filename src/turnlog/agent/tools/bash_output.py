@@ -1,4 +1,4 @@
-"""BashOutput: what a command in the background has printed since it was last looked at."""
+"""BashOutput: return new output of a background command."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -13,7 +13,7 @@ from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOut
 from turnlog.agent.workspace.workspace import Workspace
 
 MOST = 30_000
-"""Bytes that one call tells: the last ones."""
+"""Bytes that one call returns: the last ones."""
 
 DESCRIPTION = """\
 See what a command in the background printed since the last look at it, and whether it still runs. \
@@ -21,7 +21,7 @@ With filter, only lines that match a regular expression are told; the others are
 
 
 class BashOutputInput(Input, frozen=True):
-    """Which command to look at."""
+    """Input of BashOutput."""
 
     bash_id: Annotated[str, Meta(description="The ID that Bash gave")]
     filter: Annotated[str | None, Meta(description="Regular expression that lines must match")] = (
@@ -54,7 +54,7 @@ async def run(
 
 
 def job_of(name: str, workspace: Workspace) -> BackgroundCommand:
-    """A command in the background, by its id."""
+    """Return a background command by its id."""
     if name not in workspace.shells.jobs:
         there = ", ".join(workspace.shells.jobs) or "none"
         raise ToolError(f"No command in the background has the ID {name}; there are: {there}")

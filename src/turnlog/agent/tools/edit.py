@@ -1,4 +1,4 @@
-"""Edit: a piece of a file replaced by another."""
+"""Edit: replace a string in a file."""
 
 import asyncio
 from typing import Annotated
@@ -22,7 +22,7 @@ old_string a new file is made."""
 
 
 class EditInput(Input, frozen=True):
-    """What to replace, and by what."""
+    """Input of Edit."""
 
     file_path: Annotated[str, Meta(description="Absolute path of the file")]
     old_string: Annotated[str, Meta(description="The text to replace")]
@@ -74,7 +74,7 @@ def edited_text(text: str, given: EditInput) -> tuple[str, int]:
 
 
 def _with_ends(piece: str, text: str) -> str:
-    """A piece with the line ends of a text."""
+    """Return a string with the line endings of a text."""
     plain = piece.replace("\r\n", "\n")
     return plain.replace("\n", "\r\n") if "\r\n" in text else plain
 

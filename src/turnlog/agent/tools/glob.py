@@ -1,4 +1,4 @@
-"""Glob: files by the pattern of their names, those changed last first."""
+"""Glob: find files by name pattern, most recently changed first."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ from turnlog.store.paths import expand_user
 
 MOST = 100
 BATCH = 100
-"""Files that are compared with rules at once."""
+"""Number of files compared with rules in one batch."""
 
 DESCRIPTION = f"""\
 Find files by a pattern such as "**/*.py" or "src/**/*.{{ts,tsx}}", in any directory below path. \
@@ -30,7 +30,7 @@ found too. To find files by what they hold use Grep."""
 
 
 class GlobInput(Input, frozen=True):
-    """What to find."""
+    """Input of Glob."""
 
     pattern: Annotated[str, Meta(description="The pattern that names must match")]
     path: Annotated[
@@ -64,7 +64,7 @@ async def run(given: GlobInput, workspace: Workspace, output: Output, grant: Gra
 async def newest(
     arguments: list[str], pinned: Pinned, workspace: Workspace, most: int = MOST
 ) -> tuple[list[str], int]:
-    """The files that ripgrep lists, those changed last first, and how many there are in all."""
+    """Return the files that ripgrep lists, newest first, and their total number."""
     held: list[tuple[int, str]] = []
     count = 0
     with refusals("search", pinned.path), scope_of(pinned) as scope:
@@ -107,7 +107,7 @@ def _changed(path: Path) -> int:
 
 
 def _place(given: GlobInput, workspace: Workspace) -> tuple[Path, str]:
-    """Where to look and for what: a pattern may start with the directory."""
+    """Split a pattern into the directory to search and the rest."""
     place, pattern = workspace.path_of(given.path or "."), given.pattern
     if pattern.startswith(("/", "~/")):
         parts = expand_user(pattern).parts

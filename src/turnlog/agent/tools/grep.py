@@ -1,4 +1,4 @@
-"""Grep: files by what they hold, with ripgrep."""
+"""Grep: search file contents with ripgrep."""
 
 import asyncio
 import re
@@ -20,9 +20,9 @@ from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOut
 from turnlog.agent.workspace.workspace import Workspace
 
 MOST = 250
-"""Lines or files that come back unless another number is asked for."""
+"""Default number of lines or files returned."""
 ALL = 100_000
-"""Lines or files that come back when all are asked for."""
+"""Maximum number of lines or files returned."""
 WIDEST = 500
 
 DESCRIPTION = f"""\
@@ -34,7 +34,7 @@ unless head_limit says otherwise. Files that git ignores are left out."""
 
 
 class GrepInput(Input, frozen=True):
-    """What to search for."""
+    """Input of Grep."""
 
     pattern: Annotated[str, Meta(description="Regular expression to search for")]
     path: Annotated[
@@ -134,7 +134,7 @@ async def _matches(
 
 
 def _shown(path: Path, cwd: Path, told: str) -> str:
-    """A line as grep shows it: behind its file, a hyphen marks what is only around a match."""
+    """Format a line like grep: the file name first, a hyphen for context lines."""
     name = path.relative_to(cwd) if path.is_relative_to(cwd) else path
     numbered = re.match(r"\d+([:-])", told)
     return f"{name}{numbered[1] if numbered else ':'}{told}"
@@ -150,7 +150,7 @@ def _described(given: GrepInput, lines: list[str]) -> dict[str, object]:
 
 
 def _options(given: GrepInput) -> Iterator[str]:
-    """What is searched for and where, for ripgrep."""
+    """Return the ripgrep options that select what to search."""
     yield f"--regexp={given.pattern}"
     if given.ignore_case:
         yield "--ignore-case"
@@ -163,7 +163,7 @@ def _options(given: GrepInput) -> Iterator[str]:
 
 
 def _context(given: GrepInput) -> Iterator[str]:
-    """How lines are shown."""
+    """Return the ripgrep options for context and line numbers."""
     yield "--line-number" if given.line_numbers else "--no-line-number"
     yield from (f"--max-columns={WIDEST}", "--max-columns-preview")
     for name, count in (

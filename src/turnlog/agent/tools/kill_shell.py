@@ -1,4 +1,4 @@
-"""KillShell: a command in the background, stopped."""
+"""KillShell: stop a background command."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ DESCRIPTION = "Stop a command that runs in the background, with all that it star
 
 
 class KillShellInput(Input, frozen=True):
-    """Which command to stop."""
+    """Input of KillShell."""
 
     shell_id: Annotated[str, Meta(description="The ID that Bash gave")]
 

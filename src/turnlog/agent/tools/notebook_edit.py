@@ -1,4 +1,4 @@
-"""NotebookEdit: a cell of a notebook replaced, added or removed."""
+"""NotebookEdit: replace, insert or delete a cell of a notebook."""
 
 import json
 from typing import Annotated, Literal
@@ -23,7 +23,7 @@ be read first."""
 
 
 class NotebookEditInput(Input, frozen=True):
-    """Which cell to change, and how."""
+    """Input of NotebookEdit."""
 
     notebook_path: Annotated[str, Meta(description="Absolute path of the notebook")]
     new_source: Annotated[str, Meta(description="What the cell shall hold")]
@@ -72,7 +72,7 @@ async def run(
 
 
 def _change(notebook: Fields, given: NotebookEditInput) -> Fields:
-    """Make the change; the cell that it concerns."""
+    """Apply the change; return the affected cell."""
     cells = notebook["cells"] = cells_of(notebook)
     place = -1 if given.cell_id is None else _place(cells, given.cell_id)
     if given.edit_mode == "insert":

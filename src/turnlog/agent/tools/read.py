@@ -1,4 +1,4 @@
-"""Read: a file as the model can take it in, by what it holds."""
+"""Read: return a file as text, image, PDF or notebook."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from turnlog.agent.workspace.workspace import Workspace
 LINES = 2_000
 WIDEST = 2_000
 MOST = 100_000
-"""Characters that one call reads."""
+"""Maximum characters returned by one call."""
 
 DESCRIPTION = f"""\
 Read a file of this machine. Text comes with line numbers, in the form of `cat -n`; up to \
@@ -35,7 +35,7 @@ are shown to you, notebooks (.ipynb) as cells with their outputs. For a director
 
 
 class ReadInput(Input, frozen=True):
-    """What to read."""
+    """Input of Read."""
 
     file_path: Annotated[str, Meta(description="Absolute path of the file")]
     offset: Annotated[
@@ -49,13 +49,13 @@ class ReadInput(Input, frozen=True):
 
 
 class LineRange(Struct, frozen=True):
-    """Some lines of a file."""
+    """A range of lines of a file."""
 
     lines: list[str]
     total: int
-    """How many lines the file has."""
+    """Total number of lines of the file."""
     is_cut: bool
-    """Whether fewer lines than asked for had room."""
+    """Whether the range was truncated."""
 
 
 def touches(given: ReadInput, workspace: Workspace) -> list[Reads]:
@@ -93,7 +93,7 @@ def _read_text(path: Path, file: BufferedReader, given: ReadInput, folder: Path)
 
 
 def _lines(text: TextIOWrapper) -> Iterator[str]:
-    """Lines without their ends, each as far as it is shown."""
+    """Yield lines without their endings, each truncated to the maximum length."""
     while line := text.readline(WIDEST + 2):
         rest = line
         while rest and not rest.endswith("\n"):
@@ -151,7 +151,7 @@ READERS: dict[str, Callable[[Path, BufferedReader, ReadInput, Path], ToolOutcome
     ".gif": lambda path, file, given, folder: read_image(path, file),
     ".webp": lambda path, file, given, folder: read_image(path, file),
 }
-"""By how a file's name ends; all others are text. The folder is the session's."""
+"""Readers by file extension; all other files are text. The folder is the session's."""
 
 READ = Tool(
     "Read",

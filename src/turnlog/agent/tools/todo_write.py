@@ -1,4 +1,4 @@
-"""TodoWrite: the list of what is to do, written anew."""
+"""TodoWrite: replace the to-do list."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ completed as soon as it is done."""
 
 
 class Todo(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A step."""
+    """An item of the to-do list."""
 
     content: Annotated[str, Meta(min_length=1, description='What is to do: "Run the tests"')]
     status: Literal["pending", "in_progress", "completed"]
@@ -26,7 +26,7 @@ class Todo(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TodoWriteInput(Input, frozen=True):
-    """The list."""
+    """Input of TodoWrite."""
 
     todos: Annotated[list[Todo], Meta(description="All steps, those that are done too")]
 

@@ -22,7 +22,7 @@ Toolbox = dict[str, Tool]
 
 
 def toolbox(*tools: Tool) -> Toolbox:
-    """The client's own tools, with further ones: of sub-agents, of MCP servers."""
+    """Return the built-in tools together with those of sub-agents and MCP servers."""
     return TOOLS | {tool.name: tool for tool in tools}
 
 
@@ -37,7 +37,7 @@ def offered_name(name: str, offered: Container[str]) -> str:
 
 
 def definitions(tools: Iterable[Tool]) -> list[Fields]:
-    """Tools as the Messages API is told them."""
+    """Return the tool definitions of a Messages API request."""
     return [
         {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
         for tool in tools

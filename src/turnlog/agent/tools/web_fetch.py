@@ -1,4 +1,4 @@
-"""WebFetch: a page of the web as Markdown, or what a model finds in it."""
+"""WebFetch: fetch a web page as Markdown, or a model's answer about it."""
 
 import asyncio
 import time
@@ -14,9 +14,9 @@ from turnlog.agent.workspace.web_pages import Page, Unfetched
 from turnlog.agent.workspace.workspace import Workspace
 
 CONVERTED = 2 << 20
-"""Bytes of HTML that are turned into Markdown."""
+"""Maximum bytes of HTML converted to Markdown."""
 ASKED = 100_000
-"""Characters of a page that a model is asked about."""
+"""Maximum characters of a page passed to the model."""
 LEFT_OUT = ("script", "style", "noscript", "template", "svg", "iframe", "head")
 TEXTS = ("json", "xml", "javascript", "yaml", "toml", "x-sh", "x-www-form-urlencoded")
 
@@ -37,7 +37,7 @@ Question: {prompt}
 
 
 class WebFetchInput(Input, frozen=True):
-    """What to fetch, and what for."""
+    """Input of WebFetch."""
 
     url: Annotated[str, Meta(description="Address of the page, with http:// or https://")]
     prompt: Annotated[str, Meta(description="What you want to know of the page")]
@@ -83,12 +83,12 @@ async def _result(page: Page, prompt: str, workspace: Workspace) -> str:
 
 
 def said(blocks: list[dict[str, Any]]) -> str:
-    """The text of an answer."""
+    """Return the text of an answer."""
     return "\n".join(block["text"] for block in blocks if block.get("type") == "text")
 
 
 def text_of(page: Page) -> str:
-    """A page as text: HTML as Markdown."""
+    """Return a page as text, converting HTML to Markdown."""
     if "html" in page.kind:
         return _markdown(page)
     if page.kind.startswith("text/") or not page.kind or any(name in page.kind for name in TEXTS):
@@ -111,7 +111,7 @@ def _markdown(page: Page) -> str:
 
 
 def _without_blanks(lines: list[str]) -> list[str]:
-    """Lines with at most one that is empty in a row."""
+    """Collapse runs of empty lines."""
     trimmed = [line.rstrip() for line in lines]
     return [line for line, before in zip(trimmed, ["", *trimmed], strict=False) if line or before]
 

@@ -1,4 +1,4 @@
-"""WebSearch: the Messages API searches the web, in a request of its own."""
+"""WebSearch: let the Messages API search the web, in a separate request."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields, is_array, is_object
 
 SEARCHES = 8
-"""How often the API may search for one call."""
+"""Maximum number of searches per call."""
 
 DESCRIPTION = """\
 Search the web for what is newer than your knowledge. Titles and addresses of pages come back, \
@@ -21,7 +21,7 @@ with a summary. allowed_domains and blocked_domains narrow it down. Name the sou
 
 
 class WebSearchInput(Input, frozen=True):
-    """What to search for."""
+    """Input of WebSearch."""
 
     query: Annotated[str, Meta(min_length=2, description="What to search for")]
     allowed_domains: Annotated[
@@ -53,7 +53,7 @@ async def run(
 
 
 def server_tool(given: WebSearchInput) -> Fields:
-    """The API's own search, as it is offered to the model."""
+    """Return the definition of the API's server-side search tool."""
     tool: Fields = {"type": "web_search_20250305", "name": "web_search", "max_uses": SEARCHES}
     if given.allowed_domains:
         tool["allowed_domains"] = given.allowed_domains
@@ -63,7 +63,7 @@ def server_tool(given: WebSearchInput) -> Fields:
 
 
 def _found(block: Fields) -> Any:
-    """What a block of the answer tells: pages, or text."""
+    """Return the pages or the text of an answer's block."""
     if block.get("type") == "text":
         return block["text"].strip()
     if block.get("type") != "web_search_tool_result":

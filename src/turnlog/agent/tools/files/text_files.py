@@ -1,4 +1,4 @@
-"""Text files as they are kept: encoding, byte order mark and line ends stay as they were."""
+"""Read and replace text files, preserving encoding, byte order mark and line endings."""
 
 import codecs
 import errno
@@ -19,15 +19,15 @@ MARKS = {
 
 
 class Coding(Struct, frozen=True):
-    """How a file's text is encoded."""
+    """The encoding of a file."""
 
     name: str = "utf-8"
     mark: bytes = b""
-    """The byte order mark that it starts with."""
+    """Its byte order mark; empty if it has none."""
 
 
 class TextFile(Struct, frozen=True):
-    """The text of a file, with what it takes to write it again in the same way."""
+    """The text of a file, with the encoding and line endings needed to write it back."""
 
     text: str
     """With `\\n` at the end of each line, where all lines of the file end in the same way."""
@@ -35,19 +35,19 @@ class TextFile(Struct, frozen=True):
     newline: str = "\n"
 
     def encode(self, text: str) -> bytes:
-        """Another text as the bytes of this file; fails where its encoding has no room for it."""
+        """Encode a new text for this file; raise if its encoding cannot represent it."""
         if self.newline != "\n":
             text = text.replace("\r\n", "\n").replace("\n", self.newline)
         return self.coding.mark + text.encode(self.coding.name)
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether a file that starts so is no text."""
+    """Return whether the start of a file shows that it is binary."""
     return b"\0" in head and not any(head.startswith(mark) for mark in MARKS)
 
 
 def coding_of(raw: bytes, is_whole: bool = True) -> Coding:
-    """The encoding of a file, or of its start: by its mark, else UTF-8; Latin-1 where those fail.
+    """Detect the encoding of a file or its start: byte order mark, UTF-8, else Latin-1.
 
     >>> coding_of(b"caf\\xe9").name
     'latin-1'
@@ -62,7 +62,7 @@ def coding_of(raw: bytes, is_whole: bool = True) -> Coding:
 
 
 def decode(raw: bytes) -> TextFile:
-    """The bytes of a file as text."""
+    """Decode the bytes of a file."""
     coding = coding_of(raw)
     text = raw[len(coding.mark) :].decode(coding.name)
     ends = text.count("\n")
