@@ -1,4 +1,4 @@
-"""The parts of a chat, put together from settings, files and what the user asked for."""
+"""Assemble the parts of a chat from settings, configuration files and options."""
 
 import os
 from collections.abc import Callable
@@ -48,25 +48,25 @@ INTERACTIVE, PRINTED = "cli", "sdk-cli"
 
 
 class ChatOptions(Struct, frozen=True, kw_only=True):
-    """What the user asks for."""
+    """Options of a chat."""
 
     cwd: Path
     entrypoint: str = INTERACTIVE
     start: str = "startup"
-    """What a new session starts with, as hooks are told: startup or clear."""
+    """Start source in the hook payload: startup or clear."""
     resume: Path | None = None
-    """The session to go on with."""
+    """The session to resume."""
     is_fork: bool = False
-    """Whether a resumed session is left alone, and a copy of it gone on with."""
+    """Resume a copy and leave the original untouched."""
     session_id: str | None = None
     name: str | None = None
-    """What the session is called from its next prompt on."""
+    """Session title, set with the next prompt."""
     settings: str | None = None
-    """Further settings: a file, or JSON."""
+    """Additional settings: a file or JSON."""
     setting_sources: frozenset[SettingSource] | None = None
-    """Whose configuration is used; None for everyone's."""
+    """Setting sources to load; None for all."""
     trusts_project: bool = False
-    """Whether the project is trusted for this session without being asked about."""
+    """Trust the project for this session without asking."""
     model: str | None = None
     mode: ApprovalMode | None = None
     allow: tuple[str, ...] = ()
@@ -75,15 +75,15 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     more_system_prompt: str | None = None
     servers: tuple[str, ...] = ()
-    """Further MCP servers: files that name them, or JSON."""
+    """Additional MCP servers: files or JSON."""
     has_only_these_servers: bool = False
     allows_private_pages: bool = False
-    """Whether pages of private networks, and of this machine, may be fetched."""
+    """Allow WebFetch to reach private networks and this machine."""
     limits: TurnLimits = TurnLimits()
 
     @property
     def sources(self) -> frozenset[SettingSource]:
-        """Whose configuration is used."""
+        """The setting sources in effect."""
         return EVERY_SOURCE if self.setting_sources is None else self.setting_sources
 
 
@@ -144,14 +144,14 @@ def assemble(
 
 
 def _may_copy(workspace: Workspace, path: Path) -> bool:
-    """Whether a file that a resumed session names may be backed up."""
+    """Return whether a file named by a resumed session may be backed up."""
     return why_apart(path, workspace.folders) != OUTSIDE and workspace.may_read(path)
 
 
 def memory_limits(
     store: Store, options: ChatOptions, may_read: Callable[[Path], bool]
 ) -> MemoryLimits:
-    """Which memory files a chat loads."""
+    """Return which memory files a chat loads."""
     return MemoryLimits(
         is_approved=lambda path: path in import_choices(store, options.cwd).approved,
         may_read=may_read,
@@ -183,7 +183,7 @@ async def _recall(
 
 
 def _left_out(store: Store, cwd: Path, memories: list[Memory]) -> list[str]:
-    """Say which imports are left out because nobody was asked about them."""
+    """Return a message about imports left out because nobody could be asked."""
     waiting = [memory for memory in memories if memory.needs_approval]
     choices = import_choices(store, cwd) if waiting else ImportChoices()
     return [
@@ -220,7 +220,7 @@ def _allowed(settings: Settings) -> Allowed:
 
 
 def _remembered(memories: list[Memory], hooks: Hooks) -> list[str]:
-    """What memory files tell the model, but for those not agreed to; hooks hear of each."""
+    """Return the approved memory files for the system prompt, firing a hook for each."""
     approved = [memory for memory in memories if not memory.needs_approval]
     for memory in approved:
         hooks.announce("InstructionsLoaded", memory.loaded.reason, _about(memory))
@@ -241,7 +241,7 @@ def _system(options: ChatOptions, parts: list[str]) -> list[str]:
 
 
 async def _ask_aside(parts: Parts, question: str, tools: list[Fields]) -> list[Fields]:
-    """Ask the model something that is no part of the conversation, for a tool."""
+    """Send a request outside the conversation on behalf of a tool."""
     running = RUNNING.get()
     content = [{"type": "text", "text": question}]
     request: Fields = {

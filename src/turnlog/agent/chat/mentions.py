@@ -1,4 +1,4 @@
-"""Files that a prompt mentions with an at sign: their content goes along with it.
+"""Attach the content of files that a prompt mentions with `@`.
 
 Only what a person typed, or wrote into a command, mentions files: output of a command or the text
 of a file that says `@/etc/passwd` does not.
@@ -24,13 +24,13 @@ from turnlog.store.paths import expand_user, is_there
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|((?:\\ |[^\s\\])+))')
 NOT_READ = "{path} was mentioned, but not read: {why}"
 MOST_NAMES = 1_000
-"""Names of a mentioned directory that are told."""
+"""Maximum number of names listed for a mentioned directory."""
 SHORT_PDF = 10
-"""Pages of a PDF that go along; of a longer one the model reads what it needs."""
+"""Maximum pages of an attached PDF; the model reads longer ones with Read."""
 
 
 def mentioned_paths(text: str, cwd: Path) -> list[Path]:
-    """The files and directories that a text mentions, each once."""
+    """Return the paths that a text mentions, each once."""
     return list(dict.fromkeys(_found(text, cwd)))
 
 

@@ -1,4 +1,4 @@
-"""A chat, opened: a session that goes on or begins, with its tools, servers and commands."""
+"""Open a chat: a new or resumed session with its tools, MCP servers and commands."""
 
 import os
 from collections.abc import AsyncGenerator, Sequence
@@ -64,18 +64,18 @@ class Chat:
     prompts: Prompts
     servers: Connections
     server_states: list[Fields]
-    """The MCP servers, and whether each runs."""
+    """MCP servers and their status."""
     notes: list[str]
-    """What the user should know before it starts."""
+    """Messages to show before the chat starts."""
     name: str | None = None
-    """What the session is to be called, from its next prompt on."""
+    """Session title to set with the next prompt."""
 
     @property
     def parts(self) -> Parts:
         return self.loop.parts
 
     async def send(self, prompt: Prompt, source: str = "typed") -> AsyncGenerator[Event]:
-        """Do what the user typed: a prompt, a command from a file, or /compact."""
+        """Run what the user typed: a prompt, a custom command, or /compact."""
         try:
             async with aclosing(await self._start(prompt, source)) as events:
                 async for event in events:
@@ -94,13 +94,13 @@ class Chat:
         return self.loop.run(prompt, source)
 
     def _take_name(self) -> None:
-        """Name the session if that is still to be done."""
+        """Set the session title if one is pending."""
         name, self.name = self.name, None
         if name:
             name_session(self.parts.recorder, name)
 
     async def close(self, reason: str = "other") -> None:
-        """End it: hooks are told, servers and commands in the background stopped."""
+        """Close the chat: run SessionEnd hooks, stop servers and background commands."""
         await end_session(self.parts, reason)
         await self.parts.workspace.shells.close()
         await self.servers.close()
@@ -187,7 +187,7 @@ async def _trust(store: Store, options: ChatOptions, approve: Ask | None) -> Tru
 
 
 def _outside_imports(store: Store, options: ChatOptions, settings: Settings) -> list[Path]:
-    """What the project's memory imports from outside, but for what rules deny."""
+    """Return the files outside the project that its memory imports, except denied ones."""
     policy = settings.policy(ApprovalMode.DEFAULT, options.cwd)
     limits = memory_limits(store, options, lambda path: is_readable(path, policy))
     found = MemoryFiles(options.cwd, store.root, limits=limits).at_start()
@@ -209,14 +209,14 @@ def _left_out(options: ChatOptions, found: Approved) -> list[str]:
 
 
 def _source(options: ChatOptions) -> str:
-    """How the session starts, as hooks are told."""
+    """Return the start source for the hook payload."""
     if not options.resume:
         return options.start
     return "fork" if options.is_fork else "resume"
 
 
 def _session_of(store: Store, options: ChatOptions) -> tuple[Path, Resumed]:
-    """The file of the session, and what is in it already."""
+    """Return the session file and its previous content."""
     source = options.resume
     if source and not options.is_fork:
         return source, reopen(source)
@@ -231,7 +231,7 @@ def _session_of(store: Store, options: ChatOptions) -> tuple[Path, Resumed]:
 
 
 def _servers_of(store: Store, options: ChatOptions, settings: Settings, trust: Trust) -> Approved:
-    """The MCP servers of the chat."""
+    """Return the MCP servers of the chat."""
     environment = os.environ | settings.command_env
     given = given_servers(options.servers, options.cwd, environment)
     if options.has_only_these_servers:
@@ -243,7 +243,7 @@ def _servers_of(store: Store, options: ChatOptions, settings: Settings, trust: T
 
 
 def _skills(chat: Chat) -> list[Tool]:
-    """The tool that takes up skills, if there are any; the model is told which."""
+    """Return the Skill tool, if there are skills; its description lists them."""
     tool = chat.prompts.tool()
     if tool is None:
         return []
@@ -252,7 +252,7 @@ def _skills(chat: Chat) -> list[Tool]:
 
 
 def _states(found: Approved, failed: set[str]) -> list[Fields]:
-    """Each server, and whether it runs, as the client tells it."""
+    """Return each server with its status, in the client's words."""
     states = {name: "failed" if name in failed else "connected" for name in found.configs}
     states |= dict.fromkeys(found.waiting, "pending")
     return [{"name": name, "status": status} for name, status in states.items()]

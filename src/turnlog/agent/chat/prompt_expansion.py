@@ -1,4 +1,4 @@
-"""What the user types, as prompts: commands are expanded, and mentioned files go along."""
+"""Turn typed text into prompts: expand custom commands and attach mentioned files."""
 
 import asyncio
 import os
@@ -26,11 +26,11 @@ RECORDED = (
     "<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"
     "<command-args>{arguments}</command-args>"
 )
-"""How every client writes down that a command was typed."""
+"""How clients record a typed command."""
 
 
 class PipedPrompt(str):
-    """A prompt with text from a pipe behind it, which mentions no files: nobody typed it."""
+    """A prompt followed by piped text, in which `@` mentions are not expanded."""
 
     __slots__ = ("typed",)
 
@@ -41,16 +41,16 @@ class PipedPrompt(str):
 
 
 class Prompts:
-    """Reads what is typed in a conversation."""
+    """Expands the prompts of a conversation."""
 
     def __init__(self, loop: Loop, commands: Mapping[str, CustomCommand]) -> None:
         self.commands = commands
         self._loop = loop
         self._usual = self._lent = loop.parts.choice
-        """The model that the user chose, and the one that a command wants for its turn."""
+        """The user's model, and the one that a command selects for its turn."""
 
     def find(self, text: str) -> tuple[CustomCommand, str] | None:
-        """The command that a text names, with its arguments, if the user may type it."""
+        """Return the command that a text invokes, with its arguments, if users may invoke it."""
         found = TYPED.fullmatch(text.strip())
         command = self.commands.get(found[1]) if found else None
         return (command, found[2] or "") if found and command and command.for_user else None
@@ -78,7 +78,7 @@ class Prompts:
         return RECORDED.format(name=command.name, arguments=arguments)
 
     async def take_up(self, command: CustomCommand, arguments: str) -> str:
-        """The text of a command, whose rules hold from here to the end of the turn."""
+        """Return the text of a command and apply its rules until the turn ends."""
         return (await self._expand(command, arguments)).text
 
     async def _expand(self, command: CustomCommand, arguments: str) -> Expanded:
@@ -88,7 +88,7 @@ class Prompts:
         return await expand(command, arguments, place)
 
     async def _hear(self, command: CustomCommand, arguments: str, text: str) -> None:
-        """Let hooks have their say about a command that the user typed."""
+        """Run UserPromptExpansion hooks for a typed command."""
         about = {
             "command_name": command.name,
             "command_args": arguments,
@@ -106,7 +106,7 @@ class Prompts:
         return CommandContext(parts.recorder.facts.session_id, parts.workspace.root, run)
 
     async def preload(self, name: str) -> Prompt | None:
-        """A skill as a sub-agent is given it at its start; None if the model may not have it."""
+        """Return a skill's text for a sub-agent; None if the model may not use it."""
         command = for_model(self.commands).get(name)
         if command is None:
             return None
@@ -116,19 +116,19 @@ class Prompts:
         return [{"type": "text", "text": text} for text in texts]
 
     def tool(self) -> Tool | None:
-        """The tool by which the model takes up commands itself, if there are any for it."""
+        """Return the tool with which the model invokes skills, if there are any."""
         known = for_model(self.commands)
         return skill_tool(known, self.take_up) if known else None
 
     async def _tell_files(self, typed: str, written: Sequence[str] = ()) -> None:
-        """Let the model see the files that are mentioned in what was typed, or written before."""
+        """Attach the files mentioned in typed text or in a command's file."""
         parts = self._loop.parts
         blocks = await mention_blocks(typed, parts.workspace, parts.rules, parts.ask, written)
         if blocks:
             self._loop.told.append(blocks)
 
     def begin_turn(self) -> None:
-        """What a command brought ends with its turn."""
+        """Reset the model and rules that a command set for the previous turn."""
         parts = self._loop.parts
         parts.rules.for_turn = ()
         if parts.choice is self._lent:
@@ -141,7 +141,7 @@ class Prompts:
 
 
 async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
-    """What a shell command prints; one that is not allowed, or fails, is a `ToolError`."""
+    """Return the output of a shell command; raise `ToolError` if it is not allowed or fails."""
     directory = workspace.settle()
     access = Runs(text, running=workspace.activity.running)
     verdict = await asyncio.to_thread(rules.decide, "Bash", [access], workspace)

@@ -1,6 +1,6 @@
-"""A chat for programs: prompts in, text, JSON or a stream of JSON lines out.
+"""Print mode (`-p`): prompts in; text, JSON or stream-json out.
 
-Shapes are those of the client's own printed mode (documented; 2.1.325 observed).
+Message shapes follow the client's print mode (documented; 2.1.325, observed).
 """
 
 import json
@@ -38,11 +38,11 @@ SUBTYPES = {
     "max_budget": "error_max_budget_usd",
     "interrupted": "error_during_execution",
 }
-"""How results are named that are no success; a failure of the API is one with `is_error`."""
+"""Result subtypes other than success; API failures are success with `is_error`."""
 
 
 class Style(StrEnum):
-    """How a chat is printed."""
+    """Output format of a chat."""
 
     TEXT = "text"
     JSON = "json"
@@ -50,7 +50,7 @@ class Style(StrEnum):
 
 
 class Printer:
-    """Prints what happens."""
+    """Prints the events of a chat."""
 
     def __init__(
         self,
@@ -63,23 +63,23 @@ class Printer:
     ) -> None:
         self._chat = chat
         self._note = note
-        """Is told why an answer takes long, where what is printed does not say so."""
+        """Called with delays that the output format does not show."""
         self._style = style
         self._write = write
         self._has_pieces = has_pieces
-        """Whether pieces of answers are printed as they come in."""
+        """Whether partial messages are printed."""
         self._is_verbose = is_verbose
-        """Whether JSON is all messages, and not only the last result."""
+        """Whether JSON output contains all messages, not only the result."""
         self._messages: list[Fields] = []
-        """What is printed at the end."""
+        """Messages to print at the end."""
         self._cost = 0.0
         self._has_told = False
-        """Whether a turn has come to something."""
+        """Whether any turn succeeded."""
         self._is_stopped = False
         self.is_error = False
 
     async def run(self, prompts: AsyncIterable[Prompt]) -> None:
-        """Run prompts one after the other, and what comes of things in the background."""
+        """Run prompts one after another, and turns started by background notifications."""
         try:
             async with aclosing(incoming(prompts, self._chat.parts)) as arrivals:
                 async for prompt, source in arrivals:
@@ -97,7 +97,7 @@ class Printer:
                 self._tell(event)
 
     def stop(self) -> bool:
-        """Let the turn end here, and no other begin; tell whether there is one."""
+        """Interrupt the turn and start no other; return whether one was running."""
         self._is_stopped = True
         return self._chat.loop.interrupt()
 
@@ -136,7 +136,7 @@ def _encoded(message: Fields | list[Fields]) -> str:
 
 
 def init_message(chat: Chat) -> Fields:
-    """What a program is told of the session before each prompt."""
+    """Build the `system/init` message that precedes each prompt."""
     parts = chat.parts
     return {
         "type": "system",
@@ -154,7 +154,7 @@ def init_message(chat: Chat) -> Fields:
 
 
 def messages_of(event: Event, caller: str | None, has_pieces: bool) -> Iterator[Fields]:
-    """The lines that tell an event; `caller` is the call whose sub-agent it happens in."""
+    """Yield the messages for an event; `caller` is the call that started its sub-agent."""
     match event:
         case Inside():
             yield from messages_of(event.event, event.call_id, has_pieces)
@@ -177,13 +177,13 @@ def messages_of(event: Event, caller: str | None, has_pieces: bool) -> Iterator[
 
 
 def _category(status: int | None) -> str:
-    """What sort of error a status means, in the documented words."""
+    """Return the documented error category of an HTTP status."""
     known = {429: "rate_limit", 529: "overloaded"}
     return known.get(status or 0) or ("server_error" if status and status >= 500 else "unknown")
 
 
 def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
-    """The line that tells a line of the session: answers, results, and where it was compacted."""
+    """Return the message for a recorded entry: answers, results and compactions."""
     shared = {"parent_tool_use_id": caller, "uuid": entry["uuid"], "timestamp": entry["timestamp"]}
     if entry["type"] == "assistant":
         request = {"request_id": entry["requestId"]} if "requestId" in entry else {}
@@ -203,7 +203,7 @@ def _recorded(entry: Fields, caller: str | None) -> Iterator[Fields]:
 
 
 def result_message(chat: Chat, ended: TurnEnded, cost: float) -> Fields:
-    """What a turn came to; `cost` is that of all turns so far."""
+    """Build the `result` message of a turn; `cost` is the total of all turns so far."""
     subtype = SUBTYPES.get(ended.reason, "success")
     result: Fields = {
         "type": "result",
@@ -255,7 +255,7 @@ def _prompt_in(line: str) -> Prompt | None:
 
 
 def _fitted(block: Any) -> Any:
-    """A block of a prompt; an image as the API takes it."""
+    """Return a prompt's block; images are resized to what the API accepts."""
     source = block.get("source") if is_object(block) and block.get("type") == "image" else None
     if not is_object(source) or source.get("type") != "base64":
         return block

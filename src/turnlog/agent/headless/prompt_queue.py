@@ -1,6 +1,6 @@
-"""What a chat without a screen does next: prompts as they come in, and what ends in the background.
+"""Queue prompts and background notifications for a headless chat.
 
-After the last prompt it waits for what still runs in the background, as the client does (2.1.325
+After the last prompt, turnlog waits for background commands, as the client does (2.1.325,
 observed), but not forever.
 """
 
@@ -13,16 +13,16 @@ from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.notifications import NOTICE, Arrival, listen, next_notice
 
 PROGRAM = "sdk"
-"""The source of a prompt that a program wrote."""
+"""Source of prompts written by a program."""
 CEILING = "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"
-"""The client's variable for how long to wait; 0 for as long as it takes."""
+"""The client's variable for the maximum wait; 0 means no limit."""
 USUAL = 600_000
 
 
 async def incoming(
     prompts: AsyncIterable[Prompt], parts: Parts, environment: Mapping[str, str] = os.environ
 ) -> AsyncGenerator[Arrival]:
-    """Give prompts and notices, each when the one before it is done with."""
+    """Yield prompts and notifications, each after the previous one was handled."""
     news = asyncio.Event()
     listen(parts, news.set)
     coming = aiter(prompts)
@@ -51,7 +51,7 @@ async def _either(asked: asyncio.Future[Prompt | None], news: asyncio.Event) -> 
 
 
 async def _is_heard(parts: Parts, news: asyncio.Event, patience: float | None) -> bool:
-    """Wait for the next end of something in the background; tell whether there was one."""
+    """Wait for the next background notification; return whether there was one."""
     if not parts.workspace.shells.running:
         return bool(parts.workspace.shells.ended)
     try:

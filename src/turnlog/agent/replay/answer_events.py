@@ -1,4 +1,4 @@
-"""A message as the Messages API streams it: the events of one answer."""
+"""Build the streaming events of a recorded message."""
 
 import json
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from turnlog.format.json_values import Fields
 
 PIECE = 40
-"""Characters that one event brings."""
+"""Characters per event."""
 
 
 def stream_events(body: Fields) -> Iterator[Fields]:
-    """The events that bring a whole message piece by piece."""
+    """Yield the events that stream a message."""
     usage = body["usage"]
     begun: Fields = {"content": [], "stop_reason": None, "stop_sequence": None}
     yield {"type": "message_start", "message": body | begun | {"usage": usage | _STARTED}}
@@ -27,7 +27,7 @@ def stream_events(body: Fields) -> Iterator[Fields]:
 
 
 def encode_event(event: Fields) -> bytes:
-    """An event as it is sent."""
+    """Encode an event for server-sent events."""
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
 
@@ -35,7 +35,7 @@ _STARTED = {"output_tokens": 1}
 
 
 def _pieces_of(block: Fields) -> tuple[Fields, list[Fields]]:
-    """A block as it starts, and what is added to it."""
+    """Return the initial block and its deltas."""
     kind = block.get("type")
     if kind == "text":
         texts = [{"type": "text_delta", "text": each} for each in _cut(block.get("text"))]

@@ -27,21 +27,21 @@ BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: cl
 
 
 class ClientLimits(NamedTuple):
-    """What one client may take."""
+    """Limits per client."""
 
     connections: int = 32
     idle_seconds: float = 60
-    """How long a connection may wait before a request."""
+    """Seconds a connection may be idle before a request."""
     request_seconds: float = 30
-    """How long a whole request may take to arrive, and a response to be read."""
+    """Seconds for a whole request to arrive and for a response to be read."""
     body: int = 64 << 20
-    """Bytes; the API itself takes 32 MB."""
+    """Maximum bytes of a request; the API accepts 32 MB."""
     depth: int = 100
     """Levels of JSON: deeper ones would exhaust Python's stack later on."""
 
 
 class RefusedRequest(Exception):
-    """A request that is answered with an error."""
+    """A request that gets an error response."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class RefusedRequest(Exception):
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Serves this machine; connections beyond the limit are turned away at once."""
+    """Serves this machine; connections beyond the limit are closed at once."""
 
     daemon_threads = True
 
@@ -69,7 +69,7 @@ class LocalServer(ThreadingHTTPServer):
 
     @property
     def hosts(self) -> set[str]:
-        """The values of `Host` that a program on this machine sends."""
+        """Accepted values of the `Host` header."""
         bare = NAMES if self.port == 80 else ()
         return {*bare, *(f"{name}:{self.port}" for name in NAMES)}
 
@@ -89,7 +89,7 @@ class LocalServer(ThreadingHTTPServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet about clients that went away; anything else is a bug and is shown."""
+        """Ignore clients that disconnected; show everything else, which is a bug."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -123,7 +123,7 @@ class _TimedReader(io.RawIOBase):
 
 
 class LocalHandler(BaseHTTPRequestHandler):
-    """Checks each request before it is handled."""
+    """Validates each request before handling it."""
 
     protocol_version = "HTTP/1.1"
     server: LocalServer  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -170,12 +170,12 @@ class LocalHandler(BaseHTTPRequestHandler):
         return value
 
     def refuse(self, refusal: RefusedRequest) -> None:
-        """Answer with an error, and close the connection."""
+        """Send an error and close the connection."""
         self.close_connection = True
         self.send_object(refusal.status, refusal.body)
 
     def send_object(self, status: int, body: Fields, request_id: str | None = None) -> None:
-        """Answer with JSON."""
+        """Send a JSON response."""
         content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -188,7 +188,7 @@ class LocalHandler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Keep quiet."""
+        """Log nothing."""
 
     def _require_local(self) -> None:
         """Refuse what a page in a browser can send.
@@ -218,7 +218,7 @@ class LocalHandler(BaseHTTPRequestHandler):
 
 
 def _is_deeper(value: object, depth: int) -> bool:
-    """Whether JSON has more levels than `depth`, found without recursion."""
+    """Return whether JSON is nested deeper than `depth`, without recursion."""
     level: list[object] = [value]
     for _ in range(depth):
         if not level:

@@ -1,4 +1,4 @@
-"""A recorded session as answers of the Messages API, in their order.
+"""Replay a recorded session as answers of the Messages API, in order.
 
 Each conversation in it, the main one and those of sub-agents, is a track of its own: its nth
 request gets its nth message.
@@ -23,50 +23,50 @@ MAIN = "main"
 REMINDER = "<system-reminder>"
 OVER = "Nothing more is recorded of this conversation."
 MOST_LINES = 20
-"""Of a difference that are told."""
+"""Maximum lines of a reported difference."""
 SAME_INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 class RecordedAnswer(Struct, frozen=True):
-    """A message as the API would give it."""
+    """A recorded message in the API's form."""
 
     body: Fields
     request_id: str | None
 
     @property
     def input_tokens(self) -> int:
-        """How many tokens the request had."""
+        """Input tokens of the request."""
         return sum(self.body["usage"].get(name) or 0 for name in SAME_INPUT)
 
 
 @dataclass
 class Track:
-    """One conversation of a recording, and how far it has been played."""
+    """One conversation of a recording and its playback position."""
 
     name: str
     session: Session
     messages: list[Message]
     key: str
-    """What was said in it first: requests are known by it."""
+    """Its first prompt, which identifies requests."""
     played: int = 0
     last: str = ""
-    """The last request: one that is sent again gets the same answer again."""
+    """The last request; repeating it returns the same answer."""
 
     def next_rank(self, request: str) -> int:
-        """Which message a request is to get."""
+        """Return the index of the message for a request."""
         if not self.last or request != self.last:
             self.last = request
             self.played += 1
         return self.played - 1
 
     def answer(self, rank: int) -> RecordedAnswer | None:
-        """A message, read from the recording; None behind its end."""
+        """Return a recorded message; None after the end."""
         if rank >= len(self.messages):
             return None
         return _answer(self.session, self.messages[rank])
 
     def expected(self, rank: int) -> list[Fields]:
-        """What had been said since the message before, when a message was given."""
+        """Return the recorded prompts that precede a message."""
         tree = self.session.tree
         if rank >= len(self.messages):
             return []
@@ -79,7 +79,7 @@ class Track:
 
 
 def tracks_of(session: Session) -> list[Track]:
-    """The conversations of a session, the main one first."""
+    """Return the conversations of a session, the main one first."""
     agents = [(each.id, session.open_subagent(each)) for each in session.subagents]
     return [_track(name, held) for name, held in ((MAIN, session), *agents)]
 
@@ -99,7 +99,7 @@ def choose_track(tracks: list[Track], messages: object) -> Track:
 
 
 def new_messages(messages: object) -> list[Fields]:
-    """What the user said since the last answer of the model; notes of a client do not count."""
+    """Return the user's messages since the last answer, without client notes."""
     given = messages if is_array(messages) else []
     said = [each for each in given if is_object(each)]
     answers = [rank for rank, each in enumerate(said) if each.get("role") == "assistant"]
@@ -120,7 +120,7 @@ def difference(expected: list[Fields], received: list[Fields]) -> list[str]:
 
 
 def over(model: str) -> RecordedAnswer:
-    """What is said when nothing more is recorded."""
+    """Build the answer after the end of the recording."""
     usage = {"input_tokens": 0, "output_tokens": 0}
     head = {"id": "msg_replay_over", "type": "message", "role": "assistant", "model": model}
     rest = {"stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
@@ -136,7 +136,7 @@ def _track(name: str, session: Session) -> Track:
 
 
 def _answer(session: Session, message: Message) -> RecordedAnswer:
-    """A message from its lines: what they share from the last, which has the final counts."""
+    """Build a message from its entries; the last one has the final token counts."""
     values = list(session.values(message.nodes))
     bodies = [value["message"] for value in values if is_object(value.get("message"))]
     content = [block for body in bodies for block in _blocks(body.get("content"))]
@@ -171,7 +171,7 @@ def _blocks(content: object) -> list[Fields]:
 
 
 def _texts(messages: Iterable[object]) -> Iterator[str]:
-    """The texts of messages, reminders left out."""
+    """Return the texts of messages without reminders."""
     for message in messages:
         for block in _blocks(message.get("content")) if is_object(message) else []:
             text = block.get("text")
@@ -180,7 +180,7 @@ def _texts(messages: Iterable[object]) -> Iterator[str]:
 
 
 def _told(messages: list[Fields]) -> Iterator[str]:
-    """What is said in messages, line by line."""
+    """Return the content of messages as lines."""
     for message in messages:
         for block in _blocks(message.get("content")):
             kind = block.get("type")

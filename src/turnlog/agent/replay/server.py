@@ -1,4 +1,4 @@
-"""Serves a recorded session as a Messages API on this machine, to test agents without a model."""
+"""Serve a recorded session as a local Messages API, to test agents without a model."""
 
 import hmac
 import json
@@ -27,7 +27,7 @@ Tell = Callable[[str], None]
 
 
 class ReplayServer(LocalServer):
-    """The API; `tell` gets what requests have that differs from what was recorded."""
+    """The API server; `tell` receives differences between requests and the recording."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ReplayServer(LocalServer):
         limits: ClientLimits = USUAL,
         key: str | None = None,
     ) -> None:
-        """With a `key`, requests must send it as their API key; without, anyone is answered."""
+        """Require `key` as the API key of requests, if given."""
         super().__init__(port, _Handler, limits)
         self._key = key
         self.tracks = tracks_of(session)
@@ -51,7 +51,7 @@ class ReplayServer(LocalServer):
         return self._key is None or hmac.compare_digest(self._key.encode(), key.encode())
 
     def answer(self, request: Fields) -> RecordedAnswer:
-        """The message that a request gets; a `RefusedRequest` if it differs and must not."""
+        """Return the message for a request; raise `RefusedRequest` if strict and it differs."""
         messages = request.get("messages")
         with self._lock:
             track = choose_track(self.tracks, messages)
@@ -68,7 +68,7 @@ class ReplayServer(LocalServer):
         return found or over(str(request.get("model")))
 
     def count(self, request: Fields) -> int:
-        """How many tokens a request has: as many as were recorded, else by its length."""
+        """Return the tokens of a request: as recorded, else estimated by length."""
         with self._lock:
             track = choose_track(self.tracks, request.get("messages"))
             answer = track.answer(track.played)
@@ -109,7 +109,7 @@ class _Handler(LocalHandler):
         self.refuse(RefusedRequest(404, "not_found_error", f"no such path: {self.path}"))
 
     def do_HEAD(self) -> None:  # noqa: N802
-        """Some clients ask first whether anyone is there."""
+        """Answer the availability check of some clients."""
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()

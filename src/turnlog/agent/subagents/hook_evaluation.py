@@ -1,7 +1,6 @@
-"""What a conversation lends to its hooks: questions to a model, with and without tools, and the
-tools of MCP servers.
+"""Run prompt, agent and MCP hooks: ask a model with or without tools, call MCP tools.
 
-Nothing of what is asked here is a part of the conversation, so it leaves no lines.
+These requests are not part of the conversation and are not recorded.
 """
 
 import os
@@ -40,11 +39,11 @@ from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 
 ANSWER_TOOL = "StructuredOutput"
-"""As the client names it."""
+"""The name that the client uses."""
 MOST_STEPS = 50
-"""Answers of a model that may use tools (as documented)."""
+"""Maximum answers of a model with tools (documented)."""
 MOST_TOKENS = 4_096
-"""Of an answer that is no more than a decision."""
+"""Maximum tokens of a decision."""
 KIND = "hook-agent"
 DECIDE = """\
 You decide for a coding agent whether something may go ahead. The user has set up a check for this \
@@ -66,7 +65,7 @@ QUESTION = "The check, which is about the conversation above:\n\n{question}"
 
 
 class AnswerInput(Input, frozen=True):
-    """What a model has decided."""
+    """Input of the tool that reports a decision."""
 
     ok: Annotated[bool, Meta(description="Whether it may go ahead")]
     reason: Annotated[str, Meta(description="Why, or why not")] = ""
@@ -74,12 +73,12 @@ class AnswerInput(Input, frozen=True):
 
 @dataclass
 class HookMeans:
-    """What the hooks of one conversation work with."""
+    """Model and MCP access for the hooks of one conversation."""
 
     parts: Parts
 
     async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:
-        """What a model answers to one question, which may be about the conversation."""
+        """Return a model's answer to one prompt, which may concern the conversation."""
         request: Fields = {
             "model": self.model(model),
             "max_tokens": MOST_TOKENS,
@@ -99,7 +98,7 @@ class HookMeans:
         return answer.text
 
     async def examine(self, question: str, model: str) -> str:
-        """What a model answers that may use tools to find out; nobody is asked about its calls."""
+        """Return the answer of a model with tools; calls that would ask are denied."""
         found: list[str] = []
         with TemporaryDirectory(prefix="turnlog-hook-") as folder:
             loop = Loop(self._examiner(Path(folder), model, found))
@@ -113,7 +112,7 @@ class HookMeans:
         return found[0] if found else ended.text
 
     async def call(self, server: str, tool: str, given: Fields) -> str:
-        """What a tool of a connected server says."""
+        """Return the result of a connected server's tool."""
         tools = self.parts.tools
         if not any(each.server == spelt(server) for each in tools.values()):
             raise Failed(f"MCP server {server} is not connected")
@@ -130,12 +129,12 @@ class HookMeans:
         return text_of(outcome.content)
 
     def model(self, named: str) -> str:
-        """The model that is asked: the one that a hook names, else a small one."""
+        """Return the model of a hook: the one it names, else a small one."""
         usual = fast_model(self.parts.choice.model, os.environ)
         return (model_named(named, os.environ) if named else usual).removesuffix(LONG_MARK)
 
     def _examiner(self, folder: Path, model: str, found: list[str]) -> Parts:
-        """The parts of a conversation that only finds something out."""
+        """Return the parts of a conversation that only investigates."""
         parent = self.parts
         facts = msgspec.structs.replace(parent.recorder.facts, agent_id=f"{KIND}-{uuid4()}")
         place = replace(parent.workspace, seen={}, todos=[], shells=Shells())
@@ -160,7 +159,7 @@ class HookMeans:
 
 
 async def _run(loop: Loop, question: str, found: list[str]) -> TurnEnded:
-    """Run a conversation until the answer is found, or nothing more is done."""
+    """Run a conversation until it reports an answer or stops."""
     ended: TurnEnded | None = None
     async with aclosing(loop.run(question)) as events:
         async for event in events:
@@ -173,7 +172,7 @@ async def _run(loop: Loop, question: str, found: list[str]) -> TurnEnded:
 
 
 def _answer_tool(found: list[str]) -> Tool:
-    """The tool by which a model says what it has decided."""
+    """Return the tool with which a model reports its decision."""
 
     async def run(
         given: AnswerInput, workspace: Workspace, output: Output, grant: Grant

@@ -1,4 +1,4 @@
-"""What a definition gives a sub-agent of its own: a model, a mode, a folder of notes."""
+"""Overrides in an agent definition: model, permission mode, memory and tools."""
 
 import os
 from pathlib import Path
@@ -10,16 +10,16 @@ from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.workspace.tool import Tool
 
 MODES = {mode.value: mode for mode in ApprovalMode} | {"manual": ApprovalMode.DEFAULT}
-"""Modes that a definition may name; any other is that of the conversation."""
+"""Modes that a definition may set; otherwise the conversation's applies."""
 NOT_ASKED = "dontAsk"
-"""What would be asked about is refused."""
+"""Mode in which calls that would ask are denied."""
 MODEL = "CLAUDE_CODE_SUBAGENT_MODEL"
 MEMORY_TOOLS = ("Read", "Write", "Edit")
-"""Tools that one with a memory has, whichever it names."""
+"""Tools that an agent with memory always has."""
 
 
 def model_for(definition: AgentDefinition, asked: str | None) -> str | None:
-    """The model that is asked for: by a variable, by the call, or by the definition."""
+    """Return the model set by an environment variable, the call or the definition."""
     return model_of(os.environ.get(MODEL)) or asked or definition.model
 
 
@@ -34,7 +34,7 @@ def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) ->
 
 
 def may_use(definition: AgentDefinition, tool: Tool, memory: Path | None) -> bool:
-    """Whether it has a tool."""
+    """Return whether the sub-agent has a tool."""
     name = tool.name
     is_needed = memory is not None and name in MEMORY_TOOLS
     return definition.may_use(name, tool.server) or (is_needed and not definition.is_refused(name))

@@ -1,6 +1,6 @@
-"""Sub-agents: the same loop with a recorder, tools and a workspace of its own.
+"""Run sub-agents: the same loop with its own recorder, tools and workspace.
 
-Each has a file beside the session that its call is in, in today's layout (2.1.150 to 2.1.325).
+Each writes a file next to the session of its call, in the layout of 2.1.150 to 2.1.325.
 """
 
 import json
@@ -39,10 +39,10 @@ from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.store.paths import subagent_meta, subagents_folder
 
 NAME = "Agent"
-"""As 2.1.325 offers it; a call of `Task`, its former name, is carried out as well."""
+"""The tool's name in 2.1.325; calls of its former name `Task` work as well."""
 STOPPED = "\n\nNOTE: it was stopped at its limit of {count} answers, before it was done."
 DEEPEST = 3
-"""How many sub-agents may be inside one another."""
+"""Maximum nesting depth of sub-agents."""
 DESCRIPTION = """\
 Let a sub-agent carry out a task by itself and report back. It starts without knowing anything of \
 this conversation: say in the prompt what it is to do, what it needs to know, and what it is to \
@@ -59,7 +59,7 @@ async def _no_skill(name: str) -> None:
 
 
 class TaskInput(Input, frozen=True):
-    """What a sub-agent is to do."""
+    """Input of the Agent tool."""
 
     description: Annotated[str, Meta(description="The task in three to five words")]
     prompt: Annotated[str, Meta(description="What the sub-agent is to do")]
@@ -69,21 +69,21 @@ class TaskInput(Input, frozen=True):
 
 @dataclass
 class Agents:
-    """Starts sub-agents for a conversation, or for a sub-agent."""
+    """Starts sub-agents for a conversation or for another sub-agent."""
 
     session: Path
-    """The file of the session that they all belong to."""
+    """The session file that all of them belong to."""
     parts: Parts
-    """Of the conversation that starts them."""
+    """The parts of the starting conversation."""
     definitions: dict[str, AgentDefinition]
     preload: Preload = _no_skill
-    """Gives the text of a skill."""
+    """Returns the text of a skill."""
     home: Path | None = None
-    """Where the user's files are; None where sub-agents keep no memory."""
+    """The user's configuration directory; None disables agent memory."""
     depth: int = 1
 
     def tool(self) -> Tool:
-        """The tool that starts one."""
+        """Return the tool that starts a sub-agent."""
         kinds = [f"- {each.name}: {each.description}" for each in self.definitions.values()]
         told = DESCRIPTION.format(kinds="\n".join(kinds))
         schema, read = schema_of(TaskInput), reader_of(TaskInput)
@@ -156,7 +156,7 @@ class Agents:
         return child
 
     def _memory(self, definition: AgentDefinition) -> Path | None:
-        """The folder of its memory, which is made where it is missing."""
+        """Return the agent's memory directory, creating it if necessary."""
         if not self.home:
             return None
         root = self.parts.workspace.root
@@ -168,7 +168,7 @@ class Agents:
     async def _connect(
         self, servers: Connections, definition: AgentDefinition, child: Parts, running: RunningTurn
     ) -> None:
-        """Let it have the tools of its own servers; what is wrong with one stops nothing else."""
+        """Connect the agent's own MCP servers; a failing one does not affect the others."""
         found = listed_servers(definition.servers, os.environ, definition.is_project)
         place = child.workspace
         await servers.start(found.configs, place.root, place.environment)
@@ -181,7 +181,7 @@ class Agents:
         }
 
     async def _loop(self, child: Parts, definition: AgentDefinition) -> Loop:
-        """Its loop, which starts with the skills that its definition names."""
+        """Return the agent's loop, preloaded with the skills of its definition."""
         loop = Loop(child)
         loop.told = [text for name in definition.skills if (text := await self.preload(name))]
         return loop
@@ -189,7 +189,7 @@ class Agents:
     def _describe(
         self, path: Path, definition: AgentDefinition, given: TaskInput, call_id: str
     ) -> None:
-        """Write down what started it, beside its file."""
+        """Write the metadata file next to the agent's session file."""
         told = {
             "agentType": definition.name,
             "description": given.description,
@@ -200,7 +200,7 @@ class Agents:
         write_private(subagent_meta(path), json.dumps(told, separators=(",", ":")).encode())
 
     def _note(self, event: Event, agent_id: str, call_id: str) -> None:
-        """Note in the session what the sub-agent says and does; results are in its own file."""
+        """Record progress of the sub-agent in the session; results are in its own file."""
         if isinstance(event, Recorded) and event.entry["type"] == "assistant":
             entry = event.entry
             told = {"type": "assistant", "message": entry["message"], "uuid": entry["uuid"]}

@@ -1,4 +1,4 @@
-"""What permissions decide about: what a call would touch, the mode, and what a grant rests on."""
+"""Access descriptions that permissions decide on: what a call touches, modes, grants."""
 
 import os
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class ApprovalMode(StrEnum):
-    """How much is done without asking; values as the client has them."""
+    """Permission modes, named as in the client."""
 
     DEFAULT = "default"
     ACCEPT_EDITS = "acceptEdits"
@@ -18,16 +18,16 @@ class ApprovalMode(StrEnum):
 
 
 class Basis(StrEnum):
-    """What an allowed call rests on, from the narrowest to the widest."""
+    """Why a call is allowed, from the narrowest basis to the widest."""
 
     UNDERSTOOD = "understood"
-    """Analyzed as reading only."""
+    """The analysis found only reads."""
     EDITS = "edits"
     """Writes in the working directories, in the mode acceptEdits."""
     RULE = "rule"
     HOOK = "hook"
     USER = "user"
-    """A person confirmed this very call."""
+    """The user confirmed this call."""
     BYPASS = "bypass"
 
 
@@ -35,9 +35,9 @@ class DirectoryUse(Struct, frozen=True):
     """The directories that a command depends on."""
 
     places: tuple[Path, ...] = ()
-    """Where its parts may run."""
+    """Directories in which its parts may run."""
     displaced: tuple[Path, ...] = ()
-    """What it moves or removes."""
+    """Directories that it moves or removes."""
 
 
 class Runs(Struct, frozen=True, tag=True):
@@ -46,47 +46,47 @@ class Runs(Struct, frozen=True, tag=True):
     command: str
     in_background: bool = False
     running: tuple[DirectoryUse, ...] = ()
-    """Commands that run at the same time."""
+    """Commands running at the same time."""
 
 
 class Reads(Struct, frozen=True, tag=True):
-    """A file or folder that is read."""
+    """A file or directory to read."""
 
     path: Path
 
 
 class Writes(Struct, frozen=True, tag=True):
-    """A file that is made, changed or removed."""
+    """A file to create, change or remove."""
 
     path: Path
 
 
 class Fetches(Struct, frozen=True, tag=True):
-    """An address on the web."""
+    """A URL to fetch."""
 
     url: str
 
 
 class Uses(Struct, frozen=True, tag=True):
-    """Nothing but the tool itself."""
+    """Use of a tool without files, commands or network."""
 
     what: str | None = None
-    """What a rule may name in brackets: an agent, a skill."""
+    """The rule content, such as the name of an agent or skill."""
     server: str | None = None
-    """The MCP server that the tool belongs to, as tool names spell it."""
+    """The tool's MCP server, as spelled in tool names."""
 
 
 Access = Runs | Reads | Writes | Fetches | Uses
 
 
 def targets_of(accesses: Iterable[Access]) -> dict[Path, Path]:
-    """Resolve the paths that a call names: where each leads now."""
+    """Resolve the symlinks in the paths that a call names."""
     paths = [access.path for access in accesses if isinstance(access, Reads | Writes)]
     return {path: Path(os.path.realpath(path)) for path in paths}
 
 
 def with_targets(accesses: Iterable[Access], targets: dict[Path, Path]) -> list[Access]:
-    """Add what the paths of a call lead to, so that the verdict is about that as well."""
+    """Add the resolved paths of a call, so that the verdict covers them as well."""
     found: list[Access] = []
     for access in accesses:
         found.append(access)

@@ -1,4 +1,4 @@
-"""Names for sessions, sub-agents and outputs."""
+"""Generate ids and slugs of sessions, sub-agents and outputs."""
 
 import random
 import secrets
@@ -24,15 +24,15 @@ LETTERS = string.ascii_lowercase + string.digits
 
 
 def new_slug() -> str:
-    """A nickname for a session: two adjectives and a surname."""
+    """Return a slug for a session: two adjectives and a surname."""
     return "-".join(random.choice(words) for words in (MANNERS, COLOURS, SURNAMES))
 
 
 def new_agent_id() -> str:
-    """An id for a sub-agent, as clients since 2.1.101 make them."""
+    """Return a sub-agent id in the form used since 2.1.101."""
     return "a" + secrets.token_hex(8)
 
 
 def new_output_name() -> str:
-    """A name for a kept output or a command in the background, as the client makes them."""
+    """Return a name for a saved output or a background command, in the client's form."""
     return "b" + "".join(secrets.choice(LETTERS) for _ in range(8))

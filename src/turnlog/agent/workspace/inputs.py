@@ -1,4 +1,4 @@
-"""What tools take: typed values, and their JSON Schema for the model."""
+"""Typed tool inputs and their JSON Schema."""
 
 import os
 from collections.abc import Callable
@@ -15,14 +15,14 @@ CONTENT = frozenset({"content", "old_string", "new_string", "new_source"})
 
 
 class Input(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a tool takes; its fields have the names that the model uses."""
+    """Input of a tool; field names are those the model uses."""
 
 
 Kind = TypeVar("Kind", bound=Struct)
 
 
 def reader_of(kind: type[Kind]) -> Callable[[Fields], Kind]:
-    """The function that makes a typed value of a call's input."""
+    """Return the function that decodes a call's input."""
 
     def read(value: Fields) -> Kind:
         try:
@@ -45,7 +45,7 @@ def _require_usable(value: Fields) -> None:
 
 
 def schema_of(kind: type[Struct]) -> Fields:
-    """The JSON Schema of a typed input, without references and without null.
+    """Return the JSON Schema of an input type, without references and null.
 
     >>> class Name(Input, frozen=True):
     ...     name: str
@@ -72,7 +72,7 @@ def _inline(value: Any, known: Fields) -> Any:
 
 
 def _without_null(schema: Fields) -> Fields:
-    """An optional field as one that may be left out."""
+    """Return the schema of an optional field without its null alternative."""
     if not is_array(schema.get("anyOf")):
         return schema
     kinds = [kind for kind in schema["anyOf"] if kind != {"type": "null"}]

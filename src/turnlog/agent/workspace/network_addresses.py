@@ -1,4 +1,4 @@
-"""Which network addresses may be connected to: globally routable unicast, and nothing else.
+"""Decide which network addresses may be connected to: globally routable unicast only.
 
 An allowlist: an address counts as public only if it lies in a block that is assigned for public use
 and in no special-purpose block (IANA's registries), whatever the running Python knows about it. An
@@ -57,11 +57,11 @@ ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 class NotPublic(Exception):
-    """A name that leads into a private network."""
+    """A name resolves into a private network."""
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is globally routable unicast, and leads to no IPv4 address that is not.
+    """Return whether an address, and any IPv4 address embedded in it, is publicly routable.
 
     >>> is_public(ip_address("::ffff:0:127.0.0.1")), is_public(ip_address("2606:4700::1111"))
     (False, True)
@@ -80,7 +80,7 @@ def is_public(address: Address) -> bool:
 
 
 def is_loopback(address: Address) -> bool:
-    """Whether an address is this machine's own."""
+    """Return whether an address is loopback."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         return address.ipv4_mapped.is_loopback
     return address.is_loopback

@@ -21,13 +21,13 @@ SERVERS = ".mcp.json"
 SETTINGS = Path(CONFIG, "settings.json")
 LOCAL_SETTINGS = Path(CONFIG, "settings.local.json")
 LARGEST = 4 << 20
-"""Bytes of a configuration file; a larger one is a mistake or an attack."""
+"""Maximum size of a configuration file; a larger one is a mistake or an attack."""
 LINKABLE = ("", "settings.json", "settings.local.json", "agents", "commands", "rules", "skills")
 """Parts of `.claude` that may be links to somewhere else."""
 
 
 class SettingSource(StrEnum):
-    """Whose configuration is loaded, in the words of `--setting-sources`."""
+    """Setting sources, named as in `--setting-sources`."""
 
     USER = "user"
     PROJECT = "project"
@@ -38,21 +38,21 @@ EVERY_SOURCE = frozenset(SettingSource)
 
 
 class ConfigDirectory(Struct, frozen=True):
-    """A directory that brings configuration along."""
+    """A directory that contains configuration."""
 
     path: Path
     names: tuple[str, ...]
-    """What is loaded from it: `.claude`, `.mcp.json`."""
+    """Names loaded from it: `.claude`, `.mcp.json`."""
     links: tuple[Path, ...] = ()
-    """Where configuration really is that links lead to, outside of the project."""
+    """Targets of links to configuration outside the project."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What is loaded from it, by whole paths."""
+        """Full paths of what is loaded from it."""
         return tuple(self.path / name for name in self.names)
 
     def holds(self, path: Path) -> bool:
-        """Whether a file is part of its configuration, by the name it was found under."""
+        """Return whether a file, under the name it was found by, belongs to it."""
         return any(path.is_relative_to(each) for each in self.files)
 
 
@@ -80,12 +80,12 @@ def config_directories(
 
 
 def project_root(cwd: Path) -> Path:
-    """The root of the repository that a directory is in, else the directory itself."""
+    """Return the repository root of a directory, or the directory itself."""
     return repository_of(cwd) or cwd
 
 
 def definition_directories(cwd: Path) -> list[Path]:
-    """The directories whose `.claude` may define commands, skills and agents, the nearest last."""
+    """Return the directories that may define commands, skills and agents, the nearest last."""
     way = [cwd, *cwd.parents]
     return way[way.index(project_root(cwd)) :: -1]
 
@@ -99,39 +99,39 @@ def memory_directories(cwd: Path) -> list[Path]:
 def settings_files(
     cwd: Path, sources: Collection[SettingSource] = EVERY_SOURCE
 ) -> list[tuple[Path, SettingSource]]:
-    """The settings files of a project, those that count more later."""
+    """Return the settings files of a project, those with higher precedence last."""
     found = [(cwd / SETTINGS, SettingSource.PROJECT)]
     found += [(path, SettingSource.LOCAL) for path in local_files(cwd)]
     return [(path, source) for path, source in found if source in sources]
 
 
 def local_files(cwd: Path) -> list[Path]:
-    """Where local settings may be: in the main checkout, and where the session was started."""
+    """Return the local settings files: main checkout and session directory."""
     return list(dict.fromkeys([local_folder(cwd) / LOCAL_SETTINGS, cwd / LOCAL_SETTINGS]))
 
 
 def local_folder(root: Path) -> Path:
-    """The directory that local settings are saved in: the main checkout of a repository."""
+    """Return the directory for local settings: the main checkout of a repository."""
     repository = repository_of(root)
     found = _main_checkout(repository) if repository else root
     return root if found == Path.home() else found
 
 
 def is_within(path: Path, roots: Collection[Path]) -> bool:
-    """Whether a path is in one of several directories, wherever links lead."""
+    """Return whether a path, with links resolved, is in one of several directories."""
     real = real_path(path)
     return any(real.is_relative_to(real_path(root)) for root in roots)
 
 
 def _is_brought(path: Path, store: Store) -> bool:
-    """Whether configuration exists that is not the user's own."""
+    """Return whether configuration exists that is not the user's own."""
     # A dangling link counts: its target may appear between the question and the reading.
     is_own = not path.is_symlink() and real_path(path) == real_path(store.root)
     return os.path.lexists(path) and not is_own
 
 
 def _links(folder: Path, names: tuple[str, ...], top: Path) -> list[Path]:
-    """Where parts of the configuration really are, outside of the project."""
+    """Return the targets of configuration links that leave the project."""
     found: list[Path] = []
     for name in names:
         parts = LINKABLE if name == CONFIG else ("",)
@@ -142,7 +142,7 @@ def _links(folder: Path, names: tuple[str, ...], top: Path) -> list[Path]:
 
 
 def _main_checkout(folder: Path) -> Path:
-    """The checkout that a worktree belongs to; any other is its own."""
+    """Return the main checkout of a worktree, or the directory itself."""
     link = folder / ".git"
     named = _text(link).partition("gitdir:")[2].strip() if link.is_file() else ""
     git = folder / named

@@ -17,7 +17,7 @@ OWN = frozenset(
     CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS
     """.split()
 )
-"""Names that a project may set for turnlog itself: models and limits."""
+"""Variables that a project may set for turnlog itself: models and limits."""
 ROUTING = re.compile(
     r"ANTHROPIC_.*|CLAUDE_CODE_(USE|SKIP)_.*|CLAUDE_CODE_.*(TOKEN|KEY|CERT|HEADERS)(_.*)?"
     r"|CLAUDE_CONFIG_DIR|TURNLOG_.*|AWS_ENDPOINT_URL.*|AWS_CA_BUNDLE|AWS_BEARER_TOKEN_BEDROCK"
@@ -40,12 +40,12 @@ BY_PROVIDER = {
 
 
 def is_own(name: str) -> bool:
-    """Whether a project may set a variable for turnlog itself."""
+    """Return whether a project may set a variable for turnlog itself."""
     return name in OWN
 
 
 def is_routing(name: str) -> bool:
-    """Whether a variable decides where credentials are sent.
+    """Return whether a variable decides where credentials are sent.
 
     >>> is_routing("https_proxy"), is_routing("ANTHROPIC_MODEL"), is_routing("NODE_ENV")
     (True, False, False)
@@ -54,7 +54,7 @@ def is_routing(name: str) -> bool:
 
 
 def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment for programs that a project names: turnlog's own credentials are left out.
+    """Return an environment without turnlog's credentials, for programs named by a project.
 
     >>> without_credentials({"ANTHROPIC_API_KEY": "k", "HOME": "/root"})
     {'HOME': '/root'}
