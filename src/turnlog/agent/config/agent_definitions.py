@@ -1,4 +1,4 @@
-"""Agents that a call may start: the built-in ones, and those that Markdown files define."""
+"""Agent definitions: built-in ones, and those in Markdown files."""
 
 from functools import partial
 from pathlib import Path
@@ -18,47 +18,47 @@ from turnlog.store.paths import Store
 CALLS = ("Task", "Agent")
 """The tool that starts agents has had two names."""
 WIDER = (ApprovalMode.ACCEPT_EDITS, ApprovalMode.BYPASS)
-"""Modes in which more is done without asking."""
+"""Modes that ask less than the default."""
 
 
 class AgentDefinition(Struct, frozen=True):
-    """What an agent is for, and what it may do."""
+    """A type of sub-agent."""
 
     name: str
     description: str
-    """When to start it: what the model is told."""
+    """When to start it, as described to the model."""
     prompt: str
     tools: tuple[str, ...] | None = None
-    """What it may use; None for all that there is."""
+    """Allowed tools; None for all."""
     disallowed_tools: tuple[str, ...] = ()
     model: str | None = None
-    """None for the model of the conversation that starts it."""
+    """None for the model of the starting conversation."""
     permission_mode: str | None = None
     max_turns: int | None = None
     skills: tuple[str, ...] = ()
-    """Skills whose text it is given at its start."""
+    """Skills preloaded at its start."""
     path: Path | None = None
-    """None for one that is built in."""
+    """None for a built-in agent."""
     loads_memory: bool = True
-    """Whether it is shown the memory files."""
+    """Whether its system prompt includes memory files."""
     hooks: dict[str, list[Fields]] = {}
-    """Hooks that run while it does."""
+    """Hooks active while it runs."""
 
     memory: str | None = None
-    """Whose memory it keeps from task to task: user, project or local."""
+    """Scope of its persistent memory: user, project or local."""
     servers: Fields = {}
-    """MCP servers of its own, as a file lists them."""
+    """Its own MCP servers, as listed in the file."""
     is_project: bool = False
     """Whether a project's file defines it."""
 
     def may_use(self, tool: str, server: str | None = None) -> bool:
-        """Whether a tool, of an MCP server or turnlog's own, is among those that it may use."""
+        """Return whether a built-in or MCP tool is in the agent's allowlist."""
         if self.is_refused(tool, server):
             return False
         return self.tools is None or any(_names(entry, tool, server) for entry in self.tools)
 
     def is_refused(self, tool: str, server: str | None = None) -> bool:
-        """Whether a tool is among those that it may not use."""
+        """Return whether a tool is in the agent's denylist."""
         return any(_names(entry, tool, server) for entry in self.disallowed_tools)
 
 
@@ -126,7 +126,7 @@ def _without_means(agent: AgentDefinition) -> AgentDefinition:
 
 
 def read_agent(path: Path, is_project: bool = False) -> AgentDefinition | None:
-    """The agent that a file defines; None for a file without a name or a description."""
+    """Return the agent of a file; None if name or description is missing."""
     fields, body = split_head(read_text(path) or "")
     name, description = text_of(fields.get("name")), text_of(fields.get("description"))
     if not name or not description or name.startswith("-") or ":" in name:
@@ -151,7 +151,7 @@ def read_agent(path: Path, is_project: bool = False) -> AgentDefinition | None:
 
 
 def _servers(listed: Any) -> Fields:
-    """The servers that a list defines; those that it only names are there already."""
+    """Return the servers that a list defines; those it only names exist already."""
     entries = listed if is_array(listed) else [listed]
     return {name: each for entry in entries if is_object(entry) for name, each in entry.items()}
 
@@ -164,7 +164,7 @@ def _hooks(fields: Fields, is_project: bool) -> dict[str, list[Fields]]:
 
 
 def _names(entry: str, tool: str, server: str | None) -> bool:
-    """Whether an entry of a list names a tool: what stands in brackets does not count."""
+    """Return whether a list entry names a tool, ignoring its parentheses."""
     entry = entry.partition("(")[0]
     if entry in ("*", tool) or (entry in CALLS and tool in CALLS):
         return True

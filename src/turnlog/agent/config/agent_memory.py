@@ -1,4 +1,4 @@
-"""The lasting memory of a kind of sub-agent: a folder of notes that it keeps from task to task."""
+"""Persistent agent memory: a directory of notes per type of sub-agent."""
 
 import hashlib
 import os
@@ -57,7 +57,7 @@ def _place_of(root: Path) -> Path:
 
 
 def memory_told(folder: Path) -> str:
-    """What a sub-agent is told of its memory, with the start of the list of its notes."""
+    """Return the prompt part that explains the memory, with the start of its index."""
     path = folder / LIST
     listed = (read_text(path) or "") if is_within(path, [folder]) else ""
     raw = "\n".join(listed.splitlines()[:MOST_LINES]).encode()[:MOST_BYTES]

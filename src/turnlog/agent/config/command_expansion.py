@@ -1,7 +1,7 @@
-"""A command's text as a prompt: arguments put in, shell commands run, the session named.
+"""Expand a custom command: fill in arguments, run its shell commands, name the session.
 
-What is put in is never read again: neither an argument nor what a command printed can bring in
-another command.
+Inserted text is never expanded again: neither an argument nor command output can inject another
+command.
 """
 
 import re
@@ -23,11 +23,11 @@ VARIABLE = r"\$\{(CLAUDE_SESSION_ID|CLAUDE_SKILL_DIR|CLAUDE_PROJECT_DIR)\}"
 ARGUMENTS = "ARGUMENTS"
 
 Run = Callable[[str], Awaitable[str]]
-"""Runs a shell command, and gives what it prints; raises if it may not run, or fails."""
+"""Runs a shell command and returns its output; raises if it is not allowed or fails."""
 
 
 class CommandContext(Struct, frozen=True):
-    """Where a command is used."""
+    """The context in which a command is expanded."""
 
     session_id: str
     project: Path
@@ -35,7 +35,7 @@ class CommandContext(Struct, frozen=True):
 
 
 class Expanded(Struct, frozen=True):
-    """The prompt that a command stands for."""
+    """An expanded command."""
 
     text: str
     written: tuple[str, ...]
@@ -61,13 +61,13 @@ async def expand(command: CustomCommand, arguments: str, place: CommandContext) 
 
 
 def rules_of(command: CustomCommand, place: CommandContext) -> tuple[str, ...]:
-    """The rules that hold while a command is carried out; no argument becomes a part of them."""
+    """Return the permission rules of a command; arguments are never inserted into them."""
     known = _variables(command, place)
     return tuple(re.sub(VARIABLE, lambda m: known[m[1]], rule) for rule in command.allowed_tools)
 
 
 def split_arguments(text: str) -> list[str]:
-    """Arguments as a shell would take them apart; at spaces where its quotes do not match.
+    """Split arguments like a shell; at spaces if quotes are unbalanced.
 
     >>> split_arguments('"hello world" x'), split_arguments("it's x")
     (['hello world', 'x'], ["it's", 'x'])
@@ -79,11 +79,11 @@ def split_arguments(text: str) -> list[str]:
 
 
 class _Filler:
-    """Puts arguments and variables into a command's text."""
+    """Substitutes arguments and variables in a command's text."""
 
     def __init__(self, command: CustomCommand, arguments: str, place: CommandContext) -> None:
         self.is_used = False
-        """Whether any argument was asked for."""
+        """Whether the text uses any argument."""
         self._whole = arguments.strip()
         self._each = split_arguments(arguments)
         self._names = command.arguments
@@ -93,7 +93,7 @@ class _Filler:
         self._tokens = re.compile(f"{VARIABLE}|{token}")
 
     def fill(self, text: str) -> str:
-        """A text with all in its place."""
+        """Return a text with all placeholders substituted."""
         return self._tokens.sub(self._value, text)
 
     def _value(self, found: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
-"""Commands of the user's own: Markdown files whose text becomes a prompt.
+"""Custom commands: Markdown files whose text becomes a prompt.
 
-Skills are such files too, in folders of their own; the model may call them as well.
+Skills are such files too, each in its own directory; the model may invoke them as well.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ PROJECT = "project"
 
 
 class CustomCommand(Struct, frozen=True):
-    """A command, as its file defines it."""
+    """A custom command."""
 
     name: str
     description: str
@@ -30,19 +30,19 @@ class CustomCommand(Struct, frozen=True):
     origin: str
     """user or project, and the folder below `commands` if there is one: `project:frontend`."""
     hint: str = ""
-    """What it takes, for whoever types it."""
+    """Argument hint for the user."""
     arguments: tuple[str, ...] = ()
-    """Names for what it takes, in their order."""
+    """Argument names, in order."""
     allowed_tools: tuple[str, ...] = ()
-    """Rules that hold while it is carried out."""
+    """Permission rules active during its turn."""
     model: str | None = None
     is_skill: bool = False
     for_user: bool = True
-    """Whether the user may type it."""
+    """Whether users may invoke it."""
     for_model: bool = True
-    """Whether the model may call it."""
+    """Whether the model may invoke it."""
     hooks: dict[str, list[Fields]] = {}
-    """Hooks that run from when it is first taken up to the end of the session."""
+    """Hooks active from its first use until the session ends."""
 
 
 def load_commands(
@@ -66,7 +66,7 @@ def load_commands(
 
 
 def read_command(path: Path, name: str, origin: str) -> CustomCommand | None:
-    """The command that a file defines; None for one that cannot be read."""
+    """Return the command of a file; None if it cannot be read."""
     text = read_text(path)
     if text is None:
         return None
@@ -89,7 +89,7 @@ def read_command(path: Path, name: str, origin: str) -> CustomCommand | None:
 
 
 def _all(files: DefinitionFiles) -> Iterator[CustomCommand]:
-    """Every command, those that count more later."""
+    """Yield every command, those with higher precedence last."""
     for kind, read in (("commands", _plain_commands), ("skills", _skills)):
         for folder in files.project_folders(kind):
             yield from read(files, folder, PROJECT)

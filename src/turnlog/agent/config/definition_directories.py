@@ -1,6 +1,6 @@
-"""Where commands, skills and agents are defined: with the user, and along the way to the project.
+"""Find the files that define commands, skills and agents, of the user and of the project.
 
-A project's own folders lie in every directory from its repository's root to where the work is.
+A project may define them in every directory from the repository's root to the working directory.
 """
 
 import os
@@ -23,13 +23,13 @@ from turnlog.format.regular_files import read_regular, why_unreadable
 from turnlog.store.paths import Store, real_path
 
 MOST_ENTRIES = 10_000
-"""Files and folders that are looked at in one search."""
+"""Maximum number of entries visited in one search."""
 DEEPEST = 16
 TOO_LONG = f"the heads of the project's files have more than {MOST_TOGETHER >> 10} KiB together"
 
 Definition = TypeVar("Definition")
 Report = Callable[[str], None]
-"""Takes what is not loaded, and why."""
+"""Called with each file that is not loaded, and why."""
 
 
 def _contains(path: Path, root: Path) -> bool:
@@ -56,9 +56,9 @@ class DefinitionFiles:
         `contains` whether a file really lies in a project, `may_read` whether no rule denies
         reading it."""
         self.problems: list[str] = []
-        """What is not loaded, and why."""
+        """Files that are not loaded, and why."""
         self.ignored: list[str] = []
-        """What is left out of files that are not trusted, each as `FILE (what)`."""
+        """Parts ignored in untrusted files, each as `FILE (what)`."""
         self._store = store
         self._cwd = cwd
         self._sources = sources
@@ -68,11 +68,11 @@ class DefinitionFiles:
         self._room = MOST_TOGETHER
 
     def user_folders(self, kind: str) -> list[Path]:
-        """The folder of the user for one kind of definition."""
+        """Return the user's directory for one kind of definition."""
         return [self._store.root / kind] if SettingSource.USER in self._sources else []
 
     def project_folders(self, kind: str) -> list[Path]:
-        """The folders of a project for one kind of definition, the nearest last."""
+        """Return a project's directories for one kind of definition, the nearest last."""
         if SettingSource.PROJECT not in self._sources:
             return []
         places = [each / CONFIG for each in definition_directories(self._cwd)]
@@ -84,7 +84,7 @@ class DefinitionFiles:
             yield from filter(self._is_loaded, markdown_files(folder, self._report))
 
     def in_folders(self, folder: Path, name: str) -> Iterator[Path]:
-        """Yield the files of a name that the folders in a folder have."""
+        """Yield the files of a given name in the subdirectories of a directory."""
         if not self._is_ours(folder):
             return
         for entry in list_entries(folder, MOST_ENTRIES, self._report):
@@ -93,7 +93,7 @@ class DefinitionFiles:
                 yield path
 
     def read(self, path: Path, read: Callable[[Path], Definition | None]) -> Definition | None:
-        """Return what a file defines; whatever is wrong with it, report it and go on."""
+        """Return the definition in a file; report any error instead of raising it."""
         if self.is_project(path):
             self._room -= len(head_of(read_text(path) or ""))
             if self._room < 0:
@@ -107,7 +107,7 @@ class DefinitionFiles:
             return None
 
     def is_project(self, path: Path) -> bool:
-        """Whether a file is the project's, not the user's."""
+        """Return whether a file belongs to the project rather than the user."""
         return not path.is_relative_to(self._store.root)
 
     def may_act(self, path: Path, wants: Collection[str]) -> bool:

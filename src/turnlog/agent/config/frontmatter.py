@@ -1,8 +1,8 @@
-"""The fields at the head of a Markdown file, between two lines of dashes.
+"""Parse the YAML frontmatter of Markdown files.
 
-People write them loosely: what is not YAML is read field by field, as it stands. All values are
-texts, or lists and mappings of texts. Files of strangers are read before anyone is asked, so a head
-has bounds: its size, its depth, and no aliases (ten lines of them can stand for 10^10 values).
+It is often written loosely: what is not YAML is parsed field by field. Values are strings, or lists
+and mappings of strings. Files of strangers are read before anyone is asked, so size and depth are
+bounded and aliases refused: ten lines of them can stand for 10^10 values.
 """
 
 import re
@@ -18,18 +18,18 @@ HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL
 FIELD = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*:", re.MULTILINE)
 INHERIT = "inherit"
 LARGEST_HEAD = 16 << 10
-"""Characters; PyYAML reads about 100,000 in a second."""
+"""Maximum characters; PyYAML parses about 100,000 per second."""
 MOST_TOGETHER = 256 << 10
-"""Characters of all heads that a project brings along."""
+"""Maximum characters of all frontmatter in a project."""
 MOST_FIELDS = 200
-"""Of a head that is not YAML; each is read by itself."""
+"""Maximum fields of frontmatter that is not YAML; each is parsed separately."""
 DEEPEST = 16
 LONGEST_NUMBER = 9
 OUTSIDE_BRACKETS = re.compile(r"(?:\([^()]*\)|[^\s,()])+")
 
 
 class HeadError(ValueError):
-    """A head that goes beyond its bounds."""
+    """Frontmatter exceeds its limits."""
 
 
 def split_head(text: str) -> tuple[Fields, str]:
@@ -49,13 +49,13 @@ def split_head(text: str) -> tuple[Fields, str]:
 
 
 def head_of(text: str) -> str:
-    """Return the head of a text as it is written; nothing if it has none."""
+    """Return the frontmatter of a text as written; empty if it has none."""
     head = HEAD.match(text)
     return head[1] if head else ""
 
 
 def text_of(value: Any) -> str:
-    """A field that is meant as text, even if YAML sees a list in it: `[file]`.
+    """Return a field as a string, even if YAML reads it as a list: `[file]`.
 
     >>> text_of(["file"]), text_of(" a "), text_of(None)
     ('[file]', 'a', '')
@@ -66,7 +66,7 @@ def text_of(value: Any) -> str:
 
 
 def names_of(value: Any) -> list[str] | None:
-    """A field that lists names, as a list or in one line; None where there is no such field.
+    """Return a list of names, written as a list or on one line; None if the field is missing.
 
     >>> names_of("Bash(git add *), Read"), names_of(["Read"]), names_of(None)
     (['Bash(git add *)', 'Read'], ['Read'], None)
@@ -79,18 +79,18 @@ def names_of(value: Any) -> list[str] | None:
 
 
 def is_set(value: Any) -> bool:
-    """Whether a field says yes."""
+    """Return whether a field is true."""
     return text_of(value).lower() in ("true", "yes", "on")
 
 
 def number_of(value: Any) -> int | None:
-    """A field that is a number, if it is one."""
+    """Return a field as a number; None if it is not one."""
     text = text_of(value)
     return int(text) if text.isdecimal() and len(text) <= LONGEST_NUMBER else None
 
 
 def model_of(value: Any) -> str | None:
-    """The model that a field names; None where it is that of the conversation."""
+    """Return the model that a field names; None for that of the conversation."""
     text = text_of(value)
     return text if text and text != INHERIT else None
 

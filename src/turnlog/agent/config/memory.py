@@ -1,7 +1,7 @@
-"""Memory files: what the user, the project and the organisation tell every conversation.
+"""Load memory files (CLAUDE.md and rules) of the user, the project and the organisation.
 
-They lie in every directory from the root to where the work is; the nearer ones come later. What a
-file imports comes before it.
+They are read from every directory between the root and the working directory, the nearest last.
+Imported files come before the file that imports them.
 """
 
 import os
@@ -37,11 +37,11 @@ MANAGED = Path("/etc/claude-code")
 MOST_HOPS = 4
 MOST_PATTERNS = 1_000
 MOST_IMPORTS = 10_000
-"""Files that all texts together may name with an @; few of them need to exist."""
+"""Maximum number of `@` imports in all files, whether or not they exist."""
 
 
 class MemoryKind(StrEnum):
-    """Whose memory a file is, in the words that the client records."""
+    """Kinds of memory files, as the client records them."""
 
     MANAGED = "Managed"
     USER = "User"
@@ -50,26 +50,26 @@ class MemoryKind(StrEnum):
 
 
 SHARED = (MemoryKind.PROJECT, MemoryKind.LOCAL)
-"""Memory that comes with a project's files."""
+"""Kinds of memory that belong to a project."""
 
 
 class Loaded(Struct, frozen=True):
-    """Why a memory file is told, in the client's words."""
+    """Why a memory file is loaded, in the client's words."""
 
     reason: str = "session_start"
     trigger: Path | None = None
-    """The file that was read or changed."""
+    """The file whose access triggered it."""
     globs: tuple[str, ...] = ()
-    """The patterns that the file is one of."""
+    """The patterns that the file matches."""
     parent: Path | None = None
-    """The memory file that imports it."""
+    """The importing memory file."""
 
 
 AT_START = Loaded()
 
 
 class Memory(Struct, frozen=True):
-    """A memory file, as the model is shown it."""
+    """A memory file as sent to the model."""
 
     path: Path
     kind: MemoryKind
@@ -81,12 +81,12 @@ class Memory(Struct, frozen=True):
 
 
 class MemoryLimits(Struct, frozen=True):
-    """What memory files may be loaded."""
+    """Restrictions on loading memory files."""
 
     is_approved: Callable[[Path], bool] = lambda path: False
-    """Whether the user agreed to a file that the project imports from outside."""
+    """Checks whether the user approved a file that the project imports from outside."""
     may_read: Callable[[Path], bool] = lambda path: True
-    """Whether no rule denies reading a file."""
+    """Checks whether no rule denies reading a file."""
     uses_user: bool = True
     uses_project: bool = True
 
@@ -95,7 +95,7 @@ UNLIMITED = MemoryLimits()
 
 
 class MemoryFiles:
-    """The memory files of a conversation, each told once."""
+    """The memory files of a conversation, each loaded once."""
 
     def __init__(
         self,
@@ -116,10 +116,10 @@ class MemoryFiles:
         self._room = MOST_IMPORTS
         self._head_room = MOST_TOGETHER
         self._heads: dict[Path, tuple[str, list[str] | None]] = {}
-        """The heads of rules, and the patterns in them."""
+        """Parsed frontmatter of rules: their patterns."""
 
     def at_start(self) -> list[Memory]:
-        """What a conversation starts with."""
+        """Return the memory loaded at the start of a conversation."""
         found = [*self._read(self.managed / "CLAUDE.md", MemoryKind.MANAGED)]
         if self._limits.uses_user:
             found += self._read(self.home / "CLAUDE.md", MemoryKind.USER)
@@ -159,7 +159,7 @@ class MemoryFiles:
         yield from self._read(folder / "CLAUDE.local.md", MemoryKind.LOCAL, why)
 
     def _rules(self, folder: Path, kind: MemoryKind, why: Loaded = AT_START) -> Iterator[Memory]:
-        """The rules of a folder that are not limited to certain files."""
+        """Yield the rules of a directory that apply to all files."""
         for path in self._loadable(folder, kind):
             patterns = self._patterns_of(path)
             if patterns is None:
@@ -168,7 +168,7 @@ class MemoryFiles:
     def _rules_for(
         self, target: Path, folder: Path, kind: MemoryKind, root: Path
     ) -> Iterator[Memory]:
-        """The rules of a folder that are for a certain file."""
+        """Yield the rules of a directory that apply to a file."""
         for path in self._loadable(folder, kind):
             patterns = self._patterns_of(path)
             if patterns and self._fits(path, target, patterns, root):
@@ -178,7 +178,7 @@ class MemoryFiles:
     def _read(
         self, path: Path, kind: MemoryKind, why: Loaded = AT_START, hops: int = 0
     ) -> Iterator[Memory]:
-        """A file, after what it imports."""
+        """Yield a file's imports, then the file."""
         real = real_path(path)
         if real in self._seen or not self._is_there(path, hops):
             return
@@ -234,7 +234,7 @@ class MemoryFiles:
         return names_of(fields.get("paths"))
 
     def _fits(self, rule: Path, target: Path, patterns: list[str], root: Path) -> bool:
-        """Whether a file is one of those that patterns name, seen from the project's directory."""
+        """Return whether a file matches a pattern, relative to the project's directory."""
         if not target.is_relative_to(root):
             return False
         inner = str(target.relative_to(root))
@@ -263,7 +263,7 @@ class MemoryFiles:
         return not (stat.S_ISDIR(mode) and hops)
 
     def _may_load(self, path: Path, kind: MemoryKind, hops: int = 0) -> bool:
-        """Whether a file may be shown to the model; takes down why not."""
+        """Return whether a file may be sent to the model; record why not."""
         told = ""
         if not self._limits.may_read(path):
             told = f"{path} is not loaded: a rule denies reading it"
@@ -291,14 +291,14 @@ class MemoryFiles:
         return above is None or not is_within(place, [above])
 
     def _is_outside(self, path: Path, kind: MemoryKind) -> bool:
-        """Whether a real path is no file of the project, and none that the user agreed to."""
+        """Return whether a real path is outside the project and not approved."""
         if kind not in SHARED or path.is_relative_to(self._project):
             return False
         return not self._limits.is_approved(path)
 
 
 def _import_path(named: str, importer: Path) -> Path:
-    """The file that an import names: what ends a sentence is no part of it, if it cannot be."""
+    """Return the file that an import names, without punctuation that ends a sentence."""
     path = _located(named, importer)
     return path if is_there(path) else _located(named.rstrip(PUNCTUATION), importer)
 
@@ -308,7 +308,7 @@ def _located(named: str, importer: Path) -> Path:
 
 
 def _expand(pattern: str) -> list[str]:
-    """A pattern for each choice of its braces; one of very many choices stays as it is.
+    """Expand the braces of a pattern; leave a pattern with very many choices unchanged.
 
     >>> _expand("src/*.{ts,tsx}")
     ['src/*.ts', 'src/*.tsx']

@@ -1,4 +1,4 @@
-"""What a memory file says to the model: its text without comments, and the files it imports."""
+"""Parse memory files: text without comments, and imported files."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ PUNCTUATION = ".,;:!?)]}'\""
 
 
 def without_comments(text: str) -> str:
-    """A text without the comments that stand on lines of their own; code is left as it is.
+    """Remove comments on lines of their own, except in code.
 
     >>> without_comments("a\\n<!-- for us -->\\nb\\n")
     'a\\nb\\n'
@@ -21,7 +21,7 @@ def without_comments(text: str) -> str:
 
 
 def imports_of(text: str) -> list[str]:
-    """The paths that a text imports, as they are written; none in code or in comments.
+    """Return the imported paths of a text as written, ignoring code and comments.
 
     >>> imports_of("See @README and `@not-this`, mail ada@example.com.")
     ['README']
@@ -54,7 +54,7 @@ def _without_code_spans(text: str) -> str:
 
 
 def _next_as_long(lengths: list[int]) -> list[int | None]:
-    """Return for each run which later one is the first of the same length."""
+    """Map each run of backticks to the next one of the same length."""
     latest: dict[int, int] = {}
     found: list[int | None] = [None] * len(lengths)
     for rank in reversed(range(len(lengths))):
@@ -64,7 +64,7 @@ def _next_as_long(lengths: list[int]) -> list[int | None]:
 
 
 def _lines(text: str) -> Iterator[tuple[bool, str]]:
-    """The lines that are not in comments, and whether each is code."""
+    """Yield the lines outside comments, and whether each is code."""
     fence = ""
     in_comment = False
     for line in text.splitlines(keepends=True):

@@ -1,7 +1,7 @@
-"""The client's settings: what the user, the project and the system say, taken together.
+"""Load and merge the client's settings of user, project and system.
 
-Lists are joined; of single values, the one of the highest source counts. A project's file that is
-not trusted can only restrict.
+Lists are concatenated; a single value comes from the source with the highest precedence. An
+untrusted project's file can only restrict.
 """
 
 import os
@@ -39,14 +39,14 @@ from turnlog.store.paths import Store, expand_user
 MANAGED = Path("/etc/claude-code/managed-settings.json")
 DISABLED = "disable"
 GIVEN = "--settings"
-"""Stands for the file of what the command line itself says."""
+"""Pseudo file of settings given on the command line."""
 BY_HAND = "correct it by hand"
 NOT_ASKED = ", so what it was to ask about is NOT asked about by it"
 NOT_DENIED = ", so what it was to deny is NOT denied by it"
 
 
 class Permissions(Struct, rename="camel"):
-    """What may be done without asking, and what not at all."""
+    """The `permissions` section."""
 
     allow: list[str] | None = None
     ask: list[str] | None = None
@@ -57,7 +57,7 @@ class Permissions(Struct, rename="camel"):
 
 
 class SettingsContent(Struct, rename="camel"):
-    """What a settings file says; what turnlog does not use is left alone."""
+    """The fields of a settings file that turnlog uses."""
 
     permissions: Permissions | None = None
     hooks: dict[str, list[Fields]] | None = None
@@ -82,15 +82,15 @@ class SettingsSource(Struct, frozen=True):
 
     path: Path
     base: Path
-    """What a leading slash stands for in its rules about files."""
+    """The directory that a leading slash in its file rules refers to."""
     content: SettingsContent
     is_managed: bool = False
     is_given: bool = False
-    """Whether the user named it for this session."""
+    """Whether it was given on the command line."""
     is_project: bool = False
-    """Whether it lies among a project's files, so that others may have written it."""
+    """Whether it is part of a project, so that others may have written it."""
     ignored: tuple[str, ...] = ()
-    """What is left out of it because its directory is not trusted."""
+    """Settings ignored because its directory is not trusted."""
 
     @property
     def permissions(self) -> Permissions:
@@ -98,38 +98,38 @@ class SettingsSource(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True):
-    """The settings of all sources, the lowest first."""
+    """The settings of all sources, the lowest precedence first."""
 
     root: Path
-    """The directory that the session was started in."""
+    """The directory in which the session was started."""
     sources: tuple[SettingsSource, ...]
     skipped: tuple[str, ...] = ()
     """Files that are not loaded, and why."""
 
     @property
     def model(self) -> str | None:
-        """The model that is asked where nothing else is said."""
+        """The default model."""
         return self._highest(source.content.model for source in self.sources)
 
     @property
     def compacts_itself(self) -> bool | None:
-        """Whether a conversation that fills up is compacted without being asked for."""
+        """Whether a conversation is compacted automatically."""
         return self._highest(source.content.auto_compact_enabled for source in self.sources)
 
     @property
     def compact_window(self) -> int | str | None:
-        """The tokens of a conversation at which that is due, or "auto"."""
+        """The token count that triggers automatic compaction, or "auto"."""
         return self._highest(source.content.auto_compact_window for source in self.sources)
 
     @property
     def keeps_memory(self) -> bool:
-        """Whether sub-agents may keep notes from task to task."""
+        """Whether sub-agents may have persistent memory."""
         said = self._highest(source.content.auto_memory_enabled for source in self.sources)
         return said is not False
 
     @property
     def env(self) -> dict[str, str]:
-        """Variables for turnlog itself and for all that it runs."""
+        """Variables for turnlog and everything it runs."""
         return {
             name: value
             for source, name, value in self._variables()
@@ -138,7 +138,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def command_env(self) -> dict[str, str]:
-        """Further variables that only the commands get which the session runs: the project's."""
+        """Variables of the project, for commands run by the session only."""
         found: dict[str, str] = {}
         for source, name, value in self._variables():
             if not source.is_project:
@@ -161,7 +161,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def default_mode(self) -> ApprovalMode:
-        """The mode that a session starts in; one that turnlog does not have is the default."""
+        """The initial permission mode; an unknown one counts as the default."""
         named = self._highest(source.permissions.default_mode for source in self.sources)
         known = named in list(ApprovalMode) and not (
             named == ApprovalMode.BYPASS and self.is_bypass_disabled
@@ -170,7 +170,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def is_bypass_disabled(self) -> bool:
-        """Whether a source forbids the mode in which nothing is asked."""
+        """Whether a source disables bypassPermissions."""
         return any(
             source.permissions.disable_bypass_permissions_mode == DISABLED
             for source in self.sources
@@ -178,7 +178,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def hooks(self) -> dict[str, list[Fields]]:
-        """The groups of hooks of each event, each with its `source`."""
+        """Hook groups of each event, with their `source`."""
         found: dict[str, list[Fields]] = {}
         for source in self._sources_of_hooks():
             for event, groups in (source.content.hooks or {}).items():
@@ -188,17 +188,17 @@ class Settings(Struct, frozen=True):
 
     @property
     def hook_urls(self) -> tuple[str, ...] | None:
-        """Patterns of the addresses that hooks may be sent to; None for all."""
+        """URL patterns allowed for HTTP hooks; None for all."""
         return self._joined(source.content.allowed_http_hook_urls for source in self.sources)
 
     @property
     def hook_variables(self) -> tuple[str, ...] | None:
-        """Variables whose values may be sent there in headers; None for all that a hook names."""
+        """Variables allowed in HTTP hook headers; None for all that a hook names."""
         return self._joined(source.content.http_hook_allowed_env_vars for source in self.sources)
 
     @property
     def directories(self) -> tuple[Path, ...]:
-        """Where work may be done: where the session was started, and what the settings add."""
+        """The working directories: the session's, and additional ones."""
         added = [
             _absolute(each, self.root)
             for source in self._sources_of_rules()
@@ -208,7 +208,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def sandbox(self) -> Confinement:
-        """How shell commands are run, by what the sources say together."""
+        """The merged sandbox settings."""
         return confine(
             SandboxEntry(source.content.sandbox or Sandbox(), source.base, source.is_managed)
             for source in self.sources
@@ -225,12 +225,12 @@ class Settings(Struct, frozen=True):
 
     @property
     def local_file(self) -> Path:
-        """Where rules are saved: at the root of the repository, shared by its worktrees."""
+        """The file for saved rules, at the repository's root and shared by its worktrees."""
         return local_folder(self.root) / LOCAL_SETTINGS
 
     @property
     def server_choices(self) -> list[ServerChoice]:
-        """What each file says of the servers in `.mcp.json`, the lowest first."""
+        """Approvals of `.mcp.json` servers per file, the lowest precedence first."""
         return [
             ServerChoice(
                 source.path,
@@ -244,7 +244,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def ignored(self) -> list[str]:
-        """What is left out because it is not trusted, each as `FILE (what)`."""
+        """Settings ignored as untrusted, each as `FILE (what)`."""
         return [
             f"{source.path} ({', '.join(source.ignored)})"
             for source in self.sources
@@ -252,7 +252,7 @@ class Settings(Struct, frozen=True):
         ]
 
     def mode(self, wanted: ApprovalMode | None = None) -> ApprovalMode:
-        """The mode to start in: the one that is asked for, unless it is forbidden."""
+        """Return the mode to start in: the requested one unless it is disabled."""
         if wanted is ApprovalMode.BYPASS and self.is_bypass_disabled:
             raise UsageError(f"the settings forbid the mode {wanted.value}", "another mode")
         return wanted or self.default_mode
@@ -265,7 +265,7 @@ class Settings(Struct, frozen=True):
         extra_allow: Iterable[Rule] = (),
         extra_deny: Iterable[Rule] = (),
     ) -> Policy:
-        """By what calls are decided; rules that no file has come on top."""
+        """Return the permission policy, with additional rules on top."""
         sources = self._sources_of_rules()
         only_managed = len(sources) < len(self.sources)
         allowed = () if only_managed else extra_allow
@@ -364,7 +364,7 @@ def _project_source(path: Path, root: Path, is_project: bool, is_trusted: bool) 
 
 
 def _restricting(content: SettingsContent) -> SettingsContent:
-    """The part of a file that can only forbid: what an untrusted project may still say."""
+    """Return the restricting part of a file, which counts even if untrusted."""
     permissions = content.permissions or Permissions()
     return SettingsContent(
         permissions=Permissions(
@@ -378,7 +378,7 @@ def _restricting(content: SettingsContent) -> SettingsContent:
 
 
 def _lost(content: SettingsContent, kept: SettingsContent) -> Iterator[str]:
-    """The settings of a file that are left out, by their names."""
+    """Return the names of the settings that are ignored in a file."""
     said, rest = msgspec.to_builtins(content), msgspec.to_builtins(kept)
     for name, value in said.items():
         if name in ("permissions", "sandbox") and value:
@@ -393,7 +393,7 @@ def _is_lost(said: Any, kept: Any) -> bool:
 
 
 def _given_source(text: str, root: Path) -> SettingsSource:
-    """What the command line says, or a file that it names."""
+    """Return the settings given on the command line, as JSON or a file."""
     if text.lstrip().startswith("{"):
         content = _decode(text, GIVEN, "a file, or JSON")
         return SettingsSource(Path(GIVEN), root, content, is_given=True)
@@ -402,7 +402,7 @@ def _given_source(text: str, root: Path) -> SettingsSource:
 
 
 def files_of(store: Store, root: Path, managed: Path = MANAGED) -> dict[Path, str]:
-    """The files that settings of a directory are read from, by what hooks are told they are."""
+    """Return the settings files of a directory, keyed by their name in the hook payload."""
     return {
         store.settings: "user_settings",
         root / SETTINGS: "project_settings",
@@ -444,7 +444,7 @@ def _rules(
 
 
 def _senseless(source: SettingsSource) -> Iterator[str]:
-    """Of each rule of a file that makes no sense: what is wrong, and what comes of it."""
+    """Yield a message for each invalid rule: what is wrong, and its consequence."""
     said = source.permissions
     for rules, effect in ((said.allow, ""), (said.ask, NOT_ASKED), (said.deny, NOT_DENIED)):
         for rule in rules or []:
@@ -459,5 +459,5 @@ def _absolute(written: str, root: Path) -> Path:
 
 
 def _shown(value: Any) -> str:
-    """A value as a variable has it."""
+    """Format a value for an environment variable."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""Skills: what the model is told of them at the start, and the tool by which it takes one up."""
+"""The Skill tool, and the list of skills in the system prompt."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated
@@ -17,28 +17,28 @@ Take up a skill: instructions for a kind of task, written by the user or for the
 before anything else when a task is one that a skill is for, and then do as it says. Only skills \
 that you were told of exist."""
 LONGEST = 1_536
-"""Characters of one description."""
+"""Maximum characters of one description."""
 BUDGET = 8_000
-"""Characters of all of them; names are always told."""
+"""Maximum characters of all descriptions; names are always listed."""
 
 Expand = Callable[[CustomCommand, str], Awaitable[str]]
-"""Gives the text of a command with its arguments in place; `ToolError` if it cannot."""
+"""Returns the expanded text of a command; raises `ToolError` on failure."""
 
 
 class SkillInput(Input, frozen=True):
-    """Which skill."""
+    """Input of Skill."""
 
     skill: Annotated[str, Meta(description="Its name")]
     args: Annotated[str | None, Meta(description="What to do it with, if it takes anything")] = None
 
 
 def for_model(commands: Mapping[str, CustomCommand]) -> dict[str, CustomCommand]:
-    """The commands that the model may call."""
+    """Return the commands that the model may invoke."""
     return {each.name: each for each in commands.values() if each.for_model and each.description}
 
 
 def listing(commands: Iterable[CustomCommand], budget: int = BUDGET) -> str:
-    """What the model is told of skills: each name, and what it is for as long as there is room."""
+    """Return the list of skills for the model: names, and descriptions as space permits."""
     lines: list[str] = []
     for command in sorted(commands, key=lambda each: each.name):
         line = f"- {command.name}: {command.description[:LONGEST]}"
@@ -48,18 +48,18 @@ def listing(commands: Iterable[CustomCommand], budget: int = BUDGET) -> str:
 
 
 def skill_text(command: CustomCommand, body: str) -> str:
-    """A skill as the model is given it: with the place of the files that come with it."""
+    """Return a skill's text for the model, with the directory of its files."""
     folder = f"Base directory for this skill: {command.path.parent}\n\n" if command.is_skill else ""
     return f"{folder}{body}"
 
 
 def _name(given: SkillInput) -> str:
-    """The skill's name; models also write `/deploy`, and a rule about `deploy` must see that."""
+    """Return the skill's name; models also write `/deploy`, which rules must match."""
     return given.skill.strip().lstrip("/")
 
 
 def skill_tool(commands: Mapping[str, CustomCommand], expand: Expand) -> Tool:
-    """The tool by which the model takes up a skill."""
+    """Return the Skill tool."""
 
     def touches(given: SkillInput, workspace: Workspace) -> list[Uses]:
         return [Uses(_name(given))]

@@ -1,4 +1,4 @@
-"""Everything that a call would do, for the question whether it may run.
+"""Build the preview of a call for its permission prompt.
 
 Nothing is left out and nothing is dressed up: characters that cannot be seen are spelled out, and
 long runs of blanks are counted, as they would push what follows out of sight.
@@ -30,39 +30,39 @@ from turnlog.text import escaped, visible
 EDITS = ("Edit", "Write", "NotebookEdit")
 """Tools that change files."""
 LARGEST = 4 << 20
-"""Bytes of a file that are compared with what it would become."""
+"""Maximum bytes of a file that are diffed."""
 BLANKS, EMPTY = 40, 5
-"""Spaces in a row, and empty lines, from which they are counted instead of shown."""
+"""Runs of spaces and empty lines longer than this are shown as a count."""
 TAB = 4
 RIGHT_TO_LEFT = ("R", "AL", "AN")
 ROLES = {"+": "added", "-": "removed", "@": "dim", "\\": "dim"}
 
 Line = tuple[str, str]
-"""A role, and a visible text on one line."""
+"""A role and one line of visible text."""
 
 
 class Preview(Struct, frozen=True):
-    """What a call would do."""
+    """The preview of a call."""
 
     title: str
     lines: list[Line]
     facts: str = ""
-    """What is said of it in a few words."""
+    """A short description."""
 
 
 class CallPlace(Struct, frozen=True):
-    """Where a call is made."""
+    """The directories of a call."""
 
     root: Path
     """The session's directory; paths below it are shown without it."""
     cwd: Path
 
     def path_of(self, name: object) -> Path:
-        """The path that a call names."""
+        """Return the path that a call names."""
         return path_in(self.cwd, str(name))
 
     def shown(self, path: Path) -> str:
-        """A path as people read it."""
+        """Return a path for display."""
         return spelled(str(path.relative_to(self.root) if path.is_relative_to(self.root) else path))
 
 
@@ -161,7 +161,7 @@ def _cell(text: str, path: Path, name: object) -> str:
 
 
 def _current(path: Path) -> tuple[TextFile, list[str]]:
-    """What a file holds now, and what else is to be known of it."""
+    """Return the present content of a file, and notes about it."""
     notes: list[str] = []
     target = real_path(path)
     if target != path:
@@ -192,7 +192,7 @@ def _change(place: CallPlace, path: Path, notes: list[str], old: str, new: str) 
 
 
 def _diff(old: str, new: str) -> Iterator[Line]:
-    """The lines of a diff; blanks at the end of a line that changes are spelled out."""
+    """Return the lines of a diff, with trailing blanks of changed lines made visible."""
     for hunk in patch_of(old, new):
         start = f"-{hunk['oldStart']},{hunk['oldLines']}"
         yield "dim", f"@@ {start} +{hunk['newStart']},{hunk['newLines']} @@"
@@ -259,7 +259,7 @@ def _ascii(host: str) -> str:
 
 
 def _fields(given: Fields) -> list[Line]:
-    """All fields of an input; texts of several lines as they are, all else as JSON."""
+    """Return all fields of an input: multi-line strings as they are, the rest as JSON."""
     lines: list[Line] = []
     for name, value in given.items():
         if isinstance(value, str) and "\n" in value:

@@ -1,4 +1,4 @@
-"""The open chat: sends what is typed, asks what must be asked, goes on with other sessions."""
+"""Drive an open chat: send prompts, ask for permission, switch sessions."""
 
 import asyncio
 from contextlib import aclosing
@@ -30,17 +30,17 @@ from turnlog.render.costs import session_cost
 from turnlog.store.paths import Store
 
 LAST_TURNS = 2
-"""Turns of a session that are shown when it goes on."""
+"""Turns shown when a session is resumed."""
 COMMANDS = ("/", "!")
 CLIENT = "anthropic"
 """Takes a second or two to load, in which the screen must not stand still."""
 ASKED = "permission_prompt"
 COUNTED = 1 << 24
-"""Bytes of a session whose cost is worth reading it for."""
+"""Maximum size of a session that is read to show its cost."""
 
 
 class Talk:
-    """A chat, and what the screen knows of it."""
+    """An open chat and its display state."""
 
     def __init__(self, face: Face, store: Store, options: ChatOptions) -> None:
         self.face = face
@@ -48,7 +48,7 @@ class Talk:
         self.options = options
         self.telling = Telling(face, options.cwd)
         self.rewound: Rewound | None = None
-        """The last time that the user went back, to undo it by."""
+        """The last rewind, for undoing it."""
         self.chat: Chat
         self.is_at_work = False
         """Whether the model is."""
@@ -56,13 +56,13 @@ class Talk:
 
     @classmethod
     async def open(cls, face: Face, store: Store, options: ChatOptions) -> Self:
-        """Open a chat, and show where it goes on."""
+        """Open a chat and show the end of the session."""
         talk = cls(face, store, options)
         talk._begin(await talk._open(options))
         return talk
 
     async def switch(self, reason: str, **changes: Any) -> None:
-        """Go on with another session, or with a new one."""
+        """Switch to another session or a new one."""
         parts = self.chat.parts
         plain: Fields = {"resume": None, "is_fork": False, "session_id": None, "name": None}
         kept = {"mode": parts.rules.mode, "model": parts.choice.model, "start": reason}
@@ -92,7 +92,7 @@ class Talk:
         self.face.redraw()
 
     async def _count_before(self, telling: Telling) -> None:
-        """Count what the session took before, as long as its file is read in a moment."""
+        """Count the session's earlier usage, if its file is small enough to read quickly."""
         path = self.chat.parts.recorder.path
         if path.stat().st_size <= COUNTED:
             before = await asyncio.to_thread(lambda: session_cost(open_session(path)))
@@ -100,12 +100,12 @@ class Talk:
             self.face.redraw()
 
     def go_on(self) -> None:
-        """Take up the session as its file has it now."""
+        """Reload the session from its file."""
         recorder = self.chat.parts.recorder
         go_on(recorder, reopen(recorder.path))
 
     async def send(self, prompt: Prompt, source: str) -> None:
-        """Let the model do what a prompt asks."""
+        """Run a turn for a prompt."""
         self.telling.start()
         try:
             await asyncio.to_thread(import_module, CLIENT)
@@ -119,26 +119,26 @@ class Talk:
 
     @property
     def has_news(self) -> bool:
-        """Whether something in the background has ended that the model was not told of."""
+        """Return whether a background notification is waiting."""
         parts = self.chat.parts
         return bool(parts.workspace.shells.ended or parts.hooks.news)
 
     async def tell_news(self) -> None:
-        """Let the model do what follows from something in the background."""
+        """Run a turn for a background notification."""
         notice = next_notice(self.chat.parts)
         if notice:
             await self.send(notice, NOTICE)
 
     def show_lines(self, lines: list[str], indent: int = 2) -> None:
-        """Show what the user asked to see; `indent` is where the rest of a long line stands."""
+        """Show requested lines; `indent` applies to the rest of a wrapped line."""
         self.face.show(ScrollbackItem([f"  {line}".rstrip() for line in lines], 2 + indent))
 
     def stop(self) -> None:
-        """Stop the turn."""
+        """Interrupt the turn."""
         self.chat.loop.interrupt()
 
     def next_mode(self) -> None:
-        """Go to the next permission mode."""
+        """Switch to the next permission mode."""
         rules = self.chat.parts.rules
         modes = [ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN]
         modes += [ApprovalMode.BYPASS] if self.options.mode is ApprovalMode.BYPASS else []
@@ -150,12 +150,12 @@ class Talk:
         self.chat.parts.hooks.facts.permission_mode = mode.value
 
     def note_queue(self, operation: str, text: str | None = None) -> None:
-        """Write down that a prompt entered the queue, or left it."""
+        """Record that a prompt entered or left the queue."""
         self.chat.parts.recorder.queue(operation, text)
 
     @property
     def facts(self) -> StatusFacts:
-        """What the status line tells."""
+        """The content of the status line."""
         parts = self.chat.parts
         tokens, window = context_tokens(parts.recorder.chain), parts.choice.window
         return StatusFacts(
@@ -163,7 +163,7 @@ class Talk:
         )
 
     def _absorb(self) -> list[Arrival]:
-        """Prompts that were typed meanwhile, for the model to see before its next step."""
+        """Return prompts typed during the turn, for the next request."""
         taken: list[Arrival] = []
         while self.face.waiting and _is_plain(self.face.waiting[0]):
             waiting = self.face.waiting.pop(0)
@@ -173,7 +173,7 @@ class Talk:
         return taken
 
     async def _approve(self, question: Question) -> PermissionReply:
-        """Ask about a server of the project, before the chat is open."""
+        """Ask about a project's server before the chat is open."""
         return await self.face.ask(Asking(question), self.telling.question(question))
 
     async def _ask(self, question: Question) -> PermissionReply:
@@ -193,7 +193,7 @@ class Talk:
 
 
 def last_turns(chain: list[Fields], count: int = LAST_TURNS) -> list[Fields]:
-    """The lines of the last turns of a conversation."""
+    """Return the entries of the last turns of a conversation."""
     starts = [place for place, entry in enumerate(chain) if _is_prompt(entry)]
     return chain[starts[-count] if len(starts) >= count else 0 :]
 
@@ -203,5 +203,5 @@ def _is_prompt(entry: Fields) -> bool:
 
 
 def _is_plain(waiting: Waiting) -> bool:
-    """Whether something can be told the model while it works: no command, no files to read."""
+    """Return whether a prompt can be sent during a turn: no command, no mentioned files."""
     return not waiting.text.startswith(COMMANDS) and not MENTION.search(waiting.text)

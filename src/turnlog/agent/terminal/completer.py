@@ -1,4 +1,4 @@
-"""What may be meant by what is being typed: commands after a slash, files after an at sign."""
+"""Complete commands after `/` and files after `@`."""
 
 import asyncio
 import re
@@ -15,11 +15,11 @@ MOST_FILES = 50_000
 
 
 class KnownCommand(Struct, frozen=True):
-    """A command that can be typed."""
+    """A command that the user can type."""
 
     name: str
     usage: str
-    """What it takes; in angle brackets if it does nothing without that."""
+    """Its arguments; required ones are in angle brackets."""
     help: str
     aliases: tuple[str, ...] = ()
 
@@ -29,20 +29,20 @@ class KnownCommand(Struct, frozen=True):
 
 
 class Offer(Struct, frozen=True):
-    """Something that may be meant."""
+    """A completion."""
 
     text: str
-    """What takes the place of what is typed."""
+    """The text to insert."""
     length: int
-    """How many characters that is."""
+    """Number of typed characters that it replaces."""
     shown: str
     note: str = ""
     is_begun: bool = False
-    """Whether it is a command that does nothing by itself."""
+    """Whether it is a command that needs an argument."""
 
 
 def offers(before: str, commands: Sequence[KnownCommand], files: Sequence[str]) -> list[Offer]:
-    """What may be meant, by the text before the cursor."""
+    """Return completions for the text before the cursor."""
     if found := COMMAND.fullmatch(before):
         return command_offers(found[1], commands)
     found = FILE.search(before)
@@ -52,21 +52,21 @@ def offers(before: str, commands: Sequence[KnownCommand], files: Sequence[str]) 
 
 
 def command_offers(typed: str, commands: Sequence[KnownCommand]) -> list[Offer]:
-    """Commands by any name that is what is typed, then that starts with it, then that holds it."""
+    """Return commands: exact matches first, then prefixes, then substrings."""
     ranked = [(rank, each) for each in commands if (rank := _command_rank(each, typed)) is not None]
     ranked.sort(key=lambda pair: pair[0])
     return [_command_offer(each, typed) for _, each in ranked[:MOST]]
 
 
 def _command_offer(command: KnownCommand, typed: str) -> Offer:
-    """A command by its name, unless all of another one is typed."""
+    """Return the completion of a command, unless another one is typed in full."""
     name = typed if typed in command.aliases else command.name
     is_begun = command.usage.startswith("<")
     return Offer(f"/{name}", len(typed) + 1, command.shown, command.help, is_begun)
 
 
 def _command_rank(command: KnownCommand, typed: str) -> int | None:
-    """How far a command is from what is typed; None if it cannot be meant."""
+    """Rank a command by its distance from the typed text; None if it does not match."""
     names = (command.name, *command.aliases) if typed else (command.name,)
     if typed in names:
         return 0
@@ -78,7 +78,7 @@ def _command_rank(command: KnownCommand, typed: str) -> int | None:
 
 
 def matching(names: Sequence[str], typed: str) -> list[str]:
-    """The names that hold the characters in their order, the closest first.
+    """Return the names that contain the characters in order, the closest first.
 
     >>> matching(["src/app.py", "docs/apple.md", "a/pp.txt"], "app")
     ['src/app.py', 'docs/apple.md', 'a/pp.txt']
@@ -91,7 +91,7 @@ def matching(names: Sequence[str], typed: str) -> list[str]:
 
 
 def _rank(name: str, wanted: str) -> int | None:
-    """How far a name is from what is typed; None if it cannot be meant."""
+    """Rank a name by its distance from the typed text; None if it does not match."""
     lower = name.lower()
     last = lower.rstrip("/").rpartition("/")[2]
     if last.startswith(wanted) or lower.startswith(wanted):
@@ -105,7 +105,7 @@ def _rank(name: str, wanted: str) -> int | None:
 
 
 def with_folders(names: Iterable[str]) -> list[str]:
-    """Files, and the folders that they are in.
+    """Return files together with their directories.
 
     >>> with_folders(["a/b/c.txt"])
     ['a/', 'a/b/', 'a/b/c.txt']
@@ -120,7 +120,7 @@ def with_folders(names: Iterable[str]) -> list[str]:
 
 
 async def files_in(folder: Path) -> list[str]:
-    """The files below a folder that git would not ignore."""
+    """Return the files below a directory that git does not ignore."""
     from turnlog.agent.tools.files.ripgrep import pieces
     from turnlog.agent.workspace.tool import ToolError
 
