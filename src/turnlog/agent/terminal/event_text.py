@@ -1,4 +1,4 @@
-"""How each thing that happens is shown, once it has happened: lines for the scrollback."""
+"""Render recorded entries as lines for the scrollback."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,37 +24,37 @@ from turnlog.render.tool_views import body_of, outcome_of, title_of
 from turnlog.text import as_printed, visible
 
 FEW = 4
-"""Lines of what a call printed that are shown."""
+"""Lines of a call's output that are shown."""
 SILENT = ("Read", "Glob", "Grep", "TodoWrite", "Agent", "Task", "Skill")
-"""Tools whose output is for the model alone."""
+"""Tools whose output is not shown to the user."""
 NOTICE = "<task-notification>"
 PRINTED = ("<bash-stdout>", "<bash-stderr>")
 SAID = "the user said:\n"
 
 
 class ToolUse(Struct, frozen=True):
-    """A call that the model made."""
+    """A call of the model."""
 
     name: str
     input: Fields
 
 
 class Teller:
-    """Tells lines of a session; remembers the calls that results belong to."""
+    """Renders entries of a session; remembers calls until their results arrive."""
 
     def __init__(self, style: Style, root: Path, is_past: bool = False) -> None:
         self._style = style
         self._is_past = is_past
-        """Whether only the lines are known, and not what calls were begun."""
+        """Whether entries come from a file, without events of running calls."""
         self._begun: set[str] = set()
         self._terminal = Terminal(style, full=False)
         self._root = root
         self._uses: dict[str, ToolUse] = {}
         self._asked: set[str] = set()
-        """Calls that the user was shown when asked about them."""
+        """Calls shown to the user in a permission prompt."""
 
     def tell(self, entry: Fields, seconds: float | None = None) -> ScrollbackItem | None:
-        """What to show of a line; `seconds` is how long it took to get there."""
+        """Render an entry; `seconds` is the duration to show with it."""
         match entry.get("type"):
             case "user":
                 return self._user(entry, seconds)
@@ -68,7 +68,7 @@ class Teller:
                 return None
 
     def prompt(self, text: str, mark: str = "❯") -> ScrollbackItem:
-        """What the user asked."""
+        """Render a prompt."""
         first, *rest = text.strip("\n").split("\n")
         head = f"{self._style(mark, 'prompt')} {self._style(first, 'bold')}"
         return ScrollbackItem(
@@ -76,7 +76,7 @@ class Teller:
         )
 
     def note(self, text: str, is_error: bool = False) -> ScrollbackItem:
-        """Something that the user should know."""
+        """Render a message for the user."""
         role = "error" if is_error else "dim"
         lines = [self._style(line, role) for line in text.strip().split("\n")]
         return ScrollbackItem(
@@ -101,21 +101,21 @@ class Teller:
         return Did(name, title, outcome, is_error=False, duration_ms=None, style=style, body=body)
 
     def printed(self, text: str) -> ScrollbackItem:
-        """What a shell command of the user's printed."""
+        """Render the output of the user's shell command."""
         left = as_printed(text).strip("\n").split("\n")
         lines = [f"    {self._style(line, 'output')}" for line in left]
         return ScrollbackItem(lines, is_attached=True)
 
     def begin(self, call_id: str) -> None:
-        """A call is about to run."""
+        """Remember a call that is about to run."""
         self._begun.add(call_id)
 
     def was_shown(self, call_id: str) -> bool:
-        """Whether the user was shown a call before it ran."""
+        """Return whether a call was shown in a permission prompt."""
         return call_id in self._asked
 
     def name(self, call_id: str) -> str:
-        """The tool that a call is of."""
+        """Return the tool name of a call."""
         return self._uses[call_id].name if call_id in self._uses else ""
 
     def _assistant(self, entry: Fields) -> ScrollbackItem | None:
@@ -178,7 +178,7 @@ class Teller:
         return ScrollbackItem(lines, is_tight=is_tight, is_attached=is_asked) if lines else None
 
     def _stop(self, call_id: str, text: str) -> str:
-        """How a call came to nothing that the user did not let run, or not run on."""
+        """Render a call that the user denied or interrupted."""
         said = text.partition(SAID)[2] if not text.startswith(REJECTED_TEXT) else ""
         if said:
             return f"refused: {one_line(said)}"
@@ -207,7 +207,7 @@ class Teller:
 
 
 def _few(lines: list[str]) -> Iterator[str]:
-    """The first lines; one more rather than a line that says so."""
+    """Return the first lines; show one more instead of a line that says so."""
     shown = lines if len(lines) <= FEW + 1 else lines[:FEW]
     yield from shown
     if len(shown) < len(lines):
@@ -215,7 +215,7 @@ def _few(lines: list[str]) -> Iterator[str]:
 
 
 def _untagged(text: str) -> str:
-    """A text without the tags that tell the model what it is."""
+    """Remove the tags that mark a text for the model."""
     for name in ("tool_use_error", "bash-stdout", "bash-stderr"):
         text = text.replace(f"<{name}>", "").replace(f"</{name}>", "")
     return text

@@ -1,4 +1,4 @@
-"""Tells what happens in a turn: what is over goes to the scrollback, what goes on is redrawn."""
+"""Display the events of a turn: finished ones in the scrollback, running ones redrawn."""
 
 from pathlib import Path
 
@@ -25,10 +25,10 @@ from turnlog.format.json_values import Fields, is_array
 from turnlog.text import duration, running_money, tokens_text
 
 WORTH_TELLING = 10.0
-"""Seconds of a turn after which it is told what it took."""
+"""Seconds after which a turn's duration and cost are shown."""
 HINT = "esc to interrupt"
 UNSEEN = ("queued", NOTICE)
-"""Sources of prompts that were not shown when they were typed."""
+"""Prompt sources that were not shown when they were typed."""
 LIMITS = {
     "refused": "the model does not want to answer this",
     "max_turns": "stopped: as many answers as the limit allows",
@@ -37,7 +37,7 @@ LIMITS = {
 
 
 class Telling:
-    """What is told so far."""
+    """The display state of a turn."""
 
     def __init__(self, face: Face, root: Path) -> None:
         self._face = face
@@ -47,65 +47,65 @@ class Telling:
         self._answer = MarkdownStream()
         self._has_failed = False
         self.is_running = False
-        """Whether something is going on."""
+        """Whether a turn is running."""
         self.meter = UsageMeter()
         self.question = self._teller.question
 
     @property
     def tail(self) -> str:
-        """What is not finished of the answer that is coming in."""
+        """The unfinished end of the answer being received."""
         return self._answer.tail
 
     def rows(self, columns: int) -> list[str]:
-        """What is going on, besides the answer."""
+        """The live region besides the answer."""
         rows = self._live.rows(self._face.style, columns)
         line = spinner(self._live.label, self.meter, HINT, columns - 1)
         return [*rows, *([""] if rows else []), self._face.style(line, "ok")]
 
     def working(self, text: str) -> None:
-        """Tell what is being done, until something else is."""
+        """Show a label for the current activity."""
         self._live.label = one_line(text)
         self._face.redraw()
 
     def note(self, text: str, is_error: bool = False) -> None:
-        """Tell the user something."""
+        """Show a message."""
         self._face.show(self._teller.note(text, is_error))
 
     def prompt(self, text: str) -> None:
-        """Tell what the user typed."""
+        """Show a prompt."""
         is_shell = text.startswith("!")
         shown = text[1:].strip() if is_shell else text
         self._face.show(self._teller.prompt(shown, "!" if is_shell else "❯"))
 
     def printed(self, text: str) -> None:
-        """Tell what a command of the user's printed."""
+        """Show the output of the user's shell command."""
         if text.strip():
             self._face.show(self._teller.printed(text))
 
     def stopped(self, call_id: str) -> None:
-        """Tell the last that a running call printed, of which nothing else will be told."""
+        """Show the last output of an interrupted call."""
         self.printed("\n".join(self._live.last_lines(call_id)))
 
     def past(self, entries: list[Fields]) -> None:
-        """Tell what was before."""
+        """Show earlier turns."""
         for entry in entries:
             self._face.show(self._past.tell(entry))
 
     def start(self) -> None:
-        """A turn starts."""
+        """Start displaying a turn."""
         self.meter.start()
         self.is_running = True
         self._has_failed = False
 
     def finish(self) -> None:
-        """A turn is over, however it ended."""
+        """Finish displaying a turn."""
         self._say(self._answer.finish())
         self._live = Live(self._live.root)
         self.is_running = False
         self.meter.settle()
 
     def tell(self, event: Event) -> None:
-        """Tell an event."""
+        """Display an event."""
         self.meter.take(event)
         self._live.take(event)
         match event:

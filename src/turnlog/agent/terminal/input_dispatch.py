@@ -1,4 +1,4 @@
-"""What becomes of what is typed: a shell command, a command of turnlog's own, or a prompt."""
+"""Dispatch typed input: a shell command, a slash command or a prompt."""
 
 import asyncio
 
@@ -14,11 +14,11 @@ from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields, is_object
 
 CALL = "shell"
-"""Stands for the id of a call."""
+"""Placeholder for a call id."""
 
 
 async def do(talk: Talk, waiting: Waiting) -> None:
-    """Do what was typed."""
+    """Run typed input."""
     text = waiting.text.strip()
     if waiting.is_queued:
         talk.note_queue("dequeue")
@@ -43,7 +43,7 @@ async def _run_command(talk: Talk, name: str, arguments: str) -> None:
 
 
 async def _run_shell(talk: Talk, command: str) -> None:
-    """Run a command of the user's; the model is told of it, and answers."""
+    """Run a shell command of the user and send it with its output to the model."""
     if not command:
         return
     talk.telling.prompt(f"!{command}")
@@ -66,7 +66,7 @@ async def _run_shell(talk: Talk, command: str) -> None:
 
 
 def shell_prompt(command: str, outcome: ToolOutcome) -> list[Fields]:
-    """A command that the user ran, and what it printed; all of that is an error if it failed."""
+    """Build the prompt for a shell command and its output; failures count as stderr."""
     printed = _printed(outcome)
     stdout, stderr = ("", printed) if outcome.is_error else (printed, "")
     told = f"<bash-stdout>{stdout}</bash-stdout><bash-stderr>{stderr}</bash-stderr>"

@@ -1,4 +1,4 @@
-"""What the user can ask to see: commands, costs, what fills the context, what is set up."""
+"""Listings for slash commands: help, cost, context, permissions, hooks and more."""
 
 import asyncio
 import json
@@ -31,11 +31,11 @@ from turnlog.text import running_money, tokens_text
 
 BAR = 50
 FIGURE = 10
-"""Cells of a figure in a table."""
+"""Width of a number column."""
 MOST_ROWS = 2
-"""Rows that are filled with what is said of one thing."""
+"""Maximum rows per description."""
 KIND = 7
-"""Cells of what a permission rule does."""
+"""Width of the column with a rule's effect."""
 KEYS = (
     ("esc", "interrupt the model"),
     ("esc esc", "clear the prompt, or go back to before one"),
@@ -77,7 +77,7 @@ async def show_context(talk: Talk, arguments: str) -> None:
 
 
 def amounts_in(parts: Parts) -> list[ContextShare]:
-    """What the context holds: the whole as the API counted it, its parts by their length."""
+    """Return the parts of the context: the API's total, distributed by length."""
     memory = _tokens("".join(parts.memory))
     system = _tokens("".join(parts.system)) - memory
     tools = _tokens(json.dumps(definitions(parts.tools.values())))
@@ -96,7 +96,7 @@ def amounts_in(parts: Parts) -> list[ContextShare]:
 def context_rows(
     amounts: Sequence[ContextShare], window: int, reserve: int, style: Style, columns: int
 ) -> list[str]:
-    """A bar of what fills the context, and what each part of it is."""
+    """Return a bar of the context and its legend."""
     used = sum(each.tokens for each in amounts)
     free = max(0, window - used - reserve)
     parts = [
@@ -118,7 +118,7 @@ def context_rows(
 
 
 def _lengths(parts: Sequence[ContextShare], cells_in_all: int) -> list[tuple[ContextShare, int]]:
-    """How long each part of a bar is: at least a cell, together the whole bar."""
+    """Return the length of each part of a bar: at least one cell each."""
     whole = sum(each.tokens for each in parts) or 1
     lengths = [max(1, round(cells_in_all * each.tokens / whole)) for each in parts]
     longest = lengths.index(max(lengths))
@@ -127,7 +127,7 @@ def _lengths(parts: Sequence[ContextShare], cells_in_all: int) -> list[tuple[Con
 
 
 async def show_cost(talk: Talk, arguments: str) -> None:
-    """Show what the session took, as its file tells."""
+    """Show the cost of the session according to its file."""
     path = talk.chat.parts.recorder.path
     if not path.exists():
         talk.telling.note("nothing was asked yet")
@@ -137,7 +137,7 @@ async def show_cost(talk: Talk, arguments: str) -> None:
 
 
 def cost_rows(view: CostView, style: Style, columns: int) -> list[str]:
-    """What each model took."""
+    """Return the cost per model."""
     wide = max(12, min(28, columns - 4 * FIGURE))
     heads = "".join(f"{name:>{FIGURE}}" for name in ("input", "output", "cached", "cost"))
     rows = [style(f"{'':{wide}}{heads}", "dim")]
@@ -154,14 +154,14 @@ def cost_rows(view: CostView, style: Style, columns: int) -> list[str]:
 
 
 async def show_permissions(talk: Talk, arguments: str) -> None:
-    """Show the mode, and what rules deny, ask about and allow, in the order in which they count."""
+    """Show the mode and the deny, ask and allow rules in order of precedence."""
     parts = talk.chat.parts
     policy = parts.rules.standing(parts.workspace)
     talk.show_lines(permission_rows(policy, talk.face.style, talk.face.columns), KIND)
 
 
 def permission_rows(policy: Policy, style: Style, columns: int) -> list[str]:
-    """The mode and the rules, each with where it comes from."""
+    """Return the mode and the rules, each with its source."""
     kinds = (("deny", policy.deny), ("ask", policy.ask), ("allow", policy.allow))
     listed = [("mode", MODES[policy.mode], policy.mode.value)]
     for kind, rules in kinds:
@@ -174,7 +174,7 @@ def permission_rows(policy: Policy, style: Style, columns: int) -> list[str]:
 
 
 def _place(path: str, root: Path) -> str:
-    """A file by its shortest name."""
+    """Return the shortest name of a file."""
     for folder, short_name in ((root, "."), (Path.home(), "~")):
         if path.startswith(f"{folder}/"):
             return f"{short_name}{path.removeprefix(str(folder))}"
@@ -182,7 +182,7 @@ def _place(path: str, root: Path) -> str:
 
 
 async def show_memory(talk: Talk, arguments: str) -> None:
-    """Show the memory files that are loaded."""
+    """Show loaded memory files."""
     may_read = talk.chat.parts.workspace.may_read
     limits = memory_limits(talk.store, talk.options, may_read)
     found = MemoryFiles(talk.options.cwd, talk.store.root, limits=limits).at_start()
@@ -197,7 +197,7 @@ async def show_memory(talk: Talk, arguments: str) -> None:
 
 
 async def show_agents(talk: Talk, arguments: str) -> None:
-    """Show the agents that can be started."""
+    """Show available agents."""
     cwd = talk.options.cwd
     files = DefinitionFiles(talk.store, cwd, talk.options.sources)
     agents = load_agents(talk.store, cwd, files)
@@ -205,13 +205,13 @@ async def show_agents(talk: Talk, arguments: str) -> None:
 
 
 async def show_skills(talk: Talk, arguments: str) -> None:
-    """Show the skills that there are."""
+    """Show available skills."""
     skills = {each.name: each for each in talk.chat.prompts.commands.values() if each.is_skill}
     _show(talk, [(each.name, each.description) for each in skills.values()], "no skills")
 
 
 async def show_hooks(talk: Talk, arguments: str) -> None:
-    """Show the hooks that are set."""
+    """Show configured hooks."""
     rows: list[tuple[str, str]] = []
     for event in EVENTS:
         for group in talk.chat.parts.hooks.groups(event):
@@ -232,7 +232,7 @@ async def show_servers(talk: Talk, arguments: str) -> None:
 
 
 async def show_tasks(talk: Talk, arguments: str) -> None:
-    """Show what runs in the background."""
+    """Show background commands."""
     jobs = talk.chat.parts.workspace.shells.jobs.values()
     _show(
         talk,
@@ -251,7 +251,7 @@ def _show(talk: Talk, rows: Sequence[tuple[str, str]], nothing: str) -> None:
 
 
 def _table(rows: Sequence[tuple[str, str]], talk: Talk, wide: int = 0) -> list[str]:
-    """Names, and beside each what is to be said of it; `wide` is how wide names are elsewhere."""
+    """Return a table of names and descriptions; `wide` is the width of other tables' names."""
     style, columns = talk.face.style, talk.face.columns
     longest = max(wide, *(cells(name) for name, _ in rows)) + 2
     wide = min(longest, max(20, columns // 2))

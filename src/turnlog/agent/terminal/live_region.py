@@ -1,4 +1,4 @@
-"""What is going on, for the part that is redrawn: running calls and what they print, todos."""
+"""The redrawn region: running calls with their output, and the to-do list."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -22,34 +22,34 @@ from turnlog.render.tool_views import BOXES
 from turnlog.text import as_printed, duration
 
 TAIL = 3
-"""Lines of a running call's output that are shown."""
+"""Lines shown of a running call's output."""
 SLOW = 2.0
-"""Seconds after which it is worth saying how long something takes."""
+"""Seconds after which a duration is shown."""
 DOING = {"text": "Answering", "thinking": "Thinking", "tool_use": "Preparing a call"}
 WAITING = "Waiting"
 
 
 @dataclass
 class RunningCall:
-    """A call that runs."""
+    """A running call."""
 
     name: str
     title: str
     started: float = field(default_factory=monotonic)
     tail: deque[str] = field(default_factory=lambda: deque([""], maxlen=TAIL + 1))
     is_cut: bool = False
-    """Whether it printed more than that."""
+    """Whether there is more output than shown."""
     calls: int = 0
-    """Of the sub-agent that it started."""
+    """Calls of the sub-agent that it started."""
     is_shown: bool = False
-    """Whether the call itself stands above already."""
+    """Whether the call is already in the scrollback."""
 
     @property
     def seconds(self) -> float:
         return monotonic() - self.started
 
     def printed(self, text: str) -> None:
-        """Take in what it printed."""
+        """Add output."""
         first, *rest = printable(as_printed(text)).split("\n")
         self.tail[-1] += first
         self.is_cut = self.is_cut or len(self.tail) + len(rest) > TAIL + 1
@@ -66,7 +66,7 @@ class Live:
         self.todos: list[Fields] = []
 
     def take(self, event: Event) -> None:
-        """Follow an event."""
+        """Update from an event."""
         match event:
             case CallStarted():
                 title = call_title(event.tool, event.input).replace(f"{self.root}/", "")
@@ -87,20 +87,20 @@ class Live:
                 pass
 
     def last_lines(self, call_id: str) -> list[str]:
-        """The last that a call printed, as long as it runs."""
+        """Return the last output lines of a running call."""
         job = self.jobs.get(call_id)
         lines = [line for line in job.tail if line.strip()] if job else []
         return ["…", *lines] if job and job.is_cut else lines
 
     def ended(self, call_id: str) -> float | None:
-        """A call has ended; gives how long it took, if that is worth saying."""
+        """Remove an ended call; return its duration if it is worth showing."""
         job = self.jobs.pop(call_id, None)
         if not self.jobs:
             self.label = WAITING
         return job.seconds if job and job.seconds >= SLOW else None
 
     def rows(self, style: Style, room: int) -> list[str]:
-        """The calls that run, and what is to do."""
+        """Return the rows of running calls and the to-do list."""
         rows = [row for job in self.jobs.values() for row in _job_rows(job, style, room)]
         todos = [row for todo in self.todos for row in [_todo_row(todo, style, room)]]
         return [*rows, *todos]
@@ -115,7 +115,7 @@ class Live:
                 pass
 
     def _inside(self, job: RunningCall, event: Any) -> None:
-        """Follow a sub-agent by the calls that it makes."""
+        """Update the calls of a sub-agent."""
         if not isinstance(event, Recorded) or event.entry["type"] != "assistant":
             return
         content = event.entry["message"]["content"]
@@ -127,7 +127,7 @@ class Live:
 
 
 def todo_rows(todos: list[Fields], style: Style, room: int) -> list[str]:
-    """A list of things to do."""
+    """Return the rows of a to-do list."""
     return [_todo_row(todo, style, room) for todo in todos]
 
 

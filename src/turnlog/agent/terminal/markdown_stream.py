@@ -1,7 +1,7 @@
-"""Answers as they come in: finished blocks are laid out once, only the unfinished tail again.
+"""Render streamed Markdown: finished blocks once, only the unfinished tail again.
 
-A block is finished when another one has begun after a blank line, so that nothing to come can
-change how it looks.
+A block is finished when another one has begun after a blank line: nothing that follows can change
+its layout.
 """
 
 import re
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 PADDING = re.compile(r" *((?:\x1b\[[0-9;]*m)*) *$")
 WIDEST = 100
-"""Longer lines of text are hard to read, however wide the terminal is."""
+"""Maximum line length: longer lines are hard to read on any terminal."""
 
 
 def split_finished(text: str) -> tuple[str, str]:
-    """What of a growing text is finished, and its tail.
+    """Split a growing text into its finished part and its tail.
 
     >>> split_finished("one\\n\\ntwo\\n\\n  more of two\\n\\nthr")
     ('one\\n\\ntwo\\n\\n  more of two\\n\\n', 'thr')
@@ -47,20 +47,20 @@ def split_finished(text: str) -> tuple[str, str]:
 
 
 class MarkdownStream:
-    """A text that grows."""
+    """A streamed text."""
 
     def __init__(self) -> None:
         self.text = ""
         self._shown = 0
-        """How many characters have been given out as finished."""
+        """Number of characters returned as finished."""
 
     @property
     def tail(self) -> str:
-        """What is not finished yet."""
+        """The unfinished tail."""
         return self.text[self._shown :]
 
     def grow(self, piece: str) -> str:
-        """Take a piece in; gives what is finished by it."""
+        """Append a piece; return the text that it finishes."""
         is_new_line = "\n" in piece or self.text.endswith("\n")
         self.text += piece
         if not is_new_line:
@@ -70,7 +70,7 @@ class MarkdownStream:
         return finished
 
     def finish(self, whole: str | None = None) -> str:
-        """The rest; `whole` is the text as it was recorded, if it was."""
+        """Return the rest; `whole` is the recorded text, if any."""
         rest = self.tail
         if whole is not None and whole.startswith(self.text[: self._shown]):
             rest = whole[self._shown :]
@@ -79,7 +79,7 @@ class MarkdownStream:
 
 
 def end_of(tail: str, lines: int) -> str:
-    """The last lines of a tail, with the fence that they are in: more is not seen, but takes time.
+    """Return the last lines of a tail with their code fence; more would not be visible.
 
     >>> end_of("```py\\n1\\n2\\n3\\n", 3)
     '```py\\n2\\n3\\n'
@@ -93,7 +93,7 @@ def end_of(tail: str, lines: int) -> str:
 
 @lru_cache(maxsize=8)
 def draw(text: str, columns: int, is_coloured: bool) -> str:
-    """Markdown laid out for a terminal."""
+    """Render Markdown for a terminal."""
     from rich.console import Console
 
     written = StringIO()
@@ -124,7 +124,7 @@ def _theme() -> "Theme":
 
 @lru_cache(maxsize=1)
 def _kind() -> "type[Markdown]":
-    """Markdown with plain headings and code as it stands: without boxes, paper and padding."""
+    """Return a Markdown class with plain headings and code without boxes and padding."""
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.markdown import CodeBlock, Heading, Markdown, TableElement
     from rich.syntax import Syntax

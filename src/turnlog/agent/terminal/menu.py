@@ -1,4 +1,4 @@
-"""A list to choose from, in the place of the prompt: what it shows, and what keys do to it.
+"""Menus in place of the prompt: rendering and key handling.
 
 No list wraps around: Up on the first item must not end on the last, which may be far more drastic.
 """
@@ -17,20 +17,20 @@ MARK, NO_MARK = "❯ ", "  "
 INDENT = 5
 LOWEST = 6
 FEWEST = 3
-"""Items that are shown however low the terminal is."""
+"""Minimum number of visible items."""
 
 
 class Item(Struct, frozen=True):
-    """Something to choose."""
+    """An item of a menu."""
 
     label: str
     value: Any
     note: str = ""
-    """What else is to be known of it."""
+    """Additional information."""
 
 
 class Menu:
-    """Waits for a choice; what is typed narrows the list down, if it may."""
+    """Waits for a choice; typing filters the list if allowed."""
 
     is_numbered = False
 
@@ -43,13 +43,13 @@ class Menu:
         self.typed = ""
         self.index = 0
         self.expand: Callable[[], None] | None = None
-        """Prints what is folded, if anything is."""
+        """Prints folded rows, if any."""
         self._is_narrowed = is_narrowed
         self.chosen: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     @property
     def shown(self) -> list[Item]:
-        """The items that match what is typed."""
+        """Items that match the filter."""
         words = self.typed.lower().split()
         if not words or not self._is_narrowed:
             return self.items
@@ -77,7 +77,7 @@ class Menu:
         self.index = max(0, min(self.index, len(self.shown) - 1))
 
     def choose(self, value: Any) -> None:
-        """End the choice."""
+        """Finish with a choice."""
         if not self.chosen.done():
             self.chosen.set_result(value)
 
@@ -89,7 +89,7 @@ class Menu:
             self.choose(self.items[int(text) - 1].value)
 
     def rows(self, style: Style, columns: int, height: int) -> list[str]:
-        """What it looks like."""
+        """Return the rows of the menu."""
         head, foot = self._head_rows(style, columns), self._foot_rows(style, columns)
         room = max(FEWEST, height - len(head) - len(foot))
         items = self.shown
@@ -102,7 +102,7 @@ class Menu:
         return [*head, *(listed or [style("  nothing", "dim")]), *foot]
 
     def fit(self, style: Style, columns: int, rows: int) -> list[str]:
-        """Return what it looks like on a screen that has so many rows for it."""
+        """Return the menu fitted to a number of rows."""
         return self.rows(style, columns, max(LOWEST, rows // 2))
 
     def _head_rows(self, style: Style, columns: int) -> list[str]:
@@ -120,7 +120,7 @@ class Menu:
         return fold(style(told, "dim"), columns - 1).split("\n") if told else []
 
     def row(self, number: int, item: Item, style: Style, columns: int) -> str:
-        """An item on one line: its label, and at the end what else is to be known of it."""
+        """Return an item as one line: its label, then additional information."""
         is_chosen = number == self.index
         mark = MARK if is_chosen else NO_MARK
         label = f"{number + 1}. {item.label}" if self.is_numbered else item.label
@@ -140,13 +140,13 @@ class Choices(Menu):
 
     is_numbered = True
     preface: Sequence[str] = ()
-    """Rows that come first, where there is no room for them above."""
+    """Rows shown first if there is no room for them above."""
 
     def __init__(self, head: Sequence[str], items: Sequence[Item], foot: str = "") -> None:
         super().__init__(head, items, foot)
         self._pager = Pager()
         self._ends: list[int] = []
-        """The last row of each item."""
+        """Index of each item's last row."""
 
     def fit(self, style: Style, columns: int, rows: int) -> list[str]:
         head = [*self.preface, *self._head_rows(style, columns)]

@@ -1,4 +1,4 @@
-"""What is pasted into a prompt: long texts and images stand in it by a name, and go with it."""
+"""Pasted content: long texts and images appear as placeholders and are sent along."""
 
 import hashlib
 import re
@@ -32,24 +32,24 @@ CLIPBOARDS = (
 )
 PATIENCE = 3.0
 LARGEST = 64 << 20
-"""Bytes of an image."""
+"""Maximum bytes of an image."""
 
 
 class Paste(Struct, frozen=True):
-    """Something that was pasted."""
+    """A pasted text or image."""
 
     text: str = ""
     image: Fields | None = None
 
 
 class Pastes:
-    """What was pasted so far, by number."""
+    """Pasted content by number."""
 
     def __init__(self) -> None:
         self._held: dict[int, Paste] = {}
 
     def take(self, text: str) -> str:
-        """What a pasted text becomes in the prompt; a name, where it is long or names an image."""
+        """Return what to insert for a pasted text: a placeholder if it is long or an image."""
         path = image_path(text)
         image = _image_in(path) if path else None
         if image:
@@ -61,17 +61,17 @@ class Pastes:
         return f"[Pasted text #{number} +{lines} lines]"
 
     def take_image(self, block: Fields) -> str:
-        """What an image becomes in the prompt."""
+        """Return the placeholder of an image."""
         return f"[Image #{self._hold(Paste(image=block))}] "
 
     def prompt(self, text: str) -> "Prompt":
-        """A prompt with all that was pasted into it."""
+        """Return a prompt with its pasted content."""
         whole = NAMED.sub(self._text, text)
         images = [paste.image for paste in self._in(text).values() if paste.image]
         return [{"type": "text", "text": whole}, *images] if images else whole
 
     def contents(self, text: str, store: Store) -> Fields:
-        """What the history keeps of what was pasted into a prompt."""
+        """Return the pasted content for the prompt history."""
         texts = {number: paste.text for number, paste in self._in(text).items() if paste.text}
         return {str(number): _kept(number, pasted, store) for number, pasted in texts.items()}
 
@@ -90,7 +90,7 @@ class Pastes:
 
 
 def image_path(text: str) -> Path | None:
-    """The image that a pasted text names, as terminals paste a file that is dropped on them."""
+    """Return the image file that a pasted text names: terminals paste dropped files as paths."""
     named = text.strip().removeprefix("file://")
     if "\n" in named or not named.lower().rstrip("'\"").endswith(IMAGES):
         return None
@@ -103,7 +103,7 @@ def image_path(text: str) -> Path | None:
 
 
 def _image_in(path: Path) -> Fields | None:
-    """An image as a block; None for one that the model could not be shown."""
+    """Return an image as a block; None if it cannot be sent."""
     from turnlog.agent.workspace.image_blocks import fit
     from turnlog.agent.workspace.tool import ToolError
 
@@ -114,7 +114,7 @@ def _image_in(path: Path) -> Fields | None:
 
 
 def clipboard_image() -> Fields | None:
-    """The image in the clipboard, where there is one and a program that gives it."""
+    """Return the clipboard image, if there is one and a program that can read it."""
     from turnlog.agent.workspace.image_blocks import fit
     from turnlog.agent.workspace.tool import ToolError
 

@@ -1,4 +1,4 @@
-"""The question whether a call may run, in the place of the prompt; the call itself is above it.
+"""The permission prompt for a call; the call itself is shown above it.
 
 Whatever a reply would save as rules is part of the reply's label, in full.
 """
@@ -25,7 +25,7 @@ REFUSAL = "No"
 FOOT = "enter to choose · esc to refuse and stop"
 TOO_LONG = "rules for this are too long to show, so none are offered"
 MOST_REASONS = 3
-"""Reasons that the question itself names; more are listed above it."""
+"""Maximum reasons in the question; more are listed above it."""
 LONGEST = 400
 """Characters of a line of the question: what takes more is listed above it, or not offered."""
 
@@ -35,10 +35,10 @@ ACCEPT = PermissionReply("allow", remember=("acceptEdits",))
 
 
 class Asking(Choices):
-    """Waits for a reply; on the last item, what is typed is what the model is told."""
+    """Waits for a reply; text typed on the last item is feedback for the model."""
 
     def __init__(self, question: Question, offers_edits: bool = False) -> None:
-        """`offers_edits`: whether all edits to come may be allowed along with this one."""
+        """`offers_edits` adds the reply that allows all further edits."""
         rules, head = question.verdict.remember, head_of(question)
         label = f"Yes, and don't ask again for {', '.join(map(spelled, rules))}"
         items = [Item("Yes", PermissionReply("allow"))]
@@ -100,7 +100,7 @@ def _reasons(question: Question) -> list[str]:
 
 
 def _end_of(text: str, room: int) -> str:
-    """The end of a text that is being typed."""
+    """Return the visible end of a text being typed."""
     while text and cells(text) > max(5, room):
         text = text[1:]
     return text

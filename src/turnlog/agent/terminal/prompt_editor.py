@@ -1,4 +1,4 @@
-"""The prompt: what is typed, with its history, what may be meant, and what keys do."""
+"""The prompt editor: history, completion and key bindings."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -22,19 +22,19 @@ SHIFT_ENTER = ("\x1b[13;2u", "\x1b[27;2;13~")
 
 
 class Controls(Protocol):
-    """What keys can do."""
+    """Actions of key bindings."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is going on that can be stopped."""
+        """Return whether something can be interrupted."""
         ...
 
     def submit(self, text: str) -> None:
-        """Take what was typed."""
+        """Submit the typed text."""
         ...
 
     def stop(self) -> None:
-        """Stop what is going on."""
+        """Interrupt the running turn."""
         ...
 
     def leave(self) -> None:
@@ -42,32 +42,32 @@ class Controls(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Stop, or clear what is typed, or end if asked twice."""
+        """Interrupt, clear the input, or exit on the second press."""
         ...
 
     def go_back(self) -> None:
-        """Choose a prompt to go back to."""
+        """Open the rewind menu."""
         ...
 
     def next_mode(self) -> None:
-        """Ask for more, or for less."""
+        """Switch the permission mode."""
         ...
 
     def take_back(self) -> str | None:
-        """What was queued, to be typed anew."""
+        """Return queued prompts to the editor."""
         ...
 
     def paste(self, text: str) -> str:
-        """What a pasted text becomes."""
+        """Insert a pasted text."""
         ...
 
     async def paste_image(self) -> str:
-        """What the image in the clipboard becomes."""
+        """Insert the clipboard image."""
         ...
 
 
 class Typed(History):
-    """Prompts of before, read when they are first wanted."""
+    """Prompt history, loaded on first use."""
 
     def __init__(self, load: Callable[[], Iterable[str]]) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Typed(History):
 
 
 class Offered(Completion):
-    """Something that may be meant, in the list of such."""
+    """A completion in the menu."""
 
     def __init__(self, offer: Offer) -> None:
         super().__init__(offer.text, -offer.length, display=offer.shown, display_meta=offer.note)
@@ -89,7 +89,7 @@ class Offered(Completion):
 
 
 class Offers(Completer):
-    """Completions from what may be meant."""
+    """The completer of the prompt."""
 
     def __init__(self, offers: Callable[[str], list[Offer]]) -> None:
         self._offers = offers
@@ -101,7 +101,7 @@ class Offers(Completer):
 
 
 def make_buffer(load: Callable[[], Iterable[str]], offers: Callable[[str], list[Offer]]) -> Buffer:
-    """What is being typed."""
+    """Return the buffer for typed text."""
     return Buffer(
         multiline=True,
         history=Typed(load),
@@ -111,7 +111,7 @@ def make_buffer(load: Callable[[], Iterable[str]], offers: Callable[[str], list[
 
 
 def bindings(buffer: Buffer, controls: Controls) -> KeyBindings:
-    """What keys do while something is typed; the rest is as in a shell."""
+    """Return the key bindings; all others are as in a shell."""
     for sequence in SHIFT_ENTER:
         ANSI_SEQUENCES[sequence] = NEW_LINE
     keys = KeyBindings()
@@ -151,7 +151,7 @@ def _handler(do: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
 
 
 def _enter(buffer: Buffer, controls: Controls) -> None:
-    """Send what is typed; a backslash before makes a new line, an open list of commands counts."""
+    """Submit; a trailing backslash inserts a newline, an open completion is accepted first."""
     if buffer.document.text_before_cursor.endswith("\\"):
         buffer.delete_before_cursor()
         buffer.insert_text("\n")
@@ -166,7 +166,7 @@ def _enter(buffer: Buffer, controls: Controls) -> None:
 
 
 def _take_offer(buffer: Buffer) -> bool:
-    """Take what is chosen in an open list; tell whether there is more to type."""
+    """Accept the selected completion; return whether an argument is still needed."""
     state = buffer.complete_state
     if not state or not state.completions:
         return False
@@ -214,7 +214,7 @@ def _paste_image(buffer: Buffer, controls: Controls) -> None:
 
 
 async def quiet_since(last: Callable[[], float], wait: float) -> None:
-    """Wait until nothing has been typed for a while: a key must not answer what just appeared."""
+    """Wait until no key was pressed for a while, so that none answers a new question."""
     loop = asyncio.get_running_loop()
     while (left := last() + wait - loop.time()) > 0:
         await asyncio.sleep(left)

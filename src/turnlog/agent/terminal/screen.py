@@ -1,8 +1,7 @@
-"""The interactive screen: takes what is typed, shows what happens, keeps both in order.
+"""The interactive screen: reads input and displays events in order.
 
-What has happened is printed once into the terminal's own scrollback; only what is going on, the
-prompt and the status line are redrawn below it. The prompt is there before the chat is open: what
-takes longer to load is loaded behind it.
+Finished output is printed once into the terminal's scrollback; only the live region, the prompt and
+the status line are redrawn. The prompt appears before the chat is open: slow modules load later.
 """
 
 import asyncio
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
     from turnlog.agent.terminal.chat_driver import Talk
 
 TICK = 0.12
-"""Seconds between two looks of what is going on."""
+"""Seconds between two redraws of the live region."""
 TWICE = 2.0
-"""Seconds in which a second ctrl-c leaves."""
+"""Seconds within which a second ctrl-c exits."""
 CALM = 0.6
-"""Seconds without a key before something appears that a key would answer."""
+"""Seconds without a key press before a question appears."""
 AGAIN = "ctrl-c again to leave"
 HEAVY = "turnlog.agent.terminal.input_dispatch"
 LEAVING = ("exit", "quit")
@@ -63,7 +62,7 @@ class Screen:
         self._listing: asyncio.Task[None] | None = None
         self._files: list[str] = []
         self._hint = ""
-        """What the status line tells for a moment."""
+        """A temporary message in the status line."""
         self._last_key = 0.0
         self._last_cancel = 0.0
         self._was_tight = False
@@ -72,7 +71,7 @@ class Screen:
     async def run(
         self, make_options: "Callable[[], ChatOptions]", prompt: str | None
     ) -> str | None:
-        """Talk until the user leaves, or the terminal is closed; gives the session's id."""
+        """Run until the user exits or the terminal closes; return the session id."""
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(name, self.leave)
@@ -87,7 +86,7 @@ class Screen:
         return recorder.facts.session_id if recorder and recorder.chain else None
 
     async def _end(self, *tasks: asyncio.Task[None]) -> None:
-        """Stop everything; what was going on is in the session as interrupted."""
+        """Stop everything and record the running turn as interrupted."""
         drawing, *others = tasks
         # asyncio.run cancels what is left all at once, together with tasks of asyncio's own: one
         # that is just starting a process then waits forever (observed: Python 3.11.7).
@@ -129,7 +128,7 @@ class Screen:
         self._files = await files_in(self._cwd)
 
     async def _wait(self, talk: "Talk") -> None:
-        """Wait until there is something to do."""
+        """Wait for the next task."""
         while not self.waiting and not talk.has_news:
             self._arrived.clear()
             await self._arrived.wait()
@@ -150,7 +149,7 @@ class Screen:
             talk.telling.note(str(error), is_error=True)
 
     async def _tick(self) -> None:
-        """Let what is going on be seen to go on."""
+        """Redraw the live region periodically."""
         while True:
             await asyncio.sleep(TICK)
             is_moving = self.talk is not None and self.talk.telling.is_running and not self.menu
@@ -242,7 +241,7 @@ class Screen:
         self.wake()
 
     def _keep(self, talk: "Talk", text: str) -> None:
-        """Add to the history of prompts."""
+        """Add a prompt to the history."""
         with suppress(OSError):  # a full disk must not keep anyone from asking
             session_id = talk.chat.parts.recorder.facts.session_id
             add_typed(
@@ -297,7 +296,7 @@ class Screen:
         self._last_key = asyncio.get_running_loop().time()
 
     def _offers(self, before: str) -> list[Offer]:
-        """What may be meant; asked in a thread, where it may take a while to load."""
+        """Return completions; computed in a thread, as modules may have to be loaded."""
         from turnlog.agent.terminal.slash_commands import known
 
         commands = known(self.talk.chat.prompts.commands if self.talk else {})

@@ -1,4 +1,4 @@
-"""What is where: what is going on, then the prompt or a question, then the status line."""
+"""The screen layout: live region, prompt or question, status line."""
 
 import sys
 import termios
@@ -32,11 +32,11 @@ MOST_OFFERS = 8
 REDRAWS = 0.04
 """Seconds between two redraws, at least."""
 KEY_WAIT = 0.05
-"""Seconds until an escape character is taken for the key."""
+"""Seconds until an escape character counts as the Escape key."""
 SEQUENCE_WAIT = 0.25
-"""Seconds until the key is taken alone, and not as the first of several."""
+"""Seconds until a key counts alone and not as the start of a sequence."""
 RESERVED = 2
-"""Rows that a menu leaves to what is going on, and to the status line."""
+"""Rows that a menu leaves for the live region and the status line."""
 KEYS = {
     "up": "up",
     "down": "down",
@@ -56,22 +56,22 @@ KEYS = {
 
 
 class ScreenSource(Controls, Protocol):
-    """Where what is shown comes from."""
+    """Sources of the displayed content."""
 
     buffer: Buffer
     menu: Menu | None
 
     def live_rows(self, columns: int, height: int) -> list[str]:
-        """What is going on."""
+        """Returns the rows of the live region."""
         ...
 
     def status_row(self, columns: int) -> str:
-        """What the session is like."""
+        """Returns the status line."""
         ...
 
 
 class View:
-    """The part of the screen that is redrawn."""
+    """The redrawn part of the screen."""
 
     def __init__(self, source: ScreenSource, style: Style, is_coloured: bool) -> None:
         self._source = source
@@ -91,20 +91,20 @@ class View:
 
     @property
     def columns(self) -> int:
-        """How wide the terminal is."""
+        """Width of the terminal."""
         return self._output.get_size().columns
 
     def room_above(self, menu: Menu) -> int:
-        """Rows of the screen that are left when a menu is shown."""
+        """Rows left above a menu."""
         return self._output.get_size().rows - len(self._rows_of(menu)) - 2
 
     def focus(self) -> None:
-        """Let keys go to what is in the place of the prompt."""
+        """Focus the prompt or the menu in its place."""
         self.app.layout.focus(self._menu if self._source.menu else self._prompt)
         self.app.invalidate()
 
     def drop_typed(self) -> None:
-        """Forget keys that were pressed, and not taken yet."""
+        """Discard pending key presses."""
         self.app.key_processor.empty_queue()
         with suppress(OSError, ValueError):  # no terminal any more
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
@@ -123,7 +123,7 @@ class View:
 
     @property
     def _height(self) -> int:
-        """Rows that what is going on may take."""
+        """Return the maximum height of the live region."""
         taken = (
             len(self._menu_rows())
             if self._source.menu
@@ -196,7 +196,7 @@ class View:
 def offer_rows(
     offers: list[tuple[str, str]], chosen: int | None, style: Style, columns: int
 ) -> list[str]:
-    """A list of what may be meant, with what is chosen in sight."""
+    """Return the rows of the completion menu, with the selection visible."""
     start = max(0, min((chosen or 0) - MOST_OFFERS // 2, len(offers) - MOST_OFFERS))
     seen = offers[start : start + MOST_OFFERS]
     wide = min(max(cells(name) for name, _ in seen) + 2, columns // 2)

@@ -1,4 +1,4 @@
-"""What the rest of the console may ask of the screen, and what is shown on it."""
+"""The interface of the screen for the rest of the terminal UI."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -11,28 +11,28 @@ from turnlog.agent.terminal.styled_text import Style
 
 
 class ScrollbackItem(Struct, frozen=True):
-    """Something to put into the scrollback."""
+    """Lines for the scrollback."""
 
     lines: list[str]
     indent: int = 4
-    """Cells before the rest of a line that is too long."""
+    """Indentation of wrapped lines."""
     is_tight: bool = False
-    """Whether it stands close to another one like it."""
+    """Whether no blank line separates it from a similar item."""
     is_attached: bool = False
-    """Whether it belongs to what was shown last."""
+    """Whether it continues the previous item."""
     is_markdown: bool = False
 
 
 class Waiting(Struct, frozen=True):
-    """What the user typed that is still to be done."""
+    """A queued input."""
 
     text: str
     is_queued: bool = False
-    """Whether it was typed while something was going on; the session then says so."""
+    """Whether it was typed during a turn, which the session records."""
 
 
 class Face(Protocol):
-    """The screen, for those who have something to show or to ask."""
+    """The screen as seen by code that shows or asks something."""
 
     style: Style
     waiting: list[Waiting]
@@ -40,7 +40,7 @@ class Face(Protocol):
 
     @property
     def columns(self) -> int:
-        """How wide the terminal is."""
+        """Width of the terminal."""
         ...
 
     def show(self, shown: ScrollbackItem | None) -> None:
@@ -48,7 +48,7 @@ class Face(Protocol):
         ...
 
     async def choose(self, menu: Menu) -> Any:
-        """Let the user choose; None if nothing was chosen."""
+        """Let the user choose; return None if nothing was chosen."""
         ...
 
     async def ask(self, menu: Choices, about: Sequence[ScrollbackItem]) -> Any:
@@ -60,19 +60,19 @@ class Face(Protocol):
         ...
 
     def type_in(self, text: str) -> None:
-        """Put a text into the prompt."""
+        """Insert a text into the prompt."""
         ...
 
     def redraw(self) -> None:
-        """Something has changed."""
+        """Redraw after a change."""
         ...
 
     def wake(self) -> None:
-        """There is something to do."""
+        """Wake the main loop."""
         ...
 
     def ring(self, sequence: str) -> None:
-        """Send the terminal a title, a notification or a bell."""
+        """Send a title, notification or bell to the terminal."""
         ...
 
     def leave(self) -> None:

@@ -1,4 +1,4 @@
-"""Commands of turnlog's own, in one table, and what else can be typed behind a slash."""
+"""Built-in slash commands, in one table."""
 
 import asyncio
 import os
@@ -29,15 +29,15 @@ from turnlog.store.session_lookup import find_session
 
 Run = Callable[[Talk, str], Awaitable[None]]
 BATCH = 20
-"""Sessions that are described at once."""
+"""Sessions described per batch."""
 
 
 class Own(Struct, frozen=True):
-    """A command of turnlog's own."""
+    """A built-in command."""
 
     name: str
     usage: str
-    """What it takes."""
+    """Its arguments."""
     help: str
     run: Run
     aliases: tuple[str, ...] = ()
@@ -50,12 +50,12 @@ async def show_help(talk: Talk, arguments: str) -> None:
 
 
 def known(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
-    """All commands that can be typed."""
+    """Return all commands."""
     return [*known_given(given), *known_own(given)]
 
 
 def known_given(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
-    """The commands of files, each once: the short name of one in a folder is another name of it."""
+    """Return custom commands, each once with its short name as an alias."""
     names: dict[str, list[str]] = {}
     for name, command in given.items():
         if command.for_user:
@@ -67,7 +67,7 @@ def known_given(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
 
 
 def known_own(given: Mapping[str, CustomCommand]) -> list[KnownCommand]:
-    """turnlog's own commands, without names that a file has: those count (2.1.325 observed)."""
+    """Return built-in commands; custom ones of the same name win (2.1.325, observed)."""
     taken = {name for name, command in given.items() if command.for_user}
     return [
         KnownCommand(
@@ -90,12 +90,12 @@ async def clear(talk: Talk, arguments: str) -> None:
 
 
 async def compact(talk: Talk, arguments: str) -> None:
-    """Put a summary in the place of the conversation so far."""
+    """Replace the conversation so far by a summary."""
     await talk.send(f"/compact {arguments}".strip(), "typed")
 
 
 async def resume(talk: Talk, arguments: str) -> None:
-    """Go on with another session."""
+    """Resume another session."""
     path = find_session(talk.store, arguments).path if arguments else await _pick(talk)
     if path is None or path == talk.chat.parts.recorder.path:
         return
@@ -103,7 +103,7 @@ async def resume(talk: Talk, arguments: str) -> None:
 
 
 async def _pick(talk: Talk) -> Path | None:
-    """Let the user choose a session; their descriptions come in while that is done."""
+    """Let the user choose a session; descriptions load in the background."""
     menu = Menu(["Go on with which session?"], [], "enter to go on · esc to stay", is_narrowed=True)
     own = talk.chat.parts.recorder.path
     paths = [path for path in sessions_in(talk.store, talk.options.cwd) if path != own]
@@ -155,7 +155,7 @@ async def model(talk: Talk, arguments: str) -> None:
 
 
 async def rename(talk: Talk, arguments: str) -> None:
-    """Give the session a name, in its lines and in the file beside it, as the client does."""
+    """Rename the session, as the client does."""
     if not arguments:
         raise UsageError("the session needs a name to be called by", "/rename NAME")
     title = name_session(talk.chat.parts.recorder, arguments)
@@ -163,7 +163,7 @@ async def rename(talk: Talk, arguments: str) -> None:
 
 
 async def add_folder(talk: Talk, arguments: str) -> None:
-    """Work in a further directory too."""
+    """Add a working directory."""
     path = talk.chat.parts.workspace.path_of(arguments).resolve()
     if not arguments:
         raise UsageError("a directory is to be named", "/add-dir FOLDER")
@@ -221,7 +221,7 @@ MOST = 1_000
 
 
 def sessions_in(store: Store, cwd: Path) -> list[Path]:
-    """The session files of a directory, the one written last first."""
+    """Return the session files of a directory, the most recent first."""
     found: list[tuple[float, Path]] = []
     for path in store.session_files(str(cwd)):
         with suppress(OSError):  # gone since it was listed
@@ -230,7 +230,7 @@ def sessions_in(store: Store, cwd: Path) -> list[Path]:
 
 
 def session_items(paths: list[Path]) -> list[Item]:
-    """Sessions to choose from; files in which nothing was said are left out."""
+    """Return menu items for sessions, skipping empty ones."""
     items: list[Item] = []
     for path in paths:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The interactive chat, from its first character on the screen."""
+"""Start the interactive chat."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(store: Store, make_options: "Callable[[], ChatOptions]", prompt: str | None) -> None:
-    """Talk with a model on this terminal, until the user leaves."""
+    """Run the interactive chat until the user exits."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("a chat needs a terminal", "turnlog chat -p PROMPT")
     cwd = Path.cwd().resolve()
@@ -32,7 +32,7 @@ def run(store: Store, make_options: "Callable[[], ChatOptions]", prompt: str | N
 
 
 def _head(cwd: Path, columns: int) -> str:
-    """The first line: of a long path, its end."""
+    """Return the first line, with the end of a long path."""
     start, place = f"turnlog {__version__} · ", visible(str(cwd), keep="")
     room = max(10, columns - len(start))
     return f"{start}{place if len(place) <= room else '…' + place[1 - room :]}\n"

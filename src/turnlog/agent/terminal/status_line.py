@@ -1,4 +1,4 @@
-"""What the session takes: counted as events come in, told on a line."""
+"""Count usage from events and render the status line."""
 
 from collections.abc import Sequence
 from time import monotonic
@@ -26,7 +26,7 @@ NOT_SENT = "output_tokens"
 
 
 class UsageMeter:
-    """Counts what a turn takes, and what all took."""
+    """Counts the usage of a turn and of the whole session."""
 
     def __init__(self) -> None:
         self.total = 0.0

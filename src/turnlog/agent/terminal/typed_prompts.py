@@ -1,4 +1,4 @@
-"""The prompts that were typed in a directory, from the client's own history; new ones join it."""
+"""The prompt history of a directory, shared with the client."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ MOST = 300
 
 
 def typed_in(store: Store, project: Path, most: int = MOST) -> Iterator[str]:
-    """The prompts of a project, the last first; one typed several times in a row counts once."""
+    """Return a project's prompts, newest first, without consecutive duplicates."""
     from turnlog.format.decode import values_of
     from turnlog.format.json_values import is_object
     from turnlog.format.jsonl import read_lines_backwards
@@ -35,7 +35,7 @@ def typed_in(store: Store, project: Path, most: int = MOST) -> Iterator[str]:
 
 
 def add_typed(store: Store, text: str, pasted: Fields, project: Path, session_id: str) -> None:
-    """Add a prompt, as the client does."""
+    """Append a prompt in the client's format."""
     from turnlog.edit.plan import encoded
     from turnlog.format.jsonl import append_lines
 
@@ -51,7 +51,7 @@ def add_typed(store: Store, text: str, pasted: Fields, project: Path, session_id
 
 
 def _typed(value: Fields, store: Store) -> str:
-    """A prompt with the texts that were pasted into it, as far as they are kept."""
+    """Return a prompt with its pasted texts, as far as they were saved."""
     from turnlog.format.json_values import is_object
 
     pasted = value.get("pastedContents")
