@@ -95,7 +95,7 @@ def assemble(
     resumed: Resumed,
     tell: Callable[[str], None],
 ) -> Parts:
-    """The parts of a chat whose session is in a file; its tools are still to be put in.
+    """Return the parts of a chat whose session is in a file; its tools are still to be put in.
 
     `tell` gets what the user should know before the chat starts.
     """

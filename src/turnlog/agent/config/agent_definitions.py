@@ -91,7 +91,7 @@ BUILT_IN = (
 def load_agents(
     store: Store, cwd: Path, files: DefinitionFiles | None = None
 ) -> dict[str, AgentDefinition]:
-    """All agents by name: of one name the nearest counts, the project before the user.
+    """Return all agents by name: of one name the nearest counts, the project before the user.
 
     One of an untrusted project has no hooks, servers, mode or memory of its own.
     """

@@ -48,7 +48,7 @@ class CustomCommand(Struct, frozen=True):
 def load_commands(
     store: Store, cwd: Path, files: DefinitionFiles | None = None
 ) -> dict[str, CustomCommand]:
-    """All commands by name: skills before plain commands, and the user's before the project's.
+    """Return all commands by name; skills win over plain commands, the user's over the project's.
 
     A command in a folder is named with it, and without it too if no other has that name. One of an
     untrusted project is only text: it brings neither hooks nor rules.

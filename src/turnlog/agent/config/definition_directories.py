@@ -111,7 +111,7 @@ class DefinitionFiles:
         return not path.is_relative_to(self._store.root)
 
     def may_act(self, path: Path, wants: Collection[str]) -> bool:
-        """Whether a file may bring what it wants to: hooks, rules, servers. Takes down if not."""
+        """Return whether a file may define hooks, rules and servers; record it if not."""
         if not self.is_project(path) or self._is_trusted(path):
             return True
         if wants:

@@ -147,8 +147,10 @@ class MemoryFiles:
         return found
 
     def _is_ours(self, folder: Path) -> bool:
-        """Whether a folder is of the project, or above it: reading a file elsewhere must not bring
-        along what somebody wrote there."""
+        """Return whether a directory is in the project or above it.
+
+        Reading a file elsewhere must not load instructions that somebody wrote there.
+        """
         return folder.is_relative_to(self._project) or self._project.is_relative_to(folder)
 
     def _in_folder(self, folder: Path, why: Loaded = AT_START) -> Iterator[Memory]:
@@ -278,7 +280,7 @@ class MemoryFiles:
             self.problems.append(problem)
 
     def _escapes(self, path: Path, hops: int) -> bool:
-        """Whether a file that seems to be the project's is really somewhere else.
+        """Return whether a file that seems to be the project's is really somewhere else.
 
         `CLAUDE.md -> ~/.ssh/id_ed25519` would be read to the model without a question.
         """

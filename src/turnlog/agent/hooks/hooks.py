@@ -99,8 +99,10 @@ class Hooks:
         return inner
 
     def of_calls(self) -> "Hooks":
-        """The hooks for calls of a model that is asked by a hook: none of them asks a model again,
-        which could go on for ever."""
+        """Return the hooks for the calls of a model that a hook asks.
+
+        None of them asks a model again, which could recurse without end.
+        """
         inner = copy(self)
         inner.news, inner._late = [], []
         inner._groups = {
@@ -153,8 +155,7 @@ class Hooks:
     def _chosen(
         self, event: str, matched: str | None, fields: Fields
     ) -> Iterator[tuple[Fields, bool]]:
-        """The hooks that match, each once though several settings may name it, and whether each is
-        a project's."""
+        """Yield the matching hooks, each once, and whether it comes from a project."""
         seen: set[HandlerKey] = set()
         for group in self._groups.get(event, ()):
             if not matches(group.get("matcher"), matched):
@@ -175,8 +176,10 @@ class Hooks:
         return EVENTS[event].is_tool and self._applies(rule, fields)
 
     def _is_aside(self, firing: Firing) -> bool:
-        """Whether nothing waits for a hook; one that is to wake the model is waited for where
-        nothing can be woken (observed: 2.1.325)."""
+        """Return whether a hook runs in the background.
+
+        A hook that wakes the model is awaited where no model can be woken (2.1.325, observed).
+        """
         wakes = firing.handler.get("asyncRewake") and self.facts.entrypoint == INTERACTIVE
         return firing.kind == "command" and bool(wakes or firing.handler.get("async"))
 
@@ -235,8 +238,7 @@ class Hooks:
         self.wake()
 
     def _timeout(self, event: str, handler: Fields) -> float:
-        """A hook's own time, else that of its kind or event; at the end of a session no more than a
-        minute."""
+        """Return a hook's timeout: its own, that of its type or event; at most a minute at the end."""
         usual = TIMEOUTS.get(str(handler.get("type")), EVENTS[event].timeout)
         if event == "SessionEnd" and os.environ.get(END_BUDGET, "").isdigit():
             usual = int(os.environ[END_BUDGET]) / 1000

@@ -137,8 +137,10 @@ def _is_json_object(text: str) -> bool:
 
 
 def _forms(url: "URL") -> list[str]:
-    """An address as whoever connects reads it, with and without its port: nothing that only looks
-    like a host is left in it."""
+    """Return the normalized forms of a URL, with and without its port.
+
+    Nothing remains that only looks like a host, such as `good@evil`.
+    """
     host = url.host.rstrip(".")
     port = url.port or PORTS.get(url.scheme)
     path = url.raw_path.decode("ascii")

@@ -38,8 +38,10 @@ FAILURES = {
 async def start_session(
     parts: Parts, source: str, tell: Callable[[str], None] = lambda text: None
 ) -> list[str]:
-    """A session starts (startup, resume, clear, compact, fork); gives what the model is to be told,
-    and tells what the user should know."""
+    """Run SessionStart hooks (startup, resume, clear, compact, fork).
+
+    Returns context for the model, and passes messages for the user to `tell`.
+    """
     fields = {"source": source, "model": parts.choice.model}
     said = await parts.hooks.fire("SessionStart", source, fields)
     await take_variables(parts)
@@ -79,8 +81,7 @@ async def submit(parts: Parts, text: str, source: str, emit: Emit) -> tuple[str 
 
 
 async def expand_command(parts: Parts, about: Fields) -> tuple[str | None, list[str]]:
-    """A command that the user typed becomes a prompt: why it may not, and what the model is to be
-    told with it."""
+    """Run UserPromptExpansion hooks; return why they block a command, and context for the model."""
     _announce(parts)
     fields = {"expansion_type": "slash_command"} | about
     said = await parts.hooks.fire("UserPromptExpansion", about["command_name"], fields)

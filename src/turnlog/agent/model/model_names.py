@@ -43,8 +43,9 @@ def model_named(name: str, environment: Mapping[str, str] = {}) -> str:
 
 
 def fast_model(usual: str, environment: Mapping[str, str]) -> str:
-    """A small model for questions on the side; where another server is asked that may not have one,
-    the model that is asked otherwise (observed: 2.1.325).
+    """Return a small model for side requests.
+
+    Another server may not have one: there the main model is used (2.1.325, observed).
 
     >>> fast_model("claude-opus-4-8", {}), fast_model("a", {"ANTHROPIC_BASE_URL": "http://b"})
     ('claude-haiku-5-5', 'a')

@@ -94,7 +94,7 @@ def _cross_checked(command: ShellCommand) -> CommandFindings:
 
 
 def _lets_pass(found: CommandFindings, policy: Policy) -> bool:
-    """Whether a command would run unprompted, at least confined."""
+    """Return whether a command would run unprompted, at least confined."""
     if policy.mode is ApprovalMode.BYPASS:
         is_ruled = bool(policy.deny or policy.ask)
         return is_ruled and not any(each.is_firm for each in found.all)
@@ -159,7 +159,7 @@ def _interference(command: ShellCommand) -> Iterator[AccessDecision]:
 
 
 def _guards_git(command: ShellCommand) -> bool:
-    """Whether git runs unconfined beside a part that a rule allows, without one of its own."""
+    """Return whether git, without a rule of its own, runs unconfined beside a ruled part."""
     git = [part for part in command.script.parts if _is_git(part)]
     return not command.is_open and not all(has_rule(part, command) for part in git)
 
@@ -216,7 +216,7 @@ def _guards(command: ShellCommand) -> Iterator[AccessDecision]:
 
 
 def _is_named_whole(command: ShellCommand) -> bool:
-    """Whether a rule allows exactly this command, whatever is in it."""
+    """Return whether a rule allows exactly this command, whatever is in it."""
     if command.policy.mode is ApprovalMode.PLAN:
         return False
     rules = [rule for rule in command.policy.allow if rule.tool == COMMANDS]

@@ -34,7 +34,7 @@ SANDBOX = "IS_SANDBOX"
 
 
 def is_forbidden_to_root(mode: ApprovalMode) -> bool:
-    """Whether root may not use a mode: bypassing permissions needs a sandbox then."""
+    """Return whether root may not use a mode: bypassing permissions needs a sandbox then."""
     return mode is ApprovalMode.BYPASS and os.geteuid() == 0 and not os.environ.get(SANDBOX)
 
 
@@ -53,7 +53,7 @@ class Rules(Protocol):
     """Further rules, which hold for one turn."""
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
-        """The verdict about a call."""
+        """Return the verdict about a call."""
         ...
 
     def standing(self, workspace: Workspace) -> Policy:
@@ -65,7 +65,7 @@ class Rules(Protocol):
         ...
 
     def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "Rules":
-        """The same for a sub-agent: in another mode, or with a folder whose files are its own."""
+        """Return the rules of a sub-agent: another mode, or a directory of its own."""
         ...
 
 
@@ -87,7 +87,7 @@ class RuleSettings(Protocol):
         extra_allow: Iterable[Rule] = (),
         extra_deny: Iterable[Rule] = (),
     ) -> Policy:
-        """The policy of a mode, with further directories and rules."""
+        """Return the policy of a mode, with further directories and rules."""
         ...
 
 
@@ -111,7 +111,7 @@ class Consent:
         self._policy = lru_cache(maxsize=8)(self._make_policy)
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
-        """The verdict about a call."""
+        """Return the verdict about a call."""
         verdict = decide(tool, accesses, self.policy(workspace))
         if verdict.kind is VerdictKind.ASK and accesses and all(map(self._is_own, accesses)):
             return Verdict(VerdictKind.ALLOW, "the files of its memory are its own")
@@ -142,8 +142,10 @@ class Consent:
             save_rules(file, rules)
 
     def lent(self, mode: ApprovalMode | None, folder: Path | None) -> "Consent":
-        """The same for a sub-agent: in another mode, unless that is forbidden, or with a folder
-        whose files are its own. What the user allows here or there counts for both."""
+        """Return the rules of a sub-agent: another mode unless disabled, or a directory of its own.
+
+        Rules that the user adds in either conversation count in both.
+        """
         other = copy(self)
         is_disabled = mode is ApprovalMode.BYPASS and self._settings.is_bypass_disabled
         if mode and not is_disabled and not is_forbidden_to_root(mode):
@@ -152,7 +154,7 @@ class Consent:
         return other
 
     def _is_own(self, access: Access) -> bool:
-        """Whether a file lies in the sub-agent's own folder, wherever links lead."""
+        """Return whether a file lies in the sub-agent's own folder, wherever links lead."""
         if not self._folder or not isinstance(access, Reads | Writes):
             return False
         try:

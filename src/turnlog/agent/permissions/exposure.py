@@ -36,7 +36,7 @@ def judge_exposure(
 
 
 def _uses_variables(script: Script, text: str, is_ruled: Callable[[SimpleCommand], bool]) -> bool:
-    """Whether bash itself, or a part without a rule, gets text that is only known when it runs."""
+    """Return whether bash or an unruled part receives text that is known only at run time."""
     if CASE.search(text) and EXPANSION.search(text):
         return True
     if any(HOLE in word.text for part in script.parts if part.is_test for word in part.words):

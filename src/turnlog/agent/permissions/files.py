@@ -85,7 +85,7 @@ def restricted_names(
 
 
 def is_readable(path: Path, policy: Policy, searched: Path | None = None) -> bool:
-    """Whether a search may show a file: no rule denies reading it or asks about it.
+    """Return whether a search may show a file: no rule denies reading it or asks about it.
 
     A rule that asks and is also about `searched`, the place where the search started, has been
     answered: with ask `Read(secrets/**)`, the user was asked about a search in `secrets`.

@@ -153,8 +153,10 @@ async def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:
 
 
 def plain_input(given: Fields, parts: Conversation) -> Fields:
-    """An input as hooks are told it: files by their whole paths, however the model names them, so
-    that no hook that looks at paths is got around."""
+    """Return an input for the hook payload, with absolute paths.
+
+    However the model spells a path, a hook that checks paths cannot be evaded.
+    """
     named = {name: given[name] for name in PATHS if isinstance(given.get(name), str)}
     return given | {name: str(parts.workspace.path_of(path)) for name, path in named.items()}
 

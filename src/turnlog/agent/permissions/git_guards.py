@@ -45,7 +45,7 @@ def guard_repositories(
 
 
 def _sets_repository(inner: tuple[Inner, ...]) -> bool:
-    """Whether a command sets a variable such as GIT_DIR."""
+    """Return whether a command sets a variable such as GIT_DIR."""
     names = [each.name for one in inner for each in one.part.assignments]
     names += [word.text for one in inner for word in one.part.words if "=" in word.text]
     return any(name.startswith("GIT_") for name in names)

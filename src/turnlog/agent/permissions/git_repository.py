@@ -159,7 +159,7 @@ def _odd_entries(directory: Path) -> Iterator[str]:
 
 
 def _common_directory(directory: Path) -> Path:
-    """The directory that the work trees of a repository share."""
+    """Return the directory that the work trees of a repository share."""
     pointer = directory / "commondir"
     if not is_there(pointer):
         return directory

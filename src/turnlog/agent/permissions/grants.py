@@ -25,7 +25,7 @@ class Grants(Struct, frozen=True):
 
 
 def suggestions(rules: Iterable[str]) -> list[Fields]:
-    """The rules that the user would be offered, as hooks are told them.
+    """Return the rules that the user would be offered, as hooks are told them.
 
     >>> suggestions(["Bash(npm test:*)"])[0]["rules"]
     [{'toolName': 'Bash', 'ruleContent': 'npm test:*'}]

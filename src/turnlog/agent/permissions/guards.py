@@ -129,7 +129,7 @@ def _guard_content(
 
 
 def _tracks_nothing_denied(effect: ProgramEffect, place: Path | None, policy: Policy) -> bool:
-    """Whether no rule is about any file in the index of the repository that git uses."""
+    """Return whether no rule is about any file in the index of the repository that git uses."""
     try:
         paths = [path_in(text, place) for text in effect.reads]
         repository = find_repository(place) if place and all(map(is_there, paths)) else None
@@ -203,7 +203,7 @@ def restrictions_below(
 
 
 def _is_chosen(entry: "os.DirEntry[str]", folder: Path, endings: tuple[str, ...]) -> bool:
-    """Whether something below a directory is read by a search for files with certain names.
+    """Return whether something below a directory is read by a search for files with certain names.
 
     Every name on the way counts, because some programs compare the whole path.
     """

@@ -16,7 +16,7 @@ UNKNOWN = re.compile(r"`|\$[({A-Za-z_]")
 
 
 def rule_filter(tools: Mapping[str, Tool], workspace: Workspace) -> Applies:
-    """The function that says so. In doubt a hook runs: it may be there to stop something."""
+    """Return the function that says so. In doubt a hook runs: it may be there to stop something."""
 
     def applies(written: str, call: Fields) -> bool:
         tool = tools.get(call["tool_name"])
@@ -38,8 +38,7 @@ def rule_filter(tools: Mapping[str, Tool], workspace: Workspace) -> Applies:
 
 
 def _may_become(rule: Rule, touched: Sequence[Access]) -> bool:
-    """Whether a command is put together only when it runs, and the rule is about more of it than
-    its name (as documented)."""
+    """Return whether a rule needs more of a command than is known before it runs (documented)."""
     words = (rule.about or "").removesuffix("*").rstrip(" :").split()
     commands = [access.command for access in touched if isinstance(access, Runs)]
     is_long = rule.tool == "Bash" and len(words) > 1

@@ -151,14 +151,14 @@ def _only_adds(words: tuple[Word, ...], place: Path | None) -> bool:
 
 
 def _is_plain_git(words: tuple[Word, ...]) -> bool:
-    """Whether a subcommand follows git that no alias can replace, without options in between."""
+    """Return whether the first argument of git is a built-in subcommand, without options."""
     if len(words) < 2 or words[0].text != "git":
         return False
     return words[1].is_known and words[1].text in DATA_SUBCOMMANDS["git"]
 
 
 def _is_staging(words: tuple[Word, ...]) -> bool:
-    """Whether a part is `git add`, which follows no link: it stores one, and refuses `link/x`."""
+    """Return whether a part is `git add`, which stores links and refuses `link/x`."""
     if not _is_plain_git(words) or words[1].text != "add":
         return False
     return all(word.is_known for word in words) and all(
@@ -199,7 +199,7 @@ def _paths(words: "list[Word] | tuple[Word, ...]", place: Path | None) -> list[P
 
 
 def only_reads(part: SimpleCommand, places: Places) -> bool:
-    """Whether a part is understood as one that changes no files."""
+    """Return whether a part is understood as one that changes no files."""
     words = without_wrappers(part.words)
     if may_write(part) or not words:
         return not may_write(part)
@@ -212,21 +212,21 @@ def only_reads(part: SimpleCommand, places: Places) -> bool:
 
 
 def is_still(inner: Iterable[SimpleCommand], places: Places) -> bool:
-    """Whether nothing that a command runs changes files, waits, or sets variables."""
+    """Return whether nothing that a command runs changes files, waits, or sets variables."""
     return all(
         only_reads(part, places) and not part.assignments and not waits(part) for part in inner
     )
 
 
 def waits(part: SimpleCommand) -> bool:
-    """Whether a part goes on, or lets others start, long after the verdict."""
+    """Return whether a part goes on, or lets others start, long after the verdict."""
     words = [word.text for word in without_wrappers(part.words)]
     follows = any(re.match(r"-\w*[fF]|--(?:follow|retry)", text) for text in words[1:])
     return words[:1] == ["sleep"] or (words[:1] == ["tail"] and follows)
 
 
 def may_write(part: SimpleCommand) -> bool:
-    """Whether a part writes files by a redirection, or runs a program that is known to."""
+    """Return whether a part writes files by a redirection, or runs a program that is known to."""
     words = without_wrappers(part.words)
     targets = {each.target.text for each in part.redirects if each.is_write}
     if targets - NOT_FILES or not words:

@@ -139,7 +139,7 @@ def name_of(word: Word) -> str:
 
 
 def runs_given_text(name: str) -> bool:
-    """Whether a program runs what it is given as a text: a shell, an interpreter or a launcher.
+    """Return whether a program runs text it is given: a shell, interpreter or launcher.
 
     >>> [runs_given_text(name) for name in ("python3.12", "sqlite3", "xargs", "pytest")]
     [True, True, True, False]
@@ -158,7 +158,7 @@ def without_wrappers(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def needs_whole_rule(words: tuple[Word, ...]) -> bool:
-    """Whether only a rule that names the whole command may allow it."""
+    """Return whether only a rule that names the whole command may allow it."""
     name = name_of(words[0])
     return name in UNBOUND or (name == "find" and any(word.text in CHANGES for word in words))
 

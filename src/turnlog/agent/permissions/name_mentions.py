@@ -35,13 +35,13 @@ SHORTEST = 2
 
 
 def mentions_rule(rule: Rule, texts: Iterable[str], *, anywhere: bool = False) -> bool:
-    """Whether a text names a file that a rule is about; `anywhere`, also behind letters."""
+    """Return whether a text names a file that a rule is about; `anywhere`, also behind letters."""
     pattern = _pattern_for(rule.about or "", anywhere=anywhere)
     return pattern is not None and any(pattern.search(each) for each in _forms(texts))
 
 
 def mentions_protected(texts: Iterable[str], *, anywhere: bool = False) -> bool:
-    """Whether a text names a protected file."""
+    """Return whether a text names a protected file."""
     if anywhere:
         return any(name in each for each in _forms(texts) for name in _PROTECTED_NAMES)
     return any(PROTECTED.search(each) for each in _forms(texts))
@@ -80,7 +80,7 @@ def _pattern_for(about: str, *, anywhere: bool) -> re.Pattern[str] | None:
 
 
 def _longest(part: str) -> str:
-    """The longest piece of a pattern that is the same in every name it matches."""
+    """Return the longest piece of a pattern that is the same in every name it matches."""
     if part in (".", "..", "~"):
         return ""
     longest = max(GLOB.split(part), key=len)

@@ -60,7 +60,7 @@ NEVER = frozenset("sudo doas su eval exec".split())
 
 
 def offers_for(part: SimpleCommand) -> tuple[str, ...]:
-    """The rules that would let a part pass; none where a rule would let too much pass."""
+    """Return the rules that would let a part pass; none where a rule would let too much pass."""
     words = without_wrappers(part.words)
     if not words or words[0].text in NEVER or not words[0].is_known:
         return ()
@@ -74,7 +74,7 @@ def offers_for(part: SimpleCommand) -> tuple[str, ...]:
 
 
 def is_program_input(part: SimpleCommand) -> bool:
-    """Whether a part may run what its input says, so that its words do not tell what it does.
+    """Return whether a part may run its input, so that its words do not show what it does.
 
     A rule for exactly `python3` must not allow `echo 'any program' | python3`, nor one for
     `make -f -` any makefile.
@@ -86,7 +86,7 @@ def is_program_input(part: SimpleCommand) -> bool:
 
 
 def _names_its_program(words: tuple[Word, ...]) -> bool:
-    """Whether the first interpreter in a command is given a file to run.
+    """Return whether the first interpreter in a command is given a file to run.
 
     `python3 x.py` and `npm exec node x.js` are; `python3`, `sh -s`, `node -e …` and `sqlite3 x.db`
     take their program from somewhere else.
@@ -113,7 +113,7 @@ def _is_console(name: str) -> bool:
 
 
 def is_steered(words: tuple[Word, ...]) -> bool:
-    """Whether a script is run with an option that may make it another program.
+    """Return whether a script is run with an option that may make it another program.
 
     A rule for all uses of the script does not allow that: it is about the script.
     """
@@ -124,7 +124,7 @@ def is_steered(words: tuple[Word, ...]) -> bool:
 
 
 def _is_steering(text: str) -> bool:
-    """Whether an option names a program; npm takes any number of dashes, and abbreviations.
+    """Return whether an option names a program; npm takes any number of dashes, and abbreviations.
 
     >>> [_is_steering(each) for each in ("--script-shell=x", "-script-sh=x", "--fix", "-s")]
     [True, True, False, False]
@@ -162,5 +162,5 @@ def _is_simple(word: Word) -> bool:
 
 
 def _is_writable(source: str) -> bool:
-    """Whether a rule can say it: on one line, and without what a rule reads as a pattern."""
+    """Return whether a rule can say it: on one line, and without what a rule reads as a pattern."""
     return not any(char in source for char in f"*\n{HOLE}") and not source.endswith(":")

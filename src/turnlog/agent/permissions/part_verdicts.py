@@ -95,12 +95,12 @@ def _allowing(part: SimpleCommand, is_unsafe: bool, policy: Policy) -> Rule | No
 
 
 def _names_start(rule: Rule, words: tuple[Word, ...]) -> bool:
-    """Whether a rule is about a subcommand; `Bash(npm *)` is about all that npm can do."""
+    """Return whether a rule is about a subcommand; `Bash(npm *)` is about all that npm can do."""
     return f"{words[0].text} {words[1].text}" in rule.patterns[0]
 
 
 def _names(rule: Rule, set_first: tuple[Word, ...]) -> bool:
-    """Whether a rule names a whole command, or the variables that are set before it."""
+    """Return whether a rule names a whole command, or the variables that are set before it."""
     if set_first:
         return all(f"{word.text} " in f"{rule.patterns[0]} " for word in set_first)
     return rule.is_exact
@@ -209,7 +209,7 @@ def _judge_effect(
 
 
 def _depends_on_time(effect: ProgramEffect, command: ShellCommand) -> bool:
-    """Whether other commands may change what a program does before it runs.
+    """Return whether other commands may change what a program does before it runs.
 
     What it copies may have grown a file that a rule is about; git may find another repository.
     """

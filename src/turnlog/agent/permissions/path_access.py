@@ -53,7 +53,7 @@ def names_below(folder: Path, entry: "os.DirEntry[str]") -> tuple[Path, ...]:
 
 
 def leads_through_process(path: Path) -> bool:
-    """Whether a link on the way leads to `/proc` or `/dev/fd`.
+    """Return whether a link on the way leads to `/proc` or `/dev/fd`.
 
     What lies there depends on the process that looks: `p -> /proc/self/cwd` is one directory for
     turnlog and another one for the program.
@@ -63,13 +63,13 @@ def leads_through_process(path: Path) -> bool:
 
 
 def is_inside(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether a path is in one of the folders under each of its names."""
+    """Return whether a path is in one of the folders under each of its names."""
     roots = [root for folder in folders for root in _both(folder)]
     return all(any(name.is_relative_to(root) for root in roots) for name in names_of(path))
 
 
 def is_protected(path: Path) -> bool:
-    """Whether a path is one that no mode and no rule lets change without asking.
+    """Return whether a path is one that no mode and no rule lets change without asking.
 
     Upper and lower case are the same here, as they are on some file systems.
     """
@@ -77,7 +77,7 @@ def is_protected(path: Path) -> bool:
 
 
 def has_protected_part(path: Path) -> bool:
-    """Whether a path goes through a protected directory, or ends in a protected file."""
+    """Return whether a path goes through a protected directory, or ends in a protected file."""
     parts = [part.casefold() for part in path.parts]
     for rank, part in enumerate(parts):
         if part == ".claude" and tuple(parts[rank + 1 : rank + 2]) == WORKTREES:
@@ -91,14 +91,14 @@ def has_protected_part(path: Path) -> bool:
 
 
 def has_protected_name(name: str, folder: str = "") -> bool:
-    """Whether a file or directory of this name is protected in a folder of that name."""
+    """Return whether a file or directory of this name is protected in a folder of that name."""
     folded = name.casefold()
     is_setting = folder.casefold() == SETTINGS and folded in PROTECTED_CONFIG
     return folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES or is_setting
 
 
 def is_critical(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether a path is one whose removal takes much along: a root, a home, where the work is."""
+    """Return whether removing a path is critical: a root, a home or a working directory."""
     kept = critical_paths(folders)
     return any(name in kept or len(name.parts) <= 2 for name in names_of(path))
 
@@ -111,7 +111,7 @@ def critical_paths(folders: Iterable[Path]) -> set[Path]:
 
 
 def permits(rule: Rule, path: Path, root: Path) -> bool:
-    """Whether a rule that allows is about a path under each of its names."""
+    """Return whether a rule that allows is about a path under each of its names."""
     if rule.about is None:
         return True
     base, pattern = _anchored(rule, root)
@@ -122,7 +122,7 @@ def permits(rule: Rule, path: Path, root: Path) -> bool:
 
 
 def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bool:
-    """Whether a rule that denies or asks is about a file under any of its names.
+    """Return whether a rule that denies or asks is about a file under any of its names.
 
     Names count in every form that a file system may take for the same: upper and lower case,
     composed and decomposed letters. A newline in a name defeats patterns, so it always counts.
@@ -136,7 +136,7 @@ def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bo
 
 
 def _is_about(pattern: str, roots: tuple[Path, ...], names: Iterable[Path]) -> bool:
-    """Whether a pattern is about any of a file's names, however the letters are written."""
+    """Return whether a pattern is about any of a file's names, however the letters are written."""
     texts, starts = tuple(map(str, names)), tuple(map(str, roots))
     folds = [fold for fold in FOLDS if _is_valid(fold(pattern))]
     if not folds:  # `[A-_]` is a range, `[a-_]` is none
@@ -162,7 +162,7 @@ def _is_valid(pattern: str) -> bool:
 
 
 def escaped(path: Path) -> str:
-    """A path as a pattern that means it alone.
+    """Return a path as a pattern that means it alone.
 
     >>> escaped(Path("/home/ada/[new]"))
     '/home/ada/\\\\[new\\\\]'
@@ -183,7 +183,7 @@ def _anchored(rule: Rule, root: Path) -> tuple[Path, str]:
 
 
 def _narrow(pattern: str) -> str:
-    """A pattern that allows no more than it says: `./x` and `x/**` are in one place."""
+    """Return a pattern that allows no more than it says: `./x` and `x/**` are in one place."""
     if pattern.startswith("./"):
         pattern = pattern[1:]
     if pattern.endswith("/**"):
@@ -193,7 +193,7 @@ def _narrow(pattern: str) -> str:
 
 
 def _wide(pattern: str) -> str:
-    """A pattern that leaves nothing out that it may mean: `./x` and `x/**` are at any depth."""
+    """Return the widest reading of a pattern: `./x` and `x/**` match at any depth."""
     pattern = pattern.removeprefix("./")
     pattern = pattern[:-3] if pattern.endswith("/**") else pattern
     if pattern.count("**") > MOST_DEPTHS:
@@ -203,7 +203,7 @@ def _wide(pattern: str) -> str:
 
 
 def _is_listed(pattern: str, roots: tuple[str, ...], name: str) -> bool:
-    """Whether a pattern is about a name that is in one of the places where it starts."""
+    """Return whether a pattern is about a name that is in one of the places where it starts."""
     for root in roots:
         inner = _below(name, root)
         if inner is not None:
@@ -226,7 +226,7 @@ def _below(name: str, root: str) -> str | None:
 
 
 def is_match(pattern: str, name: str) -> bool:
-    """Whether a pattern of `.gitignore` matches a relative path, in a time that does not explode.
+    """Return whether a `.gitignore` pattern matches a relative path, without backtracking.
 
     Raises `ValueError` if the pattern is not valid.
     """
@@ -275,6 +275,6 @@ FOLDS: tuple[Callable[[str], str], ...] = (
 
 
 def _both(folder: Path) -> tuple[Path, ...]:
-    """A folder by the name it was given, and by those of the links that lead to it."""
+    """Return a folder by the name it was given, and by those of the links that lead to it."""
     written = Path(os.path.normpath(folder))
     return tuple(dict.fromkeys((written, *ways_of(written)[0].names)))

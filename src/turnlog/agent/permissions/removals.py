@@ -40,7 +40,7 @@ def name_pattern(words: tuple[Word, ...]) -> str:
 
 
 def takes_much(call: tuple[Word, ...], places: Places, folders: tuple[Path, ...]) -> bool:
-    """Whether a call removes something that much depends on, or may do so."""
+    """Return whether a call removes something that much depends on, or may do so."""
     name, words = name_of(call[0]), call[1:]
     # `$r -rf ~` may run any program, but this is how rm is called.
     if HOLE in name and any(RECURSIVE.fullmatch(word.text) for word in words):
@@ -55,7 +55,7 @@ def takes_much(call: tuple[Word, ...], places: Places, folders: tuple[Path, ...]
 
 
 def _is_recursive(name: str, words: tuple[Word, ...]) -> bool:
-    """Whether directories are removed with all that is in them, or may be.
+    """Return whether directories are removed with all that is in them, or may be.
 
     `$x` without quotes may hold the option, and so may one of two arguments that are not known.
     """
@@ -66,7 +66,7 @@ def _is_recursive(name: str, words: tuple[Word, ...]) -> bool:
 
 
 def _is_critical(word: Word, places: Places, roots: tuple[Path, ...]) -> bool:
-    """Whether a word names something critical, or all that is in it."""
+    """Return whether a word names something critical, or all that is in it."""
     if re.search(rf"{HOLE}/[*./]*$", word.text):
         return True
     return any(is_critical(path, roots) for path in _known_paths(_start(word), places))
@@ -93,7 +93,7 @@ def _known_paths(word: Word, places: Places) -> Iterator[Path]:
 
 
 def _may_be_critical(word: Word, places: Places, roots: tuple[Path, ...]) -> bool:
-    """Whether a word that is not known may turn out to name something critical."""
+    """Return whether a word that is not known may turn out to name something critical."""
     if HOLE not in word.text:
         try:
             for place in places:

@@ -115,7 +115,7 @@ def _with_holes(word: Word) -> Word:
 
 
 def _mentions(rule: Rule, part: SimpleCommand) -> bool:
-    """Whether a rule's program is named where an unknown program could run it.
+    """Return whether a rule's program is named where an unknown program could run it.
 
     No list of launchers is complete (`setpriv curl x`, `perf stat curl x`), so every argument of a
     program counts that is not known to treat its arguments as data.
@@ -140,13 +140,13 @@ def _mentions(rule: Rule, part: SimpleCommand) -> bool:
 
 
 def _programs_of(rule: Rule) -> set[str]:
-    """The programs that a rule for commands names."""
+    """Return the programs that a rule for commands names."""
     first = [re.split(rf"[ {ANY}{BLANK}]", each, maxsplit=1)[0] for each in rule.patterns]
     return {word.rpartition("/")[2].lower() for word in first} - {""}
 
 
 def _names_program(text: str, name: str) -> bool:
-    r"""Whether a text names a program, also with quotes that a second evaluation removes.
+    r"""Return whether a text names a program, also with quotes that a second evaluation removes.
 
     A longer name counts wherever it stands. A short one is part of many words (`rm` is in
     `form`), so at most one letter may precede it: sed runs `rm` for `1erm x`. Any other character
@@ -170,14 +170,14 @@ def _names_program(text: str, name: str) -> bool:
 
 
 def _evaluates(part: SimpleCommand) -> bool:
-    """Whether a builtin evaluates an argument, such as the subscript in `let 'a[$(x)]'`."""
+    """Return whether a builtin evaluates an argument, such as the subscript in `let 'a[$(x)]'`."""
     if not part.is_test and name_of(part.words[0]) not in EVALUATORS:
         return False
     return any(sign in word.text for word in part.words for sign in ("$(", "`", "["))
 
 
 def _hides_subcommand(pattern: str, part: SimpleCommand) -> bool:
-    """Whether options stand between a program and the subcommand that a rule is about.
+    """Return whether options stand between a program and the subcommand that a rule is about.
 
     `git -C . push`, `git remote -v add` and `git -c alias.p=push p` fall under rules for
     `git push` and `git remote add`.
@@ -201,7 +201,7 @@ def _hides_subcommand(pattern: str, part: SimpleCommand) -> bool:
 
 
 def _is_same_file(pattern: str, part: SimpleCommand) -> bool:
-    """Whether a command runs a file of the name that a rule gives with a directory.
+    """Return whether a command runs a file of the name that a rule gives with a directory.
 
     `././deploy.sh` and `/abs/deploy.sh` may be the `./deploy.sh` that a rule denies.
     """
@@ -213,7 +213,7 @@ def _is_same_file(pattern: str, part: SimpleCommand) -> bool:
 
 
 def _is_in_text(rule: Rule, text: str, inner: tuple[Inner, ...]) -> bool:
-    """Whether a rule's program is named anywhere in a command that runs an unknown program.
+    """Return whether a rule's program is named anywhere in a command that runs an unknown program.
 
     There are many ways from a text to an interpreter: a pipe, a here-document, a file that the
     command writes, a loop variable, `$_`. So the whole command counts.
@@ -228,7 +228,7 @@ def _is_in_text(rule: Rule, text: str, inner: tuple[Inner, ...]) -> bool:
 
 
 def takes_data(part: SimpleCommand) -> bool:
-    """Whether a program is known not to run its arguments."""
+    """Return whether a program is known not to run its arguments."""
     name, *arguments = (word.text for word in part.words)
     if part.is_test:
         return is_plain_condition((name, *arguments))
@@ -240,7 +240,7 @@ def takes_data(part: SimpleCommand) -> bool:
 
 
 def is_safe_assignment(assignment: Assignment) -> bool:
-    """Whether a variable can be set without changing which programs run."""
+    """Return whether a variable can be set without changing which programs run."""
     name, value = assignment.name, assignment.value.text
     if LOCALE.fullmatch(name):
         return bool(PLAIN_LOCALE.fullmatch(value))

@@ -56,7 +56,7 @@ class Rule(Struct, frozen=True):
 
 
 def parse_rule(text: str, base: Path, source: str) -> Rule:
-    """A rule as it is written: `Tool`, or `Tool(what it is about)`.
+    """Return a rule as it is written: `Tool`, or `Tool(what it is about)`.
 
     >>> rule = parse_rule("Bash(git diff:*)", Path("/work"), "settings.json")
     >>> rule.tool, rule.about
@@ -96,20 +96,19 @@ def _why_senseless(pattern: str) -> str:
 
 
 def _spelt(tool: str) -> str:
-    """A tool as its name spells it: the tools of a server `my.db` are `mcp__my_db__…`."""
+    """Return a tool as its name spells it: the tools of a server `my.db` are `mcp__my_db__…`."""
     return re.sub(r"[^a-zA-Z0-9_*-]", "_", tool) if tool.startswith(TOOLS) else tool
 
 
 def sound_rules(texts: Iterable[str], base: Path, source: str) -> Iterator[Rule]:
-    """Those of several rules that make sense."""
+    """Yield those of several rules that make sense."""
     for text in texts:
         with suppress(UsageError):
             yield parse_rule(text, base, source)
 
 
 def names_tool(rule: Rule, tool: str, *, server: str | None = None, allows: bool = False) -> bool:
-    """Whether a rule is about a tool, in all its uses or in some; `server` is the MCP server that
-    the tool belongs to, as tool names spell it."""
+    """Return whether a rule concerns a tool; `server` is its MCP server, as tool names spell it."""
     tool = RENAMED.get(tool, tool)
     owner = f"{TOOLS}{server}" if server else server_in(tool)
     if "*" not in rule.tool:
@@ -123,7 +122,7 @@ def names_tool(rule: Rule, tool: str, *, server: str | None = None, allows: bool
 
 
 def server_in(tool: str) -> str | None:
-    """The server in a tool's name, as a rule names it; None where that can be read in two ways.
+    """Return the server in a tool's name as rules spell it; None if that is ambiguous.
 
     >>> server_in("mcp__git__log"), server_in("mcp__git__evil__log"), server_in("Bash")
     ('mcp__git', None, None)
@@ -144,14 +143,14 @@ def matches_command(rule: Rule, command: str) -> Match:
 
 
 def matches_use(rule: Rule, what: str | None) -> bool:
-    """Whether a rule is about an agent or a skill."""
+    """Return whether a rule is about an agent or a skill."""
     if rule.about is None:
         return True
     return what is not None and any(fits(each, what) for each in pattern_of(rule.about))
 
 
 def matches_address(rule: Rule, url: str) -> bool:
-    """Whether a rule is about an address on the web, by the name of its host."""
+    """Return whether a rule is about an address on the web, by the name of its host."""
     if rule.about is None:
         return True
     host = host_of(url)
@@ -161,7 +160,7 @@ def matches_address(rule: Rule, url: str) -> bool:
 
 
 def host_of(url: str) -> str | None:
-    """The name of the host, unless the address can be read in more than one way."""
+    """Return the name of the host, unless the address can be read in more than one way."""
     if re.search(r"[\\\s\x00-\x20\x7f]", url):
         return None
     try:

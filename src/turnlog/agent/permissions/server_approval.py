@@ -74,8 +74,10 @@ def find_servers(
     uses_project: bool = True,
     is_trusted: bool = True,
 ) -> Approved:
-    """The servers for a session; of several with one name the user's for this directory counts,
-    then the project's, then the user's for all.
+    """Return the servers of a session.
+
+    Of servers with the same name, the user's for this directory wins, then the project's, then the
+    user's for all directories.
 
     Servers of an untrusted project do not start even if the user's settings name or enable them:
     a project chooses the names of its servers itself.
@@ -107,7 +109,7 @@ def _project_servers(root: Path, environment: Mapping[str, str]) -> Servers:
 
 
 def with_given(found: Approved, given: Servers) -> Approved:
-    """The same with the servers of the command line, which count first and need no approval."""
+    """Add the servers of the command line, which take precedence and need no approval."""
     waiting = {name: each for name, each in found.waiting.items() if name not in given.configs}
     problems = [*found.problems, *given.problems]
     return Approved(found.configs | given.configs, waiting, problems, found.ignored)
@@ -158,7 +160,7 @@ def _described(config: ServerConfig) -> str:
 def _granted(
     asked: Mapping[str, ServerConfig], choices: Iterable[ServerChoice]
 ) -> dict[str, ServerConfig]:
-    """The servers that the files approve which may."""
+    """Return the servers that the files approve which may."""
     counted = [choice for choice in choices if _may_approve(choice)]
     said = [choice.enables_all for choice in counted if choice.enables_all is not None]
     names = {name for choice in counted for name in choice.enabled}
@@ -167,14 +169,14 @@ def _granted(
 
 
 def _may_approve(choice: ServerChoice) -> bool:
-    """Whether a settings file may approve: it is the system's, or of the user alone."""
+    """Return whether a settings file may approve: it is the system's, or of the user alone."""
     if not choice.is_project:
         return True
     return choice.path.name == LOCAL_SETTINGS.name and not _is_tracked(choice.path)
 
 
 def _is_tracked(path: Path) -> bool:
-    """Whether a file is part of a repository."""
+    """Return whether a file is part of a repository."""
     # A relative entry in PATH would find a program of the project.
     places = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
     git = shutil.which("git", path=os.pathsep.join(places))

@@ -118,6 +118,6 @@ def _places(script: Script, inner: tuple[Inner, ...], cwd: Path) -> Places:
 
 
 def _changes_directory(words: tuple[Word, ...]) -> bool:
-    """Whether a program runs another in a directory of its own, as `env -C dir` does."""
+    """Return whether a program runs another in a directory of its own, as `env -C dir` does."""
     options = [word.text for word in words[1:]]
     return words[0].text in CHANGES_DIRECTORY and any(map(DIRECTORY_OPTION.fullmatch, options))

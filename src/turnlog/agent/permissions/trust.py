@@ -40,14 +40,14 @@ class Trust(Struct, frozen=True):
     untrusted: tuple[ConfigDirectory, ...] = ()
 
     def covers(self, path: Path) -> bool:
-        """Whether a file of the project is configuration that may be used.
+        """Return whether a file of the project is configuration that may be used.
 
         Anything in a directory that nobody was asked about is not, even below a trusted one.
         """
         return any(directory.holds(path) for directory in self.trusted)
 
     def contains(self, path: Path, root: Path) -> bool:
-        """Whether a file really lies in the project, or where the user agreed that links lead."""
+        """Return whether a file's real path is in the project or in an approved link target."""
         links = [link for directory in self.trusted for link in directory.links]
         return is_within(path, [root, *links])
 
@@ -80,7 +80,7 @@ async def establish_trust(
 def is_trusted(
     store: Store, directory: ConfigDirectory, environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Whether the user trusts a directory, and each place outside that its links lead to.
+    """Return whether the user trusts a directory, and each place outside that its links lead to.
 
     Trust in a directory above does not count: a checkout further down is somebody else's.
     """
@@ -110,7 +110,7 @@ class ImportChoices(Struct, frozen=True):
     """Whether the client was told that this project's memory may import none."""
 
     def is_known(self, path: Path) -> bool:
-        """Whether the user has decided about a file."""
+        """Return whether the user has decided about a file."""
         return self.refuses_all or real_path(path) in self.approved | self.refused
 
 

@@ -139,7 +139,7 @@ def _confined(judged: Judged, tool: str, accesses: Sequence[Access], policy: Pol
 
 
 def _is_ruled(tool: str, accesses: Sequence[Access], policy: Policy) -> bool:
-    """Whether a rule for commands may be what allows a call."""
+    """Return whether a rule for commands may be what allows a call."""
     is_command = any(isinstance(access, Runs) for access in accesses)
     return is_command and any(rule.tool == COMMANDS for rule in policy.allow)
 
@@ -176,7 +176,7 @@ def _server_of(accesses: Sequence[Access]) -> str | None:
 
 
 def _is_general(rule: Rule) -> bool:
-    """Whether a rule is about all uses of its tool."""
+    """Return whether a rule is about all uses of its tool."""
     return rule.about is None
 
 

@@ -17,7 +17,7 @@ LITERAL = re.compile(r"\\([$`\"\\\n])")
 
 
 def fits(pattern: str, text: str, *, in_holes: bool = False) -> bool:
-    """Whether a text is as a pattern says; with `in_holes`, whether it could be.
+    """Return whether a text is as a pattern says; with `in_holes`, whether it could be.
 
     >>> fits(f"git {ANY}", "git push"), fits(f"git {ANY}", "gitk"), fits("git push", f"git {HOLE}")
     (True, False, False)
@@ -75,7 +75,7 @@ def _machine(pattern: str) -> _Machine:
 
 
 def pattern_of(written: str) -> tuple[str, ...]:
-    """The patterns that a rule for commands stands for: words are unquoted, `*` is anything.
+    """Return the patterns that a rule for commands stands for: words are unquoted, `*` is anything.
 
     A last `*` after a space, or after a colon, may also stand for nothing at all.
 
@@ -105,7 +105,7 @@ def _unquoted(written: str) -> Iterator[str]:
 
 
 def joined(word: str) -> str:
-    """A word that has no space, so that words can be told apart in a command."""
+    """Return a word that has no space, so that words can be told apart in a command."""
     return word.replace(" ", BLANK).replace("\n", BLANK).replace("\t", BLANK)
 
 

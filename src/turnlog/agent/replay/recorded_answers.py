@@ -85,7 +85,7 @@ def tracks_of(session: Session) -> list[Track]:
 
 
 def choose_track(tracks: list[Track], messages: object) -> Track:
-    """The track that a request belongs to: a sub-agent's if it starts as that did, else the main.
+    """Return the track of a request: a sub-agent's if it starts the same way, else the main one.
 
     Of sub-agents that start the same, the one that is as far as the request, else one that is not
     over.

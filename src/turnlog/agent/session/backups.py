@@ -39,7 +39,7 @@ class Backup(Struct, frozen=True):
     """The file's directory (2.1.325)."""
 
     def fields(self) -> Fields:
-        """The JSON fields of the backup."""
+        """Return the JSON fields of the backup."""
         told: Fields = {"backupFileName": self.name, "version": self.version}
         told["backupTime"] = self.time
         return told if self.folder is None else told | {"realParentDir": self.folder}
@@ -118,7 +118,7 @@ def file_of(name: str, backup: Backup, root: Path) -> Path:
 
 
 def is_ordinary(path: Path) -> bool:
-    """Whether a path is one where files are kept: reading `/proc/kmsg` would never end."""
+    """Return whether a path is one where files are kept: reading `/proc/kmsg` would never end."""
     real = real_path(path)
     return not any(real.is_relative_to(place) for place in DEVICES)
 
@@ -180,7 +180,7 @@ def _backups(value: object) -> dict[str, Backup]:
 
 
 def _is_sound(name: str, copy: Any) -> bool:
-    """Whether a file and its copy are named as clients name them.
+    """Return whether a file and its copy are named as clients name them.
 
     A session may come from somebody else. With `../../../.ssh/id_rsa` for a copy, going back would
     put the key into the project. The hash in the name proves nothing: they could compute it, too.

@@ -100,8 +100,7 @@ def notice(text: str, prompt_id: str, mode: str) -> Fields:
 
 
 def plain(content: str | list[Fields], prompt_id: str) -> Fields:
-    """A user line of which nothing says where it comes from: what a sub-agent is asked to do, what
-    the user ran in a shell."""
+    """Build a user entry without a source: a sub-agent's task, or a shell command of the user."""
     return {
         "promptId": prompt_id,
         "type": "user",
@@ -248,7 +247,7 @@ def compact_summary(text: str) -> Fields:
 
 
 def title(text: str, leaf: str) -> Fields:
-    """A title for the conversation up to a leaf; not a line of the conversation itself."""
+    """Return a title for the conversation up to a leaf; not a line of the conversation itself."""
     return {"type": "summary", "summary": text, "leafUuid": leaf}
 
 
@@ -260,7 +259,7 @@ def last_prompt(text: str, leaf: str, session_id: str) -> Fields:
 
 
 def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
-    """A pull request that the session made (2.1.29 on)."""
+    """Return a pull request that the session made (2.1.29 on)."""
     return {
         "type": "pr-link",
         "sessionId": session_id,
@@ -272,7 +271,7 @@ def pr_link(made: PullRequest, session_id: str, time: str) -> Fields:
 
 
 def queue(operation: str, content: str | None, session_id: str, time: str) -> Fields:
-    """A prompt entered the queue, or left it."""
+    """Return a prompt entered the queue, or left it."""
     held = {} if content is None else {"content": content}
     return {
         "type": "queue-operation",

@@ -76,7 +76,7 @@ class FileHistory:
         return is_within(path, [self.root])
 
     def snapshot_line(self, prompt_uuid: str) -> Fields:
-        """The line before a prompt: all files that were changed so far, as they are now."""
+        """Return the line before a prompt: all files that were changed so far, as they are now."""
         with self._lock:
             known = [*self._backups.items()]
             self._backups = {

@@ -153,7 +153,7 @@ class Recorder:
         return self._add(entry_builders.interruption(text, self.prompt_id, message_id))
 
     def failure(self, text: str, status: int | None, request_id: str | None) -> Fields:
-        """The API gave no answer in the end; nothing follows on the line that says so.
+        """Return the API gave no answer in the end; nothing follows on the line that says so.
 
         Of the clients, 1.0.60 would send the error as the model's own words if it were on the way.
         """

@@ -118,8 +118,10 @@ def _last_boundary(path: Path) -> int:
 
 
 def _tells_all(tree: Tree) -> bool:
-    """Whether what goes before the first entry cannot matter: the branch starts with it, and all
-    that it and the client's note of the tip point to is there."""
+    """Return whether a tail is sufficient: nothing in it refers to an earlier entry.
+
+    The branch must start in the tail, and the leaf that the client noted must be in it.
+    """
     leaf = tree.active_leaf
     if leaf is None or (tree.tip_note and tree.rank_of(tree.tip_note.leaf) is None):
         return False

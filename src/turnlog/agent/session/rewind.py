@@ -145,7 +145,7 @@ class Rewound(Struct, frozen=True):
 
 
 def rewind_points(session: Session) -> list[Point]:
-    """The prompts of the conversation, oldest first."""
+    """Return the prompts of the conversation, oldest first."""
     wanted = [node for node in session.branch_to(session.tree.active_leaf) if _is_prompt(node)]
     return [_point(session, node) for node in wanted]
 

@@ -57,7 +57,7 @@ class Telling:
         return self._answer.tail
 
     def rows(self, columns: int) -> list[str]:
-        """The live region besides the answer."""
+        """Return the live region besides the answer."""
         rows = self._live.rows(self._face.style, columns)
         line = spinner(self._live.label, self.meter, HINT, columns - 1)
         return [*rows, *([""] if rows else []), self._face.style(line, "ok")]

@@ -62,7 +62,7 @@ async def rewind(talk: Talk, arguments: str) -> None:
 
 
 def point_menu(points: list[Point], has_undo: bool) -> Menu:
-    """The prompts to go back to before, the last first."""
+    """Return the prompts to go back to before, the last first."""
     undo = [Item("Undo the last time of going back", UNDO)] if has_undo else []
     items = [Item(point.text, point.uuid, _when(point)) for point in reversed(points)]
     return Menu(["Go back to before which prompt?"], [*undo, *items], STAY)
@@ -117,7 +117,7 @@ def _risky(plan: RewindPlan) -> list[FileBack]:
 
 
 def _by_risk(plan: RewindPlan) -> list[FileBack]:
-    """All files, those first that the user must not overlook."""
+    """Return all files, those first that the user must not overlook."""
     first = [*plan.apart, *_risky(plan)]
     return [*first, *(file for file in plan.files if file not in first)]
 

@@ -86,7 +86,7 @@ class App(Application[None]):
             super()._redraw(render_as_done)
 
     def _is_smaller(self) -> bool:
-        """Whether rows are left over from before: they would stay as blank ones."""
+        """Return whether rows are left over from before: they would stay as blank ones."""
         last = self.renderer.last_rendered_screen
         size = self.output.get_size()
         if last is None or self.context is None:

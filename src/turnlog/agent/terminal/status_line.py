@@ -126,7 +126,7 @@ def status_parts(facts: StatusFacts) -> list[str]:
 
 
 def status_row(facts: StatusFacts, style: Style, columns: int) -> str:
-    """The status line; what is not usual stands out."""
+    """Return the status line; what is not usual stands out."""
     parts = status_parts(facts)
     line = fit_line(parts, columns - 3)
     head = line[: len(parts[0])]

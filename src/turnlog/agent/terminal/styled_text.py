@@ -35,7 +35,7 @@ ROLES = {
 
 
 def has_colour(environment: Mapping[str, str]) -> bool:
-    """Whether colours are wanted: by the convention of no-color.org, and not on a dumb terminal."""
+    """Return whether to use colours: follows no-color.org; never on a dumb terminal."""
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
@@ -50,7 +50,7 @@ def one_line(text: str) -> str:
 
 
 def make_style(is_coloured: bool) -> Style:
-    """The function that colours a text by its role, and makes it harmless."""
+    """Return the function that colours a text by its role, and makes it harmless."""
     codes = {role: _codes(text, is_coloured) for role, text in ROLES.items()}
 
     def style(text: str, role: str) -> str:
@@ -85,7 +85,7 @@ def cells(text: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """A text without colours, cut to a number of cells.
+    """Return a text without colours, cut to a number of cells.
 
     >>> cut("日本語", 5), cut("ab", 5), cut("abc", 0)
     ('日本…', 'ab', '')
@@ -102,7 +102,7 @@ def cut(text: str, room: int) -> str:
 
 
 def fold(line: str, room: int, indent: int = 0) -> str:
-    """A line broken where it does not fit, at a space if one is near; colours go on.
+    """Return a line broken where it does not fit, at a space if one is near; colours go on.
 
     >>> fold("abcdef", 4, 1), fold("abc def ghi", 9)
     ('abcd\\n ef', 'abc def\\nghi')

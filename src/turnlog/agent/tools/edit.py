@@ -54,7 +54,7 @@ async def run(given: EditInput, workspace: Workspace, output: Output, grant: Gra
 
 
 def edited_text(text: str, given: EditInput) -> tuple[str, int]:
-    """The text after the edit, and how many pieces were replaced."""
+    """Return the text after the edit, and how many pieces were replaced."""
     old, new = given.old_string, given.new_string
     if not old:
         if text:

@@ -76,7 +76,7 @@ def read_image(path: Path, file: BufferedReader) -> ToolOutcome:
 
 
 def fit(raw: bytes, name: str) -> Picture:
-    """An image as it can be sent; a `ToolError` if it cannot be."""
+    """Return an image as it can be sent; a `ToolError` if it cannot be."""
     kind = next((kind for start, kind in KINDS.items() if raw.startswith(start)), None)
     if kind is None:
         told = "is no PNG, JPEG, GIF or WebP image" if raw else "is empty"
@@ -88,7 +88,7 @@ def fit(raw: bytes, name: str) -> Picture:
 
 
 def block_of(data: str, instead: str) -> Fields:
-    """The block of an image in base64; a text in its place where it cannot be shown."""
+    """Return the block of an image in base64; a text in its place where it cannot be shown."""
     try:
         return fit(base64.b64decode(data), "").block
     except (ToolError, binascii.Error):
@@ -96,7 +96,7 @@ def block_of(data: str, instead: str) -> Fields:
 
 
 def room_for(size: tuple[float, float]) -> Pixels:
-    """The size at which an image is shown: its own, or the largest of its shape that is taken.
+    """Return the size to send: the image's own, or the largest of its aspect ratio that is allowed.
 
     >>> room_for((640, 480)), room_for((6_000, 4_000)), room_for((1_990, 1_990))
     ((640, 480), (2000, 1333), (1932, 1932))
@@ -111,7 +111,7 @@ def room_for(size: tuple[float, float]) -> Pixels:
 
 
 def encode(image: "Image", kind: str) -> tuple[bytes, str]:
-    """An image's bytes, and what kind they are; where those are too many, as a plainer JPEG."""
+    """Return an image's bytes and media type, as a JPEG of lower quality if it is too large."""
     raw, saved = _saved(image, SAVED[kind], QUALITIES[0]), SAVED[kind]
     for quality in QUALITIES:
         if len(raw) <= BYTES:
@@ -140,7 +140,7 @@ def _fitted(raw: bytes, kind: str) -> Picture:
 
 
 def _resized(image: Any, size: Pixels) -> "Image":
-    """An image in another size, in colours; it is copied as little as can be, as it may be huge."""
+    """Resize an image in RGB, with as few copies as possible, as it may be huge."""
     if image.mode.startswith("I"):
         image = image.point(_upper_byte).convert("L")  # else all but the darkest is white
     elif image.mode not in SMOOTH:

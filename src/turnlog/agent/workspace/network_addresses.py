@@ -103,7 +103,7 @@ async def resolve(host: str, port: int, allows_private: bool, allows_loopback: b
 def pinned_request(
     client: "AsyncClient", method: str, place: "URL", address: str, **options: Any
 ) -> "Request":
-    """A request to a checked address in the name of its host.
+    """Return a request to a checked address in the name of its host.
 
     The name is not looked up again, so it cannot lead elsewhere by then (DNS rebinding); `Host` and
     the certificate are still those of the name.

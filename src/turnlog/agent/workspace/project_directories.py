@@ -91,8 +91,10 @@ def definition_directories(cwd: Path) -> list[Path]:
 
 
 def memory_directories(cwd: Path) -> list[Path]:
-    """The directories whose memory files are loaded, the nearest last. Memory is only text, so
-    those above the project need no trust."""
+    """Return the directories whose memory files are loaded, the nearest last.
+
+    Memory is only text, so directories above the project need no trust.
+    """
     return [*reversed(cwd.parents), cwd]
 
 

@@ -24,7 +24,7 @@ def results_folder(folder: Path) -> Path:
 
 
 def fit_text(text: str, folder: Path, limit: int = LIMIT) -> str:
-    """A result as the model is given it: whole, or kept in a file and told in extracts."""
+    """Return a result as the model is given it: whole, or kept in a file and told in extracts."""
     if len(text) <= limit:
         return text
     path = results_folder(folder) / f"{new_output_name()}.txt"
@@ -51,7 +51,7 @@ def extract(path: Path, size: int, head: str, tail: str) -> str:
 
 
 def told_size(size: int) -> str:
-    """A size as the client tells it.
+    """Return a size as the client tells it.
 
     >>> told_size(228894)
     '223.5KB'

@@ -57,7 +57,7 @@ class Pages:
     _kept: dict[str, tuple[float, Page]] = field(default_factory=dict[str, tuple[float, Page]])
 
     async def fetch(self, url: str) -> Page:
-        """A page, from those kept or from the web."""
+        """Return a page, from those kept or from the web."""
         when, page = self._kept.get(url, (0.0, None))
         if page is not None and time.monotonic() - when < KEPT_FOR:
             return page
@@ -121,7 +121,7 @@ async def _get(client: "AsyncClient", place: "URL", allows_private: bool) -> Pag
 
 
 async def _body(answer: "Response") -> bytes:
-    """The content of an answer, as far as there is room."""
+    """Return the content of an answer, as far as there is room."""
     body = bytearray()
     async for chunk in answer.aiter_bytes():
         body += chunk

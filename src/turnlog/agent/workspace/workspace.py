@@ -67,7 +67,7 @@ class Workspace:
     """Asks a model on the side: a prompt and server tools, to the blocks of its answer."""
 
     def path_of(self, name: str) -> Path:
-        """A path as a call names it: absolute, from home, or from the current directory."""
+        """Return a path as a call names it: absolute, from home, or from the current directory."""
         return path_in(self.cwd, name)
 
     def settle(self) -> DirectoryIdentity | None:
@@ -89,7 +89,7 @@ class Workspace:
         return [self.root, *self.directories]
 
     def holds(self, path: Path) -> bool:
-        """Whether a path lies in one of the directories that are worked in."""
+        """Return whether a path lies in one of the directories that are worked in."""
         return any(path.is_relative_to(place.resolve()) for place in self.folders)
 
 

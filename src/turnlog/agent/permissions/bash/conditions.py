@@ -10,7 +10,7 @@ UNARY = frozenset(f"-{letter}" for letter in "abcdefghknoprstuvwxzGLNORS")
 
 
 def is_condition(words: tuple[Word, ...]) -> bool:
-    """Whether words form a condition.
+    """Return whether words form a condition.
 
     >>> texts = ("a == b && ( ! -f c )", "a", "a b", "a &&", "( a")
     >>> [is_condition(tuple(Word(word, source=word) for word in text.split())) for text in texts]

@@ -109,7 +109,7 @@ def _marked_words(part: SimpleCommand) -> Iterator[Word]:
 
 
 def _has_all_marks(script: Script, found: Script) -> bool:
-    """Whether a parse is the same, and each part has its own marks, all behind its last word."""
+    """Return whether two parses agree and each part's marks follow its last word."""
     if not _is_same(script, found):
         return False
     for number, (part, printed) in enumerate(zip(script.parts, found.parts, strict=True)):
@@ -124,7 +124,7 @@ def _has_all_marks(script: Script, found: Script) -> bool:
 
 
 def _is_same(script: Script, printed: Script) -> bool:
-    """Whether a parse is the same as that of what bash printed, and as certain."""
+    """Return whether a parse is the same as that of what bash printed, and as certain."""
     is_certain = not printed.is_misread and set(printed.unclear) <= set(script.unclear)
     if not is_certain or len(script.parts) != len(printed.parts):
         return False

@@ -97,7 +97,7 @@ class _Search:
         return [each for each in found if is_there(self.start / each)]
 
     def _step(self, before: str, part: str) -> Iterable[str]:
-        """The paths that one component of a pattern matches below a path."""
+        """Yield the paths that one component of a pattern matches below a path."""
         if not any(sign for _, sign, _ in PATTERN_TOKEN.findall(part)):
             return [before + re.sub(r"\\(.)", r"\1", part)]
         self.listed.append(self.start / before)

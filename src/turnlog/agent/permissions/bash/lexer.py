@@ -26,7 +26,7 @@ class SyntaxFault(Exception):
 
 
 def has_braces(bare: str) -> bool:
-    """Whether a word may be subject to brace expansion: `{a,b}` or `{1..3}`."""
+    """Return whether a word may be subject to brace expansion: `{a,b}` or `{1..3}`."""
     inner = bare[bare.find("{") : bare.rfind("}") + 1] if "{" in bare else ""
     return "," in inner or ".." in inner
 
@@ -83,7 +83,7 @@ class Lexer(ABC):
         self.script = Script()
 
     def peek(self, text: str) -> bool:
-        """Whether the source continues with a text."""
+        """Return whether the source continues with a text."""
         return self.source.startswith(text, self.place)
 
     @property

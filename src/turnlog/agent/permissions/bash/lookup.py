@@ -43,12 +43,12 @@ def is_there(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path leads to a directory; raise `UnknownValue` if that cannot be told."""
+    """Return whether a path leads to a directory; raise `UnknownValue` if that cannot be told."""
     mode = mode_of(path, follow=True)
     return mode is not None and stat.S_ISDIR(mode)
 
 
 def is_link(path: Path) -> bool:
-    """Whether a path is a symbolic link; raise `UnknownValue` if that cannot be told."""
+    """Return whether a path is a symbolic link; raise `UnknownValue` if that cannot be told."""
     mode = mode_of(path)
     return mode is not None and stat.S_ISLNK(mode)

@@ -31,7 +31,7 @@ class TokenReader(Lexer, ABC):
         """How many substitutions the current place is inside of."""
 
     def _plain_word(self) -> str:
-        """The unquoted word that comes next, as a reserved word would have to be."""
+        """Return the unquoted word that comes next, as a reserved word would have to be."""
         found = PLAIN_WORD.match(self.source, self.place)
         if not found or self.source[found.end() : found.end() + 1] in tuple("\\'\"$`"):
             return ""

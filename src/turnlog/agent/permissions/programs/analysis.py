@@ -71,7 +71,7 @@ def read_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 
 def shows_files(name: str, arguments: tuple[str, ...], *, is_known: bool) -> bool:
-    """Whether a call that is not understood may show the content of files.
+    """Return whether a call that is not understood may show the content of files.
 
     Arguments that are not known contain a hole, or a pattern.
     """
@@ -84,7 +84,7 @@ def shows_files(name: str, arguments: tuple[str, ...], *, is_known: bool) -> boo
 
 
 def guess_paths(argument: str) -> tuple[str, ...]:
-    """The paths that one argument of an unknown call may contain.
+    """Return the paths that one argument of an unknown call may contain.
 
     >>> guess_paths("--file=.env"), guess_paths("-f.env"), guess_paths("f=@.env;type=x")[-4:]
     (('--file=.env', '.env', '--file'), ('-f.env', 'f.env', '.env'), ('f', '.env', 'type', 'x'))
@@ -101,7 +101,7 @@ def guess_paths(argument: str) -> tuple[str, ...]:
 
 
 def describe_programs() -> list[tuple[str, str, str]]:
-    """Every program that runs unprompted, with its options and operands, for the documentation."""
+    """Return every program that runs unprompted, with options and operands, for the docs."""
     rows = [(name, *_described(usage)) for name, usage in (FILES | TEXTS).items()]
     rows += [(name, *described) for name, described in DESCRIPTIONS.items()]
     for name, subcommand in SUBCOMMANDS.items():

@@ -116,7 +116,7 @@ def read_bracket(arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 
 def is_plain_condition(words: tuple[str, ...]) -> bool:
-    """Whether a condition only compares text and looks at files.
+    """Return whether a condition only compares text and looks at files.
 
     `-v` and, inside of `[[`, the numeric operators evaluate array subscripts, which can run
     commands: `[[ 'a[$(id)]' -eq 0 ]]`. Numbers are compared only if both are literal.

@@ -276,7 +276,7 @@ def read_git(arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 
 def _is_certain(name: str, parsed: Arguments) -> bool:
-    """Whether git cannot take an argument for another thing than it looks like.
+    """Return whether git cannot take an argument for another thing than it looks like.
 
     Subcommands parse their arguments in several passes, and each pass may drop or reorder some:
     `git stash list -- --output=x` drops the `--`, `git stash show` moves all options to one side,
@@ -291,7 +291,7 @@ def _is_certain(name: str, parsed: Arguments) -> bool:
 
 
 def _paths_of(operands: list[str]) -> tuple[str, ...]:
-    """The operands, and what follows a colon: `HEAD:.env` and `:0:.env` name files as well."""
+    """Return the operands and the paths after a colon, as in `HEAD:.env` and `:0:.env`."""
     named = [each.rpartition(":")[2] for each in operands if ":" in each]
     return tuple(dict.fromkeys((*operands, *filter(None, named))))
 
@@ -309,7 +309,7 @@ def _shows_content(subcommand: Subcommand, options: set[str]) -> bool:
 
 
 def _is_of_worktree(parsed: Arguments, rest: tuple[str, ...]) -> bool:
-    """Whether git diff names no revision, if what it names are files.
+    """Return whether git diff names no revision, if what it names are files.
 
     Git refuses a word that is both a revision and a file, unless it stands in front of `--`.
     """
@@ -323,5 +323,5 @@ def _is_of_worktree(parsed: Arguments, rest: tuple[str, ...]) -> bool:
 
 
 def enters_submodules(name: str) -> bool:
-    """Whether a subcommand looks at the files of submodules, under their own configuration."""
+    """Return whether a subcommand enters submodules, which have their own configuration."""
     return SUBCOMMANDS[name].checks_worktree

@@ -69,7 +69,7 @@ def parse_sed(arguments: tuple[str, ...]) -> SedCall | None:
 
 
 def is_plain_script(script: str) -> bool:
-    """Whether a sed script neither writes a file nor runs a command, in any version of sed.
+    """Return whether a sed script neither writes a file nor runs a command, in any version of sed.
 
     >>> [is_plain_script(each) for each in ("s/a/b/g", "1,5p", "s/[^a-z]//", "s/a/rm/e", "w x")]
     [True, True, True, False, False]

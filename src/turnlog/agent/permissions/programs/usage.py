@@ -128,7 +128,7 @@ def parse_arguments(arguments: tuple[str, ...], usage: ProgramUsage) -> Argument
 
 
 def _is_value(text: str, option: str) -> bool:
-    """Whether every parser takes an argument for the value of the option in front of it.
+    """Return whether every parser takes an argument for the value of the option in front of it.
 
     What looks like an option may be one: git's `--skip -q --skip --output=x` writes `x`, because a
     first pass takes `-q` away.

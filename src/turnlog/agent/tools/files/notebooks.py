@@ -36,7 +36,7 @@ def parse(text: str, path: Path) -> Fields:
 
 
 def cells_of(notebook: Fields) -> list[Fields]:
-    """The cells of a notebook."""
+    """Return the cells of a notebook."""
     return [cell for cell in notebook["cells"] if is_object(cell)]
 
 

@@ -124,7 +124,7 @@ def _narrow_options(basis: Basis, rules: Confinement, folders: list[Path]) -> li
 
 
 def _options(rules: Confinement, folders: list[Path], temporary: Path) -> list[str]:
-    """All can be read, little be written, and there is no network unless all of it is allowed."""
+    """Return the arguments of a sandbox: read-only except for some paths, no network by default."""
     places = _Places(rules, folders if temporary == MEMORY else [*folders, temporary])
     return [
         *"--die-with-parent --new-session --unshare-pid --unshare-ipc --unshare-uts".split(),
@@ -172,7 +172,7 @@ class _Places:
             yield _mount(path, 3, "--tmpfs") if is_folder else _mount(path, 3, "--ro-bind", NOTHING)
 
     def _is_seen(self, path: Path) -> bool:
-        """Whether it may be read: what is said of it, else of the nearest path above it."""
+        """Return whether it may be read: what is said of it, else of the nearest path above it."""
         for place in (path, *path.parents):
             if place in self._hidden:
                 return False

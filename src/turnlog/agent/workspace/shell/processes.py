@@ -86,7 +86,7 @@ class RunningCommand:
         return self.left_in.read(1) != b""
 
     def directory(self) -> Path | None:
-        """The directory that the command ended in."""
+        """Return the directory that the command ended in."""
         self.left_in.seek(1)
         name = self.left_in.read().removesuffix(b"\n")
         return Path(os.fsdecode(name)) if name.startswith(b"/") else None
@@ -122,7 +122,7 @@ async def launch(wanted: Launch) -> RunningCommand:
 
 
 def told_code(code: int | None) -> int:
-    """An exit code as a shell tells it: of a signal, 128 and its number."""
+    """Return an exit code as a shell tells it: of a signal, 128 and its number."""
     return 128 - code if code is not None and code < 0 else code or 0
 
 
@@ -155,7 +155,7 @@ def _signal(pids: Sequence[int], number: int) -> None:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process is there, and not only left over for its parent to reap."""
+    """Return whether a process is there, and not only left over for its parent to reap."""
     try:
         os.kill(pid, 0)
         return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
@@ -166,7 +166,7 @@ def _runs(pid: int) -> bool:
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    """The processes below one, where the system tells them."""
+    """Yield the processes below one, where the system tells them."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:

@@ -163,19 +163,19 @@ def _cheap(written: list[str] | None) -> list[str] | None:
 
 
 def _is_cheap(written: str) -> bool:
-    """Whether a path is no pattern, or one below the directory that it starts from."""
+    """Return whether a path is no pattern, or one below the directory that it starts from."""
     if not is_pattern(written.removesuffix("/**")):
         return True
     return not written.startswith(("/", "~")) and ".." not in Path(written).parts
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a path stands for several."""
+    """Return whether a path stands for several."""
     return any(mark in path for mark in WILDCARDS)
 
 
 def _hosts(said: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bool, bool]:
-    """Whether all hosts are allowed, and whether some are to be told from others."""
+    """Return whether all hosts are allowed, and whether some are to be told from others."""
     only_managed = any(each.network.allow_managed_domains_only for each in managed)
     counted = managed if only_managed else said
     allowed = {host for each in counted for host in each.network.allowed_domains or []}
@@ -197,7 +197,7 @@ def _paths(
 
 
 def _absolute(written: str, base: Path) -> str:
-    """A path as documented: `/**` at its end says nothing, and two slashes are one.
+    """Return a path as documented: `/**` at its end says nothing, and two slashes are one.
 
     >>> _absolute("//data/**", Path("/shop")), _absolute("./out/", Path("/shop"))
     ('/data', '/shop/out')
