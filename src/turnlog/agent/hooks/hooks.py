@@ -238,7 +238,7 @@ class Hooks:
         self.wake()
 
     def _timeout(self, event: str, handler: Fields) -> float:
-        """Return a hook's timeout: its own, that of its type or event; at most a minute at the end."""
+        """Return a hook's timeout: its own, or that of its type or event; capped at the end."""
         usual = TIMEOUTS.get(str(handler.get("type")), EVENTS[event].timeout)
         if event == "SessionEnd" and os.environ.get(END_BUDGET, "").isdigit():
             usual = int(os.environ[END_BUDGET]) / 1000
