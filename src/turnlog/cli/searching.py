@@ -12,7 +12,7 @@ from turnlog.store.paths import Store
 def print_hits(
     store: Store, request: SearchRequest, *, as_json: bool = False, program: str = "turnlog"
 ) -> None:
-    """Search the sessions of a store, and print what is found; `program` opens a hit."""
+    """Search a store and print the hits; `program` is the command that opens one."""
     found = search_sessions(store, request, ON_STDERR)
     if as_json:
         echo_json(list(found))
@@ -27,10 +27,28 @@ def print_hits(
 
 
 def _remark(count: int, request: SearchRequest) -> None:
-    """Say that nothing was found, or that there may be more."""
+    """Raise NotFound if there are no hits; note on stderr that there may be more."""
     if not count:
         is_word = request.text.isalnum() and not request.is_regex
         hint = f"turnlog search --regex {request.text}" if is_word else "turnlog search --help"
+        hint = _option_hint(request.text) or hint
         raise NotFound(f"nothing found for {request.text!r}", hint)
     if count == request.limit:
         echo(dim(f"the best {count} sessions; --limit 0 shows all"), err=True)
+
+
+def _option_hint(text: str) -> str | None:
+    """Return the option that a word of the query resembles: `--limt` was searched as code."""
+    words = [word for word in text.split() if word.startswith("--")]
+    if not words:
+        return None
+    # Imported late, as a search without options never parses its command line.
+    import click
+
+    from turnlog.cli.search import command
+    from turnlog.cli.suggestions import nearest, visible_options
+
+    options = visible_options(click.Context(command))
+    matches = (nearest(word.partition("=")[0], options) for word in words)
+    match = next(filter(None, matches), None)
+    return f"turnlog search {match}" if match else None

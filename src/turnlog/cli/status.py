@@ -42,7 +42,7 @@ def _told() -> dict[str, Any]:
     except ValueError:
         value = None
     if not is_object(value):
-        message = "there is no JSON on stdin: the client gives it to a status line"
+        message = "stdin contains no JSON object; the client passes one to status line commands"
         raise UsageError(message, "turnlog statusline --help")
     return value
 

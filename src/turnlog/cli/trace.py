@@ -1,4 +1,4 @@
-"""turnlog trace: sessions as traces, in an observability backend or a file."""
+"""turnlog trace: send sessions as traces to an observability backend, or write them to a file."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from turnlog.cli.arguments import Since, complete_session, json_option
+from turnlog.cli.arguments import all_option, json_option, since_option
+from turnlog.cli.completions import complete_session, complete_target
 from turnlog.cli.output import echo_json, local_time, plain, progress_bar, width
 from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
@@ -65,24 +66,32 @@ class TraceCommand(click.Command):
 
 @click.command("trace", cls=TraceCommand)
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
-@click.option("--all", "every", is_flag=True, help="All sessions.")
-@click.option("--since", type=Since(), help="Sessions active since a date or an age (3d).")
+@all_option("Trace all sessions.")
+@since_option("sessions active")
 @click.option(
     "--to",
     metavar="TARGET",
     multiple=True,
-    help="langfuse, phoenix, mlflow, ..., URL, FILE.json, or perfetto FILE; repeatable.",
+    shell_complete=complete_target,
+    help="Backend (langfuse, phoenix, ...), URL, FILE.json or perfetto FILE; repeatable.",
 )
 @span_options
-@click.option("--again", is_flag=True, help="Resend what was already sent.")
-@click.option("--dry-run", is_flag=True, help="Only print the traces, with their times.")
+@click.option("--again", is_flag=True, help="Resend spans that were sent before.")
+@click.option("--dry-run", is_flag=True, help="Print the traces instead of sending them.")
 @json_option
 @click.pass_context
 def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Send SESSIONS as traces to a backend, or write them to a file.
+    """Send sessions as traces to a backend, or write them to a file.
 
-    Each turn is a trace. What was sent before is not sent again, nor what is still going on.
-    Exits with 1 if something could not be sent.
+    Each turn is a trace. Spans that were sent before or have not ended are skipped. Exits with 1
+    if a span could not be sent. See docs/tracing.md for backends and settings.
+
+    \b
+    Examples:
+      turnlog trace last --dry-run
+      turnlog trace last --to langfuse
+      turnlog trace --since 7d --to http://localhost:4318 --tag nightly
+      turnlog trace last --to perfetto session.json
     """
     store: Store = ctx.obj
     own = ("every", "since", "again", "dry_run")
@@ -114,7 +123,7 @@ def _paths(
 ) -> list[Path]:
     store: Store = ctx.obj
     if bool(sessions) == (every or since is not None):
-        raise click.UsageError("name sessions, or trace --all or --since", ctx)
+        raise click.UsageError("name sessions, or use --all or --since, not both", ctx)
     if sessions:
         return [find_session(store, text).path for text in sessions]
     found = reversed(list_sessions(store))
