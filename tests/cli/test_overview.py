@@ -140,7 +140,7 @@ def test_a_status_line_without_json_is_a_usage_error(
     monkeypatch.setattr("sys.stdin", io.StringIO("nothing"))
     refused = turnlog("statusline")
     assert refused.code == 2
-    assert "no JSON on stdin" in refused.err
+    assert "stdin contains no JSON object" in refused.err
 
 
 def test_sync_says_what_it_read(project: Path, turnlog: Run, now: datetime) -> None:

@@ -17,6 +17,7 @@ from turnlog.cli.arguments import (
 )
 from turnlog.cli.completions import complete_model, complete_session, complete_tool
 from turnlog.cli.searching import print_hits
+from turnlog.cli.suggestions import nearest, visible_options
 from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
 from turnlog.index.search.selection import KINDS, ROLES, Selection
@@ -122,7 +123,21 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
         reveal=given["reveal"],
     )
     program = "turnlog --samples" if _is_of_samples(ctx) else "turnlog"
-    print_hits(store, request, as_json=given["as_json"], program=program)
+    print_hits(
+        store,
+        request,
+        as_json=given["as_json"],
+        program=program,
+        option_hint=_option_hint(ctx, query),
+    )
+
+
+def _option_hint(ctx: click.Context, query: tuple[str, ...]) -> str | None:
+    """Return the option that a word of the query resembles: `--limt` is searched as code."""
+    words = [word.partition("=")[0] for word in query if word.startswith("--")]
+    matches = (nearest(word, visible_options(ctx)) for word in words)
+    match = next(filter(None, matches), None)
+    return f"turnlog search {match}" if match else None
 
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:

@@ -10,9 +10,17 @@ from turnlog.store.paths import Store
 
 
 def print_hits(
-    store: Store, request: SearchRequest, *, as_json: bool = False, program: str = "turnlog"
+    store: Store,
+    request: SearchRequest,
+    *,
+    as_json: bool = False,
+    program: str = "turnlog",
+    option_hint: str | None = None,
 ) -> None:
-    """Search a store and print the hits; `program` is the command that opens one."""
+    """Search a store and print the hits; `program` is the command that opens one.
+
+    `option_hint` is the command to suggest if nothing is found.
+    """
     found = search_sessions(store, request, ON_STDERR)
     if as_json:
         echo_json(list(found))
@@ -23,32 +31,14 @@ def print_hits(
             echo()
         for line in lines_of(each, width(), program):
             echo(line)
-    _remark(count, request)
+    _remark(count, request, option_hint)
 
 
-def _remark(count: int, request: SearchRequest) -> None:
+def _remark(count: int, request: SearchRequest, option_hint: str | None) -> None:
     """Raise NotFound if there are no hits; note on stderr that there may be more."""
     if not count:
         is_word = request.text.isalnum() and not request.is_regex
         hint = f"turnlog search --regex {request.text}" if is_word else "turnlog search --help"
-        hint = _option_hint(request.text) or hint
-        raise NotFound(f"nothing found for {request.text!r}", hint)
+        raise NotFound(f"nothing found for {request.text!r}", option_hint or hint)
     if count == request.limit:
         echo(dim(f"the best {count} sessions; --limit 0 shows all"), err=True)
-
-
-def _option_hint(text: str) -> str | None:
-    """Return the option that a word of the query resembles: `--limt` was searched as code."""
-    words = [word for word in text.split() if word.startswith("--")]
-    if not words:
-        return None
-    # Imported late, as a search without options never parses its command line.
-    import click
-
-    from turnlog.cli.search import command
-    from turnlog.cli.suggestions import nearest, visible_options
-
-    options = visible_options(click.Context(command))
-    matches = (nearest(word.partition("=")[0], options) for word in words)
-    match = next(filter(None, matches), None)
-    return f"turnlog search {match}" if match else None
