@@ -32,7 +32,7 @@ MODES = ("default", "acceptEdits", "plan", "bypassPermissions")
 PRIVATE_PAGES = "TURNLOG_PRIVATE_PAGES"
 """The variable that lets WebFetch reach private networks; a project's settings cannot set it."""
 PATIENCE = 3.0
-"""Seconds to wait for text from a pipe that may never bring any."""
+"""Seconds to wait for text from a pipe that may stay silent."""
 RULES = re.compile(r"(?:[^\s,()]|\([^)]*\))+")
 SEPARATORS = ", \t\n"
 
@@ -244,8 +244,8 @@ async def _print(
     from turnlog.agent.headless.print_mode import Printer, Style
 
     prompts = _prompts(prompt, given["input_format"])
-    # Before anything is started: by default, a signal would end turnlog alone, and leave a hook or
-    # a server behind that the chat was waiting for.
+    # Before anything is started: by default, a signal would end only turnlog and leave behind a
+    # hook or a server that the chat was waiting for.
     stopping = _stop_on_signals()
     try:
         chat = await open_chat(store, options)
@@ -284,9 +284,9 @@ def _note_waiting(is_verbose: bool, text: str) -> None:
 
 
 def _stop_on_signals() -> list[Callable[[], bool]]:
-    """Let signals end what is going on, so that the session says so, and then the program.
+    """Let a signal stop the current work, so that the session records it, then the program.
 
-    The list takes functions that stop something, and return whether there was anything to stop.
+    Append functions to the returned list that stop something and return whether they did.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     stopping: list[Callable[[], bool]] = []

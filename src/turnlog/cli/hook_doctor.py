@@ -1,4 +1,4 @@
-"""Whether the hooks can work: are they there, do they start, does the target answer."""
+"""Diagnose the hooks: installed, executable, and accepted by the target."""
 
 import shlex
 import shutil
@@ -16,7 +16,7 @@ from turnlog.trace.targets import target_of
 
 
 def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
-    """All that was found, as JSON has it."""
+    """Return the diagnosis as JSON values."""
     answers = [
         send_test(require_backend(target_of(settings)), settings.timeout)
         for settings in settings_of(store, options)
@@ -40,7 +40,7 @@ def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def print_examination(found: dict[str, Any]) -> None:
-    """Tell it to a person, one line for each thing."""
+    """Print the diagnosis, one line per check."""
     for answer in found["answers"]:
         echo(_answer(answer))
     if found["missing_events"]:

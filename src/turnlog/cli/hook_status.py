@@ -1,4 +1,4 @@
-"""The state of the hooks: every project with its target, what was sent, waits or failed."""
+"""Report the state of the hooks: projects, targets, and sent, queued and failed notes."""
 
 import time
 from collections import Counter
@@ -29,7 +29,7 @@ from turnlog.trace.variable_origin import PLACES, split_places
 
 HOOK = ClientHook(("hook", "run"), ("SessionStart", "Stop", "SubagentStop", "SessionEnd"))
 SHOWN = 10
-"""Sessions that are listed."""
+"""Rows to print of a list."""
 INDENT = " " * 9
 SENT = (
     Column("session"),
@@ -47,7 +47,7 @@ WAITING = (
 
 
 def status_of(store: Store, spool: Spool) -> dict[str, Any]:
-    """Return everything that is known, as JSON has it."""
+    """Return the state as JSON values."""
     installed = HOOK.installed(store)
     commands = sorted(set(installed.values()))
     notes = spool.notes()
@@ -65,7 +65,7 @@ def status_of(store: Store, spool: Spool) -> dict[str, Any]:
 
 
 def print_status(held: dict[str, Any]) -> None:
-    """Print the state for a person."""
+    """Print the state as text."""
     echo(_installation(held))
     for each in held["projects"]:
         _print_project(each)
@@ -100,7 +100,7 @@ def _print_indented(columns: Sequence[Column], rows: list[list[str]]) -> None:
 
 
 def settings_of(store: Store, given: dict[str, Any]) -> list[TraceSettings]:
-    """Return the settings that the installed hooks have in this environment, or those given."""
+    """Return the settings of the installed hooks in this environment; options override them."""
     commands = HOOK.installed(store).values()
     known: dict[str, Any] = _options(next(iter(commands), None))
     known |= {name: value for name, value in given.items() if value not in (None, ())}
@@ -108,14 +108,14 @@ def settings_of(store: Store, given: dict[str, Any]) -> list[TraceSettings]:
 
 
 def disabled_in(store: Store) -> list[Path]:
-    """The settings that turn all hooks off, of those that hold here."""
+    """Return the settings files in effect here that disable all hooks."""
     here = Path.cwd() / ".claude"
     files = [store.settings, here / "settings.json", here / "settings.local.json"]
     return [path for path in files if read_object(path).get("disableAllHooks") is True]
 
 
 def _target(commands: list[str]) -> str | None:
-    """Where the installed hooks send to, as far as this environment tells."""
+    """Return the target of the installed hooks; None if this environment does not define it."""
     try:
         options = _options(commands[0] if commands else None)
         targets = [require_backend(target_of(each)) for each in load_targets(options)]
@@ -147,7 +147,7 @@ def _waiting(note: HookNote) -> dict[str, Any]:
 
 
 def _projects(notes: list[HookNote], state: Path, config: Path) -> list[dict[str, Any]]:
-    """Return every project that used a route or has a switch, with how things stand."""
+    """Return the state of every project that used a route or has a switch."""
     switches = read_switches(str(config))
     ledger = Ledger(state)
     for note in notes:
@@ -173,7 +173,7 @@ def _project(record: RouteRecord, switches: Switches) -> dict[str, Any]:
 
 
 def _queues(notes: list[HookNote], states: dict[str, QueueState]) -> list[dict[str, Any]]:
-    """Return every target that has notes waiting or failed lately, and when it is tried next."""
+    """Return every target with queued notes or recent failures, and its next attempt."""
     waiting = Counter(note.route.queue for note in notes)
     addresses = {note.route.queue: note.route.settings.to or "" for note in notes}
     found: list[dict[str, Any]] = []

@@ -51,7 +51,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class SessionSelection:
-    """Which sessions to list; None selects all."""
+    """A selection of sessions; None does not restrict it."""
 
     project: str | None = None
     since: datetime | None = None

@@ -1,4 +1,4 @@
-"""One line of text that tells what an entry is about, masked before it is cut."""
+"""Preview an entry in one line; secrets are masked before the text is truncated."""
 
 import json
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ TELLING = ("command", "file_path", "pattern", "query", "url", "description", "su
 
 
 def preview(entry: Entry, room: int) -> str:
-    """Say what an entry is about in one line, for so many columns; empty where its kind says it."""
+    """Return a one-line preview of an entry; empty if its kind is enough."""
     match entry:
         case MessageEntry():
             content = entry.content
@@ -43,7 +43,7 @@ def preview(entry: Entry, room: int) -> str:
 
 
 def _joined(blocks: Iterable[Block], room: int) -> str:
-    """Tell blocks as far as there is room for them."""
+    """Return the previews of blocks until the line is full."""
     told = ""
     for block in blocks:
         told += ("  " if told else "") + _block(block, room)
@@ -76,7 +76,7 @@ def _result(block: ToolResultBlock, room: int) -> str:
 
 
 def _state(entry: Entry, room: int) -> str:
-    """The first text among an entry's own fields."""
+    """Return the first text among an entry's own fields."""
     skipped = {*ChainEntry.__struct_fields__, "subtype", "message_id", "level"}
     own = [name for name in entry.__struct_fields__ if name not in skipped]
     fields = {name: getattr(entry, name) for name in own}

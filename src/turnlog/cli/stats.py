@@ -33,7 +33,7 @@ SHOWN = 30
 
 
 class StatsOptions(NamedTuple):
-    """Which rows are printed, and how."""
+    """Row order, limit and output format."""
 
     order: str | None
     limit: int | None
@@ -136,7 +136,7 @@ def _rank(row: Row, column: str) -> tuple[bool, Any]:
 
 
 def _chosen(told: Report, wanted: StatsOptions) -> list[Row]:
-    """As many rows as are wanted: of what goes on in time, the last ones."""
+    """Apply the limit: keep the last rows of a timeline, the first rows otherwise."""
     if wanted.size is None or told.name == "hour":
         return told.rows
     layout = LAYOUTS[told.name]

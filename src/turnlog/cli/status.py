@@ -1,4 +1,4 @@
-"""The line that the client shows below a prompt."""
+"""Render the status line that the client shows below the prompt."""
 
 import json
 import os
@@ -20,11 +20,11 @@ from turnlog.text import running_money
 
 FULL, FILLING = 0.8, 0.5
 MODEL_NAME = r"(?:[A-Za-z0-9.()\[\]]{1,9}(?:[ -]|$)){1,6}"
-"""Short words, of which no secret is made."""
+"""Short words, which cannot be a secret."""
 
 
 def print_status(store: Store) -> None:
-    """Print the line for what the client tells on stdin."""
+    """Print the status line for the client's JSON on stdin."""
     told = _told()
     transcript = told.get("transcript_path")
     path = Path(transcript) if isinstance(transcript, str) else None
@@ -51,8 +51,8 @@ def _model(told: dict[str, Any]) -> str:
     model = told.get("model")
     name = model.get("display_name") or model.get("id") if is_object(model) else None
     name = str(name or "")
-    # The rest of the line is figures. To look for secrets takes as long to load as the whole line,
-    # and `Opus 4.8` or `claude-opus-4-8` is none.
+    # The rest of the line is numbers. The secret scanner takes as long to import as everything
+    # else, and `Opus 4.8` or `claude-opus-4-8` cannot be a secret.
     return name if re.fullmatch(MODEL_NAME, name) else masked(name)
 
 
@@ -69,7 +69,7 @@ def _figures(status: Status) -> list[str]:
 
 
 def _context(told: dict[str, Any], status: Status | None) -> str:
-    """How full the context is, as the client says, else by the last request."""
+    """Return the fill level of the context, from the client or else the last request."""
     given = told.get("context_window")
     share = given.get("used_percentage") if is_object(given) else None
     if isinstance(share, int | float):
