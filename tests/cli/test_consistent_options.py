@@ -137,6 +137,13 @@ def test_undo_and_forget_report_as_json_what_they_did(turnlog: Run, stored: Path
 
 
 @pytest.mark.usefixtures("stored")
+def test_a_trace_written_to_a_file_is_reported_as_json(turnlog: Run, tmp_path: Path) -> None:
+    path = str(tmp_path / "trace.json")
+    (report,) = json.loads(turnlog("trace", ID, "--to", path, "--json").out)
+    assert (report["file"], report["turns"]) == (path, 2)
+
+
+@pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -58,11 +58,11 @@ def command(
       turnlog clone last --keep-until 4 --dry-run
     """
     opened = open_named(store, session)
-    wanted = edit_options(options, dry_run=dry_run, transcript=opened.path)
-    result = clone_session(store, opened, wanted, client_version=client_version, dry_run=dry_run)
+    edits = edit_options(options, dry_run=dry_run, transcript=opened.path)
+    result = clone_session(store, opened, edits, client_version=client_version, dry_run=dry_run)
     clone, target = result.clone, result.straightened_for
     if as_json:
-        told = {
+        view = {
             "id": clone.id,
             "path": clone.path,
             "effect": result.effect,
@@ -70,7 +70,7 @@ def command(
             "in_store": is_in_store(clone.path),
             "straightened_for": target,
         }
-        echo_json(told | repair_as_json(wanted, result))
+        echo_json(view | repair_as_json(edits, result))
         return
     echo(f"{'Would clone' if dry_run else 'Cloned'} {opened.id} as {clone.id}")
     print_repair(result)

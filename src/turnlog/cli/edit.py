@@ -39,13 +39,13 @@ def command(store: Store, session: str, dry_run: bool, as_json: bool, **options:
       turnlog edit last --keep-until 5
       turnlog edit last --compress --with-model
     """
-    wanted = edit_options(options, dry_run=dry_run)
+    edits = edit_options(options, dry_run=dry_run)
     opened = open_named(store, session)
-    result = edit_session(store, opened, wanted, dry_run=dry_run)
+    result = edit_session(store, opened, edits, dry_run=dry_run)
     if as_json:
         change = result.record.id if result.record else None
-        told = {"id": opened.id, "effect": result.effect, "change": change}
-        echo_json(told | repair_as_json(wanted, result))
+        view = {"id": opened.id, "effect": result.effect, "change": change}
+        echo_json(view | repair_as_json(edits, result))
         return
     verb = "Would edit" if dry_run else "Edited"
     echo(f"{verb if result.is_change else 'Nothing to change in'} {opened.id}")

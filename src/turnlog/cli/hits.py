@@ -49,8 +49,8 @@ def _turn(turn: "TurnHits", columns: int) -> Iterator[str]:
         shown = agent + _snippet(turn.hits[0], columns - 4 - len(agent))
         yield f"  {style('❯', 'green')} {shown}"
     elif turn.prompt is not None:
-        asked = fit(agent + BLANK.sub(" ", turn.prompt).strip(), columns - 4).rstrip()
-        yield f"  {style(f'❯ {asked}', 'green')}"
+        prompt = fit(agent + BLANK.sub(" ", turn.prompt).strip(), columns - 4).rstrip()
+        yield f"  {style(f'❯ {prompt}', 'green')}"
     for hit in turn.hits[is_asked:]:
         label = fit(_label(hit), LABEL)
         colour = "red" if hit.is_error else "cyan"

@@ -51,17 +51,17 @@ def print_examination(found: dict[str, Any]) -> None:
         echo(f"{_mark(is_well=True)} hooks in {found['settings']}")
     for command in found["commands"]:
         is_there = command not in found["missing_programs"]
-        told = plain(command) if is_there else f"no such program: {plain(command)}"
-        echo(f"{_mark(is_there)} {told}")
+        text = plain(command) if is_there else f"no such program: {plain(command)}"
+        echo(f"{_mark(is_there)} {text}")
     for path in found["disabled_in"]:
         echo(f"{_mark(is_well=False)} disableAllHooks is set in {path}")
     echo(f"{_mark(is_well=True)} {plural(found['waiting'], 'note')} waiting")
 
 
 def _answer(answer: ProbeResult) -> str:
-    told = f"{answer.url}: {answer.status or 'no answer'} after {answer.milliseconds} ms"
+    text = f"{answer.url}: {answer.status or 'no answer'} after {answer.milliseconds} ms"
     why = f" ({plain(answer.reason)})" if answer.reason else ""
-    return f"{_mark(answer.is_taken)} {told}{why}"
+    return f"{_mark(answer.is_taken)} {text}{why}"
 
 
 def _mark(is_well: bool) -> str:

@@ -17,7 +17,16 @@ from turnlog.format.entries import Attachment, ChainEntry, Entry, MessageEntry, 
 from turnlog.format.fields import given
 from turnlog.format.json_values import is_object
 
-TELLING = ("command", "file_path", "pattern", "query", "url", "description", "subject", "prompt")
+TYPICAL_INPUTS = (
+    "command",
+    "file_path",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "subject",
+    "prompt",
+)
 
 
 def preview(entry: Entry, room: int) -> str:
@@ -27,13 +36,13 @@ def preview(entry: Entry, room: int) -> str:
             content = entry.content
             return _text(content, room) if isinstance(content, str) else _joined(content, room)
         case Attachment():
-            held = given(entry.attachment) or {}
+            fields = given(entry.attachment) or {}
             names = "filename", "prompt", "command", "hookName", "stdout", "content"
-            return _first(held, names, room)
+            return _first(fields, names, room)
         case Progress():
-            held = given(entry.data)
+            data = given(entry.data)
             fields = {
-                name: getattr(held, name, None) for name in ("command", "output", "prompt", "query")
+                name: getattr(data, name, None) for name in ("command", "output", "prompt", "query")
             }
             return _first(fields, fields, room)
         case Unknown():
@@ -44,12 +53,12 @@ def preview(entry: Entry, room: int) -> str:
 
 def _joined(blocks: Iterable[Block], room: int) -> str:
     """Return the previews of blocks until the line is full."""
-    told = ""
+    line = ""
     for block in blocks:
-        told += ("  " if told else "") + _block(block, room)
-        if len(told) > room:
+        line += ("  " if line else "") + _block(block, room)
+        if len(line) > room:
             break
-    return told
+    return line
 
 
 def _block(block: Block, room: int) -> str:
@@ -59,8 +68,8 @@ def _block(block: Block, room: int) -> str:
         case ThinkingBlock():
             return f"(thinking) {_text(given(block.thinking), room)}"
         case ToolUseBlock():
-            held = given(block.input)
-            about = _first(held, TELLING, room) if is_object(held) else ""
+            fields = given(block.input)
+            about = _first(fields, TYPICAL_INPUTS, room) if is_object(fields) else ""
             return f"{_text(given(block.name), room)}: {about}"
         case ToolResultBlock():
             return f"{'error' if given(block.is_error) else 'result'}: {_result(block, room)}"

@@ -254,6 +254,6 @@ def _find_as_json(find: Find) -> dict[str, Any]:
 
 def _match_as_json(match: RedactionMatch) -> dict[str, Any]:
     key, before, after = match.context
-    told = {"path": match.path, "line": match.line, "kind": match.kind}
-    told |= {"placeholder": match.placeholder, "length": match.length, "times": match.times}
-    return told | {"key": key, "before": before, "after": after}
+    fields = {"path": match.path, "line": match.line, "kind": match.kind}
+    fields |= {"placeholder": match.placeholder, "length": match.length, "times": match.times}
+    return fields | {"key": key, "before": before, "after": after}

@@ -105,11 +105,11 @@ def _view(track: Track, rank: int) -> Fields:
 def _cells(track: Track, rank: int) -> list[str]:
     answer = track.answer(rank)
     reason = plain(str(answer.body["stop_reason"] or "")) if answer else ""
-    told = _told(RecordedAnswer(masked_value(answer.body), None) if answer else None)
-    return [plain(track.name)[:10], str(rank + 1), plain(told), reason]
+    content = _content_of(RecordedAnswer(masked_value(answer.body), None) if answer else None)
+    return [plain(track.name)[:10], str(rank + 1), plain(content), reason]
 
 
-def _told(answer: RecordedAnswer | None) -> str:
+def _content_of(answer: RecordedAnswer | None) -> str:
     return "  ".join(map(_block, answer.body["content"])) if answer else ""
 
 

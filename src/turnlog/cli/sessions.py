@@ -54,11 +54,11 @@ def place_of(session: Session, line: int) -> LinePlace:
         rank = _rank_of(holder, node) if isinstance(node, ChainNode) else None
         if rank is None:
             continue
-        wanted = holder.tree.chain[rank]
+        target = holder.tree.chain[rank]
         for leaf in _leaves_at(holder, rank):
             for turn in holder.turns_to(leaf):
-                if wanted in turn.nodes:
-                    return LinePlace(holder, leaf, turn.n, wanted.line)
+                if target in turn.nodes:
+                    return LinePlace(holder, leaf, turn.n, target.line)
     hint = f"turnlog raw {session.id} --line {line}"
     raise NotFound(f"line {line} of {session.path.name} is in no turn", hint)
 

@@ -91,8 +91,8 @@ class Table:
 
 def with_rows(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[Column]:
     """Return columns that hold the cells of rows."""
-    held = list(zip(*rows, strict=True)) or [()] * len(columns)
-    return [column._replace(cells=cells) for column, cells in zip(columns, held, strict=True)]
+    transposed = list(zip(*rows, strict=True)) or [()] * len(columns)
+    return [column._replace(cells=cells) for column, cells in zip(columns, transposed, strict=True)]
 
 
 def echo_table(columns: Sequence[Column]) -> None:

@@ -104,16 +104,19 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
         return
     targets = [(target_of(settings), settings) for settings in loaded]
     reports: list[SendReport] = []
+    files: list[dict[str, Any]] = []
     for target, settings in targets:
         if isinstance(target, FileTarget):
-            _write(target, store, paths, settings)
+            files.append(_write(target, store, paths, settings, as_json))
         else:
             found = list(_sent(store, paths, target, settings, options["again"]))
             reports += found
             _print_failures(found, len(paths))
     backends = [target for target, _ in targets if isinstance(target, Target)]
-    if backends:
-        _print_reports(reports, as_json, len(backends) > 1, bool(sessions))
+    if as_json:
+        echo_json([*reports, *files])
+    else:
+        _print_reports(reports, len(backends) > 1, bool(sessions))
     if len(reports) < len(paths) * len(backends) or any(report.failed for report in reports):
         ctx.exit(1)
 
@@ -189,8 +192,13 @@ def _metered(exporter: "Exporter", target: Target, settings: TraceSettings) -> "
     return Metered(exporter, MetricStore(state_folder(), target, settings.metrics))
 
 
-def _write(target: FileTarget, store: Store, paths: list[Path], settings: TraceSettings) -> None:
-    """Write sessions to a file one by one: all of them would not fit in memory."""
+def _write(
+    target: FileTarget, store: Store, paths: list[Path], settings: TraceSettings, as_json: bool
+) -> dict[str, Any]:
+    """Write sessions to a file one by one: all of them would not fit in memory.
+
+    Returns the file's path and counts, and prints them unless they are printed as JSON later.
+    """
     size = sum(path.stat().st_size for path in paths if path.exists())
     read = partial(_spans_in, store, settings)
     with progress_bar(size, "writing") as bar:
@@ -202,15 +210,12 @@ def _write(target: FileTarget, store: Store, paths: list[Path], settings: TraceS
             None if target.is_perfetto else resource_attributes(settings),
         )
     turns, spans = plural(len(tally.turns), "turn"), plural(tally.spans, "span")
-    echo(f"{target.path}: {turns}, {spans}")
+    if not as_json:
+        echo(f"{target.path}: {turns}, {spans}")
+    return {"file": target.path, "turns": len(tally.turns), "spans": tally.spans}
 
 
-def _print_reports(
-    reports: list[SendReport], as_json: bool, names_target: bool, shows_links: bool
-) -> None:
-    if as_json:
-        echo_json(reports)
-        return
+def _print_reports(reports: list[SendReport], names_target: bool, shows_links: bool) -> None:
     for report in reports:
         told = f"{plural(report.turns, 'turn')}, {plural(report.sent, 'span')} sent"
         others = {"skipped": report.skipped, "open": report.open, "failed": report.failed}

@@ -82,8 +82,8 @@ def _cells(session: Session, turn: Turn) -> list[str]:
     """Describe a turn without reading its calls: their inputs and results are most of a file."""
     moment = parse_timestamp(turn.started)
     clock = moment.astimezone().strftime("%m-%d %H:%M") if moment else ""
-    said = [message for message in turn.messages if not message.is_synthetic]
-    usage, (cost, _) = usage_view(said), cost_of_messages(said)
+    messages = [message for message in turn.messages if not message.is_synthetic]
+    usage, (cost, _) = usage_view(messages), cost_of_messages(messages)
     tokens = sum(getattr(usage, name) for name in usage.__struct_fields__)
     failed = sum(call.result is not None and call.is_error for call in turn.calls)
     working, elapsed = times_apart(turn.working_ms, turn.elapsed_ms)
