@@ -191,12 +191,27 @@ def test_a_former_spelling_is_in_no_help_or_completion(turnlog: Run) -> None:
         ("edit x --strip-tool", "no such option '--strip-tool' (try: turnlog edit --strip-tools)"),
         ("zzzzzz", "no such command 'zzzzzz' (try: turnlog --help)"),
         ("ls --zzzzzz", "no such option '--zzzzzz' (try: turnlog ls --help)"),
+        ("show last --leaf", "option '--leaf' requires an argument (try: turnlog show --help)"),
         ("--sampels ls", "no such option '--sampels' (try: turnlog --samples)"),
     ],
 )
 def test_a_misspelled_word_gets_the_nearest_match(turnlog: Run, line: str, hint: str) -> None:
     done = turnlog(*line.split())
     assert (done.code, done.out, done.err) == (2, "", f"turnlog: {hint}\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("stats mothly", "turnlog stats monthly"),
+        ("show last --format mdd", "turnlog show --format md"),
+        ("stats zzzzzz", "turnlog stats --help"),
+    ],
+)
+def test_a_misspelled_choice_gets_the_nearest_match(turnlog: Run, line: str, hint: str) -> None:
+    done = turnlog(*line.split())
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(f"(try: {hint})\n")
 
 
 @pytest.mark.usefixtures("stored")

@@ -125,7 +125,8 @@ def _invoke(arguments: list[str]) -> int:
         echo(error.format_message(), err=True)
         return error.exit_code
     except click.ClickException as error:
-        raise usage_error(error) from error
+        name = next((word for word in arguments if word in COMMANDS), None)
+        raise usage_error(error, name) from error
 
 
 def _complete() -> int:

@@ -1,5 +1,6 @@
 """Turn click's errors into one line whose hint is a command to type, such as the nearest match."""
 
+import re
 from collections.abc import Iterable
 
 import click
@@ -39,10 +40,13 @@ OTHER_NAMES = {
 """What other programs call a command, by its name there."""
 
 
-def usage_error(error: click.ClickException) -> UsageError:
-    """Return the error that reports a command line click could not parse."""
+def usage_error(error: click.ClickException, command: str | None = None) -> UsageError:
+    """Return the error that reports a command line click could not parse.
+
+    `command` is the name of the command, as some errors of click have no context.
+    """
     context = getattr(error, "ctx", None)
-    path = context.command_path if context else "turnlog"
+    path = context.command_path if context else f"turnlog {command or ''}".rstrip()
     hint = f"{path} --help"
     if isinstance(error, NoSuchCommand) and context:
         message = f"no such command {error.command_name!r}"
@@ -52,6 +56,7 @@ def usage_error(error: click.ClickException) -> UsageError:
         match = nearest(error.option_name, visible_options(context)) if context else None
         hint = f"{path} {match}" if match else hint
     else:
+        hint = _choice_hint(path, error) or hint
         message = error.format_message().replace("\n", " ").removesuffix(".")
         message = message[:1].lower() + message[1:]
     return UsageError(message, hint)
@@ -63,6 +68,18 @@ def _command_hint(context: click.Context, name: str) -> str | None:
     match = OTHER_NAMES.get(name.lower())
     match = match if match in names else nearest(name, names)
     return f"{context.command_path} {match}" if match else None
+
+
+def _choice_hint(path: str, error: click.ClickException) -> str | None:
+    """Return the command with the value that a misspelled choice resembles."""
+    parameter = error.param if isinstance(error, click.BadParameter) else None
+    value = re.match(r"'([^']*)' is not one of ", error.message)
+    if not (parameter and isinstance(parameter.type, click.Choice) and value):
+        return None
+    choices: Iterable[str] = map(str, parameter.type.choices)
+    match = nearest(value[1], choices)
+    option = f"{parameter.opts[-1]} " if isinstance(parameter, click.Option) else ""
+    return f"{path} {option}{match}" if match else None
 
 
 def visible_options(context: click.Context) -> list[str]:
@@ -85,4 +102,4 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     """
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(name.lower(), names, 1, CLOSE)), None)
+    return next(iter(get_close_matches(name.lower(), list(names), 1, CLOSE)), None)
