@@ -300,6 +300,14 @@ def test_a_report_that_exits_with_1_is_still_written(
     assert (tmp_path / "x.json").read_text("utf-8") == printed.out
 
 
+def test_output_does_not_overwrite_a_session(turnlog: Run, stored: Path, tmp_path: Path) -> None:
+    before = stored.read_bytes()
+    (tmp_path / "link.md").symlink_to(stored)
+    for path in (stored, tmp_path / "link.md"):
+        assert turnlog("show", ID, "-o", str(path)).code == 2
+    assert stored.read_bytes() == before
+
+
 @pytest.mark.usefixtures("stored")
 def test_output_to_a_pipe_or_a_dash_is_written_in_place(turnlog: Run, tmp_path: Path) -> None:
     assert turnlog("ls", "--json", "-o", "-").out == turnlog("ls", "--json").out

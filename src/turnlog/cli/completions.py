@@ -3,7 +3,6 @@
 A shell shows nothing but completions, so skipped files are not reported.
 """
 
-import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
@@ -82,6 +81,8 @@ def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def _indexed(ctx: click.Context, column: Literal["tool", "model"]) -> list[str]:
+    import sqlite3
+
     from turnlog.index.database import index_path
     from turnlog.index.reports.user_sql import used_names
 

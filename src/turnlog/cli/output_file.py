@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from turnlog.errors import NotFound
-from turnlog.format.atomic import write_atomic
+from turnlog.errors import NotFound, UsageError
+from turnlog.store.paths import Store
 
 STDOUT = "-"
 
@@ -24,6 +24,9 @@ def redirect_output(ctx: click.Context, param: click.Parameter, value: str | Non
     path = Path(value)
     if not path.absolute().parent.is_dir():
         raise NotFound(f"{path.parent} is not a directory", f"mkdir -p {path.parent}")
+    # A typo such as `show last -o SESSION.jsonl` would destroy a conversation, without an undo.
+    if isinstance(ctx.obj, Store) and path.resolve().is_relative_to(ctx.obj.projects.resolve()):
+        raise UsageError(f"{path} is in {ctx.obj.projects}", f"{ctx.command_path} -o ./{path.name}")
     ctx.with_resource(_stdout_to(path))
     return value
 
@@ -47,6 +50,8 @@ def _stdout_to(path: Path) -> Generator[None]:
 
 
 def _save(path: Path, stream: TextIOWrapper, collected: BytesIO) -> None:
+    from turnlog.format.atomic import write_atomic
+
     stream.flush()
     content = collected.getvalue()
     # Renaming a file over /dev/stdout or a named pipe would replace the device itself.
