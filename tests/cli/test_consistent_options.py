@@ -343,3 +343,19 @@ def test_values_of_options_are_completed(turnlog: Run, project: Path) -> None:
 def test_tools_are_completed_without_an_index(project: Path) -> None:
     context = click.Context(root, obj=Store(project.parent.parent))
     assert "Read" in complete_tool(context, click.Option(["--x"]), "R")
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--project", "shop"], True),
+        (["--project", "nowhere"], False),
+        (["--until", "1999-01-01"], False),
+        (["--since", "1999-01-01", "--until", "today"], True),
+    ],
+)
+def test_trace_selects_sessions_like_ls(turnlog: Run, options: list[str], found: bool) -> None:
+    listed = json.loads(turnlog("ls", "--json", *options).out)
+    traced = json.loads(turnlog("trace", "--dry-run", "--json", *options).out)
+    assert (bool(listed), bool(traced)) == (found, found)

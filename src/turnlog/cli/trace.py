@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from turnlog.cli.arguments import all_option, json_option, since_option
+from turnlog.cli.arguments import (
+    all_option,
+    json_option,
+    project_option,
+    since_option,
+    until_option,
+)
 from turnlog.cli.completions import complete_session, complete_target
+from turnlog.cli.ls import SessionSelection, chosen_sessions
 from turnlog.cli.output import echo_json, local_time, plain, progress_bar, width
 from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
 from turnlog.conversation.session import Session, open_session
 from turnlog.render.terminal_text import times_apart
-from turnlog.store.catalog import list_sessions, live_sessions
+from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
 from turnlog.text import plural
@@ -67,7 +74,9 @@ class TraceCommand(click.Command):
 @click.command("trace", cls=TraceCommand)
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
 @all_option("Trace all sessions.")
+@project_option
 @since_option("sessions active")
+@until_option("sessions last active")
 @click.option(
     "--to",
     metavar="TARGET",
@@ -84,7 +93,8 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
     """Send sessions as traces to a backend, or write them to a file.
 
     Each turn is a trace. Spans that were sent before or have not ended are skipped. Exits with 1
-    if a span could not be sent. See docs/tracing.md for backends and settings.
+    if a span could not be sent. --project, --since and --until imply --all. See docs/tracing.md
+    for backends and settings.
 
     \b
     Examples:
@@ -94,11 +104,12 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
       turnlog trace last --to perfetto session.json
     """
     store: Store = ctx.obj
-    own = ("every", "since", "again", "dry_run")
+    own = ("every", "project", "since", "until", "again", "dry_run")
     loaded = load_targets({name: value for name, value in options.items() if name not in own})
     if not sessions:  # one caller's span cannot be the parent of many sessions
         loaded = [replace(settings, traceparent=None) for settings in loaded]
-    paths = _paths(ctx, sessions, options["every"], options["since"])
+    selection = SessionSelection(options["project"], options["since"], options["until"])
+    paths = _paths(ctx, sessions, options["every"], selection)
     if options["dry_run"]:
         _print_spans(_spans(store, paths, loaded[0]), as_json)
         return
@@ -122,15 +133,15 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
 
 
 def _paths(
-    ctx: click.Context, sessions: tuple[str, ...], every: bool, since: datetime | None
+    ctx: click.Context, sessions: tuple[str, ...], every: bool, selection: SessionSelection
 ) -> list[Path]:
+    """Return the files of named or selected sessions, the oldest first."""
     store: Store = ctx.obj
-    if bool(sessions) == (every or since is not None):
-        raise click.UsageError("name sessions, or use --all or --since, not both", ctx)
+    if bool(sessions) == (every or selection != SessionSelection()):
+        raise click.UsageError("name sessions, or use --all, --project or --since, not both", ctx)
     if sessions:
         return [find_session(store, text).path for text in sessions]
-    found = reversed(list_sessions(store))
-    return [each.path for each in found if since is None or each.last_active >= since]
+    return [each.path for each in reversed(chosen_sessions(store, selection))]
 
 
 def _options(store: Store, session: Session, settings: TraceSettings) -> SpanOptions:
