@@ -44,6 +44,7 @@ test-backends: .venv/developing .cache/phoenix/installed .cache/mlflow/installed
 
 docs: .venv/developing  ## lay out help, command reference and pictures anew; needs tmux
 	$(BIN)/python scripts/stored_help.py
+	$(BIN)/python scripts/man_page.py
 	$(BIN)/cog -P -r -I scripts README.md docs/chat.md docs/commands.md docs/permissions.md docs/tracing.md
 	PYTHONPATH=tests $(BIN)/python scripts/pictures.py
 

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 
 from turnlog.agent.terminal.listings import KEYS
 from turnlog.agent.terminal.slash_commands import OWN
-from turnlog.cli.root import COMMANDS, help_of
+from turnlog.cli.root import command_paths, help_of
 
 # Output in the documents is laid out for a terminal of this width.
 WIDTH = "96"
 
 
 def print_commands() -> None:
-    """Print a section for each command, with its help."""
-    for name in COMMANDS:
-        print(f"\n## turnlog {name}\n\n```text\n{help_of([name]).rstrip()}\n```")
+    """Print a section for each command and subcommand, with its help."""
+    for path in command_paths():
+        heading = "#" * (len(path) + 1)
+        print(f"\n{heading} turnlog {' '.join(path)}\n\n```text\n{help_of(path).rstrip()}\n```")
 
 
 def print_output(arguments: str) -> None:

@@ -1,4 +1,4 @@
-"""Store the root command's help, so that `turnlog --help` need not load click to print it."""
+"""Store the root command's help, so that `turnlog --help` prints it without importing click."""
 
 from pathlib import Path
 

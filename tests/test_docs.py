@@ -1,6 +1,9 @@
 """The documents tell the truth: every command, option, error and public name is in them."""
 
+import subprocess
 from pathlib import Path
+from runpy import run_path
+from shutil import which
 
 import click
 import pytest
@@ -37,3 +40,18 @@ def test_every_public_name_is_in_the_documents() -> None:
 def test_the_stored_help_is_what_the_command_prints() -> None:
     stored = ROOT / "src/turnlog/cli/help.txt"
     assert stored.read_text("utf-8") == help_of([])
+
+
+def test_the_man_page_is_generated_from_the_help() -> None:
+    stored = ROOT / "share/man/man1/turnlog.1"
+    generate = run_path(str(ROOT / "scripts/man_page.py"))["man_page"]
+    assert stored.read_text("utf-8") == generate()
+
+
+@pytest.mark.skipif(not which("groff"), reason="groff is not installed")
+def test_groff_prints_the_man_page_without_warnings() -> None:
+    command = ["groff", "-man", "-ww", "-Tutf8", "-P-cbou", "share/man/man1/turnlog.1"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert printed.stderr == ""
+    assert "turnlog search migration -n 3 --json" in printed.stdout
+    assert r"--regex 'TODO\(\w+\)'" in printed.stdout

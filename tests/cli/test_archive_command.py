@@ -124,7 +124,7 @@ def test_restore_refuses_to_write_over_a_file(path: Path, tmp_path: Path, turnlo
     path.write_bytes(b"other\n")
     refused = turnlog("restore", SESSION)
     assert (refused.code, refused.err.count("\n")) == (1, 1)
-    assert "--to DIR" in refused.err
+    assert "--into DIR" in refused.err
     assert path.read_bytes() == b"other\n"
     done = json.loads(turnlog("restore", SESSION, "--to", str(tmp_path / "x"), "--json").out)
     copy = tmp_path / "x" / path.relative_to(path.parent.parent.parent)
@@ -170,10 +170,10 @@ def test_the_hooks_are_installed_once_and_removed(path: Path, turnlog: Run) -> N
     assert turnlog("archive", "--install").out.startswith("Installed in")
     installed = json.loads(settings.read_text())
     assert list(installed["hooks"]) == ["SessionStart", "SessionEnd"]
-    assert turnlog("archive", "--install").out.startswith("Installed already")
+    assert turnlog("archive", "--install").out.startswith("Already installed")
     assert turnlog("archive", "--install", "--to", "/mnt/my backup").code == 0
     (group,) = json.loads(settings.read_text())["hooks"]["SessionEnd"]
-    assert group["hooks"][0]["command"].endswith("archive --background --to '/mnt/my backup'")
+    assert group["hooks"][0]["command"].endswith("archive --background --into '/mnt/my backup'")
     assert turnlog("archive", "--uninstall").out.startswith("Removed from")
     assert settings.read_text() == before
     assert turnlog("archive", "--uninstall").out.startswith("Not installed")

@@ -178,7 +178,7 @@ def test_ending_the_program_ends_the_turn_first(shell: Shell, api: ScriptedApi) 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["-p"], "there is nothing to do"),
+        (["-p"], "a prompt is missing"),
         (["-p", "x", "--resume", "nope"], "no session matches 'nope'"),
         (["-p", "x", "--continue"], "no session was started in"),
         (["-p", "x", "--fork-session"], "--fork-session needs a session"),

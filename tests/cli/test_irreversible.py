@@ -109,7 +109,8 @@ def test_on_a_terminal_the_answer_is_no_unless_it_is_yes(
     os.close(leader)
     os.close(follower)
     assert (code, out) == (130, "")
-    assert "for good? [y/N]" in err
+    assert "Permanently delete " in err
+    assert "? [y/N]" in err
     assert contents(tmp_path) == before
 
 

@@ -69,7 +69,7 @@ def test_the_overview_names_a_session_that_would_not_resume_whole(
 ) -> None:
     write_turn(project, SESSION, now, assistant(call("Bash", {}, "A")), user("and then?"))
     for _ in range(2):  # the second time from what was found before
-        assert f"{SESSION[:8]} would not resume whole" in turnlog().out
+        assert f"{SESSION[:8]} would not resume in full" in turnlog().out
     write_turn(project, SESSION, now)
     assert "would not resume" not in turnlog().out
 
@@ -140,7 +140,7 @@ def test_a_status_line_without_json_is_a_usage_error(
     monkeypatch.setattr("sys.stdin", io.StringIO("nothing"))
     refused = turnlog("statusline")
     assert refused.code == 2
-    assert "no JSON on stdin" in refused.err
+    assert "stdin contains no JSON object" in refused.err
 
 
 def test_sync_says_what_it_read(project: Path, turnlog: Run, now: datetime) -> None:

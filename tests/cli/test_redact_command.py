@@ -47,7 +47,7 @@ def test_redact_tells_what_it_did_and_how_to_go_on(
         "kind          replaced  where",
         "github-token         3  prompt history 2, transcript 1",
         f"  turnlog undo {name}",
-        f"turnlog keeps the originals for an undo; for good: turnlog forget {name}",
+        f"turnlog keeps the originals for undo; to delete them: turnlog forget {name}",
     ]
     assert (done.code, done.err) == (0, "")
     again = turnlog("redact", SESSION)
@@ -190,7 +190,7 @@ def test_what_cannot_be_redacted_is_told(path: Path, store: Store, turnlog: Run)
     write(store.root / "uploads" / SESSION / "a.bin", b"\0" + TOKEN.encode("utf-16-le"))
     done = turnlog("redact", SESSION)
     assert done.code == 1
-    assert f"left: {HIDDEN} in uploads/{SESSION}/a.bin, which is no text" in done.out
+    assert f"left: {HIDDEN} in uploads/{SESSION}/a.bin, which is not text" in done.out
 
 
 def test_a_secret_in_what_a_session_hangs_on_is_told(path: Path, turnlog: Run) -> None:
@@ -214,7 +214,7 @@ def test_task_outputs_are_redacted(
 
 def test_fields_that_stay_are_told(path: Path, turnlog: Run) -> None:
     done = turnlog("redact", SESSION, "--also", "/home/ada", "--also", "it")
-    assert "left as they are, as the session hangs on them: cwd 1\n" in done.out
+    assert "not replaced, as the session depends on them: cwd 1\n" in done.out
     assert done.code == 0
 
 

@@ -217,7 +217,7 @@ def test_stats_sorts_by_a_column(project: Path, turnlog: Run) -> None:
 def test_stats_of_nothing(turnlog: Run) -> None:
     outcome = turnlog("stats")
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith("turnlog: nothing to report of ")
+    assert outcome.err.startswith("turnlog: nothing to report in ")
     assert json.loads(turnlog("stats", "--json").out)["rows"] == []
     assert turnlog("stats", "yearly").code == 2
 

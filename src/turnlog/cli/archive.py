@@ -1,4 +1,4 @@
-"""turnlog archive: keeps a copy of every session, for the client deletes them after 30 days."""
+"""turnlog archive: keep a copy of every session, as the client deletes them after 30 days."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from turnlog.cli.archive_hooks import archive_in_background, install, uninstall
-from turnlog.cli.arguments import json_option
+from turnlog.cli.archive_hooks import HOOK, archive_in_background, install, uninstall
+from turnlog.cli.arguments import AliasedOption, dry_run_option, json_option
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.cli.terminal import dim, echo, style
@@ -21,11 +21,11 @@ from turnlog.store.paths import Store
 from turnlog.text import file_size, plural
 
 MODES = {
-    "--check": "Read all that is archived, and name what is damaged.",
-    "--list": "List what is archived.",
-    "--install": "Have the client archive whenever a session starts or ends.",
-    "--uninstall": "Take that back.",
-    "--background": "Archive without keeping the one who asked waiting.",
+    "--check": "Verify the archive and report damage.",
+    "--list": "List archived sessions.",
+    "--install": "Install a client hook that archives when sessions start or end.",
+    "--uninstall": "Remove that hook.",
+    "--background": "Archive in a background process.",
 }
 COLUMNS = (
     Column("session", is_whole=True, look="dim"),
@@ -37,7 +37,7 @@ COLUMNS = (
 
 
 def mode_options(command: Any) -> Any:
-    """Add the options that ask for something else than archiving now."""
+    """Add the options that select another action than archiving."""
     for name, text in reversed(MODES.items()):
         command = click.option(name, "mode", flag_value=name.strip("-"), help=text)(command)
     return command
@@ -45,33 +45,52 @@ def mode_options(command: Any) -> Any:
 
 @click.command("archive")
 @mode_options
-@click.option("--to", type=click.Path(path_type=Path), metavar="DIR", help="Another place.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
-@click.option("--quiet", is_flag=True, help="Tell only what went wrong.")
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    cls=AliasedOption,
+    aliases=["--to"],
+    help="Use the archive in DIR.",
+)
+@dry_run_option
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, mode: str | None, to: Path | None, dry_run: bool, quiet: bool, as_json: bool
+    ctx: click.Context,
+    mode: str | None,
+    into: Path | None,
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
-    """Keep a copy of every session.
+    """Copy new and changed sessions to the archive.
 
-    The client deletes sessions that were not used for 30 days. The archive keeps them, compressed,
-    with all that belongs to them; only what is new is copied. `turnlog restore` brings one back.
-    It lies in turnlog's data folder, or where TURNLOG_ARCHIVE says.
+    The client deletes sessions after 30 days without use. The archive keeps them, compressed, with
+    all their files; `turnlog restore` restores one. It is in turnlog's data directory, or in
+    $TURNLOG_ARCHIVE.
+
+    \b
+    Examples:
+      turnlog archive
+      turnlog archive --install
+      turnlog archive --list
+      turnlog archive --check --into /mnt/backup
     """
     if mode and dry_run:
-        raise click.UsageError(f"--dry-run goes with archiving, not with --{mode}", ctx)
+        raise click.UsageError(f"--dry-run cannot be combined with --{mode}", ctx)
     store: Store = ctx.obj
-    archive = open_archive(to)
+    archive = open_archive(into)
     match mode:
         case "check":
             _check(ctx, archive, as_json)
         case "list":
             _list(archive, as_json)
         case "install":
-            echo(install(store, to))
+            _print_hook(install(store, into), store, as_json)
         case "uninstall":
-            echo(uninstall(store))
+            _print_hook(uninstall(store), store, as_json)
         case "background":
             archive_in_background(ctx, store, archive)
         case _ if dry_run:
@@ -109,7 +128,7 @@ def _tell(done: Archived, archive: Archive, as_json: bool, verb: str) -> None:
     if done.sessions:
         echo(f"{verb} {what}{dim(packed if done.objects else '')}")
     else:
-        echo(f"{verb} nothing: all is archived")
+        echo(f"{verb} nothing: everything is archived")
     if done.all_written:
         ratio = done.all_bytes / done.all_written
         whole = f"{plural(done.all_sessions, 'session')}, {file_size(done.all_bytes)}"
@@ -121,6 +140,14 @@ def _tell_unread(ctx: click.Context, done: Archived) -> None:
         echo(f"turnlog: not archived: {plain(each.path)}: {each.reason}", err=True)
     if done.unread:
         ctx.exit(1)
+
+
+def _print_hook(message: str, store: Store, as_json: bool) -> None:
+    """Print whether the hook is installed now."""
+    if as_json:
+        echo_json({"settings": store.settings, "installed": bool(HOOK.installed(store))})
+    else:
+        echo(message)
 
 
 def _check(ctx: click.Context, archive: Archive, as_json: bool) -> None:

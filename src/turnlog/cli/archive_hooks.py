@@ -1,4 +1,4 @@
-"""Archiving that the client asks for by its hooks: when a session starts, and when one ends."""
+"""Client hooks that archive when a session starts or ends."""
 
 import os
 import sys
@@ -22,33 +22,33 @@ HOOK = ClientHook(("archive", "--background"), ("SessionStart", "SessionEnd"))
 
 
 def install(store: Store, to: Path | None) -> str:
-    """Have the client archive; say what was done."""
-    if not HOOK.install(store, ["--to", str(to.resolve())] if to else []):
-        return f"Installed already in {store.settings}"
-    return f"Installed in {store.settings}; turnlog archive copies what is there now"
+    """Install the hook; return a message."""
+    if not HOOK.install(store, ["--into", str(to.resolve())] if to else []):
+        return f"Already installed in {store.settings}"
+    return f"Installed in {store.settings} (archive existing sessions now: turnlog archive)"
 
 
 def uninstall(store: Store) -> str:
-    """Have the client archive no longer; say what was done."""
+    """Remove the hook; return a message."""
     is_new = HOOK.uninstall(store)
     return f"Removed from {store.settings}" if is_new else f"Not installed in {store.settings}"
 
 
 def archive_in_background(ctx: click.Context, store: Store, archive: Archive) -> None:
-    """Archive in a process of its own: the client would wait for a hook, or end it too early.
+    """Archive in a detached process: the client would wait for a hook, or kill it too early.
 
-    What goes wrong there is told the next time.
+    An error there is reported by the next run.
     """
     create_private_folder(archive.folder)
     if not os.access(archive.folder, os.W_OK):
-        raise Unavailable(f"{archive.folder} cannot be written to")
+        raise Unavailable(f"{archive.folder} is not writable")
     note = archive.folder / "failed"
     failed = _noted(archive)
     sys.stdout.flush()
     # Windows has no fork: there the client waits.
     if hasattr(os, "fork") and os.fork():
         if failed:
-            echo(f"turnlog: the last archiving failed: {plain(failed)}", err=True)
+            echo(f"turnlog: the last archive run failed: {plain(failed)}", err=True)
             ctx.exit(1)
         return
     try:
@@ -64,7 +64,7 @@ def archive_in_background(ctx: click.Context, store: Store, archive: Archive) ->
 
 
 def _noted(archive: Archive) -> str:
-    """What went wrong the last time, if anything did."""
+    """Return the error of the last run, or an empty text."""
     try:
         return read_below(archive.folder, (), "failed", LONGEST_NOTE).decode("utf-8", "replace")
     except (OSError, Unavailable):

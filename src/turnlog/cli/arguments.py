@@ -1,49 +1,95 @@
-"""What the commands' arguments and options have in common."""
+"""Arguments and options that commands share; each option has one spelling and one meaning."""
 
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from turnlog.cli.completions import complete_project, complete_session
+from turnlog.cli.output_file import redirect_output
 from turnlog.cli.terminal import reveal_secrets
-from turnlog.format.regular_files import collect_skipped
-from turnlog.store.paths import Store, open_store
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+    from click.parser import _OptionParser  # pyright: ignore[reportPrivateUsage]
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+DAYS = {"today": 0, "yesterday": 1}
+"""Named days, by how many days ago they were."""
+WHEN = "a date, an age (3d, 12h), today or yesterday"
+REVEAL = "Show secrets instead of masking them."
+
+Decorator = Callable[[Any], Any]
+
+
+class AliasedOption(click.Option):
+    """An option with former spellings that still work, but appear in no help or completion."""
+
+    def __init__(self, *args: Any, aliases: Sequence[str] = (), **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.aliases = tuple(aliases)
+
+    def add_to_parser(self, parser: "_OptionParser", ctx: click.Context) -> None:
+        # click derives the parser, the help and the completion from `opts`: only the parser may
+        # see the aliases.
+        visible = self.opts
+        self.opts = [*visible, *self.aliases]
+        try:
+            super().add_to_parser(parser, ctx)
+        finally:
+            self.opts = visible
+
+
+def chosen_format(given: dict[str, Any]) -> str:
+    """Take --format, --json and --csv from parsed options; return `table`, `json` or `csv`."""
+    form, is_json, is_csv = (given.pop(name) for name in ("form", "as_json", "as_csv"))
+    chosen = {name for name, is_set in ((form, form), ("json", is_json), ("csv", is_csv)) if is_set}
+    if len(chosen) > 1:
+        raise click.UsageError(f"choose one output format, not {' and '.join(sorted(chosen))}")
+    return chosen.pop() if chosen else "table"
 
 
 class Since(click.ParamType[datetime]):
-    """A date, a time, or how long ago: `2026-11-01`, `3d`, `12h`."""
+    """A date, a time, an age or a named day: `2026-11-01`, `3d`, `12h`, `yesterday`."""
 
     name = "when"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
         if isinstance(value, datetime):
             return value
-        if ago := re.fullmatch(r"(\d+)([mhdw])", value):
-            return datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
         try:
-            return datetime.fromisoformat(value).astimezone(UTC)
-        except ValueError:
+            return _parse_moment(value)
+        except (ValueError, OverflowError):
             self.fail(
-                f"{value!r} is not a date such as 2026-11-01 or an age such as 3d", param, ctx
+                f"{value!r} is not a date such as 2026-11-01, an age such as 3d, "
+                "today or yesterday",
+                param,
+                ctx,
             )
 
 
 class Until(Since):
-    """As Since; a date alone is the end of that day."""
+    """As Since; a day is included up to its end."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
-        is_day = isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", value)
+        is_day = isinstance(value, str) and (
+            value.lower() in DAYS or re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", value)
+        )
         moment = super().convert(value, param, ctx)
         # By the calendar, as some days have 23 or 25 hours.
         midnight = moment.astimezone().replace(tzinfo=None)
         return (midnight + timedelta(days=1)).astimezone(UTC) if is_day else moment
+
+
+def _parse_moment(text: str) -> datetime:
+    """Parse a date, a time, an age or a named day; raise ValueError or OverflowError."""
+    if (days := DAYS.get(text.lower())) is not None:
+        day = date.today() - timedelta(days=days)
+        return datetime.combine(day, time()).astimezone(UTC)
+    if ago := re.fullmatch(r"(\d+)([mhdw])", text):
+        return datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 class ClientVersion(click.ParamType[str]):
@@ -57,32 +103,79 @@ class ClientVersion(click.ParamType[str]):
         return value
 
 
-def client_version_option(help_text: str) -> Callable[[Any], Any]:
-    """The option that names the client to resume a session with."""
+def client_version_option(help_text: str) -> Decorator:
+    """Return the option that names the client version to resume a session with."""
     return click.option(
         "--for", "client_version", type=ClientVersion(), metavar="VERSION", help=help_text
     )
 
 
-def complete_session(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> "list[CompletionItem]":
-    """Complete the id of a session in the shell, with its title as help."""
-    from click.shell_completion import CompletionItem
+def since_option(subject: str) -> Decorator:
+    """Return the option that selects what is not older than a moment."""
+    return click.option("--since", type=Since(), help=f"Only {subject} since WHEN: {WHEN}.")
 
-    from turnlog.cli.output import plain
-    from turnlog.store.catalog import describe, list_sessions
 
-    store = ctx.obj if isinstance(ctx.obj, Store) else open_store()
-    with collect_skipped():  # a shell shows nothing but completions
-        found = [each for each in list_sessions(store) if each.id.startswith(incomplete)]
-    return [CompletionItem(each.id, help=plain(describe(each).title)) for each in found[:50]]
+def until_option(subject: str) -> Decorator:
+    """Return the option that selects what is not newer than a moment."""
+    return click.option("--until", type=Until(), help=f"Only {subject} until WHEN, inclusive.")
+
+
+def limit_option(
+    subject: str, default: int | None, note: str = "", is_long_only: bool = False
+) -> Decorator:
+    """Return the option that limits how many results are printed; 0 is no limit."""
+    return click.option(
+        *(("--limit",) if is_long_only else ("-n", "--limit")),
+        type=click.IntRange(0),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
+        help=f"Print at most N {subject}; 0 for all{note}.",
+    )
+
+
+def output_option(is_exposed: bool = False, is_long_only: bool = False) -> Decorator:
+    """Return the option that writes to a file what a command would print to stdout."""
+    return click.option(
+        *(("--output",) if is_long_only else ("-o", "--output")),
+        metavar="FILE",
+        type=click.Path(dir_okay=False, allow_dash=True),
+        callback=redirect_output,
+        expose_value=is_exposed,
+        help="Write to FILE instead of stdout.",
+    )
+
+
+def all_option(help_text: str) -> Decorator:
+    """Return the option that selects every session instead of named ones."""
+    return click.option("-a", "--all", "every", is_flag=True, help=help_text)
 
 
 session_argument = click.argument("session", shell_complete=complete_session)
-branch_option = click.option(
-    "--branch", metavar="UUID", help="The branch that ends here; by default the active one."
+project_option = click.option(
+    "--project",
+    metavar="TEXT",
+    shell_complete=complete_project,
+    help="Only projects whose directory is TEXT or contains it.",
 )
+leaf_option = click.option(
+    "--leaf",
+    metavar="UUID",
+    cls=AliasedOption,
+    aliases=["--branch"],
+    help="Use the branch that ends at UUID instead of the active one.",
+)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Show what would change without changing anything."
+)
+yes_option = click.option(
+    "-y", "--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal."
+)
+format_option = click.option(
+    "--format", "form", type=click.Choice(["table", "json", "csv"]), help="Output format."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 
 
 def _reveal(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> bool:
@@ -90,17 +183,8 @@ def _reveal(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> bool
     return is_wanted
 
 
-reveal_option = click.option(
-    "--reveal", is_flag=True, callback=_reveal, help="Show secrets, which are masked."
-)
+reveal_option = click.option("--reveal", is_flag=True, callback=_reveal, help=REVEAL)
 reveal_switch = click.option(
-    "--reveal",
-    is_flag=True,
-    callback=_reveal,
-    expose_value=False,
-    help="Show secrets, which are masked.",
+    "--reveal", is_flag=True, callback=_reveal, expose_value=False, help=REVEAL
 )
-"""For commands that only print: what they print is revealed."""
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+"""For commands that only print: their output is revealed."""

@@ -1,10 +1,11 @@
-"""turnlog calls: the tool calls of a session."""
+"""turnlog calls: list the tool calls of a session."""
 
 from dataclasses import replace
 
 import click
 
-from turnlog.cli.arguments import json_option, reveal_switch, session_argument
+from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
+from turnlog.cli.completions import complete_tool
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
 from turnlog.cli.tables import Column, echo_table, with_rows
@@ -35,13 +36,23 @@ COLUMNS = (
 
 @click.command("calls")
 @session_argument
-@click.option("--tool", metavar="NAME", help="Only calls of this tool.")
-@click.option("--errors", is_flag=True, help="Only calls that failed.")
+@click.option("--tool", metavar="NAME", shell_complete=complete_tool, help="Only this tool.")
+@click.option("--errors", is_flag=True, help="Only failed calls.")
+@output_option()
 @reveal_switch
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, tool: str | None, errors: bool, as_json: bool) -> None:
-    """List the tool calls of SESSION, of all its branches."""
+    """List the tool calls of SESSION with their outcome.
+
+    Calls of all branches are listed, in the order of the file.
+
+    \b
+    Examples:
+      turnlog calls last --errors
+      turnlog calls 3f2a --tool Bash
+      turnlog calls last --tool Edit --json | jq -r '.[].input.file_path'
+    """
     opened = open_named(store, session)
     chosen = [
         call

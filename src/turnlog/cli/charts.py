@@ -1,4 +1,4 @@
-"""Figures to look at rather than to read: bars, lines of blocks, a map of the week."""
+"""Charts for a terminal: bars, sparklines and a heat map of the week."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def bar(value: float, largest: float, cells: int) -> str:
-    """A bar in proportion to the largest value; what is more than nothing can be seen.
+    """Return a bar in proportion to the largest value; a value above 0 is always visible.
 
     >>> bar(50, 100, 8), bar(1, 1000, 8), bar(0, 10, 8)
     ('████', '▏', '')
@@ -21,7 +21,7 @@ def bar(value: float, largest: float, cells: int) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A line of blocks, one for each value; nothing is a space.
+    """Return a sparkline, one block per value; 0 is a space.
 
     >>> sparkline([0, 1, 4, 8])
     ' ▁▄█'
@@ -33,7 +33,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def week_map(grid: Sequence[Sequence[float]], cells: int) -> list[str]:
-    """Seven rows of 24 hours, `cells` wide each, as dark as their values are large."""
+    """Return seven rows of 24 hours, `cells` wide each, shaded by value."""
     largest = max(max(row) for row in grid)
     heads = "".join(f"{hour:02d}".ljust(cells * 3) for hour in range(0, 24, 3))
     rows = [

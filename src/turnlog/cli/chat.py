@@ -1,4 +1,4 @@
-"""turnlog chat: a coding agent whose sessions are the client's own."""
+"""turnlog chat: a coding agent whose sessions Claude Code can resume."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 
 import click
 
-from turnlog.cli.arguments import complete_session
+from turnlog.cli.completions import complete_model, complete_session
 from turnlog.cli.terminal import echo
 from turnlog.errors import Unavailable, UsageError
 from turnlog.format.portable import HAS_FOLDER_DESCRIPTORS
@@ -32,7 +32,7 @@ MODES = ("default", "acceptEdits", "plan", "bypassPermissions")
 PRIVATE_PAGES = "TURNLOG_PRIVATE_PAGES"
 """The variable that lets WebFetch reach private networks; a project's settings cannot set it."""
 PATIENCE = 3.0
-"""Seconds to wait for text from a pipe that may never bring any."""
+"""Seconds to wait for text from a pipe that may stay silent."""
 RULES = re.compile(r"(?:[^\s,()]|\([^)]*\))+")
 SEPARATORS = ", \t\n"
 
@@ -40,53 +40,99 @@ SEPARATORS = ", \t\n"
 @click.command("chat")
 @click.argument("prompt", required=False)
 @click.option("-p", "--print", "is_printed", is_flag=True, help="Print the answer and exit.")
-@click.option("--output-format", type=click.Choice(STYLES), default="text", help="With -p.")
+@click.option(
+    "--output-format", type=click.Choice(STYLES), default="text", help="With -p: output format."
+)
 @click.option(
     "--input-format",
     type=click.Choice(["text", "stream-json"]),
     default="text",
-    help="With -p: what standard input holds.",
+    help="With -p: format of stdin.",
 )
-@click.option("--include-partial-messages", is_flag=True, help="With stream-json: pieces, too.")
-@click.option("-r", "--resume", metavar="SESSION", shell_complete=complete_session, help="Go on.")
 @click.option(
-    "-c", "--continue", "is_continued", is_flag=True, help="Go on with the last one here."
+    "--include-partial-messages",
+    is_flag=True,
+    help="With stream-json: also print messages while they are streamed.",
 )
-@click.option("--fork-session", is_flag=True, help="Go on in a copy, and leave the session alone.")
-@click.option("--session-id", metavar="UUID", help="The id of the new session.")
-@click.option("-n", "--name", help="What the session is called.")
-@click.option("--model", help="A model's id, or opus, sonnet, haiku.")
-@click.option("--permission-mode", type=click.Choice(MODES), help="What runs without asking.")
-@click.option("--dangerously-skip-permissions", is_flag=True, help="The same as bypassPermissions.")
-@click.option("--allowed-tools", "--allowedTools", multiple=True, metavar="RULES")
-@click.option("--disallowed-tools", "--disallowedTools", multiple=True, metavar="RULES")
-@click.option("--max-turns", type=click.IntRange(1), help="Answers of the model, at most.")
-@click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), help="Dollars, at most.")
-@click.option("--settings", metavar="FILE|JSON", help="Further settings, above those of files.")
+@click.option(
+    *("-r", "--resume"), metavar="SESSION", shell_complete=complete_session, help="Resume SESSION."
+)
+@click.option(
+    *("-c", "--continue", "is_continued"),
+    is_flag=True,
+    help="Resume the last session of this directory.",
+)
+@click.option(
+    "--fork-session", is_flag=True, help="Resume a copy; leave the original session unchanged."
+)
+@click.option("--session-id", metavar="UUID", help="Id of the new session.")
+@click.option("-n", "--name", help="Title of the session.")
+@click.option("--model", shell_complete=complete_model, help="Model id, or opus, sonnet or haiku.")
+@click.option("--permission-mode", type=click.Choice(MODES), help="Which calls run without asking.")
+@click.option(
+    "--dangerously-skip-permissions",
+    is_flag=True,
+    help="Same as --permission-mode bypassPermissions.",
+)
+@click.option(
+    *("--allowed-tools", "--allowedTools"),
+    multiple=True,
+    metavar="RULES",
+    help="Permission rules to allow: Read, Bash(git log:*).",
+)
+@click.option(
+    *("--disallowed-tools", "--disallowedTools"),
+    multiple=True,
+    metavar="RULES",
+    help="Permission rules to deny.",
+)
+@click.option("--max-turns", type=click.IntRange(1), help="Stop after this many model responses.")
+@click.option(
+    "--max-budget-usd",
+    type=click.FloatRange(0, min_open=True),
+    help="Stop after spending this many dollars.",
+)
+@click.option(
+    "--settings", metavar="FILE|JSON", help="Additional settings; override settings files."
+)
 @click.option(
     "--setting-sources",
     metavar="LIST",
-    help="Use only these settings: user, project, local. With -p, trusts those named.",
+    help="Load only these settings (user, project, local); with -p, also trust them.",
 )
-@click.option("--trust", is_flag=True, help="Trust this project's configuration for this session.")
-@click.option("--mcp-config", multiple=True, metavar="FILE|JSON", help="Further MCP servers.")
-@click.option("--strict-mcp-config", is_flag=True, help="No other MCP servers than those.")
-@click.option("--verbose", is_flag=True, help="With -p and json: all messages, not only the last.")
-@click.option("--add-dir", multiple=True, type=click.Path(exists=True, file_okay=False))
-@click.option("--system-prompt", help="In the place of turnlog's own.")
-@click.option("--append-system-prompt", help="Behind turnlog's own.")
+@click.option("--trust", is_flag=True, help="Trust the project's configuration in this session.")
+@click.option("--mcp-config", multiple=True, metavar="FILE|JSON", help="Additional MCP servers.")
+@click.option("--strict-mcp-config", is_flag=True, help="Use only the MCP servers of --mcp-config.")
+@click.option(
+    "--verbose", is_flag=True, help="With -p and json: print all messages, not only the last."
+)
+@click.option(
+    "--add-dir",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False),
+    help="Additional directory for tools to work in; repeatable.",
+)
+@click.option("--system-prompt", help="Replace the system prompt.")
+@click.option("--append-system-prompt", help="Append to the system prompt.")
 @click.option(
     "--explain-permission",
     metavar="COMMAND",
-    help="Say whether a shell command may run, and why; needs no key.",
+    help="Explain whether a shell command may run; needs no API key.",
 )
-@click.option("--json", "as_json", is_flag=True, help="With --explain-permission.")
+@click.option("--json", "as_json", is_flag=True, help="With --explain-permission: print JSON.")
 @click.pass_obj
 def command(store: Store, prompt: str | None, **given: Any) -> None:
-    """Work with a model that runs tools here; Claude Code can go on with the session.
+    """Work with a coding agent; Claude Code can resume its sessions.
 
-    Settings, memory files, commands, agents and hooks are those of Claude Code. The key comes from
-    ANTHROPIC_API_KEY, another address from ANTHROPIC_BASE_URL.
+    Uses Claude Code's settings, memory files, commands, agents and hooks. Set ANTHROPIC_API_KEY to
+    your key and, for another endpoint, ANTHROPIC_BASE_URL.
+
+    \b
+    Examples:
+      turnlog chat
+      turnlog chat --continue
+      turnlog chat -p "Summarize the README" --output-format json
+      turnlog chat --explain-permission "git push --force"
     """
     # Files are opened relative to directory descriptors, so that nobody can swap what was allowed.
     if not HAS_FOLDER_DESCRIPTORS:
@@ -142,12 +188,12 @@ def _options(store: Store, given: dict[str, Any]) -> "ChatOptions":
 
 
 def _session(store: Store, cwd: Path, given: dict[str, Any]) -> Path | None:
-    """The session to go on with."""
+    """Return the file of the session to resume, if any."""
     from turnlog.agent.session.resume import latest_in
     from turnlog.store.session_lookup import find_session
 
     if given["resume"] and given["is_continued"]:
-        raise UsageError("--resume and --continue name two sessions")
+        raise UsageError("--resume cannot be combined with --continue")
     found = find_session(store, given["resume"]).path if given["resume"] else None
     found = latest_in(store, cwd) if given["is_continued"] else found
     if given["fork_session"] and not found:
@@ -177,7 +223,7 @@ def _setting_sources(text: str | None) -> "frozenset[SettingSource] | None":
 
 
 def _rules(texts: Sequence[str]) -> tuple[str, ...]:
-    """Rules, set apart by commas or spaces outside of brackets.
+    """Split permission rules at commas or spaces outside parentheses.
 
     >>> _rules(["Bash(git log:*) Read,Edit(src/**)"])
     ('Bash(git log:*)', 'Read', 'Edit(src/**)')
@@ -193,13 +239,13 @@ def _rules(texts: Sequence[str]) -> tuple[str, ...]:
 async def _print(
     store: Store, options: "ChatOptions", prompt: str | None, given: dict[str, Any]
 ) -> bool:
-    """Run a chat without a screen; tell whether it failed."""
+    """Run a chat without a UI; return whether it failed."""
     from turnlog.agent.chat.opening import open_chat
     from turnlog.agent.headless.print_mode import Printer, Style
 
     prompts = _prompts(prompt, given["input_format"])
-    # Before anything is started: by default, a signal would end turnlog alone, and leave a hook or
-    # a server behind that the chat was waiting for.
+    # Before anything is started: by default, a signal would end only turnlog and leave behind a
+    # hook or a server that the chat was waiting for.
     stopping = _stop_on_signals()
     try:
         chat = await open_chat(store, options)
@@ -232,15 +278,15 @@ def _write(text: str) -> None:
 
 
 def _note_waiting(is_verbose: bool, text: str) -> None:
-    """Tell whoever waits at a terminal what is waited for; a program's log stays as it was."""
+    """Print what turnlog is waiting for, but only to a terminal: logs stay unchanged."""
     if is_verbose or sys.stderr.isatty():
         echo(harmless(f"turnlog: {text}"), err=True)
 
 
 def _stop_on_signals() -> list[Callable[[], bool]]:
-    """Let signals end what is going on, so that the session says so, and then the program.
+    """Let a signal stop the current work, so that the session records it, then the program.
 
-    The list takes functions that stop something, and return whether there was anything to stop.
+    Append functions to the returned list that stop something and return whether they did.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     stopping: list[Callable[[], bool]] = []
@@ -262,7 +308,7 @@ def _prompts(prompt: str | None, style: str) -> "AsyncIterator[Prompt]":
         return read_prompts(_lines())
     piped = _piped().strip()
     if not (prompt or piped):
-        raise UsageError("there is nothing to do", "turnlog chat -p PROMPT")
+        raise UsageError("a prompt is missing", "turnlog chat -p PROMPT")
     return _one(PipedPrompt(prompt, piped) if prompt and piped else prompt or piped)
 
 
@@ -271,7 +317,7 @@ async def _one(text: str) -> "AsyncIterator[Prompt]":
 
 
 async def _lines() -> AsyncIterator[str]:
-    """Standard input, line by line; to wait for the next one keeps nothing from ending."""
+    """Yield the lines of stdin; waiting for one does not block the event loop."""
     lines: asyncio.Queue[str] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -286,7 +332,7 @@ async def _lines() -> AsyncIterator[str]:
 
 
 def _piped() -> str:
-    """What is piped in, if anything is."""
+    """Return the text piped to stdin, or an empty text."""
     if sys.stdin.isatty():
         return ""
     ready, _, _ = select.select([sys.stdin], [], [], PATIENCE)

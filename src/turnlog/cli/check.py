@@ -1,4 +1,4 @@
-"""turnlog check: can the client resume a session, and in full?"""
+"""turnlog check: report what keeps sessions from being resumed in full."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,8 +7,17 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import Since, client_version_option, complete_session, json_option
-from turnlog.cli.ls import chosen_sessions
+from turnlog.cli.arguments import (
+    all_option,
+    client_version_option,
+    json_option,
+    output_option,
+    project_option,
+    since_option,
+    until_option,
+)
+from turnlog.cli.completions import complete_session
+from turnlog.cli.ls import SessionSelection, chosen_sessions
 from turnlog.cli.output import cells_of, echo_json, fit, plain, progress_bar, width, wrap_hint
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
@@ -26,22 +35,24 @@ COLOURS: dict[Severity, Look] = {
     Severity.NOTE: "grey",
 }
 LEAD = 20
-"""Cells of what stands before a finding's message."""
+"""Cells before a finding's message."""
 Report = tuple[Path, list[Finding]]
 
 
 @click.command("check")
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
-@click.option("--all", "every", is_flag=True, help="Check every session there is.")
-@click.option("--project", metavar="TEXT", help="With --all: only projects that contain TEXT.")
-@click.option("--since", type=Since(), help="With --all: only sessions active since then (3d).")
+@all_option("Check all sessions.")
+@project_option
+@since_option("sessions active")
+@until_option("sessions last active")
 @click.option(
     "--severity",
     type=click.Choice([each.value for each in Severity]),
     default=Severity.NOTE.value,
-    help="Show only findings that are at least this bad: fatal, loss, old, note.",
+    help="Show only findings of at least this severity: fatal, loss, old, note.",
 )
-@client_version_option("Check for this client version; by default the newest that is known.")
+@client_version_option("Check for this client version instead of the newest known.")
+@output_option()
 @json_option
 @click.pass_context
 def command(
@@ -49,17 +60,23 @@ def command(
 ) -> None:
     """Report what keeps each SESSION from being resumed in full.
 
-    Exits with 1 if the client would refuse a session, or resume it without a part of the
-    conversation.
+    Severities: `fatal` (the client refuses the session), `loss` (it omits part of the
+    conversation), `old` (an older client would), `note`. Exits with 1 if a finding is fatal or a
+    loss. --project, --since and --until imply --all.
+
+    \b
+    Examples:
+      turnlog check last
+      turnlog check --all --severity loss
+      turnlog check --project shop --since 7d --json
     """
     store: Store = ctx.obj
+    selection = SessionSelection(options["project"], options["since"], options["until"])
+    every = every or selection != SessionSelection()
     if bool(sessions) == every:
-        raise click.UsageError("name sessions, or check --all", ctx)
-    project, since = options["project"], options["since"]
-    if (project or since) and not every:
-        raise click.UsageError("--project and --since need --all", ctx)
+        raise click.UsageError("name sessions, or use --all, not both", ctx)
     if every:
-        paths = [session.path for session in chosen_sessions(store, project, since)]
+        paths = [session.path for session in chosen_sessions(store, selection)]
     else:
         paths = [find_session(store, text).path for text in sessions]
     checked = _checked(paths, options["client_version"])
@@ -76,7 +93,7 @@ def command(
 
 
 def _weight(report: Report) -> int:
-    """The order to show sessions in: by the worst finding of each; sound ones come last."""
+    """Return the sort key of a session: its worst finding; sound sessions come last."""
     findings = report[1]
     return ORDER.index(findings[0].severity) if findings else len(ORDER)
 
@@ -104,7 +121,7 @@ def _print(reports: list[Report]) -> None:
 
 
 def _heading(path: Path, room: int) -> str:
-    """The path of a session, and of its title what fits beside it."""
+    """Return the path of a session, and as much of its title as fits."""
     shown, title = plain(str(path)), plain(describe(locate_session(path)).title)
     left = room - cells_of(shown) - len(GAP)
     beside = fit(title, left).rstrip() if left >= READABLE else ""
@@ -124,7 +141,7 @@ def _lines(finding: Finding, room: int) -> Iterator[str]:
 
 
 def _summary(all_findings: list[list[Finding]]) -> str:
-    """How many sessions are how bad, by the worst that each has.
+    """Count sessions by the severity of their worst finding.
 
     >>> _summary([[], []])
     '2 sessions: 2 sound'
@@ -136,7 +153,7 @@ def _summary(all_findings: list[list[Finding]]) -> str:
 
 
 def _hint(all_findings: list[list[Finding]]) -> str:
-    """Return the command that fixes the worst that can be fixed; "" if several would be needed."""
+    """Return the command that fixes the worst findings; "" if it takes several commands."""
     # Findings are sorted by severity: a loss that a repair mends must not hide a fatal finding.
     worst = (next((each.fix for each in findings if each.fix), None) for findings in all_findings)
     fixes = set(filter(None, worst))

@@ -1,6 +1,6 @@
-"""turnlog's commands among the client's hooks: put into its settings, and taken out again.
+"""Install and remove turnlog's commands as client hooks.
 
-A change of the settings is one that `turnlog history` lists and `turnlog undo` takes back.
+Every change of the settings is in `turnlog history`, and `turnlog undo` reverts it.
 """
 
 import os
@@ -16,30 +16,30 @@ from turnlog.store.client_settings import add_hooks, hooks_in, remove_hooks
 from turnlog.store.paths import Store
 
 EMPTY = "{\n}\n"
-"""What new settings start from."""
+"""The content of new settings."""
 EMPTIED = "{}\n"
-"""What is left of them when all hooks are taken out."""
+"""Their content once all hooks are removed."""
 
 
 class ClientHook:
-    """A command of turnlog's, and the events that it is to run at."""
+    """A turnlog command and the events that trigger it."""
 
     def __init__(self, action: Sequence[str], events: Iterable[str]) -> None:
         self.action = tuple(action)
-        """The words that tell it from turnlog's other commands."""
+        """The words that identify the command."""
         self.events = tuple(events)
 
     def install(self, store: Store, arguments: Sequence[str] = ()) -> bool:
-        """Have the client run it, with some arguments; False if it does already."""
+        """Install the hook with some arguments; return False if it is installed already."""
         command = shlex.join([*program(), *self.action, *arguments])
         return self._change(store, "installed", command)
 
     def uninstall(self, store: Store) -> bool:
-        """Have the client run it no longer; False if it does not."""
+        """Remove the hook; return False if it is not installed."""
         return store.settings.exists() and self._change(store, "removed", None)
 
     def installed(self, store: Store) -> dict[str, str]:
-        """The command at each event where the client runs it."""
+        """Return the installed command of each event."""
         try:
             text = store.settings.read_bytes().decode()
             return {hook.event: hook.command for hook in hooks_in(text, self._is_ours)}
@@ -49,7 +49,7 @@ class ClientHook:
             raise _not_valid(store.settings, error) from error
 
     def arguments(self, command: str) -> list[str]:
-        """What a command of ours is called with beyond the words that tell it."""
+        """Return the arguments of an installed command."""
         words = shlex.split(command)
         return words[_program_length(words) + len(self.action) :]
 
@@ -65,16 +65,16 @@ class ClientHook:
             raise _not_valid(path, error) from error
         if changed == text:
             return False
-        # Late, as the client waits for other commands of ours that this module is loaded with.
+        # Imported late: the client waits for other commands that import this module.
         from turnlog.edit.apply import Change, apply_changes
         from turnlog.edit.journal import open_journal
 
         title = f"hook {verb}: turnlog {' '.join(self.action)}"
-        # Settings that turnlog made itself, byte for byte, go with the last hook in them.
+        # Settings that turnlog created, byte for byte, are deleted with their last hook.
         content = None if command is None and changed == EMPTIED else [changed.encode()]
         apply_changes(open_journal(), title, [Change(path, content, state)])
         if content:
-            os.utime(path)  # a running client looks at it again
+            os.utime(path)  # makes a running client reload it
         return True
 
     def _is_ours(self, command: str) -> bool:
@@ -87,9 +87,9 @@ class ClientHook:
 
 
 def program() -> list[str]:
-    """How the client calls turnlog: in full, as its PATH need not be that of this shell.
+    """Return the command that starts turnlog, with its full path: the client's PATH may differ.
 
-    As a module, Python is told not to load anything from the directory that the client works in.
+    With -P, Python imports nothing from the directory that the client works in.
     """
     beside = Path(sys.executable).with_name("turnlog")
     found = str(beside) if beside.is_file() else shutil.which("turnlog")
@@ -97,7 +97,7 @@ def program() -> list[str]:
 
 
 def _program_length(words: Sequence[str]) -> int:
-    """How many words call turnlog; 0 if they do not."""
+    """Return how many words of a command start turnlog; 0 if it does not."""
     if words and Path(words[0]).name == "turnlog":
         return 1
     for length in (3, 4):
@@ -107,4 +107,4 @@ def _program_length(words: Sequence[str]) -> int:
 
 
 def _not_valid(path: Path, error: ValueError) -> TurnlogError:
-    return TurnlogError(f"{path} is not valid: {error}", "correct it by hand")
+    return TurnlogError(f"{path} is not valid: {error}", f"$EDITOR {path}")

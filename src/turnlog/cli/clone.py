@@ -6,7 +6,12 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import client_version_option, json_option, session_argument
+from turnlog.cli.arguments import (
+    client_version_option,
+    dry_run_option,
+    json_option,
+    session_argument,
+)
 from turnlog.cli.editing import (
     edit_options,
     print_effect,
@@ -26,8 +31,10 @@ from turnlog.store.paths import Store, open_store
 @click.command("clone")
 @session_argument
 @transform_options
-@client_version_option("The client that will resume the clone; by default the one that wrote it.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@client_version_option(
+    "Client version that will resume the clone; by default the one that wrote SESSION."
+)
+@dry_run_option
 @json_option
 @click.pass_obj
 def command(
@@ -40,16 +47,22 @@ def command(
 ) -> None:
     """Copy SESSION to a new session, optionally transformed.
 
-    The new one has ids of its own; sub-agents, large outputs and backups of files come along.
-    SESSION itself is not touched. If the client that will resume the clone would fail or lose
-    history otherwise, the clone is straightened.
+    The clone gets new ids and copies of sub-agents, large outputs and file backups. SESSION is not
+    changed. If the client would otherwise refuse the clone or lose history, its entries are
+    relinked into one chain (--straighten).
+
+    \b
+    Examples:
+      turnlog clone last
+      turnlog clone 3f2a --strip-tools --strip-thinking
+      turnlog clone last --keep-until 4 --dry-run
     """
     opened = open_named(store, session)
-    wanted = edit_options(options, dry_run=dry_run, transcript=opened.path)
-    result = clone_session(store, opened, wanted, client_version=client_version, dry_run=dry_run)
+    edits = edit_options(options, dry_run=dry_run, transcript=opened.path)
+    result = clone_session(store, opened, edits, client_version=client_version, dry_run=dry_run)
     clone, target = result.clone, result.straightened_for
     if as_json:
-        told = {
+        view = {
             "id": clone.id,
             "path": clone.path,
             "effect": result.effect,
@@ -57,7 +70,7 @@ def command(
             "in_store": is_in_store(clone.path),
             "straightened_for": target,
         }
-        echo_json(told | repair_as_json(wanted, result))
+        echo_json(view | repair_as_json(edits, result))
         return
     echo(f"{'Would clone' if dry_run else 'Cloned'} {opened.id} as {clone.id}")
     print_repair(result)

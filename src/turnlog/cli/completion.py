@@ -1,4 +1,4 @@
-"""turnlog completion: the script that makes a shell complete commands and sessions."""
+"""turnlog completion: print the script that enables shell completion."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -11,9 +11,15 @@ from turnlog.cli.terminal import echo
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script for SHELL.
+    """Print the completion script for bash, zsh or fish.
 
-    For bash, add to ~/.bashrc: eval "$(turnlog completion bash)"
+    Completes commands, options, sessions, projects, tools, models and trace targets.
+
+    \b
+    Examples:
+      eval "$(turnlog completion bash)"    # in ~/.bashrc
+      eval "$(turnlog completion zsh)"     # in ~/.zshrc
+      turnlog completion fish > ~/.config/fish/completions/turnlog.fish
     """
     kind = get_completion_class(shell)
     assert kind is not None, "click has a class for each of the choices"

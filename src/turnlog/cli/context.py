@@ -1,8 +1,14 @@
-"""turnlog context: what the client would send to the model."""
+"""turnlog context: print the messages that the client would send on resume."""
 
 import click
 
-from turnlog.cli.arguments import json_option, reveal_switch, session_argument
+from turnlog.cli.arguments import (
+    AliasedOption,
+    json_option,
+    output_option,
+    reveal_switch,
+    session_argument,
+)
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.tables import Column, Table
@@ -15,21 +21,37 @@ from turnlog.store.paths import Store
 
 @click.command("context")
 @session_argument
-@click.option("--at", metavar="UUID", help="At this entry; by default where the session goes on.")
+@click.option(
+    "--at", metavar="UUID", help="Stop at this entry instead of the end of the active branch."
+)
 @click.option(
     "--all-history",
-    "--from-start",
-    "all_history",
     is_flag=True,
-    help="Include what the client leaves out: history before a compaction or a missing parent.",
+    cls=AliasedOption,
+    aliases=["--from-start"],
+    help="Include history before compactions and missing parents, which the client omits.",
 )
+@output_option()
 @reveal_switch
 @json_option
 @click.pass_obj
-def command(store: Store, session: str, at: str | None, all_history: bool, as_json: bool) -> None:
-    """Print the messages that the client would send when it resumes SESSION.
+def command(
+    store: Store,
+    session: str,
+    at: str | None,
+    all_history: bool,
+    as_json: bool,
+) -> None:
+    """Print the messages the client would send to resume SESSION.
 
-    Left out is what the client makes anew each time: reminders, and the next prompt.
+    Reminders and the system prompt, which the client generates for every request, are not
+    included.
+
+    \b
+    Examples:
+      turnlog context last
+      turnlog context last --json > messages.json
+      turnlog context 3f2a --at 9b1c04d2 --all-history
     """
     opened = open_named(store, session)
     leaf = leaf_of(opened, at)

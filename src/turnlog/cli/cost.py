@@ -1,10 +1,10 @@
-"""turnlog cost: what a session cost."""
+"""turnlog cost: print the cost of a session by model."""
 
 from collections.abc import Iterator
 
 import click
 
-from turnlog.cli.arguments import json_option, session_argument
+from turnlog.cli.arguments import json_option, output_option, session_argument
 from turnlog.cli.output import echo_json, plain, width, wrap
 from turnlog.cli.sessions import open_named
 from turnlog.cli.tables import Column, echo_table
@@ -15,15 +15,24 @@ from turnlog.text import exact_money
 
 HEADS = ("input", "output", "cache write", "cache read")
 EXPENDABLE = {"output": 1, "cache read": 2, "cache write": 3, "input": 4}
-"""Columns to leave out where room is short, the highest first."""
+"""Columns to omit in narrow terminals, the highest number first."""
 
 
 @click.command("cost")
 @session_argument
+@output_option()
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, as_json: bool) -> None:
-    """Print what SESSION cost, by model, its sub-agents apart."""
+    """Print the cost of SESSION by model and sub-agents.
+
+    Costs are tokens times list prices at the time of each message, in US dollars.
+
+    \b
+    Examples:
+      turnlog cost last
+      turnlog cost 3f2a --json | jq .cost_usd
+    """
     view = session_cost(open_named(store, session))
     if as_json:
         echo_json(view)
@@ -66,8 +75,8 @@ def _print_remarks(view: CostView) -> None:
 
 def _remarks(view: CostView) -> Iterator[str]:
     if view.unpriced:
-        yield f"Not in the total, for want of a price: {plain(', '.join(view.unpriced))}"
+        yield f"Not in the total, as no price is known: {plain(', '.join(view.unpriced))}"
     if view.output_understated:
-        yield "A lower bound: this client's version records too few output tokens."
+        yield "A lower bound: this client version records too few output tokens."
     if view.client_cost_usd is not None:
         yield f"The client itself counted {exact_money(view.client_cost_usd)}."

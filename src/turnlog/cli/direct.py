@@ -1,6 +1,6 @@
-"""Command lines that are run as they are typed; all others are parsed first.
+"""Run simple command lines without importing click.
 
-What parses takes a quarter of a status line's time to load.
+click would take a quarter of a status line's time to import.
 """
 
 import os
@@ -14,7 +14,7 @@ COMPLETE = "_TURNLOG_COMPLETE"
 
 
 def direct(arguments: list[str]) -> Callable[[], None] | None:
-    """What a command line does, if that can be told without parsing it."""
+    """Return the function for a command line without options; None if click must parse it."""
     if COMPLETE in os.environ:
         return None
     match arguments:
@@ -29,7 +29,7 @@ def direct(arguments: list[str]) -> Callable[[], None] | None:
 def _print_status() -> None:
     from turnlog.cli.status import print_status
 
-    # A status line is shown on every prompt: files it had to skip are for other commands to report.
+    # A status line is printed for every prompt: other commands report skipped files.
     with collect_skipped():
         print_status(open_store())
 

@@ -1,4 +1,4 @@
-"""A report drawn for a terminal: a table with bars or a map of the week, and remarks."""
+"""Draw a report: a table with bars or a heat map of the week, and notes."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -14,10 +14,10 @@ from turnlog.text import money, short_count, short_duration
 UNPRICED, UNDERSTATED = "*", "†"
 BY_AGENTS = "└"
 LOWERED = ("cost_usd", "tokens", "output")
-"""Figures that what is not known makes too low."""
+"""Columns that unknown prices or tokens make too low."""
 SHORTEST_BAR = 5
 WORTH_A_LINE = 8
-"""Fewer days, weeks or months are looked at faster in the table."""
+"""Periods below which the table is clearer than a sparkline."""
 HOURS = 24
 
 
@@ -78,14 +78,14 @@ def _bars(rows: list[Row], name: str | None, cells: int) -> list[str]:
 
 
 def _marked(row: Row, total: Row) -> Row:
-    """A row with the marks of its cost, as wide as those of the total."""
+    """Return a row with the footnote marks of its cost, as wide as those of the total."""
     marks = ((UNPRICED, "unpriced"), (UNDERSTATED, "understated"))
     shown = [mark if row.get(name) else " " for mark, name in marks if total.get(name)]
     return row | {"marks": "".join(shown)}
 
 
 def _draw_line(told: Report, room: int) -> Iterator[str]:
-    """The costs of all days, weeks or months, also of those in which there were none."""
+    """Draw a sparkline of the cost of every period, including those without activity."""
     name = told.columns[0]
     costs = {text(row, name): number(row, "cost_usd") or 0 for row in told.rows if row[name]}
     line = [costs.get(each, 0) for each in _steps(min(costs), max(costs), STEPS[told.name])]
@@ -95,7 +95,7 @@ def _draw_line(told: Report, room: int) -> Iterator[str]:
 
 
 def _steps(first: str, last: str, days: int) -> Iterator[str]:
-    """All names of days, weeks or months from the first to the last."""
+    """Yield the names of all days, weeks or months from the first to the last."""
     step = date.fromisoformat(f"{first}-01"[:10])
     while (name := step.isoformat()[: len(first)]) <= last:
         yield name
@@ -142,4 +142,4 @@ def _notes(told: Report) -> Iterator[str]:
 
 
 STEPS = {"daily": 1, "weekly": 7, "monthly": 31}
-"""Reports over time, and how many days further the next step is sure to be."""
+"""Reports over time, by a number of days that always leads to the next period."""

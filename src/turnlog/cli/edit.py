@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import json_option, session_argument
+from turnlog.cli.arguments import dry_run_option, json_option, session_argument
 from turnlog.cli.editing import (
     edit_options,
     print_effect,
@@ -23,22 +23,29 @@ from turnlog.store.paths import Store
 @click.command("edit")
 @session_argument
 @transform_options
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@dry_run_option
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, dry_run: bool, as_json: bool, **options: Any) -> None:
-    """Change SESSION in place, as the options say; `turnlog undo` brings it back.
+    """Transform SESSION in place; `turnlog undo` reverts it.
 
-    Lines that the change does not concern keep their bytes. The result is checked before it is
-    swapped in, and a session that a client has open is refused.
+    Unaffected lines stay byte-identical. The result is checked before it replaces the file. A
+    session that a client has open is refused.
+
+    \b
+    Examples:
+      turnlog edit last --strip-tools --keep-last 3 --dry-run
+      turnlog edit 3f2a --repair
+      turnlog edit last --keep-until 5
+      turnlog edit last --compress --with-model
     """
-    wanted = edit_options(options, dry_run=dry_run)
+    edits = edit_options(options, dry_run=dry_run)
     opened = open_named(store, session)
-    result = edit_session(store, opened, wanted, dry_run=dry_run)
+    result = edit_session(store, opened, edits, dry_run=dry_run)
     if as_json:
         change = result.record.id if result.record else None
-        told = {"id": opened.id, "effect": result.effect, "change": change}
-        echo_json(told | repair_as_json(wanted, result))
+        view = {"id": opened.id, "effect": result.effect, "change": change}
+        echo_json(view | repair_as_json(edits, result))
         return
     verb = "Would edit" if dry_run else "Edited"
     echo(f"{verb if result.is_change else 'Nothing to change in'} {opened.id}")

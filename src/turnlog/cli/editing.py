@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from turnlog.agent.model.messages_api import DEFAULT_MODEL, summarise
+from turnlog.cli.arguments import AliasedOption
 from turnlog.cli.output import plain, width
 from turnlog.cli.tables import GAP, Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo
@@ -26,31 +27,33 @@ COLUMNS = (
     Column("size", is_number=True),
 )
 OPTIONS = (
-    click.option("--repair", is_flag=True, help="First repair what `turnlog check` finds."),
-    click.option("--strip-tools", is_flag=True, help="Remove calls and their results."),
-    click.option("--stub-results", is_flag=True, help="Shorten results; calls stay."),
-    click.option("--strip-thinking", is_flag=True, help="Remove thinking."),
-    click.option("--strip-images", is_flag=True, help="Replace images by a placeholder."),
-    click.option("--strip-progress", is_flag=True, help="Drop lines that a resume never reads."),
+    click.option("--repair", is_flag=True, help="First repair what `turnlog check` reports."),
+    click.option("--strip-tools", is_flag=True, help="Remove tool calls and results."),
+    click.option("--stub-results", is_flag=True, help="Shorten large tool results; keep calls."),
+    click.option("--strip-thinking", is_flag=True, help="Remove thinking blocks."),
+    click.option("--strip-images", is_flag=True, help="Replace images with placeholders."),
+    click.option(
+        "--strip-progress", is_flag=True, help="Drop lines that the client ignores on resume."
+    ),
     click.option(
         "--straighten/--no-straighten",
         default=None,
-        help="Make one chain that every client reads in full.",
+        help="Relink entries into one chain that every client reads in full.",
     ),
-    click.option("--compress", is_flag=True, help="Summarise older turns; prompts stay verbatim."),
+    click.option("--compress", is_flag=True, help="Summarize older turns; keep prompts verbatim."),
     click.option(
         "--with-model",
         is_flag=False,
         flag_value=DEFAULT_MODEL,
         metavar="[MODEL]",
-        help=f"Let a model write the summary ({DEFAULT_MODEL}); a dry run asks none.",
+        help=f"With --compress, let a model ({DEFAULT_MODEL}) write the summary.",
     ),
     click.option(
         "--keep-last",
         type=click.IntRange(0),
         default=0,
         metavar="N",
-        help="Spare the last N turns: --compress any, the others those that have calls.",
+        help="Leave the last N turns unchanged; tool options count only turns with calls.",
     ),
     click.option(
         "--larger-than",
@@ -58,15 +61,27 @@ OPTIONS = (
         default=2000,
         show_default=True,
         metavar="N",
-        help="Shorten only results of more than N characters.",
+        help="Shorten only results longer than N characters.",
     ),
-    click.option("--until", metavar="TURN|UUID", help="Keep what is up to here."),
-    click.option("--branch", metavar="UUID", help="Keep only the branch that ends here."),
+    click.option(
+        "--keep-until",
+        metavar="TURN|UUID",
+        cls=AliasedOption,
+        aliases=["--until"],
+        help="Drop everything after this turn or entry.",
+    ),
+    click.option(
+        "--leaf",
+        metavar="UUID",
+        cls=AliasedOption,
+        aliases=["--branch"],
+        help="Keep only the branch that ends at UUID.",
+    ),
 )
 
 
 def transform_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say what to change."""
+    """Add the options that select transforms."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -78,16 +93,16 @@ def edit_options(
     """Return the parsed options as a value; `transcript` is the file that keeps everything."""
     model = options.pop("with_model")
     if model and not options["compress"]:
-        raise UsageError("--with-model is for --compress", "--compress --with-model")
+        raise UsageError("--with-model requires --compress", "--compress --with-model")
     choice = TransformOptions(
         options.pop("keep_last"),
         options.pop("larger_than"),
         partial(summarise, model=model) if model and not dry_run else None,
         transcript.absolute() if transcript else None,
     )
-    until, branch = options.pop("until"), options.pop("branch")
+    until, leaf = options.pop("keep_until"), options.pop("leaf")
     names = [name for name, is_wanted in options.items() if is_wanted]
-    return EditOptions(names, choice, until, branch, options["straighten"] is False)
+    return EditOptions(names, choice, until, leaf, options["straighten"] is False)
 
 
 def print_undo(record: Record | None) -> None:
@@ -97,13 +112,13 @@ def print_undo(record: Record | None) -> None:
 
 
 def repair_as_json(options: EditOptions, result: EditResult | CloneResult) -> dict[str, Any]:
-    """Return what was repaired, if a repair was asked for or straightening needed one."""
+    """Return the repaired and remaining findings, if a repair ran."""
     is_repair = REPAIR in options.transforms or bool(result.mended)
     return {"repaired": result.mended, "left": result.left} if is_repair else {}
 
 
 def print_repair(result: EditResult | CloneResult) -> None:
-    """Print which findings a repair removed, and which are left."""
+    """Print which findings a repair removed and which remain."""
     for finding in result.mended:
         echo(f"  {'repair':8}{plain(finding.message)}")
     for finding in result.left:

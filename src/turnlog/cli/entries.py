@@ -1,10 +1,10 @@
-"""turnlog entries: one row per line of a session file."""
+"""turnlog entries: list the entries of a session file, one row per line."""
 
 from typing import Any
 
 import click
 
-from turnlog.cli.arguments import json_option, reveal_switch, session_argument
+from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
 from turnlog.cli.output import cells_of, echo_json_line, fit, plain, plain_masked, width
 from turnlog.cli.preview import preview
 from turnlog.cli.tables import GAP, Column, Table
@@ -33,11 +33,20 @@ COLUMNS = (
 
 @click.command("entries")
 @session_argument
+@output_option()
 @reveal_switch
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, as_json: bool) -> None:
-    """List the entries of SESSION, one row per line."""
+    """List the entries of SESSION, one row per line.
+
+    With --json, prints one JSON object per line. `turnlog raw` prints a line itself.
+
+    \b
+    Examples:
+      turnlog entries last
+      turnlog entries 3f2a --json | jq -r .kind | sort | uniq -c
+    """
     table = None if as_json else open_table()
     for line in read_lines(find_session(store, session).path):
         show_line(line, table)
@@ -51,7 +60,7 @@ def open_table() -> Table:
 
 
 def show_line(line: Line, table: Table | None) -> None:
-    """Print what a line holds, for each entry a row of the table; without a table, as JSON."""
+    """Print the entries of a line as rows of a table; without a table, as JSON."""
     decoded = decode_line(line)
     problem = "; ".join(decoded.problems)
     entries: tuple[Entry | None, ...] = decoded.entries

@@ -1,8 +1,8 @@
-"""turnlog files: the files that a session touched."""
+"""turnlog files: list the files that a session read or changed."""
 
 import click
 
-from turnlog.cli.arguments import json_option, reveal_option, session_argument
+from turnlog.cli.arguments import json_option, output_option, reveal_option, session_argument
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.sessions import open_named
 from turnlog.cli.tables import Column, Table, with_rows
@@ -11,7 +11,7 @@ from turnlog.render.touched_files import FileView, touched_files
 from turnlog.store.paths import Store
 
 COLOURS: dict[str, Look] = {"+": "green", "-": "red"}
-"""Of lines of a diff."""
+"""Colours of diff lines, by their first character."""
 COLUMNS = (
     Column("file", is_path=True),
     Column("+lines", is_number=True, look="green"),
@@ -22,12 +22,23 @@ COLUMNS = (
 
 @click.command("files")
 @session_argument
-@click.option("--diff", is_flag=True, help="Show what each call changed.")
+@click.option("--diff", is_flag=True, help="Show the diff of each call.")
+@output_option()
 @reveal_option
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, diff: bool, reveal: bool, as_json: bool) -> None:
-    """List the files that SESSION read or changed, and by which calls."""
+    """List the files that SESSION read or changed.
+
+    Lines added and removed are those of the Edit, MultiEdit, Write and NotebookEdit tools; changes
+    made by shell commands are not recorded.
+
+    \b
+    Examples:
+      turnlog files last
+      turnlog files last --diff
+      turnlog files 3f2a --json | jq -r '.[].path'
+    """
     files = touched_files(open_named(store, session), reveal or as_json)
     if as_json:
         echo_json(files)

@@ -1,12 +1,15 @@
-"""turnlog forget: deletes for good what turnlog keeps, to undo changes or in the archive."""
+"""turnlog forget: permanently delete backups of changes, or archived sessions."""
 
 import shlex
 import sys
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 
-from turnlog.cli.output import plain
+from turnlog.cli.arguments import AliasedOption, json_option, yes_option
+from turnlog.cli.completions import complete_change
+from turnlog.cli.output import echo_json, plain
 from turnlog.cli.terminal import echo
 from turnlog.edit.journal import Journal, Record, open_journal
 from turnlog.format.timestamps import parse_timestamp
@@ -17,51 +20,76 @@ from turnlog.text import file_size, plural
 
 
 @click.command("forget")
-@click.argument("changes", metavar="[CHANGE]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Forget all changes.")
+@click.argument("changes", metavar="[CHANGE]...", nargs=-1, shell_complete=complete_change)
+@click.option(
+    "--all-changes",
+    "every",
+    is_flag=True,
+    cls=AliasedOption,
+    aliases=["--all"],
+    help="Forget all changes.",
+)
 @click.option(
     "--older-than",
     type=click.IntRange(0),
     metavar="DAYS",
-    help="Forget changes made more than DAYS days ago.",
+    help="Forget changes older than DAYS days.",
 )
-@click.option("--archived", metavar="SESSION", help="Forget what the archive has of a session.")
-@click.option("--yes", is_flag=True, help="Do not ask; required where nobody can be asked.")
+@click.option("--archived", metavar="SESSION", help="Delete SESSION from the archive instead.")
+@yes_option
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     changes: tuple[str, ...],
     every: bool,
     older_than: int | None,
-    archived: str | None,
-    yes: bool,
+    **given: Any,
 ) -> None:
-    """Delete for good what was before each CHANGE, so that it cannot be undone.
+    """Permanently delete the backup of each CHANGE.
 
-    Asks on a terminal; elsewhere --yes is required. A change that was interrupted is refused: undo
-    it first. With --archived, delete a session from the archive; its files in the store stay.
+    A forgotten change cannot be undone. turnlog asks for confirmation on a terminal; elsewhere
+    --yes is required. An interrupted change is refused: undo it first. With --archived, a session
+    is deleted from the archive; its files in the store stay.
+
+    \b
+    Examples:
+      turnlog forget 20261115-110508
+      turnlog forget --older-than 30 --yes
+      turnlog forget --archived 3f2a
     """
+    archived = given["archived"]
     if [bool(changes), every, older_than is not None, archived is not None].count(True) != 1:
-        raise click.UsageError("name changes, or use --all, --older-than or --archived", ctx)
-    consent = consent_of(yes)
+        message = "name changes, or use --all-changes, --older-than or --archived"
+        raise click.UsageError(message, ctx)
+    consent = consent_of(given["yes"])
     if archived is not None:
-        archive = open_archive()
-        manifest = find_archived(archive, archived)
-        freed = archive.remove(manifest.session, consent)
-        echo(f"Forgot {manifest.session}, {file_size(freed)} freed")
+        _forget_archived(archived, consent, given["as_json"])
         return
     journal = open_journal()
     records = _chosen(journal, changes, older_than)
-    if not records:
-        echo("nothing to forget")
-        return
     freed = journal.forget(records, consent, _command(changes, older_than))
-    echo(f"Forgot {plural(len(records), 'change')}, {file_size(freed)} freed")
+    if given["as_json"]:
+        echo_json({"changes": [record.id for record in records], "freed_bytes": freed})
+    elif records:
+        echo(f"Forgot {plural(len(records), 'change')}, {file_size(freed)} freed")
+    else:
+        echo("nothing to forget")
+
+
+def _forget_archived(session: str, consent: Consent, as_json: bool) -> None:
+    archive = open_archive()
+    manifest = find_archived(archive, session)
+    freed = archive.remove(manifest.session, consent)
+    if as_json:
+        echo_json({"session": manifest.session, "freed_bytes": freed})
+    else:
+        echo(f"Forgot {manifest.session}, {file_size(freed)} freed")
 
 
 def _command(changes: tuple[str, ...], older_than: int | None) -> str:
-    """What to type to forget the same changes without being asked."""
-    which = ["--all"] if older_than is None else ["--older-than", str(older_than)]
+    """Return the command that forgets the same changes without asking."""
+    which = ["--all-changes"] if older_than is None else ["--older-than", str(older_than)]
     return shlex.join(["turnlog", "forget", *(changes or which), "--yes"])
 
 
@@ -76,14 +104,14 @@ def _chosen(journal: Journal, names: tuple[str, ...], older_than: int | None) ->
         if older_than is not None and moment and moment > oldest:
             continue
         if record.is_interrupted:
-            echo(f"left: {record.id} was interrupted; turnlog undo {record.id}", err=True)
+            echo(f"skipped: {record.id} was interrupted (try: turnlog undo {record.id})", err=True)
         else:
             chosen.append(record)
     return chosen
 
 
 def consent_of(yes: bool) -> Consent:
-    """How the user consents: by `--yes`, by an answer on a terminal, else not at all."""
+    """Return how the user consents: by `--yes`, by an answer on a terminal, else not at all."""
     if yes:
         return agreed
     # A closed stdin is None.
@@ -93,4 +121,4 @@ def consent_of(yes: bool) -> Consent:
 def _ask(deletion: Deletion) -> None:
     for line in deletion.details:
         echo(plain(line), err=True)
-    click.confirm(f"Delete {deletion.what} for good?", default=False, abort=True, err=True)
+    click.confirm(f"Permanently delete {deletion.what}?", default=False, abort=True, err=True)

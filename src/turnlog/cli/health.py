@@ -1,4 +1,4 @@
-"""Which sessions would not resume: checked once, and again only when their files have changed."""
+"""Find sessions that would not resume in full; results are cached until a file changes."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,11 +10,11 @@ from turnlog.index.known_files import keep_check, kept_check
 from turnlog.store.catalog import SessionFile
 
 AT_ONCE = 64 << 20
-"""Bytes of sessions that are checked in one go: the rest is left for the next time."""
+"""Bytes of sessions to check per run; the rest is checked by later runs."""
 
 
 def unresumable(index: Index, sessions: Iterable[SessionFile]) -> Iterator[tuple[SessionFile, str]]:
-    """The sessions that would fail or lose something, each with its worst finding."""
+    """Yield sessions that would not resume in full, each with its worst finding."""
     room = AT_ONCE
     for session in sessions:
         state = FileState.of(session.path)

@@ -1,8 +1,8 @@
-"""turnlog history: every change that turnlog made to the user's files."""
+"""turnlog history: list the changes that turnlog made to files."""
 
 import click
 
-from turnlog.cli.arguments import json_option
+from turnlog.cli.arguments import json_option, limit_option, output_option
 from turnlog.cli.output import echo_json, local_time, plain
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.edit.journal import Record, open_journal
@@ -17,10 +17,20 @@ COLUMNS = (
 
 
 @click.command("history")
+@limit_option("changes", 0)
+@output_option()
 @json_option
-def command(as_json: bool) -> None:
-    """List the changes that turnlog made, the last first."""
-    records = open_journal().records()
+def command(limit: int, as_json: bool) -> None:
+    """List the changes that turnlog made, newest first.
+
+    Each can be reverted with `turnlog undo` until `turnlog forget` deletes its backup.
+
+    \b
+    Examples:
+      turnlog history -n 5
+      turnlog history --json | jq -r '.[0].id'
+    """
+    records = open_journal().records()[: limit or None]
     if as_json:
         echo_json(records)
         return

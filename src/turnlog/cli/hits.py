@@ -1,4 +1,4 @@
-"""Hits of a search, laid out for a terminal."""
+"""Render search hits for a terminal."""
 
 import re
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from turnlog.index.search.search import Hit, SessionHits, TurnHits
 
 LABEL = 9
-"""How many columns say what a hit is."""
+"""Width of the column that names the kind of a hit."""
 BLANK = re.compile(rf"[\s{UNSAFE}]+")
 
 Piece = tuple[str, bool]
-"""A part of a text, and whether it is a hit."""
+"""A part of a text, and whether it matched."""
 
 
 def lines_of(found: "SessionHits", columns: int, program: str = "turnlog") -> Iterator[str]:
-    """A session with its hits, and the commands that show them."""
+    """Yield the lines of a session with its hits and the commands that open them."""
     yield _heading(found, columns)
     for turn in found.turns:
         yield from _turn(turn, columns)
@@ -49,8 +49,8 @@ def _turn(turn: "TurnHits", columns: int) -> Iterator[str]:
         shown = agent + _snippet(turn.hits[0], columns - 4 - len(agent))
         yield f"  {style('❯', 'green')} {shown}"
     elif turn.prompt is not None:
-        asked = fit(agent + BLANK.sub(" ", turn.prompt).strip(), columns - 4).rstrip()
-        yield f"  {style(f'❯ {asked}', 'green')}"
+        prompt = fit(agent + BLANK.sub(" ", turn.prompt).strip(), columns - 4).rstrip()
+        yield f"  {style(f'❯ {prompt}', 'green')}"
     for hit in turn.hits[is_asked:]:
         label = fit(_label(hit), LABEL)
         colour = "red" if hit.is_error else "cyan"
@@ -63,7 +63,7 @@ def _label(hit: "Hit") -> str:
 
 
 def _snippet(hit: "Hit", room: int) -> str:
-    """The part of a hit's text that fits on a line, with its marks."""
+    """Return the part of a hit's text that fits on a line, with matches highlighted."""
     pieces = list(_pieces(hit))
     if hit.marks and sum(_cells(text) for text, _ in pieces) > room:
         pieces[0] = _end_of(pieces[0][0], room // 3), False
@@ -85,7 +85,7 @@ def _pieces(hit: "Hit") -> Iterator[Piece]:
 
 
 def _end_of(text: str, room: int) -> str:
-    """The end of a text that fits, from the start of a word on if there is one."""
+    """Return the end of a text that fits, starting at a word if possible."""
     start = len(text)
     while start and room > 1:
         start -= 1
@@ -97,5 +97,5 @@ def _end_of(text: str, room: int) -> str:
 
 
 def _cells(text: str) -> int:
-    """About how many columns a text takes."""
+    """Estimate the width of a text; faster than rich's tables."""
     return len(text) if text.isascii() else sum(1 + (sign >= "\u1100") for sign in text)

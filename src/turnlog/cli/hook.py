@@ -1,4 +1,4 @@
-"""turnlog hook: the client's hooks, by which traces are sent as the work goes on."""
+"""turnlog hook: manage the client hooks that send traces while you work."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from turnlog.cli.arguments import json_option
+from turnlog.cli.completions import complete_target
 from turnlog.cli.hook_doctor import examine, print_examination
 from turnlog.cli.hook_status import HOOK, installed_places, print_status, status_of
 from turnlog.cli.output import echo_json, plain
@@ -29,23 +30,34 @@ project_option = click.option(
     "--project",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Default: the current directory.",
+    help="Project directory; by default the current one.",
 )
 
 
 def trace_options(command: Any) -> Any:
-    """Add the options that say where traces go, and how."""
-    help_text = "langfuse, phoenix, mlflow, ..., or URL; repeatable."
-    to = click.option("--to", metavar="TARGET", multiple=True, help=help_text)
+    """Add the options for the targets and content of traces."""
+    to = click.option(
+        "--to",
+        metavar="TARGET",
+        multiple=True,
+        shell_complete=complete_target,
+        help="Backend (langfuse, phoenix, ...) or URL; repeatable.",
+    )
     return to(span_options(command))
 
 
 @click.group("hook")
 def command() -> None:
-    """Send traces as the work goes on, by the client's hooks.
+    """Send traces while you work, using client hooks.
 
-    The hooks keep the client waiting for no longer than it takes to start Python. What cannot be
-    sent waits on disk, and is sent later.
+    A hook only queues a note on disk, so the client never waits for the backend. Notes that cannot
+    be sent are retried later.
+
+    \b
+    Examples:
+      turnlog hook install --to langfuse
+      turnlog hook status
+      turnlog hook off --project ~/src/private
     """
 
 
@@ -53,10 +65,15 @@ def command() -> None:
 @trace_options
 @click.pass_obj
 def install(store: Store, **options: Any) -> None:
-    """Have the client send traces after each turn.
+    """Install client hooks that send traces after each turn.
 
-    Settings that are not given here come from the environment of each hook and from turnlog's
-    configuration, at the time the hook runs.
+    Settings without an option here are read from the environment and turnlog's configuration when
+    a hook runs.
+
+    \b
+    Examples:
+      turnlog hook install --to langfuse
+      turnlog hook install --to http://localhost:4318 --content none
     """
     targets = [require_backend(target_of(settings)) for settings in load_targets(options)]
     spool = Spool()
@@ -85,7 +102,12 @@ def _words(options: dict[str, Any]) -> list[str]:
 @command.command("uninstall")
 @click.pass_obj
 def uninstall(store: Store) -> None:
-    """Have the client send traces no longer."""
+    """Remove the client hooks.
+
+    \b
+    Examples:
+      turnlog hook uninstall
+    """
     is_new = HOOK.uninstall(store)
     where = f"Removed from {store.settings}" if is_new else f"Not installed in {store.settings}"
     echo(where)
@@ -94,18 +116,23 @@ def uninstall(store: Store) -> None:
 @command.command("run", context_settings={"ignore_unknown_options": True})
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def run(options: tuple[str, ...]) -> None:
-    """Queue a hook call for delivery; the client runs this, with JSON on stdin.
+    """Queue a hook call for delivery; run by the client.
 
-    Another process does the sending.
+    Reads the hook's JSON payload from stdin. A background process sends it.
     """
-    raise click.UsageError("there is no JSON on stdin: the client gives it to its hooks")
+    raise click.UsageError("stdin contains no JSON; the client passes a payload to its hooks")
 
 
 @command.command("on")
 @project_option
 @click.pass_obj
 def switch_on(store: Store, project: Path | None) -> None:
-    """Send traces of a project again, and of everything below it."""
+    """Resume traces of a project and its subdirectories.
+
+    \b
+    Examples:
+      turnlog hook on --project ~/src/shop
+    """
     _switch(store, project, is_on=True)
 
 
@@ -113,10 +140,14 @@ def switch_on(store: Store, project: Path | None) -> None:
 @project_option
 @click.pass_obj
 def switch_off(store: Store, project: Path | None) -> None:
-    """Stop sending traces of a project, and of everything below it.
+    """Stop traces of a project and its subdirectories.
 
-    Notes that wait are held until the project is switched on again. Turns made while it is off are
+    Queued notes are held until the project is switched on again. Turns made while it is off are
     never sent by the hooks.
+
+    \b
+    Examples:
+      turnlog hook off --project ~/src/private
     """
     _switch(store, project, is_on=False)
 
@@ -142,13 +173,18 @@ def _switch(store: Store, project: Path | None, is_on: bool) -> None:
 
 
 @command.command("send")
-@click.option("--again", is_flag=True, help="Also what the backend refused before.")
+@click.option("--again", is_flag=True, help="Retry notes that the backend rejected.")
 @json_option
 @click.pass_context
 def send(ctx: click.Context, again: bool, as_json: bool) -> None:
-    """Send now what waits, each note to its own project's target.
+    """Send queued notes now, each to its project's target.
 
-    Exits with 1 if something could not be sent.
+    Exits with 1 if a note could not be sent.
+
+    \b
+    Examples:
+      turnlog hook send
+      turnlog hook send --again
     """
     store: Store = ctx.obj
     spool = Spool(installed_places(store)["spool"])
@@ -183,7 +219,13 @@ def _tell(reports: list[SendReport]) -> None:
 @json_option
 @click.pass_obj
 def status(store: Store, as_json: bool) -> None:
-    """Show each project's target, content level and switch; what was sent, waits or failed."""
+    """Show targets, switches, and sent, queued and failed notes.
+
+    \b
+    Examples:
+      turnlog hook status
+      turnlog hook status --json | jq .waiting
+    """
     held = status_of(store, Spool(installed_places(store)["spool"]))
     if as_json:
         echo_json(held)
@@ -196,9 +238,14 @@ def status(store: Store, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool, **options: Any) -> None:
-    """Send a test span, and look whether the hooks can work.
+    """Send a test span and check the installation.
 
-    Exits with 1 if they cannot.
+    Exits with 1 if the hooks cannot work.
+
+    \b
+    Examples:
+      turnlog hook doctor
+      turnlog hook doctor --to phoenix
     """
     store: Store = ctx.obj
     found = examine(store, options)

@@ -1,4 +1,4 @@
-"""Whether the hooks can work: are they there, do they start, does the target answer."""
+"""Diagnose the hooks: installed, executable, and accepted by the target."""
 
 import shlex
 import shutil
@@ -16,7 +16,7 @@ from turnlog.trace.targets import target_of
 
 
 def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
-    """All that was found, as JSON has it."""
+    """Return the diagnosis as JSON values."""
     answers = [
         send_test(require_backend(target_of(settings)), settings.timeout)
         for settings in settings_of(store, options)
@@ -40,7 +40,7 @@ def examine(store: Store, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def print_examination(found: dict[str, Any]) -> None:
-    """Tell it to a person, one line for each thing."""
+    """Print the diagnosis, one line per check."""
     for answer in found["answers"]:
         echo(_answer(answer))
     if found["missing_events"]:
@@ -51,17 +51,17 @@ def print_examination(found: dict[str, Any]) -> None:
         echo(f"{_mark(is_well=True)} hooks in {found['settings']}")
     for command in found["commands"]:
         is_there = command not in found["missing_programs"]
-        told = plain(command) if is_there else f"no such program: {plain(command)}"
-        echo(f"{_mark(is_there)} {told}")
+        text = plain(command) if is_there else f"no such program: {plain(command)}"
+        echo(f"{_mark(is_there)} {text}")
     for path in found["disabled_in"]:
         echo(f"{_mark(is_well=False)} disableAllHooks is set in {path}")
     echo(f"{_mark(is_well=True)} {plural(found['waiting'], 'note')} waiting")
 
 
 def _answer(answer: ProbeResult) -> str:
-    told = f"{answer.url}: {answer.status or 'no answer'} after {answer.milliseconds} ms"
+    text = f"{answer.url}: {answer.status or 'no answer'} after {answer.milliseconds} ms"
     why = f" ({plain(answer.reason)})" if answer.reason else ""
-    return f"{_mark(answer.is_taken)} {told}{why}"
+    return f"{_mark(answer.is_taken)} {text}{why}"
 
 
 def _mark(is_well: bool) -> str:

@@ -1,4 +1,4 @@
-"""The state of the hooks: every project with its target, what was sent, waits or failed."""
+"""Report the state of the hooks: projects, targets, and sent, queued and failed notes."""
 
 import time
 from collections import Counter
@@ -29,7 +29,7 @@ from turnlog.trace.variable_origin import PLACES, split_places
 
 HOOK = ClientHook(("hook", "run"), ("SessionStart", "Stop", "SubagentStop", "SessionEnd"))
 SHOWN = 10
-"""Sessions that are listed."""
+"""Rows to print of a list."""
 INDENT = " " * 9
 SENT = (
     Column("session"),
@@ -47,7 +47,7 @@ WAITING = (
 
 
 def status_of(store: Store, spool: Spool) -> dict[str, Any]:
-    """Return everything that is known, as JSON has it."""
+    """Return the state as JSON values."""
     installed = HOOK.installed(store)
     commands = sorted(set(installed.values()))
     notes = spool.notes()
@@ -64,33 +64,33 @@ def status_of(store: Store, spool: Spool) -> dict[str, Any]:
     }
 
 
-def print_status(held: dict[str, Any]) -> None:
-    """Print the state for a person."""
-    echo(_installation(held))
-    for each in held["projects"]:
+def print_status(status: dict[str, Any]) -> None:
+    """Print the state as text."""
+    echo(_installation(status))
+    for each in status["projects"]:
         _print_project(each)
-    sessions: list[dict[str, Any]] = held["sessions"]
+    sessions: list[dict[str, Any]] = status["sessions"]
     spans = sum(each["spans"] for each in sessions)
     echo(f"sent     {plural(spans, 'span')} of {plural(len(sessions), 'session')}")
     _print_indented(SENT, [_sent_cells(each) for each in sessions[:SHOWN]])
     for link in filter(None, (each["link"] for each in sessions[:SHOWN])):
         echo(f"{INDENT}{plain(link)}")
-    for each in held["queues"]:
+    for each in status["queues"]:
         _print_queue(each)
-    echo(f"waits    {plural(len(held['waiting']), 'note')}")
-    waiting = held["waiting"][:SHOWN]
+    echo(f"waits    {plural(len(status['waiting']), 'note')}")
+    waiting = status["waiting"][:SHOWN]
     rows = [[plain(each["session"]), each["event"], _age(each["since"])] for each in waiting]
     _print_indented(WAITING, rows)
-    echo(f"failed   {len(held['failures']):,}")
-    for each in held["failures"][-SHOWN:]:
+    echo(f"failed   {len(status['failures']):,}")
+    for each in status["failures"][-SHOWN:]:
         who = f"{plain(each.session)}  " if each.session else ""
         echo(f"         {who}{plain(each.reason)}  {dim(_ago(each.time))}")
 
 
 def _sent_cells(each: dict[str, Any]) -> list[str]:
     counts = [f"{each[name]:,}" if each[name] else "" for name in ("open", "refused")]
-    held = [f"{each['turns']:,}", f"{each['spans']:,}", *counts]
-    return [plain(each["session"]), *held, _age(each["updated"])]
+    totals = [f"{each['turns']:,}", f"{each['spans']:,}", *counts]
+    return [plain(each["session"]), *totals, _age(each["updated"])]
 
 
 def _print_indented(columns: Sequence[Column], rows: list[list[str]]) -> None:
@@ -100,7 +100,7 @@ def _print_indented(columns: Sequence[Column], rows: list[list[str]]) -> None:
 
 
 def settings_of(store: Store, given: dict[str, Any]) -> list[TraceSettings]:
-    """Return the settings that the installed hooks have in this environment, or those given."""
+    """Return the settings of the installed hooks in this environment; options override them."""
     commands = HOOK.installed(store).values()
     known: dict[str, Any] = _options(next(iter(commands), None))
     known |= {name: value for name, value in given.items() if value not in (None, ())}
@@ -108,14 +108,14 @@ def settings_of(store: Store, given: dict[str, Any]) -> list[TraceSettings]:
 
 
 def disabled_in(store: Store) -> list[Path]:
-    """The settings that turn all hooks off, of those that hold here."""
+    """Return the settings files in effect here that disable all hooks."""
     here = Path.cwd() / ".claude"
     files = [store.settings, here / "settings.json", here / "settings.local.json"]
     return [path for path in files if read_object(path).get("disableAllHooks") is True]
 
 
 def _target(commands: list[str]) -> str | None:
-    """Where the installed hooks send to, as far as this environment tells."""
+    """Return the target of the installed hooks; None if this environment does not define it."""
     try:
         options = _options(commands[0] if commands else None)
         targets = [require_backend(target_of(each)) for each in load_targets(options)]
@@ -124,12 +124,12 @@ def _target(commands: list[str]) -> str | None:
         return None
 
 
-def _installation(held: dict[str, Any]) -> str:
-    if not held["commands"]:
-        return f"hooks    not installed in {held['settings']} (turnlog hook install --to TARGET)"
-    missing = [event for event in HOOK.events if event not in held["events"]]
+def _installation(status: dict[str, Any]) -> str:
+    if not status["commands"]:
+        return f"hooks    not installed in {status['settings']} (turnlog hook install --to TARGET)"
+    missing = [event for event in HOOK.events if event not in status["events"]]
     lacks = f", without {', '.join(missing)}" if missing else ""
-    return f"hooks    {held['settings']}{lacks}\ntarget   {held['target'] or 'not known here'}"
+    return f"hooks    {status['settings']}{lacks}\ntarget   {status['target'] or 'not known here'}"
 
 
 def _sent(each: SendProgress) -> dict[str, Any]:
@@ -141,13 +141,13 @@ def _sent(each: SendProgress) -> dict[str, Any]:
 
 def _waiting(note: HookNote) -> dict[str, Any]:
     since = datetime.fromtimestamp(note.time, UTC).isoformat(timespec="seconds")
-    told = {"session": note.session, "event": note.event, "since": since}
-    told["project"] = note.route.project
-    return told | {"transcript": note.transcript}
+    fields = {"session": note.session, "event": note.event, "since": since}
+    fields["project"] = note.route.project
+    return fields | {"transcript": note.transcript}
 
 
 def _projects(notes: list[HookNote], state: Path, config: Path) -> list[dict[str, Any]]:
-    """Return every project that used a route or has a switch, with how things stand."""
+    """Return the state of every project that used a route or has a switch."""
     switches = read_switches(str(config))
     ledger = Ledger(state)
     for note in notes:
@@ -168,45 +168,45 @@ def _projects(notes: list[HookNote], state: Path, config: Path) -> list[dict[str
 
 def _project(record: RouteRecord, switches: Switches) -> dict[str, Any]:
     names = ("project", "target", "content", "sent", "failed", "reason", "withheld")
-    held = {name: getattr(record, name) for name in names}
-    return held | {"is_on": switches.is_on(record.project)}
+    fields = {name: getattr(record, name) for name in names}
+    return fields | {"is_on": switches.is_on(record.project)}
 
 
 def _queues(notes: list[HookNote], states: dict[str, QueueState]) -> list[dict[str, Any]]:
-    """Return every target that has notes waiting or failed lately, and when it is tried next."""
+    """Return every target with queued notes or recent failures, and its next attempt."""
     waiting = Counter(note.route.queue for note in notes)
     addresses = {note.route.queue: note.route.settings.to or "" for note in notes}
     found: list[dict[str, Any]] = []
     for name in sorted(waiting.keys() | {key for key, each in states.items() if each.failures}):
         state = states.get(name, QueueState())
-        told = {"target": state.target or addresses.get(name, ""), "waiting": waiting[name]}
-        told |= {"failures": state.failures, "reason": state.reason}
+        fields = {"target": state.target or addresses.get(name, ""), "waiting": waiting[name]}
+        fields |= {"failures": state.failures, "reason": state.reason}
         left = max(0.0, state.retry_at - time.time()) if state.retry_at else None
-        found.append(told | {"retry_in": None if left is None else round(left, 1)})
+        found.append(fields | {"retry_in": None if left is None else round(left, 1)})
     return found
 
 
-def _print_queue(held: dict[str, Any]) -> None:
-    told = f"{plural(held['waiting'], 'note')} waiting"
-    if held["failures"]:
-        told += f", {plural(held['failures'], 'failed attempt')}"
-        told += f", next attempt in {held['retry_in'] or 0:.0f}s"
-    echo(f"queue    {plain(held['target'])}  {told}")
+def _print_queue(status: dict[str, Any]) -> None:
+    text = f"{plural(status['waiting'], 'note')} waiting"
+    if status["failures"]:
+        text += f", {plural(status['failures'], 'failed attempt')}"
+        text += f", next attempt in {status['retry_in'] or 0:.0f}s"
+    echo(f"queue    {plain(status['target'])}  {text}")
 
 
-def _print_project(held: dict[str, Any]) -> None:
-    state = style("on ", "green") if held["is_on"] else style("off", "red")
-    target = plain(held.get("target")) or "no target yet"
-    waits = plural(held["waiting"], "note") + (" waiting" if held["is_on"] else " held")
-    echo(f"{state}      {plain(held['project'])}")
-    if "content" in held:
-        echo(f"         {target}  content {held['content']}  {waits}")
-    if held.get("sent"):
-        echo(f"         last sent {_ago(held['sent'])}")
-    if held.get("withheld"):
-        echo(f"         withheld: {plain(held['withheld'])}")
-    if held.get("reason"):
-        echo(f"         last error {_ago(held['failed'])}: {plain(held['reason'])}")
+def _print_project(status: dict[str, Any]) -> None:
+    state = style("on ", "green") if status["is_on"] else style("off", "red")
+    target = plain(status.get("target")) or "no target yet"
+    waits = plural(status["waiting"], "note") + (" waiting" if status["is_on"] else " held")
+    echo(f"{state}      {plain(status['project'])}")
+    if "content" in status:
+        echo(f"         {target}  content {status['content']}  {waits}")
+    if status.get("sent"):
+        echo(f"         last sent {_ago(status['sent'])}")
+    if status.get("withheld"):
+        echo(f"         withheld: {plain(status['withheld'])}")
+    if status.get("reason"):
+        echo(f"         last error {_ago(status['failed'])}: {plain(status['reason'])}")
 
 
 def installed_places(store: Store) -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""Show on stderr what a sync of the index does, if it takes long."""
+"""Show the progress of a long index sync on stderr."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from turnlog.cli.terminal import echo
 from turnlog.index.sync_policy import Feedback, Progress
 
 WORTH_A_BAR = 16 << 20
-"""Fewer bytes are read before anybody could look at a progress bar."""
+"""Bytes below which a sync ends before a progress bar would be noticed."""
 
 
 def _print_notice(text: str) -> None:
@@ -25,7 +25,7 @@ def _bar() -> Generator[Progress]:
 
 
 class _Bar:
-    """A progress bar that appears once there is enough to do."""
+    """A progress bar that appears only for long syncs."""
 
     def __init__(self) -> None:
         self.drawn: Any = None

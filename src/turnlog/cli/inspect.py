@@ -1,4 +1,4 @@
-"""turnlog inspect: what occurs in session files, and what turnlog does not know of it."""
+"""turnlog inspect: count versions, entry kinds, fields and tools, flagging unknown ones."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.arguments import all_option, json_option, output_option
+from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, plain, progress_bar
 from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo, style
@@ -23,26 +24,32 @@ from turnlog.format.survey import (
 from turnlog.store.parallel import map_files
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
-from turnlog.text import file_size
+from turnlog.text import file_size, plural
 
 MANY = 12
-"""How many rows of a list are shown without --full."""
+"""Rows of a list without --full."""
 
 
 @click.command("inspect")
 @click.argument("session", required=False, shell_complete=complete_session)
-@click.option("--all", "everything", is_flag=True, help="All sessions and their sub-agents.")
-@click.option("--full", is_flag=True, help="Show the known fields too, and every row.")
+@all_option("Inspect all sessions and sub-agents (the default).")
+@click.option("--full", is_flag=True, help="Include known fields, and print every row.")
+@output_option()
 @json_option
 @click.pass_obj
-def command(store: Store, session: str | None, everything: bool, full: bool, as_json: bool) -> None:
-    """Report versions, kinds, fields and tools, flagging unknown ones.
+def command(store: Store, session: str | None, every: bool, full: bool, as_json: bool) -> None:
+    """Count client versions, entry kinds, fields and tools.
 
-    Counts client versions, entry kinds, fields, content blocks and tools, of SESSION or of all.
-    What turnlog does not know is marked: it is kept and shown all the same, but a new kind or
-    field means that the client has moved on.
+    Kinds and fields that turnlog does not know are flagged. They are preserved and shown
+    generically; a new one means that the client's format has changed.
+
+    \b
+    Examples:
+      turnlog inspect
+      turnlog inspect last --full
+      turnlog inspect --json | jq .versions
     """
-    survey = _survey(_paths(store, session, everything))
+    survey = _survey(_paths(store, session, every))
     if as_json:
         echo_json(_as_json(survey))
     else:
@@ -57,8 +64,8 @@ def survey_files(paths: Sequence[Path]) -> Survey:
     return whole
 
 
-def _paths(store: Store, session: str | None, everything: bool) -> list[Path]:
-    if session and everything:
+def _paths(store: Store, session: str | None, every: bool) -> list[Path]:
+    if session and every:
         raise UsageError("name a session or use --all, not both", "turnlog inspect --help")
     if session:
         return [find_session(store, session).path]
@@ -103,7 +110,7 @@ def _marked(counts: Counter[str], is_known: Callable[[str], bool]) -> dict[str, 
 
 
 def _print(survey: Survey, full: bool) -> None:
-    echo(f"{survey.files} files, {survey.lines:,} lines, {file_size(survey.bytes)}")
+    echo(f"{plural(survey.files, 'file')}, {survey.lines:,} lines, {file_size(survey.bytes)}")
     limit = None if full else MANY
     _print_list("Client versions", survey.versions, lambda _: True, limit)
     _print_list("Entry kinds", survey.kinds, is_known_kind, None)
@@ -135,7 +142,7 @@ def _print_list(
     ]
     echo_table(columns)
     if limit and len(rows) > limit:
-        echo(dim(f"            and {len(rows) - limit} more; --full shows all"))
+        echo(dim(f"            {len(rows) - limit} more (--full shows all)"))
 
 
 def _print_problems(survey: Survey) -> None:

@@ -1,4 +1,4 @@
-"""How each report looks in a terminal: its columns, from which width on, and what its bars tell."""
+"""Table layouts of the reports: columns, their minimum terminal width, and bars."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,12 +12,12 @@ from turnlog.text import money, percent, short_count, short_duration
 
 @dataclass(frozen=True)
 class ReportColumn:
-    """A column."""
+    """A column of a report."""
 
     head: str
     show: Callable[[Row], str]
     from_width: int = 0
-    """In narrower terminals it is left out."""
+    """Minimum terminal width to show it."""
     is_number: bool = True
     is_path: bool = False
     is_whole: bool = False
@@ -35,14 +35,14 @@ DETAILS = (
 class ReportLayout:
     columns: tuple[ReportColumn, ...]
     expendable: tuple[str, ...] = DETAILS
-    """Heads of columns to leave out where room is short, in this order."""
+    """Heads of columns to omit in narrow terminals, in this order."""
     bar: str | None = None
     """The figure that bars are drawn for."""
     is_timeline: bool = False
-    """Whether the last rows are those to show, and bars are drawn of all of them."""
+    """True if a limit keeps the last rows instead of the first."""
 
     def rank_of(self, head: str) -> int:
-        """Return how expendable a column is; 0 stays."""
+        """Return how expendable a column is; 0 is never omitted."""
         rest = self.expendable[::-1]
         return rest.index(head) + 1 if head in rest else 0
 
@@ -64,13 +64,13 @@ def layout_of(name: str, by: tuple[str, ...] = ()) -> ReportLayout:
 
 
 def number(row: Row, name: str) -> float | None:
-    """A figure of a row, if it has it."""
+    """Return a number of a row, or None."""
     value = row.get(name)
     return value if isinstance(value, int | float) else None
 
 
 def text(row: Row, name: str) -> str:
-    """A text of a row."""
+    """Return a text of a row, masked and on one line."""
     return plain(str(row.get(name) or ""))
 
 

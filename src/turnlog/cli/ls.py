@@ -1,4 +1,4 @@
-"""turnlog ls: recent sessions, grouped by project."""
+"""turnlog ls: list recent sessions, grouped by project."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -9,7 +9,15 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import Since, json_option, reveal_switch
+from turnlog.cli.arguments import (
+    json_option,
+    limit_option,
+    output_option,
+    project_option,
+    reveal_switch,
+    since_option,
+    until_option,
+)
 from turnlog.cli.output import echo_json, fit_path, local_time, plain, width
 from turnlog.cli.tables import Column, Table, with_rows
 from turnlog.cli.terminal import dim, echo, style
@@ -42,6 +50,15 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
+class SessionSelection:
+    """A selection of sessions; None does not restrict it."""
+
+    project: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
 class SessionRow:
     """A session as `ls` shows it."""
 
@@ -52,21 +69,29 @@ class SessionRow:
 
 
 @click.command("ls")
-@click.option("--project", metavar="TEXT", help="Only projects whose directory contains TEXT.")
-@click.option(
-    "--since", type=Since(), help="Only sessions active since a date or an age (3d, 12h)."
-)
-@click.option("--limit", type=click.IntRange(0), default=30, show_default=True, help="0 for all.")
+@project_option
+@since_option("sessions active")
+@until_option("sessions last active")
+@limit_option("sessions", 30)
+@output_option()
 @reveal_switch
 @json_option
 @click.pass_obj
-def command(
-    store: Store, project: str | None, since: datetime | None, limit: int, as_json: bool
-) -> None:
-    """List recent sessions, grouped by project."""
-    sessions = chosen_sessions(store, project, since)
+def command(store: Store, limit: int, as_json: bool, **given: Any) -> None:
+    """List recent sessions, grouped by project.
+
+    The project that was active last comes first. A session that a client has open is marked live.
+
+    \b
+    Examples:
+      turnlog ls --since yesterday
+      turnlog ls --project shop -n 0
+      turnlog ls --json | jq -r '.[].id'
+    """
+    selection = SessionSelection(**given)
+    sessions = chosen_sessions(store, selection)
     if not sessions and not as_json:
-        raise _none_found(store, project, since)
+        raise _none_found(store, selection)
     shown = sessions[: limit or None]
     if as_json:
         echo_json([_as_json(row) for row in _rows(store, shown)])
@@ -75,33 +100,39 @@ def command(
 
 
 def print_sessions(store: Store, sessions: list[SessionFile], total: int) -> None:
-    """Print sessions, grouped by project, and of how many they are."""
+    """Print sessions grouped by project; note on stderr if there are more."""
     _print(_grouped(list(_rows(store, sessions))), width())
     if len(sessions) < total:
         echo(dim(f"{len(sessions)} of {total} sessions (try: turnlog ls --limit 0)"), err=True)
 
 
-def _none_found(store: Store, project: str | None, since: datetime | None) -> NotFound:
+def _none_found(store: Store, selection: SessionSelection) -> NotFound:
     if not any(store.session_files()):
         return NotFound(f"no sessions in {store.projects}", "turnlog --samples ls")
-    asked = f" of a project that matches {project!r}" if project else ""
+    project, since, until = selection.project, selection.since, selection.until
+    matching = f" of a project that matches {project!r}" if project else ""
     active = f" active since {local_time(since)}" if since else ""
-    return NotFound(f"no sessions{asked}{active} in {store.projects}", "turnlog ls")
+    active += f" last active before {local_time(until)}" if until else ""
+    return NotFound(f"no sessions{matching}{active} in {store.projects}", "turnlog ls")
 
 
-def chosen_sessions(store: Store, project: str | None, since: datetime | None) -> list[SessionFile]:
-    """Return the sessions of matching projects that were active since a moment."""
-    sessions = list_sessions(store)
-    if since:
-        sessions = [session for session in sessions if session.last_active >= since]
-    if project:
-        wanted = _matching_folders(sessions, project)
-        sessions = [session for session in sessions if session.path.parent in wanted]
+def chosen_sessions(store: Store, selection: SessionSelection) -> list[SessionFile]:
+    """Return the sessions of matching projects that were last active in a period."""
+    since, until = selection.since, selection.until
+    sessions = [
+        session
+        for session in list_sessions(store)
+        if (since is None or session.last_active >= since)
+        and (until is None or session.last_active < until)
+    ]
+    if selection.project:
+        folders = _matching_folders(sessions, selection.project)
+        sessions = [session for session in sessions if session.path.parent in folders]
     return sessions
 
 
 def _matching_folders(sessions: list[SessionFile], text: str) -> set[Path]:
-    """The folders of projects whose directory is `text` or contains it."""
+    """Return the folders of projects whose directory is `text` or contains it."""
     newest = {session.path.parent: session for session in reversed(sessions)}
     directory = folder_name(str(Path(text).resolve())) if Path(text).is_dir() else None
     return {
@@ -121,7 +152,7 @@ def _rows(store: Store, sessions: list[SessionFile]) -> Iterator[SessionRow]:
 
 
 def _grouped(rows: list[SessionRow]) -> list[tuple[str, list[SessionRow]]]:
-    """Rows by the directory of their project; the project active last comes first."""
+    """Group rows by project directory; the project active last comes first."""
     folders: dict[Path, list[SessionRow]] = {}
     for row in rows:
         folders.setdefault(row.session.path.parent, []).append(row)

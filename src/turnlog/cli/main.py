@@ -1,4 +1,4 @@
-"""Find the command, load its module alone, and turn errors into one line."""
+"""Entry point of the command line; imports only what the command needs."""
 
 import gc
 import os
@@ -22,10 +22,10 @@ def main() -> None:
         from turnlog.cli.hook_run import run as run_hook
 
         run_hook(sys.argv[3:])
-    # What is loaded stays: to look through it for garbage takes a twentieth of a search.
+    # A command is short-lived: collecting garbage would take a twentieth of a search.
     gc.set_threshold(100_000)
     for stream in (sys.stdout, sys.stderr):
-        # A session may hold text that no encoding has, such as half of a surrogate pair.
+        # A session may contain text that cannot be encoded, such as half of a surrogate pair.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     _leave(run(sys.argv[1:]))
@@ -44,10 +44,10 @@ def run(arguments: list[str]) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Give closed standard streams a descriptor, or the next file to be opened would get it.
+    """Open closed standard streams, or the next opened file would get their descriptor.
 
-    Writing to stdout then fails as it would without one: stdout is opened for reading. Messages to
-    a closed stderr go nowhere.
+    Otherwise `turnlog edit >&-` could print into the session file that it opens next. stdout is
+    opened for reading, so that writing to it fails; messages to a closed stderr are dropped.
     """
     for descriptor, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
@@ -64,7 +64,7 @@ def _open_standard_streams() -> None:
 
 
 def _leave(code: int) -> None:
-    """End at once: to take all modules apart takes as long as many a command."""
+    """Exit without tearing down modules, which can take as long as the command itself."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -74,7 +74,7 @@ def _leave(code: int) -> None:
 
 
 def _is_wide() -> bool:
-    """The stored help is laid out for 80 columns; click lays it out anew for fewer."""
+    """Return whether the stored help fits: it is laid out for 80 columns."""
     try:
         return os.get_terminal_size(1).columns >= 80
     except OSError:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.arguments import AliasedOption, dry_run_option, json_option
+from turnlog.cli.completions import complete_session
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import own_file
@@ -22,23 +23,34 @@ from turnlog.text import file_size, plural
 @click.command("mv")
 @click.argument("source", metavar="SESSION|OLD", shell_complete=complete_session)
 @click.argument("new", type=click.Path())
-@click.option("--project", is_flag=True, help="Move all sessions of OLD and of directories below.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@click.option(
+    "--whole-project",
+    is_flag=True,
+    cls=AliasedOption,
+    aliases=["--project"],
+    help="Move all sessions of directory OLD and its subdirectories.",
+)
+@dry_run_option
 @json_option
 @click.pass_obj
 def command(
-    store: Store, source: str, new: str, project: bool, dry_run: bool, as_json: bool
+    store: Store, source: str, new: str, whole_project: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Make SESSION one of the directory NEW, so that it goes on there.
+    """Move SESSION to directory NEW, to resume it there.
 
-    With --project, OLD is the directory that a project had before it was moved or renamed: all its
-    sessions follow, its memory and its prompts in the history too. What was said in them stays as
-    it was. `turnlog undo` brings everything back.
+    With --whole-project, OLD is the former directory of a project that was moved or renamed: its
+    sessions, memory and prompt history move to NEW. Messages are not changed. `turnlog undo`
+    reverts a move.
+
+    \b
+    Examples:
+      turnlog mv last ~/src/shop
+      turnlog mv --whole-project ~/old/shop ~/src/shop --dry-run
     """
     target = Path(new).resolve()
     if not target.is_dir():
-        raise NotFound(f"{target} is no directory", f"mkdir -p {quote(new)}")
-    if project:
+        raise NotFound(f"{target} is not a directory", f"mkdir -p {quote(new)}")
+    if whole_project:
         move = move_project(store, source, str(target))
     else:
         move = move_session(store, own_file(store, source), str(target))
@@ -51,7 +63,7 @@ def command(
 
 def _tell(move: Move, record: Record | None, dry_run: bool) -> None:
     if not (record or dry_run):
-        echo(f"Nothing to move: all is in {plain(move.relocation.new)} already")
+        echo(f"Nothing to move: everything is in {plain(move.relocation.new)} already")
         return
     verb = "Would move" if dry_run else "Moved"
     echo(f"{verb} {plural(len(move.sessions), 'session')} to {plain(move.relocation.new)}")

@@ -1,4 +1,4 @@
-"""Text for a terminal: columns that fit its width, ages, sizes, and text that cannot harm it."""
+"""Format text for a terminal: fit it to a width, strip control characters, print JSON."""
 
 import json
 import os
@@ -17,11 +17,11 @@ from turnlog.text import one_line, safe_json
 
 NARROW = re.compile(r"[\x20-\x7e\xa1-\xac\xae-\u02ff…❯→•–—‘’“”]*")
 AT_ONCE = 64
-"""Lines that are printed together."""
+"""Lines to print per write."""
 
 
 def width() -> int:
-    """How many columns there are to fill: those of the terminal, even if a pipe is in between."""
+    """Return the width of the terminal, even if stdout is a pipe to a pager."""
     if columns := os.environ.get("COLUMNS"):
         return (int(columns) if columns.isdecimal() else 0) or 80
     for descriptor in (1, 2, 0):
@@ -31,7 +31,7 @@ def width() -> int:
 
 
 def plain(text: str | None, keep_indent: bool = False) -> str:
-    """Return a text on one line, masked, without what would move the cursor or change the screen.
+    """Return a text on one line, masked and without terminal control characters.
 
     >>> plain("two" + chr(10) + "lines" + chr(27) + "[2J")
     'two lines [2J'
@@ -40,14 +40,14 @@ def plain(text: str | None, keep_indent: bool = False) -> str:
 
 
 def plain_masked(text: str, keep_indent: bool = False) -> str:
-    """Return a text that is masked already on one line, as `plain` does."""
+    """Return a text on one line like `plain`, but without masking it again."""
     if keep_indent:
         return one_line(text.expandtabs(4)).rstrip()
     return one_line(text).strip()
 
 
 def cells_of(text: str) -> int:
-    """Return how many terminal cells a text takes; wide characters take two.
+    """Return the width of a text in terminal cells; wide characters take two.
 
     >>> cells_of("日本"), cells_of("ab")
     (4, 2)
@@ -80,7 +80,7 @@ def wrap(text: str, room: int, indent: str = "") -> Iterator[str]:
 
 
 def wrap_hint(text: str, hint: str, room: int) -> list[str]:
-    """Break prose into lines; its hint is never broken, so that it can be copied.
+    """Wrap a message; its hint stays on one line, so that it can be copied.
 
     >>> wrap_hint("no such session", "(turnlog ls)", 22)
     ['no such session', '(turnlog ls)']
@@ -110,7 +110,7 @@ def fit(text: str, cells: int) -> str:
 
 
 def fit_path(path: str, cells: int) -> str:
-    """Return a path, without its start if it takes more cells.
+    """Truncate a path at its start to a number of cells.
 
     >>> fit_path("/home/ada/shop", 9), fit_path("/srv", 9)
     ('…ada/shop', '/srv')
@@ -124,19 +124,19 @@ def fit_path(path: str, cells: int) -> str:
 
 
 def local_time(moment: datetime | None) -> str:
-    """A moment in the user's own time zone, to the second."""
+    """Return a moment in local time, to the second; an empty text for None."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment else ""
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Print many lines that are masked already as they come, some at a time."""
+    """Print lines that are masked already, in batches as they arrive."""
     left = iter(lines)
     while some := list(islice(left, AT_ONCE)):
         echo_masked("\n".join(some))
 
 
 def echo_json(value: Any) -> None:
-    """Print one JSON document, laid out for people."""
+    """Print one indented JSON document."""
     echo_masked(to_json(value, indent=2))
 
 
@@ -146,7 +146,7 @@ def echo_json_line(value: Any) -> None:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """Return a value, or typed views, as JSON, masked; escaped where UTF-8 could not bear it.
+    """Return a value or typed views as masked JSON; characters invalid in UTF-8 are escaped.
 
     >>> to_json(["日本"]), to_json([chr(0xD800)])
     ('["日本"]', '["\\\\ud800"]')
@@ -158,7 +158,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def progress_bar(total: int, label: str) -> Any:
-    """A bar on stderr, where that is a terminal."""
+    """Return a progress bar on stderr, hidden if that is not a terminal."""
     import click
 
     return click.progressbar(

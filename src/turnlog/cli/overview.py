@@ -1,4 +1,4 @@
-"""turnlog without a command: what was done lately, what it took, and what needs a look."""
+"""turnlog without a command: recent sessions, their cost, and what needs attention."""
 
 import json
 import time
@@ -28,16 +28,16 @@ from turnlog.text import money, plural, short_count
 
 RECENT = 12
 LOOKED_AFTER = 30
-"""How many of the last sessions are checked."""
+"""Recent sessions to check."""
 KEPT_DAYS = 30
-"""After how many days the client deletes a session, if its settings do not say."""
+"""Days after which the client deletes a session, unless its settings differ."""
 SOON_DAYS = 7
 
 
 @click.command("overview")
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Show recent sessions, what today and this week took, and what needs a look."""
+    """Show recent sessions, usage of today and this week, and what needs attention."""
     store: Store = ctx.obj
     states = scan_store(store)
     # With an index, no file need be opened; without one, the list is shown while it is made.
@@ -93,9 +93,9 @@ def _whole(value: object) -> int:
 
 
 def _broken(index: Index, sessions: list[SessionFile], room: int) -> Iterator[str]:
-    """The sessions among the last ones that would not resume, or not whole."""
+    """Yield lines about recent sessions that would not resume in full."""
     for session, message in unresumable(index, sessions):
-        verdict = f"{session.id[:8]} would not resume whole"
+        verdict = f"{session.id[:8]} would not resume in full"
         title = fit(plain(describe(session).title), room - len(verdict) - 2).rstrip()
         yield style(verdict, "red") + dim(f"  {title}")
         for line in wrap_hint(message, f"(turnlog check {session.id[:8]})", room - 2):
@@ -103,7 +103,7 @@ def _broken(index: Index, sessions: list[SessionFile], room: int) -> Iterator[st
 
 
 def _going(store: Store, states: FileStates) -> Iterator[str]:
-    """How many sessions the client will delete within a week, and the archive does not have."""
+    """Yield a line about sessions that the client deletes within a week and nobody archived."""
     limit = (time.time() - (_kept_days(store) - SOON_DAYS) * 86400) * 1e9
     old = filter(is_session_name, states.names_before(limit))
     names = [name.removesuffix(".jsonl") for name in old]

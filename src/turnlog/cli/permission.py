@@ -1,4 +1,4 @@
-"""Print why a shell command may run in `turnlog chat`, or may not."""
+"""Explain whether a shell command may run in `turnlog chat`."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ LOOKS: dict[str, Look] = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 
 def explain(store: "Store", options: "ChatOptions", command: str, as_json: bool) -> None:
-    """Print the parse of a command, the meaning of each word, what matched, and the verdict."""
+    """Print how a command is parsed, which rules match, and the verdict."""
     from turnlog.agent.chat.opening import starting_policy
     from turnlog.agent.permissions.explanation import explain_command
 

@@ -1,4 +1,4 @@
-"""One line of text that tells what an entry is about, masked before it is cut."""
+"""Preview an entry in one line; secrets are masked before the text is truncated."""
 
 import json
 from collections.abc import Iterable
@@ -17,23 +17,32 @@ from turnlog.format.entries import Attachment, ChainEntry, Entry, MessageEntry, 
 from turnlog.format.fields import given
 from turnlog.format.json_values import is_object
 
-TELLING = ("command", "file_path", "pattern", "query", "url", "description", "subject", "prompt")
+TYPICAL_INPUTS = (
+    "command",
+    "file_path",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "subject",
+    "prompt",
+)
 
 
 def preview(entry: Entry, room: int) -> str:
-    """Say what an entry is about in one line, for so many columns; empty where its kind says it."""
+    """Return a one-line preview of an entry; empty if its kind is enough."""
     match entry:
         case MessageEntry():
             content = entry.content
             return _text(content, room) if isinstance(content, str) else _joined(content, room)
         case Attachment():
-            held = given(entry.attachment) or {}
+            fields = given(entry.attachment) or {}
             names = "filename", "prompt", "command", "hookName", "stdout", "content"
-            return _first(held, names, room)
+            return _first(fields, names, room)
         case Progress():
-            held = given(entry.data)
+            data = given(entry.data)
             fields = {
-                name: getattr(held, name, None) for name in ("command", "output", "prompt", "query")
+                name: getattr(data, name, None) for name in ("command", "output", "prompt", "query")
             }
             return _first(fields, fields, room)
         case Unknown():
@@ -43,13 +52,13 @@ def preview(entry: Entry, room: int) -> str:
 
 
 def _joined(blocks: Iterable[Block], room: int) -> str:
-    """Tell blocks as far as there is room for them."""
-    told = ""
+    """Return the previews of blocks until the line is full."""
+    line = ""
     for block in blocks:
-        told += ("  " if told else "") + _block(block, room)
-        if len(told) > room:
+        line += ("  " if line else "") + _block(block, room)
+        if len(line) > room:
             break
-    return told
+    return line
 
 
 def _block(block: Block, room: int) -> str:
@@ -59,8 +68,8 @@ def _block(block: Block, room: int) -> str:
         case ThinkingBlock():
             return f"(thinking) {_text(given(block.thinking), room)}"
         case ToolUseBlock():
-            held = given(block.input)
-            about = _first(held, TELLING, room) if is_object(held) else ""
+            fields = given(block.input)
+            about = _first(fields, TYPICAL_INPUTS, room) if is_object(fields) else ""
             return f"{_text(given(block.name), room)}: {about}"
         case ToolResultBlock():
             return f"{'error' if given(block.is_error) else 'result'}: {_result(block, room)}"
@@ -76,7 +85,7 @@ def _result(block: ToolResultBlock, room: int) -> str:
 
 
 def _state(entry: Entry, room: int) -> str:
-    """The first text among an entry's own fields."""
+    """Return the first text among an entry's own fields."""
     skipped = {*ChainEntry.__struct_fields__, "subtype", "message_id", "level"}
     own = [name for name in entry.__struct_fields__ if name not in skipped]
     fields = {name: getattr(entry, name) for name in own}

@@ -1,34 +1,53 @@
-"""turnlog raw: the bytes of one line."""
+"""turnlog raw: print one line of a session file byte for byte."""
 
+import json
 import sys
 from itertools import islice
 
 import click
 
-from turnlog.cli.arguments import session_argument
-from turnlog.cli.terminal import echo
+from turnlog.cli.arguments import json_option, output_option, session_argument
+from turnlog.cli.terminal import echo, echo_masked
 from turnlog.errors import NotFound
 from turnlog.format.jsonl import read_lines
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
-from turnlog.text import harmless
+from turnlog.text import harmless, safe_json
 
 
 @click.command("raw")
 @session_argument
-@click.option("--line", "number", type=click.IntRange(1), required=True, help="Counts from 1.")
+@click.option(
+    "--line",
+    "number",
+    metavar="N",
+    type=click.IntRange(1),
+    required=True,
+    help="Line number, from 1.",
+)
+@output_option()
+@json_option
 @click.pass_obj
-def command(store: Store, session: str, number: int) -> None:
-    """Print line N of SESSION, byte for byte.
+def command(store: Store, session: str, number: int, as_json: bool) -> None:
+    """Print one line of SESSION byte for byte.
 
-    On a terminal, control characters are spelled out.
+    On a terminal, secrets are masked and control characters escaped. --json prints the line as a
+    string, with its number and byte offset.
+
+    \b
+    Examples:
+      turnlog raw last --line 3 | jq .
+      turnlog raw 3f2a --line 1 -o line.json
     """
     path = find_session(store, session).path
     line = next(islice(read_lines(path), number - 1, None), None)
     if line is None:
         count = sum(1 for _ in read_lines(path))
         raise NotFound(f"{path} has {count} lines, no line {number}", f"turnlog entries {session}")
-    if sys.stdout.isatty():
-        echo(harmless(line.raw.decode("utf-8", "backslashreplace").rstrip("\n")))
+    text = line.raw.decode("utf-8", "backslashreplace")
+    if as_json:
+        echo_masked(safe_json(json.dumps({"line": number, "offset": line.offset, "raw": text})))
+    elif sys.stdout.isatty():
+        echo(harmless(text.rstrip("\n")))
     else:
         sys.stdout.buffer.write(line.raw)

@@ -1,4 +1,4 @@
-"""turnlog redact: replace secrets in all files of sessions by placeholders."""
+"""turnlog redact: replace secrets in all files of sessions with placeholders."""
 
 import re
 from collections import Counter
@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.arguments import all_option, dry_run_option, json_option
+from turnlog.cli.completions import complete_session
 from turnlog.cli.output import echo_json, fit_path, plain, plain_masked, progress_bar, width
 from turnlog.cli.sessions import own_file
 from turnlog.cli.tables import Column, Table, echo_table, with_rows
@@ -27,7 +28,7 @@ from turnlog.store.paths import Store
 from turnlog.text import plural
 
 MANY = 5
-"""How many changes are named one by one."""
+"""Changes that are named one by one."""
 INDENT = "  "
 MATCHES = (
     Column("line", is_number=True, look="dim"),
@@ -46,14 +47,14 @@ COLUMNS = (
 
 @click.command("redact")
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
-@click.option("--all", "every", is_flag=True, help="All sessions, and all that they share.")
+@all_option("Redact all sessions and the files they share.")
 @click.option(
     "--also",
     multiple=True,
     metavar="REGEX",
-    help="Replace what matches as well: its first group, if it has one.",
+    help="Also replace matches of REGEX, or of its first group; repeatable.",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what would be replaced.")
+@dry_run_option
 @json_option
 @click.pass_context
 def command(
@@ -64,18 +65,24 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Replace the secrets in each SESSION by placeholders.
+    """Replace secrets in each SESSION with placeholders.
 
-    In all its files: the conversation, sub-agents, large outputs, backups of files, to-do lists,
-    plans, task outputs, the history of prompts. A secret found once is replaced wherever it stands,
-    and the same one has the same placeholder everywhere. All is looked through again afterwards:
-    exits with 1 if something is left, or a session was skipped because it is in use.
+    Covers the conversation, sub-agents, large outputs, file backups, to-do lists, plans, task
+    outputs and the prompt history. A secret found once is replaced everywhere, always with the
+    same placeholder. The result is scanned again: exits with 1 if a secret remains or a session
+    was skipped because it is in use.
 
-    `turnlog undo` brings the secrets back, until `turnlog forget` deletes what it would need.
+    `turnlog undo` restores the secrets until `turnlog forget` deletes the backup.
+
+    \b
+    Examples:
+      turnlog redact last --dry-run
+      turnlog redact --all
+      turnlog redact 3f2a --also 'customer: (\\w+)'
     """
     store: Store = ctx.obj
     if bool(sessions) == every:
-        raise click.UsageError("name sessions, or redact --all", ctx)
+        raise click.UsageError("name sessions, or use --all, not both", ctx)
     patterns = [_compiled(text) for text in also]
     paths = list(dict.fromkeys(own_file(store, text) for text in sessions))
     outcome = redact_sessions(
@@ -100,7 +107,9 @@ def _compiled(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise UsageError(f"{text!r} is no pattern: {error}", "turnlog redact --help") from error
+        raise UsageError(
+            f"{text!r} is not a regular expression: {error}", "turnlog redact --help"
+        ) from error
 
 
 @contextmanager
@@ -122,11 +131,11 @@ def _print(store: Store, outcome: RedactionOutcome) -> None:
     _print_kept(outcome)
     archive = open_archive()
     if any(archive.find(path) for path in {str(find.path) for find in outcome.replaced}):
-        echo("the archive has copies from before: `turnlog archive` renews them")
+        echo("The archive still contains the secrets (try: turnlog archive)")
 
 
 def _print_finds(store: Store, outcome: RedactionOutcome) -> None:
-    """Print what would be replaced: where it is, its placeholder, and the words around it."""
+    """Print each match: its place, placeholder and context."""
     if not (outcome.found.finds or outcome.found.stuck):
         echo("no secrets found")
         return
@@ -177,7 +186,7 @@ def _print_left(store: Store, outcome: RedactionOutcome) -> None:
         echo(_left(store, find))
     if outcome.fixed:
         fields = ", ".join(f"{name} {count}" for name, count in outcome.fixed.most_common())
-        echo(f"left as they are, as the session hangs on them: {fields}")
+        echo(f"not replaced, as the session depends on them: {fields}")
 
 
 def _print_kept(outcome: RedactionOutcome) -> None:
@@ -186,14 +195,14 @@ def _print_kept(outcome: RedactionOutcome) -> None:
         return
     undo = f"turnlog undo {ids[0]}" if len(ids) == 1 else f"{len(ids)} changes: turnlog history"
     echo(f"  {undo}")
-    echo(f"turnlog keeps the originals for an undo; for good: {_forget(ids)}")
+    echo(f"turnlog keeps the originals for undo; to delete them: {_forget(ids)}")
     if outcome.earlier:
         names = [record.id for record in outcome.earlier]
         echo(f"Earlier changes keep copies of the same files: {_forget(names)}")
 
 
 def _forget(ids: list[str]) -> str:
-    return f"turnlog forget {' '.join(ids) if len(ids) <= MANY else '--all'}"
+    return f"turnlog forget {' '.join(ids) if len(ids) <= MANY else '--all-changes'}"
 
 
 def _summary(finds: list[Find]) -> str:
@@ -206,7 +215,7 @@ def _left(store: Store, find: Find) -> str:
     placeholder, path = placeholder_for(find.kind, find.value), _short(store, find.path)
     if find.line == IN_NAME:
         return f"left: {placeholder} in the name of {path}"
-    return f"left: {placeholder} in {path}{f':{find.line}' if find.line else ', which is no text'}"
+    return f"left: {placeholder} in {path}{f':{find.line}' if find.line else ', which is not text'}"
 
 
 def _short(store: Store, path: Path) -> str:
@@ -245,6 +254,6 @@ def _find_as_json(find: Find) -> dict[str, Any]:
 
 def _match_as_json(match: RedactionMatch) -> dict[str, Any]:
     key, before, after = match.context
-    told = {"path": match.path, "line": match.line, "kind": match.kind}
-    told |= {"placeholder": match.placeholder, "length": match.length, "times": match.times}
-    return told | {"key": key, "before": before, "after": after}
+    fields = {"path": match.path, "line": match.line, "kind": match.kind}
+    fields |= {"placeholder": match.placeholder, "length": match.length, "times": match.times}
+    return fields | {"key": key, "before": before, "after": after}

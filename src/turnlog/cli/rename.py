@@ -2,7 +2,7 @@
 
 import click
 
-from turnlog.cli.arguments import json_option, session_argument
+from turnlog.cli.arguments import dry_run_option, json_option, session_argument
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import echo_json
 from turnlog.cli.sessions import own_file
@@ -14,11 +14,19 @@ from turnlog.store.paths import Store
 @click.command("rename")
 @session_argument
 @click.argument("title")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@dry_run_option
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, title: str, dry_run: bool, as_json: bool) -> None:
-    """Call SESSION by TITLE, as /rename does: in turnlog, and in the picker of the client."""
+    """Set the title of SESSION to TITLE.
+
+    The title appears in turnlog and in the client's session picker, as with /rename.
+
+    \b
+    Examples:
+      turnlog rename last "Fix the rounding bug"
+      turnlog rename 3f2a "Invoices" --dry-run
+    """
     path = own_file(store, session)
     title, record = rename_session(store, path, title, dry_run=dry_run)
     if as_json:

@@ -1,4 +1,4 @@
-"""turnlog replay: a recorded session in the place of a model."""
+"""turnlog replay: serve a recorded session as a Messages API."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import click
 from click.core import ParameterSource
 
 from turnlog.agent.replay.recorded_answers import RecordedAnswer, Track, tracks_of
-from turnlog.cli.arguments import json_option, reveal_switch, session_argument
+from turnlog.cli.arguments import json_option, output_option, reveal_switch, session_argument
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import open_named
 from turnlog.cli.tables import Column, echo_table, with_rows
@@ -26,29 +26,42 @@ COLUMNS = (
 
 @click.command("replay")
 @session_argument
-@click.option("--serve", is_flag=True, help="Answer requests on this machine until Ctrl-C.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
+@click.option("--serve", is_flag=True, help="Serve requests on localhost until Ctrl-C.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port; by default a free one."
+)
 @click.option(
     "--key",
     envvar="TURNLOG_REPLAY_KEY",
-    help="The API key to require, instead of a random one; or set TURNLOG_REPLAY_KEY.",
+    help="Require this API key instead of a random one; or set TURNLOG_REPLAY_KEY.",
 )
-@click.option("--strict", is_flag=True, help="Refuse requests that differ, with status 400.")
+@click.option(
+    "--strict", is_flag=True, help="Reject requests that differ from the recording (status 400)."
+)
+@output_option()
 @reveal_switch
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, serve: bool, as_json: bool, **options: Any) -> None:
-    """Serve SESSION as a Messages API that answers as it was recorded.
+    """Serve SESSION as a Messages API with the recorded responses.
 
-    The nth request of a conversation gets its nth message; sub-agents are known by what they were
-    asked first. Set ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY to the two lines that are printed;
-    without the key, other users of this machine get no answer. Differences between a request and
-    the recorded one are printed to stderr. Without --serve, list the answers.
+    The nth request of a conversation gets its nth recorded message; sub-agents are recognized by
+    their first prompt. Set ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY to the two lines that are
+    printed. Differences from the recorded requests are printed to stderr. Without --serve, lists
+    the recorded responses.
+
+    \b
+    Examples:
+      turnlog replay last
+      turnlog replay last --serve --port 8123
+      turnlog replay 3f2a --serve --strict --key test
     """
     given = click.get_current_context().get_parameter_source("key")
     is_typed = given is ParameterSource.COMMANDLINE
     if (options["port"] or options["strict"] or is_typed) and not serve:
-        raise UsageError("--port, --key and --strict are for --serve")
+        raise UsageError(
+            "--port, --key and --strict require --serve", "turnlog replay SESSION --serve"
+        )
     opened = open_named(store, session)
     if serve:
         _serve(opened, **options)
@@ -92,11 +105,11 @@ def _view(track: Track, rank: int) -> Fields:
 def _cells(track: Track, rank: int) -> list[str]:
     answer = track.answer(rank)
     reason = plain(str(answer.body["stop_reason"] or "")) if answer else ""
-    told = _told(RecordedAnswer(masked_value(answer.body), None) if answer else None)
-    return [plain(track.name)[:10], str(rank + 1), plain(told), reason]
+    content = _content_of(RecordedAnswer(masked_value(answer.body), None) if answer else None)
+    return [plain(track.name)[:10], str(rank + 1), plain(content), reason]
 
 
-def _told(answer: RecordedAnswer | None) -> str:
+def _content_of(answer: RecordedAnswer | None) -> str:
     return "  ".join(map(_block, answer.body["content"])) if answer else ""
 
 

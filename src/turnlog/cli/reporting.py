@@ -1,4 +1,4 @@
-"""The one place where errors are printed: on one line, with what to do about them."""
+"""The only place that prints errors: one line each, with a hint."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from turnlog.format.regular_files import Skipped, collect_skipped
 from turnlog.text import harmless
 
 INTERRUPTED = 130
-"""As a shell tells of it."""
+"""Exit code after SIGINT, as in a shell."""
 
 
 def reported(work: Callable[[], int | None]) -> int:
@@ -35,7 +35,7 @@ def _outcome(work: Callable[[], int | None]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has seen enough; nothing may be written to it at exit.
+        # The reader, such as head, has seen enough: discard what Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -44,7 +44,7 @@ def _outcome(work: Callable[[], int | None]) -> int:
 
 
 def _handle_interrupts() -> None:
-    """Raise KeyboardInterrupt on Ctrl-C from here on, where the entry point had it end at once."""
+    """Raise KeyboardInterrupt on Ctrl-C from now on; before, the entry point exits at once."""
     if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "end_at_once":
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

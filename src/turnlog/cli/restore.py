@@ -1,4 +1,4 @@
-"""turnlog restore: restores a session from the archive."""
+"""turnlog restore: restore a session from the archive."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from turnlog.cli.arguments import json_option
+from turnlog.cli.arguments import AliasedOption, json_option
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.terminal import echo
 from turnlog.store.archive.archive import open_archive
@@ -24,46 +24,65 @@ def complete_archived(
 
 
 def parse_size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Parse a number of bytes, with K, M or G behind it."""
+    """Parse a number of bytes with an optional suffix K, M or G."""
     if value is None:
         return None
     found = re.fullmatch(r"([0-9]{1,15})([KMG]?)", value.upper(), re.ASCII)
     if not found:
-        raise click.BadParameter(f"{value!r} is no size: write 500M or 2G", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a size such as 500M or 2G", ctx, param)
     return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]]
 
 
 @click.command("restore")
 @click.argument("session", shell_complete=complete_archived)
 @click.option(
-    "--to", type=click.Path(path_type=Path), metavar="DIR", help="Another place than the store."
+    "--into",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    cls=AliasedOption,
+    aliases=["--to"],
+    help="Restore into DIR instead of the store.",
 )
 @click.option(
-    "--from", "source", type=click.Path(path_type=Path), metavar="DIR", help="Another archive."
+    "--from",
+    "source",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Restore from the archive in DIR.",
 )
 @click.option(
-    "--max-size", callback=parse_size, metavar="SIZE", help="Restore up to SIZE: 500M, 2G."
+    "--max-size",
+    callback=parse_size,
+    metavar="SIZE",
+    help="Allow a session of up to SIZE (500M, 2G) instead of the default limit.",
 )
 @json_option
 @click.pass_obj
 def command(
     store: Store,
     session: str,
-    to: Path | None,
+    into: Path | None,
     source: Path | None,
     max_size: int | None,
     as_json: bool,
 ) -> None:
     """Restore SESSION from the archive.
 
-    Writes all its files to where they were, readable by you alone. Existing files are never
-    overwritten: --to writes them elsewhere. An archive that names anything but files of the
-    session, contains links or expands to far more than sessions do is refused as a whole.
+    Restores all its files to their original place, readable only by you. Existing files are never
+    overwritten; use --into to restore elsewhere. An archive that contains links, files outside the
+    session or a decompression bomb is refused as a whole.
+
+    \b
+    Examples:
+      turnlog archive --list
+      turnlog restore 3f2a
+      turnlog restore 3f2a --into /tmp/restored
+      turnlog restore 3f2a --from /mnt/backup
     """
     archive = open_archive(source)
     manifest = find_archived(archive, session)
-    root = (to or store.root).absolute()
-    restored = restore_session(archive, manifest, root, to is None, max_size)
+    root = (into or store.root).absolute()
+    restored = restore_session(archive, manifest, root, into is None, max_size)
     if as_json:
         echo_json({"id": manifest.session, **restored._asdict()})
         return
@@ -74,5 +93,5 @@ def command(
         echo(f"  {plain(str(path))}")
     for path in restored.left_out:
         echo(f"turnlog: not restored: {plain(path)}: the client would execute it", err=True)
-    if restored.written and to is None:
+    if restored.written and into is None:
         echo(f"  claude --resume {manifest.session}")

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from turnlog.cli.arguments import complete_session, json_option
+from turnlog.cli.arguments import dry_run_option, json_option
+from turnlog.cli.completions import complete_session
 from turnlog.cli.editing import print_undo
 from turnlog.cli.output import cells_of, echo_json, fit, plain, width
 from turnlog.cli.sessions import own_file
@@ -18,17 +19,25 @@ from turnlog.text import file_size, plural
 
 
 @click.command("rm")
-@click.argument("sessions", nargs=-1, required=True, shell_complete=complete_session)
-@click.option("--history", is_flag=True, help="Remove their prompts from the history as well.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@click.argument(
+    "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=complete_session
+)
+@click.option("--history", is_flag=True, help="Also remove their prompts from the prompt history.")
+@dry_run_option
 @json_option
 @click.pass_obj
 def command(
     store: Store, sessions: tuple[str, ...], history: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Remove SESSIONS: sub-agents, large outputs, backups of files and to-do lists go along.
+    """Remove sessions with all their files; `turnlog undo` reverts it.
 
-    turnlog keeps all of it: `turnlog undo` brings it back.
+    Sub-agents, large outputs, file backups and to-do lists are removed too. turnlog keeps a copy
+    until `turnlog forget` deletes it.
+
+    \b
+    Examples:
+      turnlog rm 3f2a --dry-run
+      turnlog rm 3f2a 77b0 --history
     """
     paths = list(dict.fromkeys(own_file(store, session) for session in sessions))
     titles = [plain(describe(locate_session(path)).title) for path in paths]

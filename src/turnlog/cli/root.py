@@ -9,52 +9,26 @@ import click
 from turnlog import __version__
 from turnlog.cli.direct import COMPLETE
 from turnlog.cli.reporting import INTERRUPTED, reported
+from turnlog.cli.suggestions import usage_error
 from turnlog.cli.terminal import echo
-from turnlog.errors import UsageError
 from turnlog.store.paths import Store, open_store
 
-COMMANDS = (
-    "chat",
-    "ls",
-    "search",
-    "show",
-    "tree",
-    "turns",
-    "calls",
-    "files",
-    "cost",
-    "context",
-    "stats",
-    "sql",
-    "sync",
-    "statusline",
-    "clone",
-    "edit",
-    "mv",
-    "rename",
-    "rm",
-    "redact",
-    "undo",
-    "history",
-    "forget",
-    "archive",
-    "restore",
-    "check",
-    "trace",
-    "hook",
-    "replay",
-    "entries",
-    "raw",
-    "inspect",
-    "tail",
-    "where",
-    "schema",
-    "completion",
-)
+GROUPS = {
+    "View": ("ls", "show", "tree", "turns", "calls", "files", "cost", "context", "tail"),
+    "Search": ("search", "sql"),
+    "Analyze": ("stats", "check", "inspect"),
+    "Edit": ("clone", "edit", "mv", "rename", "rm", "undo", "history", "forget"),
+    "Share": ("redact", "archive", "restore"),
+    "Trace": ("trace", "hook"),
+    "Agent": ("chat", "replay", "statusline"),
+    "Low level": ("entries", "raw", "schema", "where", "sync", "completion"),
+}
+"""Commands by the heading that `turnlog --help` lists them under."""
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is asked for."""
+    """A group that knows its commands by name and imports one when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -64,6 +38,19 @@ class LazyGroup(click.Group):
             return None
         return import_module(f"turnlog.cli.{cmd_name}").command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, COMMANDS))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                commands = [(name, self.get_command(ctx, name)) for name in names]
+                # Padded names align the columns of all sections.
+                rows = [
+                    (name.ljust(longest), command.get_short_help_str(formatter.width))
+                    for name, command in commands
+                    if command
+                ]
+                formatter.write_dl(rows)
+
 
 @click.group(
     cls=LazyGroup,
@@ -71,13 +58,19 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
-@click.option("--samples", is_flag=True, help="Use the sample sessions that come with turnlog.")
+@click.option("--samples", is_flag=True, help="Use the sample sessions shipped with turnlog.")
 @click.pass_context
 def root(ctx: click.Context, samples: bool) -> None:
-    """Read, search, measure and edit the session files of Claude Code.
+    """Read, search, analyze and edit Claude Code sessions.
 
-    SESSION is a path, an id, the start of an id, a title or slug, or `last`. Without a command,
-    turnlog gives an overview.
+    Run `turnlog` without a command for an overview of recent sessions. SESSION is `last`, an id or
+    the start of one, a title or slug or part of one, or a path.
+
+    \b
+    Examples:
+      turnlog show last
+      turnlog search "connection pool" --since yesterday
+      turnlog stats weekly --project shop
     """
     store = samples_store() if samples else open_store()
     if ctx.invoked_subcommand is None and not samples and not any(store.session_files()):
@@ -89,19 +82,31 @@ def root(ctx: click.Context, samples: bool) -> None:
 
 
 def samples_store() -> Store:
-    """The sample sessions in the package."""
+    """Return the store of sample sessions in the package."""
     return Store(Path(__file__).parent.parent / "samples")
 
 
 def help_of(path: list[str]) -> str:
-    """The help text of a command, or of the root, laid out for 80 columns."""
+    """Return the help text of a command, or of the root, laid out for 80 columns."""
     command: click.Command = root
     context = click.Context(root, info_name="turnlog", terminal_width=80)
     context.help_option_names = ["-h", "--help"]
     for name in path:
-        command = root.get_command(context, name) or command
+        assert isinstance(command, click.Group)
+        command = command.get_command(context, name) or command
         context = click.Context(command, parent=context, info_name=name, terminal_width=80)
     return command.get_help(context) + "\n"
+
+
+def command_paths() -> list[list[str]]:
+    """Return the words that call each command and subcommand, in the order of the help."""
+    paths: list[list[str]] = []
+    for name in COMMANDS:
+        context = click.Context(root)
+        command = root.get_command(context, name)
+        names = command.list_commands(context) if isinstance(command, click.Group) else []
+        paths += [[name], *([name, each] for each in names)]
+    return paths
 
 
 def run(arguments: list[str]) -> int:
@@ -120,7 +125,8 @@ def _invoke(arguments: list[str]) -> int:
         echo(error.format_message(), err=True)
         return error.exit_code
     except click.ClickException as error:
-        raise _usage_error(error) from error
+        name = next((word for word in arguments if word in COMMANDS), None)
+        raise usage_error(error, name) from error
 
 
 def _complete() -> int:
@@ -133,9 +139,3 @@ def _call(arguments: list[str]) -> int:
     with root.make_context("turnlog", arguments) as context:
         root.invoke(context)
     return 0
-
-
-def _usage_error(error: click.ClickException) -> UsageError:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "turnlog"
-    return UsageError(error.format_message().replace("\n", " "), f"{command} --help")

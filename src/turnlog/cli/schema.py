@@ -1,10 +1,11 @@
-"""turnlog schema: JSON Schema of the entry kinds."""
+"""turnlog schema: print the JSON Schema of entries and of command output."""
 
 from typing import Any
 
 import click
 import msgspec
 
+from turnlog.cli.arguments import json_option, output_option
 from turnlog.cli.output import echo_json
 from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound
@@ -28,18 +29,28 @@ def _complete_kind(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 @click.command("schema")
 @click.argument("kind", required=False, shell_complete=_complete_kind)
-@click.option("--list", "as_list", is_flag=True, help="Print the names of the kinds.")
-def command(kind: str | None, as_list: bool) -> None:
-    """Print the JSON Schema of KIND, or of any entry.
+@click.option("--list", "as_list", is_flag=True, help="List the names of all kinds.")
+@output_option()
+@json_option
+def command(kind: str | None, as_list: bool, as_json: bool) -> None:
+    """Print the JSON Schema of KIND, or of all entries.
 
-    A system entry's kind is `system/` and its subtype, such as `system/compact_boundary`. KIND
-    may also name what a command prints with --json: turns, calls, files, cost.
+    KIND is an entry's type; for system entries `system/` and the subtype. It may also be a command
+    whose --json output to describe: turns, calls, files or cost.
+
+    \b
+    Examples:
+      turnlog schema --list
+      turnlog schema system/compact_boundary
+      turnlog schema turns -o turns.schema.json
     """
-    if as_list:
+    if as_list and as_json:
+        echo_json([*KINDS, *OUTPUTS])
+    elif as_list:
         echo("\n".join([*KINDS, *OUTPUTS]))
     elif kind in OUTPUTS:
         echo_json(msgspec.json.schema(OUTPUTS[kind]))
     elif kind is None or kind in KINDS:
         echo_json(schema_of_kinds([kind] if kind else None))
     else:
-        raise NotFound(f"turnlog knows no entry kind {kind!r}", "turnlog schema --list")
+        raise NotFound(f"unknown entry kind {kind!r}", "turnlog schema --list")

@@ -1,12 +1,23 @@
-"""turnlog search: full text over all sessions."""
+"""turnlog search: full-text search over all sessions."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import click
 
-from turnlog.cli.arguments import Since, Until, json_option, reveal_option
+from turnlog.cli.arguments import (
+    json_option,
+    limit_option,
+    output_option,
+    project_option,
+    reveal_option,
+    since_option,
+    until_option,
+)
+from turnlog.cli.completions import complete_model, complete_session, complete_tool
 from turnlog.cli.searching import print_hits
+from turnlog.cli.suggestions import nearest, visible_options
 from turnlog.cli.terminal import echo
 from turnlog.errors import UsageError
 from turnlog.index.search.selection import KINDS, ROLES, Selection
@@ -14,34 +25,91 @@ from turnlog.index.service import LIMIT, SearchRequest
 from turnlog.store.paths import Store, folder_name
 
 
+class SearchCommand(click.Command):
+    """A command whose words may start with a dash: `-word` excludes a word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, expand_short_options(args))
+
+
+def expand_short_options(words: list[str]) -> list[str]:
+    """Replace -n and -o by their long forms where a value follows.
+
+    click must not know the short forms: it would read `-needle`, which excludes a word, as
+    `-n eedle`.
+
+    >>> expand_short_options(["pool", "-n", "3", "-needle"])
+    ['pool', '--limit', '3', '-needle']
+    """
+    expanded = list(words)
+    for place, (word, value) in enumerate(pairwise(words)):
+        if word == "-n" and value.isdecimal():
+            expanded[place] = "--limit"
+        elif word == "-o":
+            expanded[place] = "--output"
+    return expanded
+
+
 @click.command(
-    "search", context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]}
+    "search",
+    cls=SearchCommand,
+    context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
 )
 @click.argument("query", nargs=-1, type=click.UNPROCESSED)
-@click.option("--regex", "is_regex", is_flag=True, help="QUERY is a regular expression.")
-@click.option("--project", metavar="TEXT", help="Only projects whose directory contains TEXT.")
-@click.option("--session", metavar="SESSION", help="Only this session and its sub-agents.")
-@click.option("--since", type=Since(), help="Only what is of a date or an age (3d, 12h) or newer.")
-@click.option("--until", type=Until(), help="Only what is of this date or age, or older.")
-@click.option("--role", type=click.Choice(list(ROLES)), help="Only what one of them wrote.")
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only such texts.")
-@click.option("--tool", metavar="NAME", help="Only calls of this tool and their results.")
-@click.option("--file", metavar="PATH", help="Only calls on this file: its path, or the end of it.")
-@click.option("--errors", is_flag=True, help="Only calls that failed, and errors of the API.")
-@click.option("--model", metavar="NAME", help="Only turns that a model answered.")
-@click.option("--branch", metavar="NAME", help="Only turns on this git branch.")
-@click.option("--subagents/--no-subagents", default=True, help="Search sub-agents as well.")
+@click.option("--regex", "is_regex", is_flag=True, help="Treat QUERY as a regular expression.")
+@project_option
 @click.option(
-    "--limit", type=click.IntRange(0), default=LIMIT, show_default=True, help="0 for all."
+    "--session",
+    metavar="SESSION",
+    shell_complete=complete_session,
+    help="Only this session and its sub-agents.",
 )
+@since_option("texts")
+@until_option("texts")
+@click.option("--role", type=click.Choice(list(ROLES)), help="Only texts written by this role.")
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(KINDS),
+    multiple=True,
+    help="Only texts of this kind; repeatable.",
+)
+@click.option(
+    "--tool",
+    metavar="NAME",
+    shell_complete=complete_tool,
+    help="Only calls of this tool and their results.",
+)
+@click.option("--file", metavar="PATH", help="Only calls on the file whose path ends in PATH.")
+@click.option("--errors", is_flag=True, help="Only failed calls and API errors.")
+@click.option(
+    "--model",
+    metavar="TEXT",
+    shell_complete=complete_model,
+    help="Only turns answered by a model whose id contains TEXT.",
+)
+@click.option("--branch", metavar="NAME", help="Only turns on this git branch.")
+@click.option("--subagents/--no-subagents", default=True, help="Include sub-agents.")
+@limit_option("sessions", LIMIT, is_long_only=True)
+@output_option(is_long_only=True)
 @reveal_option
 @json_option
 @click.pass_context
 def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
-    """Search what was asked, said and done in all sessions.
+    """Search prompts, answers, tool calls and results of all sessions.
 
-    All words of QUERY must occur in a text. "a phrase", prefix*, a OR b, -word, (a b) OR c; code
-    such as foo.bar() or --flag is found as it is typed.
+    All words of QUERY must occur in a text. QUERY may contain "a phrase", a prefix*, alternatives
+    (a OR b), a word to exclude (-word) and parentheses. Code such as foo.bar() or --flag is found
+    as typed.
+
+    -n N and -o FILE are short for --limit and --output.
+
+    \b
+    Examples:
+      turnlog search "connection pool" --since yesterday
+      turnlog search timeout OR deadline --errors --tool Bash
+      turnlog search --regex 'TODO\\(\\w+\\)' --kind answer
+      turnlog search migration -n 3 --json
     """
     if query == ("-h",):
         echo(ctx.get_help())
@@ -55,7 +123,21 @@ def command(ctx: click.Context, query: tuple[str, ...], **given: Any) -> None:
         reveal=given["reveal"],
     )
     program = "turnlog --samples" if _is_of_samples(ctx) else "turnlog"
-    print_hits(store, request, as_json=given["as_json"], program=program)
+    print_hits(
+        store,
+        request,
+        as_json=given["as_json"],
+        program=program,
+        option_hint=_option_hint(ctx, query),
+    )
+
+
+def _option_hint(ctx: click.Context, query: tuple[str, ...]) -> str | None:
+    """Return the option that a word of the query resembles: `--limt` is searched as code."""
+    words = [word.partition("=")[0] for word in query if word.startswith("--")]
+    matches = (nearest(word, visible_options(ctx)) for word in words)
+    match = next(filter(None, matches), None)
+    return f"turnlog search {match}" if match else None
 
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:
@@ -79,19 +161,21 @@ def _kinds(role: str | None, kinds: tuple[str, ...]) -> tuple[str, ...]:
     allowed = ROLES[role] if role else KINDS
     chosen = tuple(kind for kind in kinds or allowed if kind in allowed)
     if not chosen:
-        raise UsageError(f"no {' or '.join(kinds)} is of the role {role}", "turnlog search --help")
+        raise UsageError(
+            f"no text of kind {' or '.join(kinds)} has the role {role}", "turnlog search --help"
+        )
     return () if chosen == KINDS else chosen
 
 
 def _project(text: str | None) -> dict[str, str | None]:
-    """A directory, or part of one."""
+    """Return the filter for a directory, or for a part of one."""
     if text and Path(text).is_dir():
         return {"folder": folder_name(str(Path(text).resolve()))}
     return {"project": text}
 
 
 def _session(store: Store, text: str | None) -> str | None:
-    """The id of a session; a sub-agent goes by its path."""
+    """Return the id of a session, or the path of a sub-agent."""
     if text is None:
         return None
     from turnlog.store.session_lookup import find_session

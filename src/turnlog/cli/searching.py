@@ -10,9 +10,17 @@ from turnlog.store.paths import Store
 
 
 def print_hits(
-    store: Store, request: SearchRequest, *, as_json: bool = False, program: str = "turnlog"
+    store: Store,
+    request: SearchRequest,
+    *,
+    as_json: bool = False,
+    program: str = "turnlog",
+    option_hint: str | None = None,
 ) -> None:
-    """Search the sessions of a store, and print what is found; `program` opens a hit."""
+    """Search a store and print the hits; `program` is the command that opens one.
+
+    `option_hint` is the command to suggest if nothing is found.
+    """
     found = search_sessions(store, request, ON_STDERR)
     if as_json:
         echo_json(list(found))
@@ -23,14 +31,14 @@ def print_hits(
             echo()
         for line in lines_of(each, width(), program):
             echo(line)
-    _remark(count, request)
+    _remark(count, request, option_hint)
 
 
-def _remark(count: int, request: SearchRequest) -> None:
-    """Say that nothing was found, or that there may be more."""
+def _remark(count: int, request: SearchRequest, option_hint: str | None) -> None:
+    """Raise NotFound if there are no hits; note on stderr that there may be more."""
     if not count:
         is_word = request.text.isalnum() and not request.is_regex
         hint = f"turnlog search --regex {request.text}" if is_word else "turnlog search --help"
-        raise NotFound(f"nothing found for {request.text!r}", hint)
+        raise NotFound(f"nothing found for {request.text!r}", option_hint or hint)
     if count == request.limit:
         echo(dim(f"the best {count} sessions; --limit 0 shows all"), err=True)

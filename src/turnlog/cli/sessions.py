@@ -1,4 +1,4 @@
-"""From arguments to an opened session and a place in it."""
+"""Resolve arguments to an open session, a leaf or a line."""
 
 import os
 from collections.abc import Iterator
@@ -13,19 +13,19 @@ from turnlog.store.session_lookup import find_session
 
 
 def open_named(store: Store, text: str) -> Session:
-    """Open the session that a user named."""
+    """Open the session that an argument names."""
     return open_session(find_session(store, text).path)
 
 
 def leaf_of(session: Session, uuid: str | None) -> int | None:
-    """The rank of the leaf that a user named; None for the active one."""
+    """Return the rank of a leaf by its uuid; None for the active one."""
     return session.tree.rank_of(session.node(uuid).uuid) if uuid else None
 
 
 def own_file(store: Store, text: str) -> Path:
-    """The file of a session that a user named.
+    """Return the file of a session; raise UsageError if it is not in the store.
 
-    It must be one of the store: elsewhere, what lies beside a file need not belong to it.
+    Outside the store, files next to a session need not belong to it.
     """
     path = Path(os.path.normpath(find_session(store, text).path.absolute()))
     if not is_session_name(path.name):
@@ -36,35 +36,35 @@ def own_file(store: Store, text: str) -> Path:
 
 
 class LinePlace(NamedTuple):
-    """Where a line is."""
+    """The turn and branch that contain a line."""
 
     session: Session
-    """The session, or a sub-agent that is kept in its file."""
+    """The session, or a sub-agent inside its file."""
     leaf: int
-    """Of the branch that holds it."""
+    """Leaf of the branch that contains it."""
     turn: int
     line: int
-    """The line that counts, where several have one uuid."""
+    """The effective line, if several have the same uuid."""
 
 
 def place_of(session: Session, line: int) -> LinePlace:
-    """The turn that holds a line, on the active branch or on another one."""
+    """Find the turn that contains a line, on the active branch or another one."""
     for holder in _holders(session):
         node = next((each for each in holder.nodes if each.line == line), None)
         rank = _rank_of(holder, node) if isinstance(node, ChainNode) else None
         if rank is None:
             continue
-        wanted = holder.tree.chain[rank]
+        target = holder.tree.chain[rank]
         for leaf in _leaves_at(holder, rank):
             for turn in holder.turns_to(leaf):
-                if wanted in turn.nodes:
-                    return LinePlace(holder, leaf, turn.n, wanted.line)
+                if target in turn.nodes:
+                    return LinePlace(holder, leaf, turn.n, target.line)
     hint = f"turnlog raw {session.id} --line {line}"
     raise NotFound(f"line {line} of {session.path.name} is in no turn", hint)
 
 
 def _holders(session: Session) -> Iterator[Session]:
-    """A session, and the sub-agents that are kept in its own file."""
+    """Yield a session and the sub-agents inside its file."""
     yield session
     for agent in session.subagents:
         if agent.root is not None:
@@ -78,7 +78,7 @@ def _rank_of(session: Session, node: ChainNode) -> int | None:
 
 
 def _leaves_at(session: Session, rank: int) -> Iterator[int]:
-    """Leaves whose branches may hold a node: the active one, and the last that follows on it."""
+    """Yield leaves whose branches may contain a node: the active one, then its last descendant."""
     tree = session.tree
     if tree.active_leaf is not None:
         yield tree.active_leaf

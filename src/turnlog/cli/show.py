@@ -1,12 +1,19 @@
-"""turnlog show: a session, readable."""
+"""turnlog show: print a session as a readable transcript, Markdown or JSON."""
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 
-from turnlog.cli.arguments import branch_option, reveal_option, session_argument
+from turnlog.cli.arguments import (
+    json_option,
+    leaf_option,
+    output_option,
+    reveal_option,
+    session_argument,
+)
 from turnlog.cli.output import echo_lines, plain_masked, to_json
 from turnlog.cli.sessions import leaf_of, open_named, place_of
 from turnlog.cli.terminal import Look, is_coloured, style
@@ -38,28 +45,44 @@ LOOKS: dict[str, tuple[Look, ...]] = {
 
 @click.command("show")
 @session_argument
-@click.option("--turn", type=click.IntRange(1), metavar="N", help="Only turn N.")
-@click.option("--line", type=click.IntRange(1), metavar="N", help="Only the turn with line N.")
-@branch_option
-@click.option("--full", is_flag=True, help="Unfold outputs, injected texts and long prompts.")
-@click.option("--thinking/--no-thinking", default=True, help="Show what the model thought.")
+@click.option("--turn", type=click.IntRange(1), metavar="N", help="Show only turn N.")
+@click.option(
+    "--line", type=click.IntRange(1), metavar="N", help="Show only the turn that contains line N."
+)
+@leaf_option
+@click.option("--full", is_flag=True, help="Show outputs, injected texts and long prompts in full.")
+@click.option("--thinking/--no-thinking", default=True, help="Include the model's thinking.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "md", "json"]),
-    default="text",
-    help="Text for the terminal (default), Markdown, or JSON.",
+    help="Output format; by default that of the output file's extension, else text.",
 )
-@click.option("--pager/--no-pager", default=None, help="Page the text; by default on a terminal.")
+@output_option(is_exposed=True)
+@click.option("--pager/--no-pager", default=None, help="Use a pager; by default on a terminal.")
 @reveal_option
+@json_option
 @click.pass_obj
-def command(store: Store, session: str, form: str, pager: bool | None, **view: Any) -> None:
-    """Show SESSION, readable: what was asked, said and done."""
+def command(store: Store, session: str, pager: bool | None, **view: Any) -> None:
+    """Show SESSION as a readable transcript.
+
+    Prints prompts, answers, thinking and tool calls of the active branch. On a terminal, the text
+    goes through a pager.
+
+    \b
+    Examples:
+      turnlog show last
+      turnlog show 3f2a --turn 2 --full
+      turnlog show last -o session.md
+      turnlog show last --json | jq '.[0].prompt'
+    """
+    form = _format(view.pop("form"), view.pop("as_json"), view.pop("output"))
     opened = open_named(store, session)
-    leaf = leaf_of(opened, view.pop("branch"))
+    leaf = leaf_of(opened, view.pop("leaf"))
     if view["line"] is not None:
         if view["turn"] or leaf is not None:
-            raise UsageError("--line tells the turn and the branch", f"turnlog show {session}")
+            message = "--line cannot be combined with --turn or --leaf"
+            raise UsageError(message, f"turnlog show {session} --line {view['line']}")
         opened, leaf, view["turn"], view["line"] = place_of(opened, view["line"])
     options = ViewOptions(leaf=leaf, **view)
     _require_turn(opened, options)
@@ -70,6 +93,14 @@ def command(store: Store, session: str, form: str, pager: bool | None, **view: A
         click.echo_via_pager((f"{line}\n" for line in lines), color)
     else:
         echo_lines(lines)
+
+
+def _format(form: str | None, as_json: bool, output: str | None) -> str:
+    """Return the output format: the chosen one, else the one that a file's extension names."""
+    if as_json and form not in (None, "json"):
+        raise UsageError(f"--json cannot be combined with --format {form}", "turnlog show --help")
+    extension = Path(output).suffix.lower() if output else ""
+    return "json" if as_json else form or EXTENSIONS.get(extension, "text")
 
 
 def _text(session: Session, options: ViewOptions) -> Iterator[str]:
@@ -102,3 +133,4 @@ def _is_terminal() -> bool:
 
 
 FORMS = {"text": _text, "md": _markdown, "json": _json}
+EXTENSIONS = {".md": "md", ".markdown": "md", ".json": "json"}

@@ -1,4 +1,4 @@
-"""Options of `trace` and `hook` for the content and the labels of traces."""
+"""Options of `trace` and `hook` for the content and labels of traces."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ OPTIONS = (
     click.option(
         "--layout",
         type=click.Choice([each.value for each in ToolPlacement]),
-        help="Where tool spans go in a trace.",
+        help="Where to place tool spans in a trace.",
     ),
     click.option(
         "--content",
@@ -35,7 +35,7 @@ OPTIONS = (
 
 
 def span_options(command: Any) -> Any:
-    """Add the options in the order of their list."""
+    """Add the span options to a command, in order."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command

@@ -1,10 +1,17 @@
-"""turnlog sql: the index, asked in SQL."""
+"""turnlog sql: query the index with SQL."""
 
 from typing import Any
 
 import click
 
-from turnlog.cli.arguments import csv_option, json_option, reveal_switch
+from turnlog.cli.arguments import (
+    chosen_format,
+    csv_option,
+    format_option,
+    json_option,
+    output_option,
+    reveal_switch,
+)
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.output import echo_json, plain, width
 from turnlog.cli.tables import Column, Table, echo_csv
@@ -17,22 +24,31 @@ from turnlog.store.paths import Store
 
 @click.command("sql")
 @click.argument("statement", required=False)
-@click.option("--tables", is_flag=True, help="List the tables and their columns.")
+@click.option("--tables", is_flag=True, help="List tables and their columns.")
+@format_option
+@output_option()
 @reveal_switch
 @json_option
 @csv_option
 @click.pass_obj
-def command(store: Store, statement: str | None, tables: bool, **form: bool) -> None:
-    """Ask the index of all sessions one question in SQL, such as SELECT count(*) FROM calls.
+def command(store: Store, statement: str | None, tables: bool, **given: Any) -> None:
+    """Query the index of all sessions with SQL.
 
-    The index is read, never changed. docs/index.md tells of its tables, with examples.
+    The index is a SQLite database that is opened read-only. See docs/index.md for its tables.
+
+    \b
+    Examples:
+      turnlog sql --tables
+      turnlog sql "SELECT tool, count(*) FROM calls GROUP BY tool ORDER BY 2 DESC"
+      turnlog sql "SELECT * FROM sessions" --csv -o sessions.csv
     """
+    form = chosen_format(given)
     if not (statement or tables):
-        raise UsageError("there is no statement", TABLES_HINT)
+        raise UsageError("an SQL statement is missing", TABLES_HINT)
     if tables or statement is None:
-        _print_tables(list_tables(store, ON_STDERR), form["as_json"])
+        _print_tables(list_tables(store, ON_STDERR), form == "json")
     else:
-        _print(run_sql(store, statement, ON_STDERR), **form)
+        _print(run_sql(store, statement, ON_STDERR), form)
 
 
 def _print_tables(tables: list[IndexTable], as_json: bool) -> None:
@@ -43,10 +59,10 @@ def _print_tables(tables: list[IndexTable], as_json: bool) -> None:
         echo(f"{style(table.name, 'bold')}  {dim(', '.join(table.columns))}")
 
 
-def _print(answer: SqlResult, as_json: bool, as_csv: bool) -> None:
-    if as_json:
+def _print(answer: SqlResult, form: str) -> None:
+    if form == "json":
         echo_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
-    elif as_csv:
+    elif form == "csv":
         echo_csv(answer.columns, answer.rows)
     else:
         columns = [_column(answer, rank) for rank in range(len(answer.columns))]
@@ -66,7 +82,7 @@ def _column(answer: SqlResult, rank: int) -> Column:
     values = [masked_value(row[rank], answer.columns[rank]) for row in answer.rows]
     is_number = all(isinstance(value, int | float | None) for value in values)
     cells = [_cell(value) for value in values]
-    # The first column stays: a row without any would say nothing.
+    # The first column is never omitted: a row without any would be empty.
     return Column(plain(answer.columns[rank]), cells, is_number, expendable=min(rank, 1))
 
 

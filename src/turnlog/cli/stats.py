@@ -1,10 +1,22 @@
-"""turnlog stats: what the sessions took, over all files, each thing counted once."""
+"""turnlog stats: report tokens, cost, time and calls over all sessions, deduplicated."""
 
 from typing import Any, NamedTuple
 
 import click
 
-from turnlog.cli.arguments import Since, Until, csv_option, json_option, reveal_switch
+from turnlog.cli.arguments import (
+    chosen_format,
+    csv_option,
+    format_option,
+    json_option,
+    limit_option,
+    output_option,
+    project_option,
+    reveal_switch,
+    since_option,
+    until_option,
+)
+from turnlog.cli.completions import complete_model
 from turnlog.cli.drawing import draw_report
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.layouts import layout_of
@@ -17,54 +29,68 @@ from turnlog.index.service import report as compute_report
 from turnlog.store.paths import Store
 
 SHOWN = 30
-"""How many rows a terminal shows unless told otherwise."""
+"""Rows of a table by default."""
 
 
 class StatsOptions(NamedTuple):
-    """Which rows are printed, and how."""
+    """Row order, limit and output format."""
 
     order: str | None
     limit: int | None
-    """None is as many as suits the form; 0 is all."""
-    as_json: bool
-    as_csv: bool
+    """None is the default of the format; 0 is all."""
+    form: str
+    """`table`, `json` or `csv`."""
     by: tuple[str, ...] = ()
     """Dimensions to group by besides those of the report."""
 
     @property
     def size(self) -> int | None:
-        """How many rows; None is all."""
+        """The number of rows; None is all."""
         if self.limit is None:
-            return None if self.as_json or self.as_csv else SHOWN
+            return SHOWN if self.form == "table" else None
         return self.limit or None
 
 
 @click.command("stats")
 @click.argument("report", type=click.Choice(REPORTS), default="daily", metavar="[REPORT]")
-@click.option("--since", type=Since(), help="Only what was done since a date or an age (3d, 12h).")
-@click.option("--until", type=Until(), help="Only what was done up to a day, or before a time.")
-@click.option("--project", metavar="TEXT", help="Only projects whose directory contains TEXT.")
-@click.option("--model", metavar="TEXT", help="Only models whose name contains TEXT.")
+@since_option("activity")
+@until_option("activity")
+@project_option
+@click.option(
+    "--model",
+    metavar="TEXT",
+    shell_complete=complete_model,
+    help="Only models whose id contains TEXT.",
+)
 @click.option("--by", metavar="NAME,…", help="Group by project, model, branch, session … as well.")
-@click.option("--order", metavar="COLUMN", help="Sort by a column of the JSON, the largest first.")
-@click.option("--limit", type=click.IntRange(0), help=f"Rows, {SHOWN} in a table; 0 for all.")
+@click.option("--order", metavar="COLUMN", help="Sort by this JSON column, largest first.")
+@limit_option("rows", None, f"; by default {SHOWN} in a table")
+@format_option
+@output_option()
 @reveal_switch
 @json_option
 @csv_option
 @click.pass_obj
 def command(store: Store, report: str, **options: Any) -> None:
-    """Print what all sessions took: tokens, cost, time, calls.
+    """Report tokens, cost, time and calls over all sessions.
 
     REPORT is daily (the default), weekly, monthly, session, project, model, tool, file, branch,
-    hour, blocks or errors. Each message, prompt and call counts once, however many files have it.
-    Days and hours are those of your time zone; a block is a window of five hours.
+    hour, blocks or errors. Each message, prompt and call counts once, even if several files
+    contain it. Days and hours are in your time zone; a block is a window of five hours.
+
+    \b
+    Examples:
+      turnlog stats --since 7d
+      turnlog stats weekly --by project,model
+      turnlog stats session --order cost_usd -n 10
+      turnlog stats monthly --csv -o months.csv
     """
     filters = _filters(options)
     by = tuple(filter(None, (options.pop("by") or "").split(",")))
-    wanted = StatsOptions(**options, by=by)
-    told = compute_report(store, report, filters, by=wanted.by, feedback=ON_STDERR)
-    if not (told.rows or wanted.as_json or wanted.as_csv):
-        raise NotFound(f"nothing to report of {store.projects}", "turnlog --samples stats")
+    wanted = StatsOptions(form=chosen_format(options), by=by, **options)
+    told = compute_report(store, report, filters, by=by, feedback=ON_STDERR)
+    if not told.rows and wanted.form == "table":
+        raise NotFound(f"nothing to report in {store.projects}", "turnlog --samples stats")
     _print(_ordered(told, wanted.order), wanted)
 
 
@@ -80,7 +106,7 @@ def _filters(options: dict[str, Any]) -> Filters:
 
 def _print(told: Report, wanted: StatsOptions) -> None:
     rows = _chosen(told, wanted)
-    if wanted.as_json:
+    if wanted.form == "json":
         echo_json(
             {
                 "report": told.name,
@@ -89,7 +115,7 @@ def _print(told: Report, wanted: StatsOptions) -> None:
                 "unpriced_models": told.unpriced_models,
             }
         )
-    elif wanted.as_csv:
+    elif wanted.form == "csv":
         echo_csv(told.columns, (list(row.values()) for row in rows))
     else:
         for line in draw_report(told, rows, width(), wanted.order, wanted.by):
@@ -114,7 +140,7 @@ def _rank(row: Row, column: str) -> tuple[bool, Any]:
 
 
 def _chosen(told: Report, wanted: StatsOptions) -> list[Row]:
-    """As many rows as are wanted: of what goes on in time, the last ones."""
+    """Apply the limit: keep the last rows of a timeline, the first rows otherwise."""
     if wanted.size is None or (told.name == "hour" and not wanted.by):
         return told.rows
     layout = layout_of(told.name, wanted.by)

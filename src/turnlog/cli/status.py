@@ -1,4 +1,4 @@
-"""The line that the client shows below a prompt."""
+"""Render the status line that the client shows below the prompt."""
 
 import json
 import os
@@ -20,39 +20,39 @@ from turnlog.text import running_money
 
 FULL, FILLING = 0.8, 0.5
 MODEL_NAME = r"(?:[A-Za-z0-9.()\[\]]{1,9}(?:[ -]|$)){1,6}"
-"""Short words, of which no secret is made."""
+"""Short words, which cannot be a secret."""
 
 
 def print_status(store: Store) -> None:
-    """Print the line for what the client tells on stdin."""
-    told = _told()
-    transcript = told.get("transcript_path")
+    """Print the status line for the client's JSON on stdin."""
+    payload = _read_payload()
+    transcript = payload.get("transcript_path")
     path = Path(transcript) if isinstance(transcript, str) else None
-    session = str(told.get("session_id") or (path.stem if path else ""))
+    session = str(payload.get("session_id") or (path.stem if path else ""))
     with open_without_waiting(store, path) as index:
         status = status_of(index.db, session, time.time()) if index else None
-    parts = [_model(told), *(_figures(status) if status else []), _context(told, status)]
+    parts = [_model(payload), *(_figures(status) if status else []), _context(payload, status)]
     line = " · ".join(part for part in parts if part)
     echo_masked(line, coloured=not os.environ.get("NO_COLOR"))
 
 
-def _told() -> dict[str, Any]:
+def _read_payload() -> dict[str, Any]:
     try:
         value = json.load(sys.stdin)
     except ValueError:
         value = None
     if not is_object(value):
-        message = "there is no JSON on stdin: the client gives it to a status line"
+        message = "stdin contains no JSON object; the client passes one to status line commands"
         raise UsageError(message, "turnlog statusline --help")
     return value
 
 
-def _model(told: dict[str, Any]) -> str:
-    model = told.get("model")
+def _model(payload: dict[str, Any]) -> str:
+    model = payload.get("model")
     name = model.get("display_name") or model.get("id") if is_object(model) else None
     name = str(name or "")
-    # The rest of the line is figures. To look for secrets takes as long to load as the whole line,
-    # and `Opus 4.8` or `claude-opus-4-8` is none.
+    # The rest of the line is numbers. The secret scanner takes as long to import as everything
+    # else, and `Opus 4.8` or `claude-opus-4-8` cannot be a secret.
     return name if re.fullmatch(MODEL_NAME, name) else masked(name)
 
 
@@ -68,15 +68,15 @@ def _figures(status: Status) -> list[str]:
     return parts
 
 
-def _context(told: dict[str, Any], status: Status | None) -> str:
-    """How full the context is, as the client says, else by the last request."""
-    given = told.get("context_window")
+def _context(payload: dict[str, Any], status: Status | None) -> str:
+    """Return the fill level of the context, from the client or else the last request."""
+    given = payload.get("context_window")
     share = given.get("used_percentage") if is_object(given) else None
     if isinstance(share, int | float):
         used = share / 100
     elif status and status.context_tokens:
         size = given.get("context_window_size") if is_object(given) else None
-        known = size if isinstance(size, int) and size else _window_of(told, status)
+        known = size if isinstance(size, int) and size else _window_of(payload, status)
         used = status.context_tokens / known
     else:
         return ""
@@ -84,7 +84,7 @@ def _context(told: dict[str, Any], status: Status | None) -> str:
     return style(f"context {used:.0%}", colour)
 
 
-def _window_of(told: dict[str, Any], status: Status) -> int:
-    model = told.get("model")
+def _window_of(payload: dict[str, Any], status: Status) -> int:
+    model = payload.get("model")
     name = str(model.get("id")) if is_object(model) else status.model or ""
     return window_of(name)

@@ -1,4 +1,4 @@
-"""turnlog statusline: one line for the client's status line."""
+"""turnlog statusline: print a status line for the client."""
 
 import click
 
@@ -9,11 +9,16 @@ from turnlog.store.paths import Store
 @click.command("statusline")
 @click.pass_obj
 def command(store: Store) -> None:
-    """Print one line for the client's status line: cost, window, context.
+    """Print a status line for the client: model, cost, context.
 
-    Reads the JSON that the client gives a status line on stdin. In the client's settings.json:
+    Reads the JSON that the client passes to status line commands on stdin. Add this to the
+    client's settings.json:
 
     \b
       "statusLine": {"type": "command", "command": "turnlog statusline"}
+
+    \b
+    Examples:
+      echo '{"session_id": "3f2a"}' | turnlog statusline
     """
     print_status(store)

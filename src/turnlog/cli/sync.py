@@ -1,4 +1,4 @@
-"""turnlog sync: brings the index up to date."""
+"""turnlog sync: update the index."""
 
 import click
 
@@ -15,9 +15,15 @@ from turnlog.text import file_size, plural
 @json_option
 @click.pass_obj
 def command(store: Store, as_json: bool) -> None:
-    """Bring the index up to date; every query does so by itself.
+    """Update the index of all sessions.
 
-    The index is derived from the session files, and can be deleted at any time.
+    `search`, `stats` and `sql` do this automatically. The index is derived from the session files
+    and can be deleted at any time.
+
+    \b
+    Examples:
+      turnlog sync
+      turnlog sync --json | jq -r .index
     """
     path, done = sync_index(store, ON_STDERR)
     if as_json:

@@ -1,7 +1,7 @@
-"""Tables for a terminal, fitted to its width, or as CSV; and figures as people read them.
+"""Print tables that fit the terminal, or CSV.
 
-Every table of every command is drawn here. Where room is short, texts are cut with an ellipsis and
-expendable columns are left out; numbers, dates and ids are never cut.
+Every table of every command is drawn here. In narrow terminals, texts are truncated with an
+ellipsis and expendable columns are omitted; numbers, dates and ids are never truncated.
 """
 
 import csv
@@ -17,9 +17,9 @@ from turnlog.text import harmless
 
 GAP = "  "
 READABLE = 12
-"""Cells that a text keeps as long as there are columns to leave out instead."""
+"""Cells that a text keeps while there are columns to omit instead."""
 NARROWEST = 4
-"""Cells below which no text is cut, however narrow the terminal is."""
+"""Cells that a text keeps in any terminal."""
 
 
 class Column(NamedTuple):
@@ -32,11 +32,11 @@ class Column(NamedTuple):
     is_whole: bool = False
     """Dates and ids are never cut."""
     expendable: int = 0
-    """Left out where room is short, the highest first; 0 stays."""
+    """Omitted in narrow terminals, the highest first; 0 is never omitted."""
     width: int = 0
     """Cells to reserve: for rows not known yet, or for a text worth more than other columns."""
     is_filling: bool = False
-    """Takes all the room that is left."""
+    """True if it takes all remaining width."""
     look: Look | Callable[[str], Look | None] | None = None
     """The look of its cells, or a function that returns the look of one."""
 
@@ -51,11 +51,11 @@ class Table:
 
     @property
     def left_out(self) -> int:
-        """How many columns there was no room for."""
+        """Number of omitted columns."""
         return len(self._columns) - len(self._shown)
 
     def width_of(self, head: str) -> int:
-        """Return how many cells a column got; 0 if it is left out."""
+        """Return the width of a column; 0 if it is omitted."""
         heads = [self._columns[place].head for place in self._shown]
         return self._widths[heads.index(head)] if head in heads else 0
 
@@ -76,14 +76,14 @@ class Table:
         return GAP.join(drawn)
 
     def cells(self, cells: Sequence[str]) -> list[str]:
-        """Cut and pad the cells of a row, leaving out those of columns left out."""
+        """Truncate and pad the cells of a row, without those of omitted columns."""
         return [
             _padded(cells[place], width, self._columns[place])
             for place, width in zip(self._shown, self._widths, strict=True)
         ]
 
     def lines(self) -> Iterable[str]:
-        """Draw the header, then the rows that the columns hold, without trailing blanks."""
+        """Yield the header, then the rows, without trailing blanks."""
         yield self.head()
         for row in zip(*(column.cells for column in self._columns), strict=True):
             yield self.row(row).rstrip()
@@ -91,8 +91,8 @@ class Table:
 
 def with_rows(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[Column]:
     """Return columns that hold the cells of rows."""
-    held = list(zip(*rows, strict=True)) or [()] * len(columns)
-    return [column._replace(cells=cells) for column, cells in zip(columns, held, strict=True)]
+    transposed = list(zip(*rows, strict=True)) or [()] * len(columns)
+    return [column._replace(cells=cells) for column, cells in zip(columns, transposed, strict=True)]
 
 
 def echo_table(columns: Sequence[Column]) -> None:
@@ -110,11 +110,11 @@ def draw_table(columns: Sequence[Column], room: int) -> list[str]:
 
 
 def _choose_columns(columns: Sequence[Column], room: int) -> list[int]:
-    """Return the places of the columns that fit once their texts are cut."""
+    """Return the positions of the columns that fit once their texts are truncated."""
     least = [_least(column) for column in columns]
     shown = list(range(len(columns)))
     while _total([least[place] for place in shown]) > room:
-        # Of equals the rightmost goes: it is the one that is read last.
+        # Among equals, omit the rightmost, which is read last.
         place = max(shown, key=lambda place: (columns[place].expendable, place))
         if not columns[place].expendable:
             break
@@ -138,7 +138,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _fit_widths(columns: Sequence[Column], room: int) -> list[int]:
-    """Give each text what is reserved for it, then an equal share of the room that is left."""
+    """Give each text its reserved width, then an equal share of the remaining width."""
     natural = [_natural(column) for column in columns]
     widths = [_least(column) for column in columns]
     texts = [
@@ -148,7 +148,7 @@ def _fit_widths(columns: Sequence[Column], room: int) -> list[int]:
         for place in texts:
             widths[place] = min(natural[place], NARROWEST)
     left = max(0, room - _total(widths))
-    # Those that need least come first: what they do not take is shared among the others.
+    # Columns that need least come first; the others share what those do not use.
     for count, place in enumerate(sorted(texts, key=lambda each: natural[each] - widths[each])):
         grown = min(natural[place] - widths[place], left // (len(texts) - count))
         widths[place] += grown
@@ -170,7 +170,7 @@ def _look_of(column: Column, cell: str) -> Look | None:
 
 
 def echo_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows as CSV, with a line of heads; lists are words with spaces between them."""
+    """Print rows as CSV with a header; lists are joined with spaces."""
     writer = csv.writer(_Stdout(), lineterminator="\n")
     writer.writerow(map(masked, columns))
     for row in rows:
@@ -179,12 +179,12 @@ def echo_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 class _Stdout:
-    """Standard output: a pipe gets data as it is, a terminal nothing that could control it."""
+    """A file-like stdout: a pipe gets data unchanged, a terminal no control characters."""
 
     def write(self, text: str) -> int:
         return sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
 
 
 def local_minute(moment: str | None) -> str:
-    """A time in the user's own time zone."""
+    """Return a timestamp in local time, to the minute."""
     return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M") if moment else ""

@@ -1,10 +1,11 @@
-"""turnlog tail: entries as they are written."""
+"""turnlog tail: print entries as they are written."""
 
 from pathlib import Path
 
 import click
 
-from turnlog.cli.arguments import complete_session, json_option, reveal_switch
+from turnlog.cli.arguments import AliasedOption, json_option, reveal_switch
+from turnlog.cli.completions import complete_session
 from turnlog.cli.entries import open_table, show_line
 from turnlog.cli.terminal import dim, echo
 from turnlog.store.paths import Store
@@ -14,17 +15,30 @@ from turnlog.store.watch import watch
 
 @click.command("tail")
 @click.argument("session", required=False, shell_complete=complete_session)
-@click.option("-n", "--lines", type=click.IntRange(0), help="Lines of the past to start with.")
+@click.option(
+    *("-n", "--limit"),
+    type=click.IntRange(0),
+    metavar="N",
+    cls=AliasedOption,
+    aliases=["--lines"],
+    help="Start with the last N lines; by default 10 with SESSION, else 0.",
+)
 @reveal_switch
 @json_option
 @click.pass_obj
-def command(store: Store, session: str | None, lines: int | None, as_json: bool) -> None:
-    """Follow SESSION, or all, as they are written.
+def command(store: Store, session: str | None, limit: int | None, as_json: bool) -> None:
+    """Follow SESSION, or all sessions, as entries are written.
 
-    Ctrl-C ends it. With SESSION its last 10 lines come first, else only what is new.
+    Press Ctrl-C to stop. With --json, prints one JSON object per line.
+
+    \b
+    Examples:
+      turnlog tail
+      turnlog tail last -n 50
+      turnlog tail --json | jq -r .kind
     """
     path = find_session(store, session).path if session else store.projects
-    last = lines if lines is not None else 10 if session else 0
+    last = limit if limit is not None else 10 if session else 0
     shown = path
     table = None if as_json else open_table()
     for changed, line in watch(path, _is_log, last):

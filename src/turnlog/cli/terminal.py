@@ -1,8 +1,8 @@
-"""Print lines: the one way out for what commands tell, with secrets masked.
+"""Print lines with secrets masked; all output of commands goes through here.
 
-What is cut to fit a line must be masked before (`masked`), as half a token is not recognised;
-`echo` masks what is left. A text carries its colours, which are stripped where none are wanted.
-click's own `echo` takes longer to load than to use.
+Text must be masked (`masked`) before it is truncated, as half a token is not recognized; `echo`
+masks the rest. Text contains its colours, which are stripped where none are wanted. click's own
+`echo` takes longer to import than to use.
 """
 
 import os
@@ -29,7 +29,7 @@ LOOKS: dict[Look, int] = {
 
 
 def style(text: str, *looks: Look | None) -> str:
-    """A text in a colour, bold, dim, italic or underlined; None changes nothing.
+    """Return a text in a colour, bold, dim, italic or underlined; None changes nothing.
 
     >>> style("no", "red", "bold")
     '\\x1b[31;1mno\\x1b[0m'
@@ -40,7 +40,7 @@ def style(text: str, *looks: Look | None) -> str:
 
 @cache
 def _start(looks: tuple[Look | None, ...]) -> str:
-    """What changes how the text looks that follows."""
+    """Return the escape sequence that starts a look."""
     codes = ";".join(str(LOOKS[look]) for look in looks if look)
     return f"\x1b[{codes}m" if codes else ""
 
@@ -55,7 +55,7 @@ def reveal_secrets(is_wanted: bool) -> None:
 
 
 def masked(text: str) -> str:
-    """Mask the secrets of a text, unless the user wants to see them."""
+    """Mask the secrets of a text, unless --reveal was given."""
     if _Reveal.is_wanted or not text:
         return text
     from turnlog.secrets import mask
@@ -73,7 +73,7 @@ def masked_start(text: str, limit: int) -> str:
 
 
 def masked_value(value: Any, name: str = "") -> Any:
-    """Mask the secrets of a JSON value, also those that only the name of a field tells."""
+    """Mask the secrets of a JSON value, also those recognized only by a field's name."""
     if _Reveal.is_wanted:
         return value
     from turnlog.secrets import mask_value
@@ -86,14 +86,14 @@ def dim(text: str) -> str:
 
 
 def echo(text: object = "", err: bool = False, coloured: bool | None = None) -> None:
-    """Print a line masked, and flush; `coloured` overrides whether colours are wanted there."""
+    """Print a masked line and flush; `coloured` overrides the detection of colours."""
     echo_masked(masked(str(text)), err, coloured)
 
 
 def echo_masked(text: str, err: bool = False, coloured: bool | None = None) -> None:
-    """Print what is masked already, and too long to scan twice.
+    """Print a text that is masked already and too long to scan twice.
 
-    A pipe gets data as it is; people get nothing but colours of what controls a terminal.
+    A pipe gets data unchanged; on a terminal, all control sequences but colours are removed.
     """
     stream = sys.stderr if err else sys.stdout
     line = f"{text}\n"
@@ -106,7 +106,7 @@ def echo_masked(text: str, err: bool = False, coloured: bool | None = None) -> N
 
 
 def is_coloured(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether what goes there may have colours: a terminal, unless the user says otherwise."""
+    """Return whether to colour a stream: a terminal, unless the environment overrides it."""
     if environment.get("NO_COLOR"):
         return False
     if environment.get("FORCE_COLOR"):

@@ -1,4 +1,4 @@
-"""turnlog trace: sessions as traces, in an observability backend or a file."""
+"""turnlog trace: send sessions as traces to an observability backend, or write them to a file."""
 
 import shlex
 from collections.abc import Iterator
@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from turnlog.cli.arguments import Since, complete_session, json_option
+from turnlog.cli.arguments import (
+    all_option,
+    json_option,
+    project_option,
+    since_option,
+    until_option,
+)
+from turnlog.cli.completions import complete_session, complete_target
+from turnlog.cli.ls import SessionSelection, chosen_sessions
 from turnlog.cli.output import echo_json, local_time, plain, progress_bar, width
 from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
 from turnlog.conversation.session import Session, open_session
 from turnlog.render.terminal_text import times_apart
-from turnlog.store.catalog import list_sessions, live_sessions
+from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
 from turnlog.text import plural
@@ -69,32 +77,44 @@ class TraceCommand(click.Command):
 
 @click.command("trace", cls=TraceCommand)
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1, shell_complete=complete_session)
-@click.option("--all", "every", is_flag=True, help="All sessions.")
-@click.option("--since", type=Since(), help="Sessions active since a date or an age (3d).")
+@all_option("Trace all sessions.")
+@project_option
+@since_option("sessions active")
+@until_option("sessions last active")
 @click.option(
     "--to",
     metavar="TARGET",
     multiple=True,
-    help="langfuse, phoenix, mlflow, ..., URL, FILE.json, or perfetto FILE; repeatable.",
+    shell_complete=complete_target,
+    help="Backend (langfuse, phoenix, ...), URL, FILE.json or perfetto FILE; repeatable.",
 )
 @span_options
-@click.option("--again", is_flag=True, help="Resend what was already sent.")
-@click.option("--yes", is_flag=True, help="Replace a FILE that turnlog did not write.")
-@click.option("--dry-run", is_flag=True, help="Only print the traces, with their times.")
+@click.option("--again", is_flag=True, help="Resend spans that were sent before.")
+@click.option("--yes", "-y", is_flag=True, help="Replace a FILE that turnlog did not write.")
+@click.option("--dry-run", is_flag=True, help="Print the traces instead of sending them.")
 @json_option
 @click.pass_context
 def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Send SESSIONS as traces to a backend, or write them to a file.
+    """Send sessions as traces to a backend, or write them to a file.
 
-    Each turn is a trace. What was sent before is not sent again, nor what is still going on.
-    Exits with 1 if something could not be sent.
+    Each turn is a trace. Spans that were sent before or have not ended are skipped. Exits with 1
+    if a span could not be sent. --project, --since and --until imply --all. See docs/tracing.md
+    for backends and settings.
+
+    \b
+    Examples:
+      turnlog trace last --dry-run
+      turnlog trace last --to langfuse
+      turnlog trace --since 7d --to http://localhost:4318 --tag nightly
+      turnlog trace last --to perfetto session.json
     """
     store: Store = ctx.obj
-    own = ("every", "since", "again", "dry_run", "yes")
+    own = ("every", "project", "since", "until", "again", "dry_run", "yes")
     loaded = load_targets({name: value for name, value in options.items() if name not in own})
     if not sessions:  # one caller's span cannot be the parent of many sessions
         loaded = [replace(settings, traceparent=None) for settings in loaded]
-    paths = _paths(ctx, sessions, options["every"], options["since"])
+    selection = SessionSelection(options["project"], options["since"], options["until"])
+    paths = _paths(ctx, sessions, options["every"], selection)
     if options["dry_run"]:
         _print_spans(_spans(store, paths, loaded[0]), as_json)
         return
@@ -103,30 +123,33 @@ def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **opti
         if isinstance(target, FileTarget):
             target.require_replaceable(ctx.meta[AGREEING], options["yes"])
     reports: list[SendReport] = []
+    files: list[dict[str, Any]] = []
     for target, settings in targets:
         if isinstance(target, FileTarget):
-            _write(target, store, paths, settings)
+            files.append(_write(target, store, paths, settings, as_json))
         else:
             found = list(_sent(store, paths, target, settings, options["again"]))
             reports += found
             _print_failures(found, len(paths))
     backends = [target for target, _ in targets if isinstance(target, Target)]
-    if backends:
-        _print_reports(reports, as_json, len(backends) > 1, bool(sessions))
+    if as_json:
+        echo_json([*reports, *files])
+    else:
+        _print_reports(reports, len(backends) > 1, bool(sessions))
     if len(reports) < len(paths) * len(backends) or any(report.failed for report in reports):
         ctx.exit(1)
 
 
 def _paths(
-    ctx: click.Context, sessions: tuple[str, ...], every: bool, since: datetime | None
+    ctx: click.Context, sessions: tuple[str, ...], every: bool, selection: SessionSelection
 ) -> list[Path]:
+    """Return the files of named or selected sessions, the oldest first."""
     store: Store = ctx.obj
-    if bool(sessions) == (every or since is not None):
-        raise click.UsageError("name sessions, or trace --all or --since", ctx)
+    if bool(sessions) == (every or selection != SessionSelection()):
+        raise click.UsageError("name sessions, or use --all, --project or --since, not both", ctx)
     if sessions:
         return [find_session(store, text).path for text in sessions]
-    found = reversed(list_sessions(store))
-    return [each.path for each in found if since is None or each.last_active >= since]
+    return [each.path for each in reversed(chosen_sessions(store, selection))]
 
 
 def _options(store: Store, session: Session, settings: TraceSettings) -> SpanOptions:
@@ -188,8 +211,13 @@ def _metered(exporter: "Exporter", target: Target, settings: TraceSettings) -> "
     return Metered(exporter, MetricStore(state_folder(), target, settings.metrics))
 
 
-def _write(target: FileTarget, store: Store, paths: list[Path], settings: TraceSettings) -> None:
-    """Write sessions to a file one by one: all of them would not fit in memory."""
+def _write(
+    target: FileTarget, store: Store, paths: list[Path], settings: TraceSettings, as_json: bool
+) -> dict[str, Any]:
+    """Write sessions to a file one by one: all of them would not fit in memory.
+
+    Returns the file's path and counts, and prints them unless they are printed as JSON later.
+    """
     size = sum(path.stat().st_size for path in paths if path.exists())
     read = partial(_spans_in, store, settings)
     with progress_bar(size, "writing") as bar:
@@ -201,15 +229,12 @@ def _write(target: FileTarget, store: Store, paths: list[Path], settings: TraceS
             None if target.is_perfetto else resource_attributes(settings),
         )
     turns, spans = plural(len(tally.turns), "turn"), plural(tally.spans, "span")
-    echo(f"{target.path}: {turns}, {spans}")
+    if not as_json:
+        echo(f"{target.path}: {turns}, {spans}")
+    return {"file": target.path, "turns": len(tally.turns), "spans": tally.spans}
 
 
-def _print_reports(
-    reports: list[SendReport], as_json: bool, names_target: bool, shows_links: bool
-) -> None:
-    if as_json:
-        echo_json(reports)
-        return
+def _print_reports(reports: list[SendReport], names_target: bool, shows_links: bool) -> None:
     for report in reports:
         told = f"{plural(report.turns, 'turn')}, {plural(report.sent, 'span')} sent"
         others = {"skipped": report.skipped, "open": report.open, "failed": report.failed}

@@ -1,11 +1,11 @@
-"""turnlog tree: branches, sub-agents and compactions as a picture."""
+"""turnlog tree: draw the branches, sub-agents and compactions of a session."""
 
 import re
 
 import click
 import msgspec
 
-from turnlog.cli.arguments import json_option, reveal_option, session_argument
+from turnlog.cli.arguments import json_option, output_option, reveal_option, session_argument
 from turnlog.cli.output import cells_of, echo_json, fit, plain_masked, width
 from turnlog.cli.sessions import open_named
 from turnlog.cli.terminal import dim, echo
@@ -18,7 +18,7 @@ UUID_START = re.compile(r"  \[[0-9A-Za-z-]{1,8}\]$")
 
 
 class StoneView(msgspec.Struct):
-    """A prompt or a compaction in the tree."""
+    """A prompt or a compaction in the tree, as JSON."""
 
     uuid: str | None
     kind: str
@@ -34,14 +34,20 @@ class StoneView(msgspec.Struct):
 
 @click.command("tree")
 @session_argument
+@output_option()
 @reveal_option
 @json_option
 @click.pass_obj
 def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
-    """Draw the tree of SESSION: prompts, branches, compactions, sub-agents.
+    """Draw SESSION as a tree of prompts, branches and sub-agents.
 
-    ● marks the branch that the client would go on with. The text in brackets begins the uuid of
-    the prompt: what --branch and --at take.
+    ● marks the active branch, which the client resumes. Brackets contain the start of a prompt's
+    uuid, for `show --leaf`, `context --at` or `clone --keep-until`.
+
+    \b
+    Examples:
+      turnlog tree last
+      turnlog tree 3f2a --json
     """
     opened = open_named(store, session)
     if as_json:
@@ -57,7 +63,7 @@ def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
 
 
 def _fitted(line: str, room: int) -> str:
-    """Cut a line to the terminal's width; the id that --branch takes stays.
+    """Cut a line to the terminal's width; the id for --leaf is never cut.
 
     >>> _fitted("● Fix the total  [3157a819]", 22)
     '● Fix the…  [3157a819]'

@@ -1,10 +1,16 @@
-"""turnlog turns: the turns of a session, one row each."""
+"""turnlog turns: list the turns of a session, one row each."""
 
 from datetime import timedelta
 
 import click
 
-from turnlog.cli.arguments import branch_option, json_option, reveal_switch, session_argument
+from turnlog.cli.arguments import (
+    json_option,
+    leaf_option,
+    output_option,
+    reveal_switch,
+    session_argument,
+)
 from turnlog.cli.output import echo_json, plain
 from turnlog.cli.sessions import leaf_of, open_named
 from turnlog.cli.tables import Column, echo_table, with_rows
@@ -33,24 +39,38 @@ MINUTE = timedelta(minutes=1)
 
 @click.command("turns")
 @session_argument
-@branch_option
+@leaf_option
 @click.option(
     "--resumed-after",
     type=click.FloatRange(0, 1_000_000),
     default=RESUMED_AFTER / MINUTE,
     metavar="MINUTES",
-    help="Silence after which --json calls a turn's `round` a resume; by default 5.",
+    help="In JSON, call a turn after this much silence a resume; by default 5.",
 )
+@output_option()
 @reveal_switch
 @json_option
 @click.pass_obj
 def command(
-    store: Store, session: str, branch: str | None, resumed_after: float, as_json: bool
+    store: Store,
+    session: str,
+    leaf: str | None,
+    resumed_after: float,
+    as_json: bool,
 ) -> None:
-    """List the turns of SESSION: prompt, calls, tokens, cost."""
+    """List the turns of SESSION with calls, tokens and cost.
+
+    A turn is a prompt and everything done to answer it. `time` is the time spent working,
+    `elapsed` includes waiting for you.
+
+    \b
+    Examples:
+      turnlog turns last
+      turnlog turns 3f2a --json | jq '.[] | .cost_usd'
+    """
     opened = open_named(store, session)
-    leaf = leaf_of(opened, branch)
-    turns = opened.turns if leaf is None else opened.turns_to(leaf)
+    rank = leaf_of(opened, leaf)
+    turns = opened.turns if rank is None else opened.turns_to(rank)
     if as_json:
         threshold = resumed_after * MINUTE
         echo_json([turn_view(opened, turn, reveal=True, resumed_after=threshold) for turn in turns])
@@ -62,8 +82,8 @@ def _cells(session: Session, turn: Turn) -> list[str]:
     """Describe a turn without reading its calls: their inputs and results are most of a file."""
     moment = parse_timestamp(turn.started)
     clock = moment.astimezone().strftime("%m-%d %H:%M") if moment else ""
-    said = [message for message in turn.messages if not message.is_synthetic]
-    usage, (cost, _) = usage_view(said), cost_of_messages(said)
+    messages = [message for message in turn.messages if not message.is_synthetic]
+    usage, (cost, _) = usage_view(messages), cost_of_messages(messages)
     tokens = sum(getattr(usage, name) for name in usage.__struct_fields__)
     failed = sum(call.result is not None and call.is_error for call in turn.calls)
     working, elapsed = times_apart(turn.working_ms, turn.elapsed_ms)

@@ -1,4 +1,4 @@
-"""turnlog where: every location that turnlog reads or writes."""
+"""turnlog where: print every path that turnlog reads or writes."""
 
 from pathlib import Path
 
@@ -15,13 +15,19 @@ from turnlog.store.paths import Store, archive_folder, journal_folder
 @json_option
 @click.pass_obj
 def command(store: Store, as_json: bool) -> None:
-    """Print where sessions and all that belongs to them lie."""
+    """Print the paths of sessions, settings, index and archive.
+
+    \b
+    Examples:
+      turnlog where
+      turnlog where --json | jq -r .projects.path
+    """
     places = _places(store)
     if as_json:
         echo_json({name: {"path": path, "exists": path.exists()} for name, path in places.items()})
         return
     for name, path in places.items():
-        echo(f"{name:13}  {path}{'' if path.exists() else dim('  (not there)')}")
+        echo(f"{name:13}  {path}{'' if path.exists() else dim('  (missing)')}")
 
 
 def _places(store: Store) -> dict[str, Path]:

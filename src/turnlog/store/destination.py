@@ -136,7 +136,7 @@ class Destination:
             if path.is_symlink() or not path.is_dir():
                 what = "is a symbolic link" if path.is_symlink() else "is no directory"
                 return Conflict(
-                    f"{path} {what}; nothing restored", "turnlog restore SESSION --to DIR"
+                    f"{path} {what}; nothing restored", "turnlog restore SESSION --into DIR"
                 )
         return error
 

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from turnlog.errors import UsageError
 from turnlog.index.command_names import program
@@ -13,6 +13,11 @@ STEPS = 100_000
 """SQLite's own, after which Python may notice that the user wants to stop."""
 OUTSIDE = (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
 TABLES_HINT = "turnlog sql --tables"
+NAMES = {
+    "tool": "SELECT DISTINCT tool FROM calls",
+    "model": "SELECT DISTINCT model FROM messages",
+}
+"""Queries for the values that a shell completes."""
 
 
 class SqlResult(NamedTuple):
@@ -40,6 +45,14 @@ def ask(path: Path, statement: str) -> SqlResult:
     if found.description is None:
         raise UsageError("that asks for nothing", TABLES_HINT)
     return SqlResult([name for name, *_ in found.description], [_readable(row) for row in rows])
+
+
+def used_names(path: Path, column: Literal["tool", "model"]) -> list[str]:
+    """Return the tools or models that occur in the index, without bringing it up to date."""
+    if not path.exists():
+        return []
+    found = ask(path, NAMES[column])
+    return [name for (name,) in found.rows if name]
 
 
 def tables_of(path: Path) -> list[IndexTable]:

@@ -132,7 +132,7 @@ def _is_there(place: Destination, file: ArchivedFile, manifest: Manifest) -> boo
     with os.fdopen(descriptor, "rb") as there:
         if all(hash_of(there.read(piece.size)) == piece.hash for piece in file.pieces):
             return True
-    hint = f"turnlog restore {manifest.session} --to DIR"
+    hint = f"turnlog restore {manifest.session} --into DIR"
     raise Conflict(f"{place.root / file.path} exists already, with other content", hint)
 
 

@@ -1,0 +1,61 @@
+"""`-o FILE`: collect what a command prints to stdout and write it to a file.
+
+The file is replaced only if the command succeeds, so a failed export keeps the previous one.
+"""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import click
+
+from turnlog.errors import NotFound, UsageError
+from turnlog.store.paths import Store
+
+STDOUT = "-"
+
+
+def redirect_output(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Send stdout to a file until the command ends; `-` and None change nothing."""
+    if value is None or value == STDOUT or ctx.resilient_parsing:
+        return None
+    path = Path(value)
+    if not path.absolute().parent.is_dir():
+        raise NotFound(f"{path.parent} is not a directory", f"mkdir -p {path.parent}")
+    # A typo such as `show last -o SESSION.jsonl` would destroy a conversation, without an undo.
+    if isinstance(ctx.obj, Store) and path.resolve().is_relative_to(ctx.obj.projects.resolve()):
+        raise UsageError(f"{path} is in {ctx.obj.projects}", f"{ctx.command_path} -o ./{path.name}")
+    ctx.with_resource(_stdout_to(path))
+    return value
+
+
+@contextmanager
+def _stdout_to(path: Path) -> Generator[None]:
+    collected = BytesIO()
+    # As for the real stdout, sessions may contain halves of surrogate pairs, which UTF-8 has not.
+    stream = TextIOWrapper(collected, "utf-8", "backslashreplace", newline="\n")
+    before, sys.stdout = sys.stdout, stream
+    try:
+        yield
+    except click.exceptions.Exit:
+        # `check` exits with 1 after printing its report: that is a result, not a failure.
+        _save(path, stream, collected)
+        raise
+    else:
+        _save(path, stream, collected)
+    finally:
+        sys.stdout = before
+
+
+def _save(path: Path, stream: TextIOWrapper, collected: BytesIO) -> None:
+    from turnlog.format.atomic import write_atomic
+
+    stream.flush()
+    content = collected.getvalue()
+    # Renaming a file over /dev/stdout or a named pipe would replace the device itself.
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+    else:
+        write_atomic(path.resolve(), content)
