@@ -91,7 +91,7 @@ class Session(Log):
         return context_at(self, leaf)
 
     def late_start(self, leaf: int | None = None) -> ChainNode | None:
-        """Return the orphan that the client starts reading at, or None if it reads from the root."""
+        """Return the orphan that the client starts reading at; None if it reads from a root."""
         tree = self.tree
         leaf = tree.active_leaf if leaf is None else leaf
         path = [] if leaf is None else tree.resumed_path(leaf)

@@ -1,8 +1,8 @@
-"""Atomic writes: a file is written under a temporary name beside its target, then renamed.
+"""Atomic writes: write a temporary file in the same directory, then rename it.
 
-Readers see the old content or the new, never a part. The temporary file is locked while it is
-written, and a lock ends with its process: an unlocked one was left behind by a killed process, and
-the next write of the same file removes it.
+Readers see the old content or the new, never a part of it. A temporary file is locked while it is
+written, and a lock ends with its process: an unlocked one is left over from a killed process and is
+removed by the next write of the same file.
 """
 
 import errno
@@ -18,52 +18,54 @@ from turnlog.format.private_files import create_private_folder
 
 TEMPORARY_SUFFIX = ".tmp"
 LONGEST_NAME = 100
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a small private file; it appears when all of it is on the disk."""
+    """Write a small private file atomically and durably."""
     create_private_folder(path.parent)
     try:
-        # Nothing left behind is looked for: the directory may hold 100,000 objects of the archive.
-        with _temporary(path, 0o600, None) as (descriptor, beside):
+        # Does not look for leftovers: the directory may have 100,000 objects of the archive.
+        with _temporary(path, 0o600, None) as (descriptor, temporary):
             with os.fdopen(os.dup(descriptor), "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(descriptor)
-            beside.replace(path)
+            temporary.replace(path)
     except OSError as error:
-        if error.errno in NO_ROOM:
-            raise Unavailable(f"no room for {path}", "free some disk space") from error
+        if error.errno in NO_SPACE:
+            raise Unavailable(f"no space left for {path}", f"df -h {path.parent}") from error
         raise
 
 
 @contextmanager
 def written_beside(path: Path, mode: int, folder: int | None = None) -> Generator[tuple[int, Path]]:
-    """Create a file beside another; yield its descriptor and path; remove it unless it was moved.
+    """Create a temporary file next to another; yield its descriptor and path.
 
-    With `folder`, the descriptor of an open folder, paths are relative to that folder.
+    The file is removed afterwards unless it was renamed. With `folder`, the descriptor of an open
+    directory, paths are relative to that directory.
     """
-    _remove_left(path, folder)
+    _remove_leftovers(path, folder)
     with _temporary(path, mode, folder) as opened:
         yield opened
 
 
 @contextmanager
 def _temporary(path: Path, mode: int, folder: int | None) -> Generator[tuple[int, Path]]:
-    descriptor, beside = _create(path, mode, folder)
+    descriptor, temporary = _create(path, mode, folder)
     try:
-        yield descriptor, beside
+        yield descriptor, temporary
     finally:
-        # The lock is kept until the name is gone; Windows removes no file that is open.
+        # Keep the lock until the name is gone, or another process might take the file for a
+        # leftover. Windows cannot remove an open file, so there the order is reversed.
         try:
             with suppress(FileNotFoundError):
-                os.unlink(beside, dir_fd=folder)
+                os.unlink(temporary, dir_fd=folder)
             os.close(descriptor)
         except PermissionError:
             os.close(descriptor)
             with suppress(FileNotFoundError):
-                os.unlink(beside, dir_fd=folder)
+                os.unlink(temporary, dir_fd=folder)
 
 
 def is_at(path: Path, descriptor: int, folder: int | None = None) -> bool:
@@ -76,31 +78,33 @@ def is_at(path: Path, descriptor: int, folder: int | None = None) -> bool:
 
 def _create(path: Path, mode: int, folder: int | None) -> tuple[int, Path]:
     while True:
-        beside = path.with_name(f"{_start(path)}{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
-        descriptor = os.open(beside, CREATE, mode, dir_fd=folder)
-        with suppress(OSError):  # there are file systems without locks
+        temporary = path.with_name(f"{_prefix(path)}{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+        descriptor = os.open(temporary, CREATE, mode, dir_fd=folder)
+        with suppress(OSError):  # some file systems do not support locks
             lock(descriptor)
-        if is_at(beside, descriptor, folder):
-            return descriptor, beside
-        os.close(descriptor)  # removed as left behind, before it was locked
+        if is_at(temporary, descriptor, folder):
+            return descriptor, temporary
+        # Between open and lock, another process found the file unlocked and removed it as a
+        # leftover. Try again under another name.
+        os.close(descriptor)
 
 
-def _remove_left(path: Path, folder: int | None) -> None:
-    start = _start(path)
+def _remove_leftovers(path: Path, folder: int | None) -> None:
+    prefix = _prefix(path)
     for name in _names_in(path.parent, folder):
         if (
-            name.startswith(start)
+            name.startswith(prefix)
             and name.endswith(TEMPORARY_SUFFIX)
-            and len(name) == len(start) + 12
+            and len(name) == len(prefix) + 12  # eight hex digits and ".tmp"
         ):
             with suppress(OSError):
                 _remove_unlocked(path.with_name(name), folder)
 
 
-def _names_in(place: Path, folder: int | None) -> list[str]:
+def _names_in(path: Path, folder: int | None) -> list[str]:
     if folder is None:
-        return os.listdir(place)
-    descriptor = os.open(place, os.O_RDONLY | DIRECTORY, dir_fd=folder)
+        return os.listdir(path)
+    descriptor = os.open(path, os.O_RDONLY | DIRECTORY, dir_fd=folder)
     try:
         return os.listdir(descriptor)
     finally:
@@ -108,10 +112,12 @@ def _names_in(place: Path, folder: int | None) -> list[str]:
 
 
 def _remove_unlocked(path: Path, folder: int | None) -> None:
+    # A leftover is a regular file. NOFOLLOW and NONBLOCK keep a planted link or FIFO of that name
+    # from redirecting or blocking the writer.
     descriptor = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK, dir_fd=folder)
     try:
         lock(descriptor, wait=False)
-        with suppress(PermissionError):  # Windows, which removes no file that is open
+        with suppress(PermissionError):  # Windows cannot remove an open file
             os.unlink(path, dir_fd=folder)
             return
     finally:
@@ -119,5 +125,5 @@ def _remove_unlocked(path: Path, folder: int | None) -> None:
     os.unlink(path, dir_fd=folder)
 
 
-def _start(path: Path) -> str:
+def _prefix(path: Path) -> str:
     return f".{path.name[:LONGEST_NAME]}."
