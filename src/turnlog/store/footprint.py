@@ -1,4 +1,4 @@
-"""Everything on disk that belongs to one session: the files to change together, move or remove."""
+"""Everything on disk that belongs to one session: the files to edit, move or remove together."""
 
 import os
 import re
@@ -18,40 +18,41 @@ NICKNAME = re.compile(r"[\w-]+")
 
 @dataclass(frozen=True)
 class Footprint:
-    """The files of a session, by what they are."""
+    """The files of a session by kind."""
 
     session: Path
     sidecars: list[Path]
-    """Sub-agents, saved outputs, workflows, the title: what lies in the session's own folder."""
+    """Files in the session's own folder: sub-agents, saved outputs, workflows, the title."""
     subagents: list[Path]
-    """Sub-agents that lie beside the session (2.0.x)."""
+    """Sub-agents next to the session (2.0.x)."""
     backups: list[Path]
-    """Copies of edited files, pictures and uploads that the client keeps in folders of its own."""
+    """Copies of edited files, images and uploads in the client's own folders."""
     todos: list[Path]
     logs: list[Path]
     plans: list[Path]
-    """Plans may be shared: forks of a session go on with the same one."""
+    """Plans, possibly shared: a fork continues with the same one."""
     outputs: list[Path]
-    """Outputs of background tasks, in the system's folder for temporary files."""
+    """Outputs of background tasks, in the system's temporary folder."""
     directories: frozenset[str]
-    """The working directories that its entries name."""
+    """The working directories named in its entries."""
 
     @property
     def own(self) -> list[Path]:
-        """The files that are of no use without the session, which comes last."""
-        beside = [*self.sidecars, *self.subagents, *self.backups, *self.todos, *self.logs]
-        return [*beside, self.session]
+        """The files that are useless without the session; the session file is last."""
+        # Last, so that an interrupted removal leaves a session that can be found and removed again.
+        others = [*self.sidecars, *self.subagents, *self.backups, *self.todos, *self.logs]
+        return [*others, self.session]
 
     @property
     def files(self) -> list[Path]:
-        """All of them."""
+        """All files of the session."""
         return [*self.own, *self.plans, *self.outputs]
 
 
 def footprint_of(store: Store, session: Path) -> Footprint:
-    """Find all files of a session."""
+    """Return all files of a session."""
     name = session.stem
-    slugs, directories = _told_by(session)
+    slugs, directories = _slugs_and_directories(session)
     return Footprint(
         session=session,
         sidecars=files_below(sidecar_folder(session)),
@@ -66,8 +67,10 @@ def footprint_of(store: Store, session: Path) -> Footprint:
 
 
 def files_by_session(store: Store) -> dict[str | None, list[Path]]:
-    """Every file in which something of a session can be, by the session; None for what they share,
-    and for what is left of sessions that are gone."""
+    """Return every file that may contain session data, by session id.
+
+    The key None is for files that sessions share and for leftovers of deleted sessions.
+    """
     sessions = {path.stem for path in store.session_files()}
     owners: dict[Path, str | None] = {}
     for project in store.projects.glob("*/"):
@@ -86,23 +89,23 @@ def files_by_session(store: Store) -> dict[str | None, list[Path]]:
 
 
 def session_folders(store: Store, session: Path) -> list[Path]:
-    """The folders that hold nothing but files of a session."""
+    """Return the folders that contain only files of a session."""
     return [sidecar_folder(session), *(store.root / kind / session.stem for kind in BY_SESSION)]
 
 
 def owners_in(project: Path) -> dict[Path, str | None]:
-    """The sub-agent files among the sessions of a project (2.0.x), with the session of each."""
+    """Return the sub-agent files among a project's sessions (2.0.x), with the session of each."""
     return {path: _owner(path) for path in adjacent_subagents(project)}
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Return the regular files in a folder and its folders, without what links lead to."""
+    """Return the regular files in a folder and its subfolders, without following links."""
     found = (path for path in folder.rglob("*") if path.suffix == ".jsonl" or not path.is_dir())
     return [path for path in regular_paths(found) if not path.is_symlink()]
 
 
-def _told_by(session: Path) -> tuple[set[str], set[str]]:
-    """The nicknames of a session, which its plans are named by, and its working directories."""
+def _slugs_and_directories(session: Path) -> tuple[set[str], set[str]]:
+    """Return the nicknames of a session, which name its plans, and its working directories."""
     slugs: set[str] = set()
     directories: set[str] = set()
     for _, entry in read_entries(session):
@@ -127,7 +130,9 @@ def _kept_folders(store: Store) -> list[Path]:
 
 
 def _plans(store: Store, nickname: str) -> list[Path]:
-    """A session's plan, and those of its sub-agents (2.1.325)."""
+    """Return a session's plan and those of its sub-agents (2.1.325)."""
+    # The nickname comes from the session file and becomes part of a path and a glob pattern:
+    # `../../x` or `*` must not match files of others.
     if not NICKNAME.fullmatch(nickname):
         return []
     names = (f"{nickname}.md", f"{nickname}-agent-*.md")
