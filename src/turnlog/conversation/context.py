@@ -48,7 +48,7 @@ def messages_of(values: Iterable[Fields], is_open: bool = False) -> list[Fields]
     # before the end is completed, or the placeholder would be added behind the wrong message.
     drafts = draft_messages(values)
     drop_unanswered(drafts)
-    drafts = [draft for draft in drafts if not _says_nothing(draft)]
+    drafts = [draft for draft in drafts if not _is_empty_answer(draft)]
     drafts = drafts if is_open else complete_end(drafts)
     drafts = [draft for draft in drafts if not draft.is_error]
     drafts = pair_results(merge_users(drafts))
@@ -67,7 +67,7 @@ def sound_text(value: Any) -> Any:
 def drop_unanswered(drafts: list[Draft]) -> None:
     """Remove calls without a result, except those of the unfinished last answer."""
     answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
-    last = _unfinished(drafts)
+    last = _unfinished_answer(drafts)
     for draft in drafts:
         if draft is not last and draft.role == "assistant" and draft.blocks:
             kept = [b for b in draft.blocks if b.get("type") != USE or b.get("id") in answered]
@@ -76,12 +76,12 @@ def drop_unanswered(drafts: list[Draft]) -> None:
 
 def complete_end(drafts: list[Draft]) -> list[Draft]:
     """Return the drafts with an answer or results added if the conversation broke off."""
-    end = _end_of_talk(drafts)
+    end = _count_without_notes(drafts)
     missing = _missing_end(drafts)
     answer = [Draft("assistant", [text_block(NO_RESPONSE)])] if missing.is_open else []
     if not missing.calls:
         return drafts[:end] + answer + drafts[end:]
-    results = Draft("user", [_failed(call, INTERRUPTED_CALL) for call in missing.calls])
+    results = Draft("user", [_failed_result(call, INTERRUPTED_CALL) for call in missing.calls])
     return [*drafts[:end], results, *drafts[end:], *answer]
 
 
@@ -98,14 +98,14 @@ def missing_end(values: Iterable[Fields]) -> MissingEnd:
     """Return the parts that a sequence of decoded lines lacks at its end."""
     drafts = draft_messages(values)
     drop_unanswered(drafts)
-    return _missing_end([draft for draft in drafts if not _says_nothing(draft)])
+    return _missing_end([draft for draft in drafts if not _is_empty_answer(draft)])
 
 
 def _missing_end(drafts: list[Draft]) -> MissingEnd:
-    end = _end_of_talk(drafts)
+    end = _count_without_notes(drafts)
     if end == 0:
         return MissingEnd([], is_open=False)
-    last = _unfinished(drafts)
+    last = _unfinished_answer(drafts)
     answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
     calls = [_id_of(block) for block in last.of_type(USE)] if last else []
     calls = [call for call in calls if call not in answered]
@@ -124,7 +124,7 @@ def merge_users(drafts: list[Draft]) -> list[Draft]:
         elif not draft.blocks:
             continue
         elif merged and merged[-1].role == "user":
-            merged[-1] = Draft("user", _joined(merged[-1].blocks, draft.blocks))
+            merged[-1] = Draft("user", _merge_blocks(merged[-1].blocks, draft.blocks))
         else:
             merged.append(draft)
     return merged
@@ -155,7 +155,7 @@ def pair_results(drafts: list[Draft]) -> list[Draft]:
     return paired
 
 
-def _says_nothing(draft: Draft) -> bool:
+def _is_empty_answer(draft: Draft) -> bool:
     """Return whether an answer is only thinking, white space, or "(no content)" of old clients."""
     if draft.role != "assistant" or not draft.blocks:
         return False
@@ -163,7 +163,7 @@ def _says_nothing(draft: Draft) -> bool:
     return is_placeholder or draft.is_blank or draft.has_only(*THINKING)
 
 
-def _unfinished(drafts: list[Draft]) -> Draft | None:
+def _unfinished_answer(drafts: list[Draft]) -> Draft | None:
     """Return the last answer if nothing but results and notes follows it."""
     for draft in reversed(drafts):
         if draft.role == "assistant":
@@ -173,7 +173,7 @@ def _unfinished(drafts: list[Draft]) -> Draft | None:
     return None
 
 
-def _end_of_talk(drafts: list[Draft]) -> int:
+def _count_without_notes(drafts: list[Draft]) -> int:
     """Return the number of messages without trailing notes."""
     end = len(drafts)
     while end and drafts[end - 1].is_note:
@@ -181,7 +181,7 @@ def _end_of_talk(drafts: list[Draft]) -> int:
     return end
 
 
-def _joined(first: list[Fields], second: list[Fields]) -> list[Fields]:
+def _merge_blocks(first: list[Fields], second: list[Fields]) -> list[Fields]:
     """Merge the blocks of two user messages: results first, adjacent texts on separate lines."""
     if first and second and first[-1].get("type") == second[0].get("type") == "text":
         first = [*first[:-1], first[-1] | {"text": first[-1]["text"] + "\n"}]
@@ -201,7 +201,7 @@ def _results_for(blocks: list[Fields], calls: list[str]) -> list[Fields]:
                 continue
             missing.remove(block["tool_use_id"])
         kept.append(block)
-    return [_failed(call, MISSING_RESULT) for call in missing] + kept
+    return [_failed_result(call, MISSING_RESULT) for call in missing] + kept
 
 
 def _id_of(call: Fields) -> str:
@@ -209,5 +209,5 @@ def _id_of(call: Fields) -> str:
     return str(call.get("id") or "")
 
 
-def _failed(call: str, text: str) -> Fields:
+def _failed_result(call: str, text: str) -> Fields:
     return {"type": RESULT, "tool_use_id": call, "content": text, "is_error": True}

@@ -49,7 +49,7 @@ class Draft(Struct):
     @property
     def is_blank(self) -> bool:
         """True if there is nothing but white space."""
-        return self.has_only("text") and not any(map(_says_something, self.blocks))
+        return self.has_only("text") and not any(map(_has_content, self.blocks))
 
     def of_type(self, block_type: str) -> list[Fields]:
         return [block for block in self.blocks if block.get("type") == block_type]
@@ -68,7 +68,7 @@ def draft_messages(values: Iterable[Fields]) -> list[Draft]:
         draft.is_command = _is_local_command(drafts, draft)
         # Each line usually has one block of the answer: text, then a call, then another call.
         # A blank block among them is dropped, whichever side of the join it is on.
-        begun = _begun(begun_answers, draft)
+        begun = _continued_answer(begun_answers, draft)
         if begun and begun.is_blank:
             begun.blocks = draft.blocks
         elif begun and not draft.is_blank:
@@ -118,11 +118,11 @@ def _without_blank_texts(value: Fields) -> list[Fields]:
     blocks = _blocks(value)
     if not blocks or not is_array(_content(value)):
         return blocks
-    kept = [block for block in blocks if _says_something(block)]
+    kept = [block for block in blocks if _has_content(block)]
     return kept or [text_block(NO_CONTENT)]
 
 
-def _says_something(block: Fields) -> bool:
+def _has_content(block: Fields) -> bool:
     return block.get("type") != "text" or bool(str(block.get("text") or "").strip())
 
 
@@ -177,15 +177,15 @@ def _is_local_command(drafts: list[Draft], draft: Draft) -> bool:
     # The client writes a caveat, then the command, then its output. A user who types
     # "<command-name>" without a caveat before it is asking the model.
     text = draft.blocks[0].get("text") or ""
-    follows = text.startswith(COMMAND_STARTS) and bool(drafts) and _is_own(drafts[-1])
+    follows = text.startswith(COMMAND_STARTS) and bool(drafts) and _is_from_client(drafts[-1])
     return follows or text.startswith(CAVEAT)
 
 
-def _is_own(draft: Draft) -> bool:
+def _is_from_client(draft: Draft) -> bool:
     return draft.is_note or draft.is_command
 
 
-def _begun(answers: dict[str, Draft], draft: Draft) -> Draft | None:
+def _continued_answer(answers: dict[str, Draft], draft: Draft) -> Draft | None:
     """Return the answer that a line continues, matched by message id.
 
     Results and other answers may stand in between; any other user message resets the matching

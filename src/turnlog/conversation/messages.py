@@ -75,7 +75,7 @@ def join_messages(nodes: Iterable[Node]) -> list[Message]:
             name = node.index
         groups.setdefault(name, []).append(node)
         previous = node
-    return [Message(tuple(group), _joint_usage(group)) for group in groups.values()]
+    return [Message(tuple(group), _merged_usage(group)) for group in groups.values()]
 
 
 def repeated_messages(repeating: Iterable[tuple[Node, Entry]]) -> list[Message]:
@@ -107,7 +107,7 @@ def _repeated(node: Node, entry: Entry) -> AssistantNode | None:
     return found
 
 
-def _joint_usage(nodes: list[AssistantNode]) -> Usage:
+def _merged_usage(nodes: list[AssistantNode]) -> Usage:
     # Lines of one message repeat its usage while it grows: output_tokens may read 1, 1, 250. Adding
     # them up would count the message three times, so take the maximum of each count.
     usages = [node.usage for node in nodes if node.usage]

@@ -80,7 +80,7 @@ class Log:
         self.state = state
         if is_read:
             return False
-        self._read_on()
+        self._read_appended()
         for name in self._derived:
             self.__dict__.pop(name, None)
         return True
@@ -125,7 +125,7 @@ class Log:
             raise NotFound(f"no entry {uuid!r} in {self.path}", f"turnlog entries {self.id}")
         return found[0]
 
-    def _read_on(self) -> None:
+    def _read_appended(self) -> None:
         # Drop what came from an unfinished last line: it is read again from the extent's end.
         start = self._extent
         extent: tuple[int, ...] = start

@@ -44,7 +44,7 @@ class SubAgent:
 def subagents_in_files(session: Path, calls: list[Call]) -> list[SubAgent]:
     """Return the sub-agents of a session that have files, linked to the calls that started them."""
     started = {call.agent_id: call.id for call in calls if call.agent_id}
-    paths = (path for path in _paths(session) if not _leaves(path, session.parent))
+    paths = (path for path in _paths(session) if not _is_outside(path, session.parent))
     found = [_describe(path, started) for path in paths if is_readable(path)]
     # A sub-agent's own sub-agents are in the same folder as all others of the session, so only
     # those that one of its calls started belong to it.
@@ -87,7 +87,7 @@ def _paths(session: Path) -> Iterator[Path]:
             yield path
 
 
-def _leaves(path: Path, project: Path) -> bool:
+def _is_outside(path: Path, project: Path) -> bool:
     """Return whether a sub-agent's file resolves outside its project; if so, note it as skipped."""
     # A link `subagents/agent-1.jsonl -> ~/diary.jsonl` would otherwise be shown, exported and
     # traced as a part of the session.
@@ -100,13 +100,13 @@ def _leaves(path: Path, project: Path) -> bool:
 
 def _describe(path: Path, started: dict[str, str]) -> SubAgent:
     name = path.stem.removeprefix("agent-")
-    meta = _meta(subagent_meta(path))
+    meta = _read_meta(subagent_meta(path))
     recorded = meta.get("toolUseId")
     call_id = recorded if isinstance(recorded, str) and recorded else started.get(name)
     return SubAgent(name, path, meta, call_id)
 
 
-def _meta(path: Path) -> dict[str, Any]:
+def _read_meta(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(read_regular(path), type=dict[str, Any])
     except (OSError, msgspec.MsgspecError):

@@ -48,9 +48,9 @@ class Tree:
         The client skips progress entries and ignores a parent of an unknown type (observed:
         2.1.325).
         """
-        return [self._linked(node) for node in self.chain]
+        return [self._parent_for_client(node) for node in self.chain]
 
-    def _linked(self, node: ChainNode) -> int:
+    def _parent_for_client(self, node: ChainNode) -> int:
         rank = self.ranks.get(node.parent or "", -1)
         seen: set[int] = set()
         while rank >= 0 and rank not in seen and is_progress(self.chain[rank]):
@@ -151,22 +151,22 @@ class Tree:
         if note and tips and noted is not None and self._overrules(noted, note, tips[0]):
             return noted
         silent: set[int] = set()
-        speaking = (rank for rank in tips if self._leads_to_talk(rank, silent))
+        speaking = (rank for rank in tips if self._has_message_above(rank, silent))
         return next(speaking, tips[0] if tips else None)
 
     @property
     def _last_tips(self) -> list[int]:
         """The entries that no other entry names as its parent, last in the file first."""
         tips = list(self._tips())
-        inner = {self.links[rank] for rank in tips if not self._closes_circle(rank)}
+        inner = {self.links[rank] for rank in tips if not self._closes_cycle(rank)}
         return [rank for rank in reversed(tips) if rank not in inner] or self.leaves[::-1]
 
-    def _closes_circle(self, rank: int) -> bool:
+    def _closes_cycle(self, rank: int) -> bool:
         """Return whether a node was detached from the parent it names to break a cycle."""
         named = self.rank_of(self.chain[rank].parent)
         return named is not None and named != self.parents[rank]
 
-    def _leads_to_talk(self, rank: int, silent: set[int]) -> bool:
+    def _has_message_above(self, rank: int, silent: set[int]) -> bool:
         """Return whether there is a message at a node or above it; cache silent nodes."""
         while rank >= 0 and rank not in silent:
             if isinstance(self.chain[rank], UserNode | AssistantNode):
@@ -290,14 +290,14 @@ def grow_tree(nodes: Iterable[Node]) -> Tree:
             found.append(node)
             # A recorded tip is valid until the next compaction (observed: 2.1.325).
             note = None if isinstance(node, BoundaryNode) else note
-    chain = _last_of_each(found)
+    chain = _last_per_uuid(found)
     ranks = {node.uuid: rank for rank, node in enumerate(chain) if node.uuid}
-    parents, orphans, cuts = _join(chain, ranks)
+    parents, orphans, cuts = _attach_to_parents(chain, ranks)
     _cut_cycles(parents)
     return Tree(chain, parents, ranks, orphans, note, frozenset(cuts))
 
 
-def _last_of_each(nodes: list[ChainNode]) -> list[ChainNode]:
+def _last_per_uuid(nodes: list[ChainNode]) -> list[ChainNode]:
     """Return the last node of each uuid, and the last without one (observed: 2.1.325).
 
     In a plain log without uuids, as some exporters write it, every node is kept.
@@ -311,7 +311,7 @@ def _last_of_each(nodes: list[ChainNode]) -> list[ChainNode]:
     return list(last.values())
 
 
-def _join(
+def _attach_to_parents(
     chain: list[ChainNode], ranks: dict[str, int]
 ) -> tuple[list[int], list[ChainNode], set[int]]:
     """Return the parent of each node, the orphans, and the orphans that the client starts at."""

@@ -125,7 +125,7 @@ def split_turns(
     for n, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
         nodes = list(branch[start if n > 1 else 0 : end])
         turns.append(_turn(n, branch[start], nodes, turns[-1] if turns else None))
-    _share_out(turns, messages, calls)
+    _assign_to_turns(turns, messages, calls)
     return turns
 
 
@@ -169,7 +169,7 @@ def _turn(n: int, first: ChainNode, nodes: list[ChainNode], before: Turn | None)
     return Turn(n, prompt, nodes, round_of(kind, before is None, last, first.time), idle=idle)
 
 
-def _share_out(turns: list[Turn], messages: Sequence[Message], calls: Sequence[Call]) -> None:
+def _assign_to_turns(turns: list[Turn], messages: Sequence[Message], calls: Sequence[Call]) -> None:
     """Assign each message and call to the turn that contains its first line on the branch."""
     # A message spans two turns if a prompt is recorded between its lines. It belongs to the turn
     # where it started, or its usage would count twice.

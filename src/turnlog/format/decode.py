@@ -78,7 +78,7 @@ def read_entries(path: Path, problems: list[Problem] | None = None) -> Iterator[
 
 def decode_line(line: Line) -> Decoded:
     """Decode the contents of a line."""
-    return decode_sound(line) or _decode_unsound(line)
+    return decode_sound(line) or _decode_damaged(line)
 
 
 def decode_sound(line: Line) -> Decoded | None:
@@ -153,7 +153,7 @@ def _entry(fields: dict[str, Any], misfits: list[str]) -> Entry:
     return entry
 
 
-def _decode_unsound(line: Line) -> Decoded:
+def _decode_damaged(line: Line) -> Decoded:
     # A write that was cut off leaves no newline, so the next entry is on the same line: `{"a"...}{`
     # occurs in real files. Every complete object of a line is kept, and the rest is reported.
     problems: list[str] = []

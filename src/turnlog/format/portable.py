@@ -82,7 +82,7 @@ def is_running(pid: int) -> bool:
     try:
         import _winapi
     except ModuleNotFoundError:
-        return _answers(pid)
+        return _process_exists(pid)
     # os.kill(pid, 0) would send Ctrl-C on Windows.
     try:
         handle = _winapi.OpenProcess(QUERY, 0, pid)  # pyright: ignore
@@ -96,7 +96,7 @@ def is_running(pid: int) -> bool:
         _winapi.CloseHandle(handle)  # pyright: ignore
 
 
-def _answers(pid: int) -> bool:
+def _process_exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

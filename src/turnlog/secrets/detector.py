@@ -87,7 +87,7 @@ def find_secrets(text: str) -> list[Secret]:
         if not found or secret.start >= found[-1][0].end:
             found.append((secret, weight))
         else:
-            found[-1] = _united(found[-1], (secret, weight))
+            found[-1] = _merged(found[-1], (secret, weight))
     return [secret for secret, _ in found]
 
 
@@ -105,7 +105,7 @@ def placeholder_for(kind: str, value: str) -> str:
     return f"[{kind}:{sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}]"
 
 
-def _united(one: tuple[Secret, int], other: tuple[Secret, int]) -> tuple[Secret, int]:
+def _merged(one: tuple[Secret, int], other: tuple[Secret, int]) -> tuple[Secret, int]:
     kind = max(one, other, key=lambda item: (item[1], item[0].end - item[0].start))[0].kind
     return Secret(kind, one[0].start, max(one[0].end, other[0].end)), max(one[1], other[1])
 
@@ -141,12 +141,12 @@ class _Rule:
         value = text[start:end]
         if re.search(MASKED, value) or not CHECKS[check](value):
             return
-        if not self._may_stand(text, match.start(), value) or _in_base64(text, start):
+        if not self._may_start(text, match.start(), value) or _in_base64(text, start):
             return
         if not _in_placeholder(text, start):
             found.append((Secret(kind, start, end), self.weight))
 
-    def _may_stand(self, text: str, start: int, value: str) -> bool:
+    def _may_start(self, text: str, start: int, value: str) -> bool:
         """Return whether a token may start here: `xxghp_…` is one, `task-management` is not."""
         # A "dense" rule accepts a token glued to a word if its value looks random: `xxghp_…`. A
         # "no" rule has a keyword that occurs inside words, such as `sk-`, and needs a boundary.

@@ -76,7 +76,7 @@ def files_by_session(store: Store) -> dict[str | None, list[Path]]:
     for project in store.projects.glob("*/"):
         owners |= owners_in(project)
     found: dict[str | None, list[Path]] = {name: [] for name in (*sorted(sessions), None)}
-    for folder in (store.projects, *_kept_folders(store)):
+    for folder in (store.projects, *_data_folders(store)):
         for path in filter(is_readable, files_below(folder)):
             parts = path.relative_to(store.root).parts
             names = (owners.get(path), path.stem, path.name.partition("-agent-")[0], *parts)
@@ -124,7 +124,7 @@ def _outputs_root() -> Path:
     return Path(tempfile.gettempdir(), f"claude{user}")
 
 
-def _kept_folders(store: Store) -> list[Path]:
+def _data_folders(store: Store) -> list[Path]:
     shared = [store.todos, store.plans, store.pastes, store.logs]
     return [*shared, *(store.root / kind for kind in BY_SESSION)]
 

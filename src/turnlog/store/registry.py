@@ -45,16 +45,16 @@ def claim(store: Store, session_id: str, cwd: Path, entrypoint: str, version: st
     # The registry is a courtesy to other clients. If it cannot be written, writing the session file
     # will fail as well and report it.
     with suppress(OSError, Unavailable):
-        write_atomic(_own(store), json.dumps(fields, separators=(",", ":")).encode())
+        write_atomic(_claim_file(store), json.dumps(fields, separators=(",", ":")).encode())
 
 
 def release(store: Store, session_id: str) -> None:
     """Remove this process's claim on a session, unless it has claimed another one since."""
-    path = _own(store)
+    path = _claim_file(store)
     with suppress(OSError, ValueError, AttributeError):
         if json.loads(read_regular(path)).get("sessionId") == session_id:
             path.unlink()
 
 
-def _own(store: Store) -> Path:
+def _claim_file(store: Store) -> Path:
     return store.registry / f"{os.getpid()}.json"

@@ -184,7 +184,7 @@ class Archive:
                 hint = "pip install -U turnlog"
                 raise Unavailable(f"{path} was written by a newer turnlog", hint)
             if envelope.sha256 == hash_of(bytes(envelope.session)):
-                return _consistent(_decode_manifest(envelope.session), session, path)
+                return _require_consistent(_decode_manifest(envelope.session), session, path)
         except FileNotFoundError as error:
             raise NotFound(f"no session {session} in {self.folder}") from error
         except (msgspec.MsgspecError, ValueError, RecursionError):  # not JSON, or nested too deeply
@@ -240,7 +240,7 @@ class Archive:
     def read_at(self, file: ArchivedFile, offset: int, size: int) -> bytes:
         """Return bytes of a file, decompressing only the pieces that contain them."""
         parts: list[bytes] = []
-        for start, piece in _placed(file):
+        for start, piece in _with_offsets(file):
             if start < offset + size and offset < start + piece.size:
                 raw = read_again(self.objects.folder, piece)
                 parts.append(raw[max(0, offset - start) : offset + size - start])
@@ -248,7 +248,7 @@ class Archive:
 
     def chunks(self, file: ArchivedFile, start: int = 0) -> Iterator[bytes]:
         """Yield the content of a file from a byte on, one piece at a time."""
-        for begin, piece in _placed(file):
+        for begin, piece in _with_offsets(file):
             if begin + piece.size > start:
                 yield self.objects.read(piece)[max(0, start - begin) :]
 
@@ -317,7 +317,7 @@ def open_archive(
     return Archive(folder.absolute() if folder else archive_folder(environment))
 
 
-def _consistent(manifest: Manifest, session: str, path: Path) -> Manifest:
+def _require_consistent(manifest: Manifest, session: str, path: Path) -> Manifest:
     """Return a manifest; raise `Damaged` if it contradicts itself."""
     if manifest.session != session:
         raise Damaged(f"{path} belongs to another session: {manifest.session!r}")
@@ -332,7 +332,7 @@ def _require_no_link(folder: Path) -> None:
         raise Unavailable(f"{folder} is a symbolic link", f"ls -l {folder.parent}")
 
 
-def _placed(file: ArchivedFile) -> Iterator[tuple[int, Chunk]]:
+def _with_offsets(file: ArchivedFile) -> Iterator[tuple[int, Chunk]]:
     """Yield the pieces of a file with their offsets."""
     starts = accumulate((piece.size for piece in file.pieces), initial=0)
     return zip(starts, file.pieces, strict=False)

@@ -60,13 +60,13 @@ def restore_session(
     `max_size` replaces the limit on the size that an archive may expand to.
     """
     files = manifest.current
-    _require_sound(archive, manifest, files, max_size)
+    _require_valid(archive, manifest, files, max_size)
     left_out = [file.path for file in files if is_run_by_client(file.path)]
     restored = [file for file in files if not is_run_by_client(file.path)]
     with Destination(root) as destination:
-        kept = {file.path for file in restored if _is_there(destination, file, manifest)}
+        kept = {file.path for file in restored if _exists_unchanged(destination, file, manifest)}
         missing = [file for file in restored if file.path not in kept]
-        _require_room(root, sum(file.size for file in missing))
+        _require_space(root, sum(file.size for file in missing))
         times = [None if is_kept_fresh else _sane_time(file.mtime_ns) for file in missing]
         staged = [
             destination.write(
@@ -89,7 +89,7 @@ def _with_title(archive: Archive, text: str) -> list[Manifest]:
     return exact or [manifest for manifest, title in titled if text in title]
 
 
-def _require_sound(
+def _require_valid(
     archive: Archive, manifest: Manifest, files: list[ArchivedFile], max_size: int | None
 ) -> None:
     """Raise `Damaged` if anything about a session is not as turnlog would have written it."""
@@ -112,7 +112,7 @@ def _require_sound(
             try:
                 archive.objects.read(piece)
             except Damaged as error:
-                raise _named(error, manifest, file) from error
+                raise _with_path(error, manifest, file) from error
 
 
 def _content(archive: Archive, manifest: Manifest, file: ArchivedFile) -> Iterator[bytes]:
@@ -120,14 +120,14 @@ def _content(archive: Archive, manifest: Manifest, file: ArchivedFile) -> Iterat
     try:
         yield from archive.chunks(file)
     except Damaged as error:
-        raise _named(error, manifest, file) from error
+        raise _with_path(error, manifest, file) from error
 
 
-def _named(error: Damaged, manifest: Manifest, file: ArchivedFile) -> Damaged:
+def _with_path(error: Damaged, manifest: Manifest, file: ArchivedFile) -> Damaged:
     return Damaged(f"{manifest.session}: {file.path}: {error.message}", "turnlog archive --check")
 
 
-def _is_there(destination: Destination, file: ArchivedFile, manifest: Manifest) -> bool:
+def _exists_unchanged(destination: Destination, file: ArchivedFile, manifest: Manifest) -> bool:
     """Return whether a file exists as it was archived, or has grown since."""
     descriptor = destination.open_existing(file.path.split("/"))
     if descriptor is None:
@@ -139,7 +139,7 @@ def _is_there(destination: Destination, file: ArchivedFile, manifest: Manifest) 
     raise Conflict(f"{destination.root / file.path} already exists with different content", hint)
 
 
-def _require_room(root: Path, size: int) -> None:
+def _require_space(root: Path, size: int) -> None:
     free = shutil.disk_usage(root).free
     if size + SPARE > free:
         raise Unavailable(

@@ -140,7 +140,7 @@ class _Run:
                 progress(read, total)
             self._finish(copies)
         self._collect()
-        return self._summed_up()
+        return self._totals()
 
     def _job(self, session: str, found: Files) -> ArchiveJob | None:
         manifest = self.manifests.get(session)
@@ -187,12 +187,12 @@ class _Run:
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
             state = FileState(status.st_ino, status.st_size, status.st_mtime_ns)
-            kept = self._kept(file, old, state.size) if old else []
+            kept = self._unchanged_pieces(file, old, state.size) if old else []
             start = file.seek(sum(piece.size for piece in kept))
             new = [self.writer.put(raw) for raw in cut(file, state.size - start)]
         return _Copied(found._replace(state=state), now, kept, new)
 
-    def _kept(self, file: BinaryIO, old: ArchivedFile, size: int) -> list[Chunk]:
+    def _unchanged_pieces(self, file: BinaryIO, old: ArchivedFile, size: int) -> list[Chunk]:
         """Return the leading pieces of a file that are unchanged."""
         known = takewhile(lambda piece: piece.hash in self.writer.known, old.pieces)
         kept = list(takewhile(lambda piece: hash_of(file.read(piece.size)) == piece.hash, known))
@@ -232,7 +232,7 @@ class _Run:
         self.dropped -= used
         self.archive.objects.remove(self.dropped)
 
-    def _summed_up(self) -> Archived:
+    def _totals(self) -> Archived:
         done, writer, manifests = self.done, self.writer, self.manifests.values()
         done.objects, done.written = len(writer.new), sum(writer.new.values())
         done.all_sessions = len(manifests)
