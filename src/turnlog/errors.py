@@ -1,19 +1,19 @@
-"""The errors turnlog raises; each carries a message, a hint and an exit code.
+"""The errors turnlog raises, each with a message, a hint and an exit code.
 
 TurnlogError             exit code 1
 ├── NotFound             no such session, project, line
-├── Ambiguous            several sessions or entries match what was typed
+├── Ambiguous            several sessions or entries match
 ├── Unresumable          an edit would break the session: the findings
 ├── Unavailable          the index or the archive cannot be used
-│   └── Damaged          what the archive has is not what was put there
+│   └── Damaged          a part of the archive is missing or has changed
 ├── Conflict             the file changed, or was replaced, since it was read
-├── ModelError           the Messages API said no, or not all: status, request id
-└── UsageError           exit code 2: the command line makes no sense
+├── ModelError           API error or incomplete response: status, request id
+└── UsageError           exit code 2: invalid command line
 """
 
 
 class TurnlogError(Exception):
-    """Something the user can act on: `message` says what, `hint` what to type next."""
+    """An error that the user can act on: `hint` is a command to type next."""
 
     exit_code = 1
 
@@ -24,7 +24,7 @@ class TurnlogError(Exception):
 
     @property
     def line(self) -> str:
-        """The error on one line, with what to do about it."""
+        """The message and the hint on one line."""
         return f"{self.message} (try: {self.hint})" if self.hint else self.message
 
 
@@ -41,7 +41,7 @@ class Ambiguous(TurnlogError):
 
 
 class Unresumable(TurnlogError):
-    """The result of an edit would not resume, or not whole; `findings` say why."""
+    """The result of an edit would not resume, or not completely; `findings` explain why."""
 
     def __init__(self, message: str, findings: list[str], hint: str | None = None) -> None:
         super().__init__(message, hint)
@@ -49,19 +49,19 @@ class Unresumable(TurnlogError):
 
 
 class Conflict(TurnlogError):
-    """The file is no longer the one that was read."""
+    """The file changed since it was read."""
 
 
 class Unavailable(TurnlogError):
-    """The index or the archive cannot be used: locked, read-only, damaged, or no room for it."""
+    """The index or the archive cannot be used: locked, read-only, damaged, or no space left."""
 
 
 class Damaged(Unavailable):
-    """A part of the archive is missing, or not what was put there."""
+    """A part of the archive is missing or has changed."""
 
 
 class ModelError(TurnlogError):
-    """The Messages API gave no answer, or not a whole one."""
+    """The Messages API returned an error or an incomplete answer."""
 
     def __init__(
         self,
@@ -76,6 +76,6 @@ class ModelError(TurnlogError):
 
 
 class UsageError(TurnlogError):
-    """The command line makes no sense."""
+    """The command line is invalid."""
 
     exit_code = 2

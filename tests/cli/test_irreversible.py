@@ -116,9 +116,9 @@ def test_on_a_terminal_the_answer_is_no_unless_it_is_yes(
 
 def test_a_library_user_has_to_consent_as_well(change: str, journal: Journal) -> None:
     record = journal.find(change)
-    with pytest.raises(UsageError, match="deleted for good"):
+    with pytest.raises(UsageError, match="deleted permanently"):
         journal.forget([record])
-    with pytest.raises(UsageError, match="deleted for good"):
+    with pytest.raises(UsageError, match="deleted permanently"):
         open_archive().remove(SESSION)
     record.is_done = False
     with pytest.raises(Conflict, match="interrupted"):

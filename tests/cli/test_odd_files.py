@@ -50,7 +50,7 @@ def make_socket(path: Path) -> None:
 ODD: dict[str, Callable[[Path], None]] = {
     "a named pipe": make_fifo,
     "a directory": make_directory,
-    "a symbolic link to nothing": make_broken_link,
+    "a broken symbolic link": make_broken_link,
     "levels of symbolic links": make_link_loop,
     "a socket": make_socket,
 }

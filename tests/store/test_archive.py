@@ -476,7 +476,7 @@ def test_no_room_is_one_clear_error_and_leaves_a_sound_archive(
     child = FORK.Process(target=limited)
     child.start()
     child.join()
-    assert queue.get(timeout=5).startswith(f"no room for {archive.folder}")
+    assert queue.get(timeout=5).startswith(f"no space left for {archive.folder}")
     assert check_archive(archive).damages == []
     assert not list(archive.folder.rglob(".*"))
 

@@ -1,7 +1,8 @@
-"""The entries that belong to one branch: its path, and what a walk from child to parent misses.
+"""The entries of one branch: its path, and those that a walk from child to parent misses.
 
-Since 2.1.29 each result of parallel calls hangs on its own call, and the next message on only one
-of them: the other calls and results are dead ends of the tree, yet part of the conversation.
+Since 2.1.29 each result of parallel calls has its own call as parent, and the next message has only
+one of these results: the other calls and results are dead ends of the tree, yet part of the
+conversation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,18 +12,18 @@ from turnlog.conversation.tree import Tree, is_compaction
 
 
 def whole_branch(tree: Tree, leaf: int) -> list[ChainNode]:
-    """Every node of the branch that ends at a leaf, across compactions."""
+    """Return every node of the branch that ends at a leaf, across compactions."""
     return _with_siblings(tree, tree.path_to(leaf))
 
 
 def since_compaction(tree: Tree, leaf: int) -> list[ChainNode]:
-    """The nodes that the client sends at a leaf: since the last compaction or missing parent.
+    """Return the nodes that the client sends at a leaf.
 
-    Messages that the compaction preserved follow on its summary; if one of them is gone, so are all
-    (observed: 2.1.325).
+    They start at the last compaction or missing parent. Messages that the compaction preserved
+    follow its summary; if one of them is missing, none are included (observed: 2.1.325).
     """
     ranks = tree.resumed_path(leaf)[::-1]
-    cuts = [place for place, rank in enumerate(ranks) if is_compaction(tree.chain[rank])]
+    cuts = [position for position, rank in enumerate(ranks) if is_compaction(tree.chain[rank])]
     if cuts:
         ranks = ranks[cuts[-1] :]
         boundary = tree.chain[ranks[0]]
@@ -39,26 +40,31 @@ def _with_preserved(tree: Tree, boundary: BoundaryNode, ranks: list[int]) -> lis
     anchor = tree.rank_of(preserved.anchor_uuid or None)
     if anchor not in ranks or None in kept:
         return ranks
-    place = ranks.index(anchor) + 1
-    before, found, after = ranks[:place], [rank for rank in kept if rank is not None], ranks[place:]
+    position = ranks.index(anchor) + 1
+    before, found, after = (
+        ranks[:position],
+        [rank for rank in kept if rank is not None],
+        ranks[position:],
+    )
     if anchor in found:
-        # They follow on one of their own: the client walks the circle once (observed: 2.1.325).
+        # The anchor is itself preserved, so the preserved messages form a cycle. The client walks
+        # it once, starting after the anchor (observed: 2.1.325).
         return (found[found.index(anchor) + 1 :] or found) + after
     return before + found + after
 
 
 def _with_siblings(tree: Tree, ranks: Sequence[int]) -> list[ChainNode]:
-    """Put the missing parts of each message, and the results of its calls, where they belong."""
+    """Add the parts of each message, and the results of its calls, that are not on the path."""
     path = [tree.chain[rank] for rank in ranks]
-    wanted = {node.message_id for node in path if isinstance(node, AssistantNode)} - {None}
+    message_ids = {node.message_id for node in path if isinstance(node, AssistantNode)} - {None}
     on_path = set(ranks)
     missing = [node for rank, node in enumerate(tree.chain) if rank not in on_path]
-    parts = [n for n in missing if isinstance(n, AssistantNode) and n.message_id in wanted]
+    parts = [n for n in missing if isinstance(n, AssistantNode) and n.message_id in message_ids]
     owners = _owners_of_calls([*path, *parts])
     extras: dict[str, list[ChainNode]] = {}
     for node in missing:
         owner = _owner(node, owners)
-        if owner in wanted:
+        if owner in message_ids:
             extras.setdefault(owner or "", []).append(node)
     return _merge(path, extras)
 
@@ -73,7 +79,7 @@ def _owners_of_calls(nodes: Iterable[ChainNode]) -> dict[str, str | None]:
 
 
 def _owner(node: ChainNode, owners: dict[str, str | None]) -> str | None:
-    """The id of the message that a node is a part of, or answers a call of."""
+    """Return the id of the message that a node is part of, or whose call it answers."""
     if isinstance(node, AssistantNode):
         return node.message_id
     if isinstance(node, UserNode):
@@ -82,16 +88,22 @@ def _owner(node: ChainNode, owners: dict[str, str | None]) -> str | None:
 
 
 def _merge(path: list[ChainNode], extras: dict[str, list[ChainNode]]) -> list[ChainNode]:
-    """Put what was missing of a message behind the last part of it that is on the path.
+    """Insert the missing parts of each message behind its last part on the path.
 
-    Its results, on the path or not, come in the order of the file.
+    The results of a message, on the path or not, are in file order.
     """
+    # Two parallel calls of message m, with the parent of each line in brackets:
+    #   1 call A, m     2 result A [1]     3 call B, m [1]     4 result B [3]     5 text [4]
+    # The path to 5 is 1 3 4 5. Line 2 is a dead end, and goes behind line 3, the last part of m on
+    # the path. Results after it (4) are sorted together with it by index: 1 3 2 4 5.
+    # Going backwards, the first part of m that is met is its last one; popping the extras there
+    # makes sure that they are inserted only once.
     merged: list[ChainNode] = []
     for node in reversed(path):
         if isinstance(node, AssistantNode) and (missing := extras.pop(node.message_id or "", [])):
             results: list[ChainNode] = []
             while merged and isinstance(merged[-1], UserNode) and merged[-1].results:
                 results.append(merged.pop())
-            merged += sorted(results + missing, key=lambda each: -each.index)
+            merged += sorted(results + missing, key=lambda entry: -entry.index)
         merged.append(node)
     return merged[::-1]

@@ -1,4 +1,4 @@
-"""A tool's call told on one line, without the tool's name: one table of functions."""
+"""One-line titles of tool calls, without the tool's name, from one table of functions."""
 
 import json
 from collections.abc import Callable
@@ -8,12 +8,12 @@ from turnlog.format.json_values import Fields, is_array, is_object
 
 
 def call_title(name: str, given: object) -> str:
-    """What a tool was called with, on one line; a command may have several."""
+    """Return the arguments of a call as a title; only that of a shell command may span lines."""
     return TITLES.get(name, _any_title)(given if is_object(given) else {})
 
 
 def todo_list(given: Fields) -> list[Fields]:
-    """The items of a list of things to do."""
+    """Return the items of a todo list."""
     todos = given.get("todos")
     return [todo for todo in todos if is_object(todo)] if is_array(todos) else []
 
@@ -37,8 +37,8 @@ def _number(value: Any) -> int | None:
 
 
 def _grep_title(given: Fields) -> str:
-    place = given.get("path") or given.get("glob")
-    return f"{given.get('pattern', '')}{f' in {place}' if place else ''}"
+    scope = given.get("path") or given.get("glob")
+    return f"{given.get('pattern', '')}{f' in {scope}' if scope else ''}"
 
 
 def _agent_title(given: Fields) -> str:

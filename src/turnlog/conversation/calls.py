@@ -1,4 +1,4 @@
-"""Tool calls, each with its result, whichever way the lines hang together."""
+"""Tool calls paired with their results by call id, however the lines are linked."""
 
 import re
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ INTERRUPTED = (INTERRUPTION, "[Tool call interrupted")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool_use and what came back for it."""
+    """A tool_use and its result."""
 
     id: str
     name: str
@@ -31,7 +31,7 @@ class Call:
     result: UserNode | None
     is_error: bool = False
     agent_id: str | None = None
-    """The sub-agent that the call started, where its result names one."""
+    """The sub-agent that the call started, if its result names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +44,32 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What is in a call's lines: read when it is wanted."""
+    """The contents of a call's lines, read on demand."""
 
     input: Any
     result: str | None = None
-    """The text that the model was given; None where there is no result."""
+    """The text sent to the model; None if there is no result."""
     structured: Any = None
-    """The result as the tool gave it, where the client kept it."""
+    """The tool's structured result, if the client recorded it."""
     duration_ms: int | None = None
     denial: str | None = None
-    """Why the call was not allowed to run."""
+    """The reason why the call was not allowed to run."""
     is_interrupted: bool = False
     persisted: Path | None = None
-    """Where the whole of an output too large for the session file lies."""
+    """The file with the full output, if it was too large for the session file."""
 
     @property
     def output(self) -> str | None:
-        """The whole result: of a shortened one, what was saved, if it is still there."""
+        """The full result: the persisted output if it still exists, else the recorded text."""
         if self.persisted and self.persisted.is_file():
             return self.persisted.read_text("utf-8", "replace")
         return self.result
 
 
 def pair_calls(nodes: Iterable[Node]) -> tuple[list[Call], list[Orphan]]:
-    """Pair every tool_use of a file with its result, in the order of the uses.
+    """Return every tool_use of a file with its result, and the results without a call.
 
-    A line that stands twice in the file makes one call, and gives one result.
+    A line that appears twice in the file counts once.
     """
     uses: dict[tuple[str | int, str], tuple[CallRef, AssistantNode]] = {}
     answers: set[tuple[str, str]] = set()
@@ -84,16 +84,17 @@ def pair_calls(nodes: Iterable[Node]) -> tuple[list[Call], list[Orphan]]:
                 if node.uuid:
                     answers.add((node.uuid, ref.call_id))
     calls = [_call(ref, node, results.get(ref.id, [])) for ref, node in uses.values()]
-    orphans = [Orphan(name, node) for name, left in results.items() for _, node in left]
+    # `_call` takes each result it uses out of `results`: those that remain have no call.
+    orphans = [Orphan(name, node) for name, rest in results.items() for _, node in rest]
     return calls, orphans
 
 
 def read_call(log: Log, call: Call) -> Detail:
-    """Read what is in the lines of a call."""
+    """Read the contents of a call's lines."""
     entry, *answers = log.entries([call.use, call.result] if call.result else [call.use])
     blocks = entry.content if isinstance(entry, Assistant) else []
-    held = [b for b in blocks if isinstance(b, ToolUseBlock) and given(b.id) == call.id]
-    given_input = given(held[0].input) if held else None
+    uses = [b for b in blocks if isinstance(b, ToolUseBlock) and given(b.id) == call.id]
+    given_input = given(uses[0].input) if uses else None
     answer = answers[0] if answers else None
     if not isinstance(answer, User):
         return Detail(given_input)
@@ -112,7 +113,7 @@ def read_call(log: Log, call: Call) -> Detail:
 
 
 def result_text(entry: User, call_id: str) -> str:
-    """The text of the result for a call in a user line."""
+    """Return the text of a call's result in a user line."""
     for block in entry.content:
         if isinstance(block, ToolResultBlock) and given(block.tool_use_id) == call_id:
             return block.text
@@ -127,7 +128,7 @@ def _call(ref: CallRef, node: AssistantNode, found: list[tuple[ResultRef, UserNo
 
 
 def _duration(call: Call, structured: Any) -> int | None:
-    """By the tool's own clock where it has one, else from call to result."""
+    """Return the duration the tool measured, else the time from call to result."""
     if is_object(structured):
         for name in ("totalDurationMs", "durationMs"):
             if isinstance(structured.get(name), int | float):
@@ -138,13 +139,15 @@ def _duration(call: Call, structured: Any) -> int | None:
 
 
 def _is_interrupted(text: str, structured: Any) -> bool:
-    told = is_object(structured) and structured.get("interrupted") is True
-    return told or text.startswith(INTERRUPTED)
+    is_recorded = is_object(structured) and structured.get("interrupted") is True
+    return is_recorded or text.startswith(INTERRUPTED)
 
 
 def _persisted(path: Path, text: str) -> Path | None:
-    """The file that a shortened output names; it moves along with its session."""
+    """Return the file that a shortened output refers to."""
     if not text.startswith("<persisted-output>"):
         return None
+    # The recorded path is absolute and goes stale when the session is copied or moved; only its
+    # last part is used, so a crafted session cannot point to a file elsewhere either.
     named = PERSISTED.search(text)
     return tool_results(path) / last_part(named[1].strip()) if named else None

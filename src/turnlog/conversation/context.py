@@ -1,7 +1,8 @@
 """The messages that the client would send to the model at a leaf.
 
-The rules are those of 2.1.325, seen by resuming some 280 files with it; docs/context.md has them.
-Left out is what the client makes anew each time: reminders of attachments, and the next prompt.
+The rules are those of 2.1.325, observed by resuming some 280 files with it; docs/context.md lists
+them. Content that the client generates on each request is left out: reminders of attachments and
+the next prompt.
 """
 
 import json
@@ -30,7 +31,7 @@ INTERRUPTED_CALL = (
 
 
 def context_at(log: Log, leaf: int | None = None) -> list[Fields]:
-    """The messages at a leaf, by its rank in the tree; at the active one unless told otherwise."""
+    """Return the messages at a leaf, given by its rank in the tree; by default the active leaf."""
     tree = log.tree
     leaf = tree.active_leaf if leaf is None else leaf
     if leaf is None:
@@ -39,13 +40,15 @@ def context_at(log: Log, leaf: int | None = None) -> list[Fields]:
 
 
 def messages_of(values: Iterable[Fields], is_open: bool = False) -> list[Fields]:
-    """The messages that a run of decoded lines makes.
+    """Return the messages that a sequence of decoded lines makes.
 
-    An end that nothing answers is completed, unless it is open: about to be answered.
+    An unanswered end is completed, unless `is_open`: it is about to be answered.
     """
+    # The order matters and is the client's: an answer left empty by `drop_unanswered` must be gone
+    # before the end is completed, or the placeholder would be added behind the wrong message.
     drafts = draft_messages(values)
     drop_unanswered(drafts)
-    drafts = [draft for draft in drafts if not _says_nothing(draft)]
+    drafts = [draft for draft in drafts if not _is_empty_answer(draft)]
     drop_foreign_thinking(drafts)
     drafts = drafts if is_open else complete_end(drafts)
     drafts = [draft for draft in drafts if not draft.is_error]
@@ -54,7 +57,7 @@ def messages_of(values: Iterable[Fields], is_open: bool = False) -> list[Fields]
 
 
 def sound_text(value: Any) -> Any:
-    """A value as UTF-8 can hold it: half of a surrogate pair becomes the mark for what is lost."""
+    """Return a value that UTF-8 can encode: lone surrogates become U+FFFD."""
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -63,9 +66,9 @@ def sound_text(value: Any) -> Any:
 
 
 def drop_unanswered(drafts: list[Draft]) -> None:
-    """Leave out calls without a result, but for those of the message that everything ends with."""
+    """Remove calls without a result, except those of the unfinished last answer."""
     answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
-    last = _unfinished(drafts)
+    last = _unfinished_answer(drafts)
     for draft in drafts:
         if draft is not last and draft.role == "assistant" and draft.blocks:
             kept = [b for b in draft.blocks if b.get("type") != USE or b.get("id") in answered]
@@ -85,47 +88,47 @@ def drop_foreign_thinking(drafts: list[Draft]) -> None:
 
 
 def complete_end(drafts: list[Draft]) -> list[Draft]:
-    """Answer what the conversation ends with, if nothing does."""
-    end = _end_of_talk(drafts)
+    """Return the drafts with an answer or results added if the conversation broke off."""
+    end = _count_without_notes(drafts)
     missing = _missing_end(drafts)
     answer = [Draft("assistant", [text_block(NO_RESPONSE)])] if missing.is_open else []
     if not missing.calls:
         return drafts[:end] + answer + drafts[end:]
-    results = Draft("user", [_failed(call, INTERRUPTED_CALL) for call in missing.calls])
+    results = Draft("user", [_failed_result(call, INTERRUPTED_CALL) for call in missing.calls])
     return [*drafts[:end], results, *drafts[end:], *answer]
 
 
 class MissingEnd(NamedTuple):
-    """What a conversation that broke off lacks."""
+    """The parts that a conversation which broke off lacks."""
 
     calls: list[str]
     """The calls without a result."""
     is_open: bool
-    """Whether nothing answers what was said last."""
+    """True if the last message is unanswered."""
 
 
 def missing_end(values: Iterable[Fields]) -> MissingEnd:
-    """What a run of decoded lines lacks at its end."""
+    """Return the parts that a sequence of decoded lines lacks at its end."""
     drafts = draft_messages(values)
     drop_unanswered(drafts)
-    return _missing_end([draft for draft in drafts if not _says_nothing(draft)])
+    return _missing_end([draft for draft in drafts if not _is_empty_answer(draft)])
 
 
 def _missing_end(drafts: list[Draft]) -> MissingEnd:
-    end = _end_of_talk(drafts)
+    end = _count_without_notes(drafts)
     if end == 0:
         return MissingEnd([], is_open=False)
-    last = _unfinished(drafts)
+    last = _unfinished_answer(drafts)
     answered = {block.get("tool_use_id") for draft in drafts for block in draft.of_type(RESULT)}
     calls = [_id_of(block) for block in last.of_type(USE)] if last else []
     calls = [call for call in calls if call not in answered]
-    said = drafts[end - 1]
-    is_asked = said.role == "user" and not said.ends_turn and not said.is_command
+    final = drafts[end - 1]
+    is_asked = final.role == "user" and not final.ends_turn and not final.is_command
     return MissingEnd(calls, bool(calls) or is_asked)
 
 
 def merge_users(drafts: list[Draft]) -> list[Draft]:
-    """Join user messages in a row; put the calls of an answer behind what it says."""
+    """Merge consecutive user messages; move the calls of an answer behind its text."""
     merged: list[Draft] = []
     for draft in drafts:
         if draft.role == "assistant":
@@ -134,14 +137,17 @@ def merge_users(drafts: list[Draft]) -> list[Draft]:
         elif not draft.blocks:
             continue
         elif merged and merged[-1].role == "user":
-            merged[-1] = Draft("user", _joined(merged[-1].blocks, draft.blocks))
+            merged[-1] = Draft("user", _merge_blocks(merged[-1].blocks, draft.blocks))
         else:
             merged.append(draft)
     return merged
 
 
 def pair_results(drafts: list[Draft]) -> list[Draft]:
-    """Keep one call of each id, and let the message after it have one result for each."""
+    """Keep one call per id, and make the next message contain one result for each call."""
+    # The API rejects a request in which a tool_use is not followed at once by its tool_result, or
+    # an id occurs twice. Sessions contain both: a crash between call and result, a line written
+    # twice. So a missing result becomes a failed one, and a surplus call or result is dropped.
     paired: list[Draft] = []
     seen: set[str] = set()
     waiting: list[str] = []
@@ -162,16 +168,16 @@ def pair_results(drafts: list[Draft]) -> list[Draft]:
     return paired
 
 
-def _says_nothing(draft: Draft) -> bool:
-    """Whether an answer is only thinking, white space, or the word of old clients for neither."""
+def _is_empty_answer(draft: Draft) -> bool:
+    """Return whether an answer is only thinking, white space, or "(no content)" of old clients."""
     if draft.role != "assistant" or not draft.blocks:
         return False
     is_placeholder = draft.blocks == [text_block(NO_CONTENT)]
     return is_placeholder or draft.is_blank or draft.has_only(*THINKING)
 
 
-def _unfinished(drafts: list[Draft]) -> Draft | None:
-    """The answer whose results are the last that was said."""
+def _unfinished_answer(drafts: list[Draft]) -> Draft | None:
+    """Return the last answer if nothing but results and notes follows it."""
     for draft in reversed(drafts):
         if draft.role == "assistant":
             return draft
@@ -180,16 +186,16 @@ def _unfinished(drafts: list[Draft]) -> Draft | None:
     return None
 
 
-def _end_of_talk(drafts: list[Draft]) -> int:
-    """How many messages there are without the notes at the end."""
+def _count_without_notes(drafts: list[Draft]) -> int:
+    """Return the number of messages without trailing notes."""
     end = len(drafts)
     while end and drafts[end - 1].is_note:
         end -= 1
     return end
 
 
-def _joined(first: list[Fields], second: list[Fields]) -> list[Fields]:
-    """Results come first; two texts that meet are set apart by a newline."""
+def _merge_blocks(first: list[Fields], second: list[Fields]) -> list[Fields]:
+    """Merge the blocks of two user messages: results first, adjacent texts on separate lines."""
     if first and second and first[-1].get("type") == second[0].get("type") == "text":
         first = [*first[:-1], first[-1] | {"text": first[-1]["text"] + "\n"}]
     results = [block for block in second if block.get("type") == RESULT]
@@ -199,7 +205,7 @@ def _joined(first: list[Fields], second: list[Fields]) -> list[Fields]:
 
 
 def _results_for(blocks: list[Fields], calls: list[str]) -> list[Fields]:
-    """The blocks without results that answer none of the calls, and a failure for each missing."""
+    """Return the blocks with one result per call, adding failed ones for missing results."""
     missing = list(calls)
     kept: list[Fields] = []
     for block in blocks:
@@ -208,13 +214,13 @@ def _results_for(blocks: list[Fields], calls: list[str]) -> list[Fields]:
                 continue
             missing.remove(block["tool_use_id"])
         kept.append(block)
-    return [_failed(call, MISSING_RESULT) for call in missing] + kept
+    return [_failed_result(call, MISSING_RESULT) for call in missing] + kept
 
 
 def _id_of(call: Fields) -> str:
-    """The id of a call; some exporters leave it out."""
+    """Return the id of a call, "" if an exporter left it out."""
     return str(call.get("id") or "")
 
 
-def _failed(call: str, text: str) -> Fields:
+def _failed_result(call: str, text: str) -> Fields:
     return {"type": RESULT, "tool_use_id": call, "content": text, "is_error": True}

@@ -1,4 +1,4 @@
-"""Sessions that go on with another one: resumed into a new file, forked, or cleared."""
+"""Links between sessions: one file resumed into, forked from or cleared to another."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,21 +17,23 @@ MARK = b'"continued-in"'
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The sessions next to one, by their ids; those that are gone are named all the same."""
+    """The ids of the sessions before and after one; deleted sessions are listed too."""
 
     previous: str | None
     next: list[str]
 
 
 def links_of(path: Path) -> Links:
-    """What a session goes on with, and what goes on with it."""
-    told = [given(entry.continued_in_session_id) for entry in _continued(path)]
-    followers = [each.stem for each in _neighbours(path) if previous_of(each) == path.stem]
-    return Links(previous_of(path), list(dict.fromkeys([*filter(None, told), *followers])))
+    """Return the ids of the session that a file continues and of those that continue it."""
+    # A file may lack `continued-in` lines. A follower is then recognised by its own first entry,
+    # which still carries the id of the session it was copied from.
+    recorded = [given(entry.continued_in_session_id) for entry in _continued(path)]
+    followers = [other.stem for other in _neighbours(path) if previous_of(other) == path.stem]
+    return Links(previous_of(path), list(dict.fromkeys([*filter(None, recorded), *followers])))
 
 
 def previous_of(path: Path) -> str | None:
-    """The session whose lines this one starts with: its first entry has that one's id."""
+    """Return the id of the session that this file starts with a copy of, or None."""
     for _, entry in read_entries(path):
         if isinstance(entry, ChainEntry):
             origin = given(entry.forked_from)
@@ -42,6 +44,7 @@ def previous_of(path: Path) -> str | None:
 
 
 def _continued(path: Path) -> Iterator[ContinuedIn]:
+    # Searching raw bytes first is much cheaper than decoding every line of a file without the mark.
     if any(MARK in line.raw for line in read_lines(path)):
         for _, entry in read_entries(path):
             if isinstance(entry, ContinuedIn):
@@ -49,6 +52,6 @@ def _continued(path: Path) -> Iterator[ContinuedIn]:
 
 
 def _neighbours(path: Path) -> Iterator[Path]:
-    for each in sorted(path.parent.glob("*.jsonl")):
-        if is_session_name(each.name) and each != path and is_readable(each):
-            yield each
+    for other in sorted(path.parent.glob("*.jsonl")):
+        if is_session_name(other.name) and other != path and is_readable(other):
+            yield other

@@ -1,7 +1,8 @@
-"""What a message cost: tokens to dollars, by the prices of its day.
+"""The cost of a message: tokens to dollars, at the prices of its day.
 
-Prices are list prices (`prices.json`, written by `scripts/refresh_prices.py`): of a Claude model
-Anthropic's, whoever served it. A model that the table does not name has no price; none is guessed.
+Prices are list prices (`prices.json`, written by `scripts/refresh_prices.py`); for Claude models,
+Anthropic's prices, regardless of the provider. A model missing from the table has no price; none is
+guessed.
 """
 
 import re
@@ -20,16 +21,18 @@ from turnlog.format.fields import given
 from turnlog.format.timestamps import parse_timestamp
 
 FAST = {"claude-opus-5": 2, "claude-opus-4-8": 2, "claude-opus-4-7": 6, "claude-opus-4-6": 6}
-"""What fast mode multiplies every token price by, caches included.
+"""Factor of fast mode for every token price, caches included.
+
+Documented for 5 and 4.8; for 4.7 and 4.6 reported in the price lists of routers.
 
 Documented for 5 and 4.8; for 4.7 and 4.6 reported, by the price lists of routers.
 """
 US_ONLY = 1.1
-"""What inference kept in the US multiplies every token price by (documented)."""
+"""Factor for inference restricted to the US, for every token price (documented)."""
 WEB_SEARCH = 10 / 1000
-"""Dollars for a web search (documented); a fetch costs only its tokens."""
+"""Dollars per web search (documented); a fetch costs only its tokens."""
 NEWEST = "9999"
-"""A day after every price change."""
+"""A date later than every price change."""
 
 
 class Price(
@@ -38,9 +41,9 @@ class Price(
     """Dollars per million tokens."""
 
     since: str | None
-    """The first day it holds, in UTC; None where it held from the start."""
+    """First day of validity in UTC; None if valid from the start."""
     above: int = 0
-    """Holds for prompts of more tokens than this, caches included."""
+    """Applies to prompts of more tokens than this, caches included."""
     input: float
     output: float
     cache_write_5m: float
@@ -54,10 +57,10 @@ class PriceTable(Struct, frozen=True):
 
 
 def cost_of(model: str | None, usage: Usage, when: str | None = None) -> float | None:
-    """The dollars of one message, by the prices at its timestamp, or by the newest ones.
+    """Return the cost of one message in dollars, at the prices of its timestamp or the newest ones.
 
-    None where its model, or that of an advisor it asked, has no price. The passes of the message
-    itself are in its counts already; an advisor's are not (documented).
+    Return None if its model, or that of an advisor it consulted, has no price. The message's own
+    iterations are included in its counts; an advisor's are not (documented).
 
     >>> cost_of("claude-opus-5", Usage(input_tokens=1000, output_tokens=200))
     0.01
@@ -67,13 +70,13 @@ def cost_of(model: str | None, usage: Usage, when: str | None = None) -> float |
 
 
 def cost_on(model: str | None, usage: Usage, day: str | None) -> float | None:
-    """The same by the prices of a day in UTC, or by the newest ones."""
+    """Return the cost of one message at the prices of a UTC day, or the newest ones."""
     if model == SYNTHETIC:
         return 0.0
     day = day or NEWEST
     dollars = _tokens_cost(model, usage, day)
     advice = list(_advice(usage)) if usage.iterations else []
-    if not advice and usage.speed != "fast":  # nearly all
+    if not advice and usage.speed != "fast":  # nearly all messages
         return None if dollars is None else _extras(dollars, usage)
     costs = [dollars, *(_tokens_cost(given(one.model), one, day) for one in advice)]
     known = [cost for cost in costs if cost is not None]
@@ -84,17 +87,17 @@ def cost_on(model: str | None, usage: Usage, day: str | None) -> float | None:
 
 
 def _extras(dollars: float, usage: Usage) -> float:
-    """Add what does not depend on tokens: the place of inference, and web searches."""
-    place = US_ONLY if usage.inference_geo == "us" else 1
-    return dollars * place + searches(usage) * WEB_SEARCH
+    """Add the surcharges that do not depend on tokens: inference region and web searches."""
+    region_factor = US_ONLY if usage.inference_geo == "us" else 1
+    return dollars * region_factor + searches(usage) * WEB_SEARCH
 
 
 def costs_by_kind(
     model: str | None, usage: Usage, when: str | None = None
 ) -> dict[str, float] | None:
-    """Return the dollars of one message by kind of token; None where it has no price.
+    """Return the cost of one message by kind of token; None if it has no price.
 
-    They add up to `cost_of`. What an advisor took, whose model has prices of its own, is one kind.
+    The values add up to `cost_of`. An advisor, whose model has prices of its own, is one kind.
 
     >>> costs_by_kind("claude-opus-5", Usage(input_tokens=1000, output_tokens=200))
     {'input': 0.005, 'output': 0.005}
@@ -104,19 +107,19 @@ def costs_by_kind(
     price = _price_of(model, usage, day)
     if cost_on(model, usage, day) is None or price is None:
         return None
-    place = US_ONLY if given(usage.inference_geo) == "us" else 1
-    factor = place * (FAST.get(model_name(model), 1) if given(usage.speed) == "fast" else 1)
+    region_factor = US_ONLY if given(usage.inference_geo) == "us" else 1
+    factor = region_factor * (FAST.get(model_name(model), 1) if given(usage.speed) == "fast" else 1)
     found = {kind: cost * factor for kind, cost in _kinds_cost(price, usage).items()}
     advice = (_tokens_cost(given(one.model), one, day) for one in _advice(usage))
-    found["advisor"] = sum(cost or 0 for cost in advice) * place
+    found["advisor"] = sum(cost or 0 for cost in advice) * region_factor
     found["web_search"] = searches(usage) * WEB_SEARCH
     return {kind: cost for kind, cost in found.items() if cost}
 
 
 def split_advice(usage: Usage) -> tuple[Usage, list[tuple[str | None, Usage]]]:
-    """The usage of a message itself, and that of each advisor it asked, with the advisor's model.
+    """Return the usage of a message itself, and the model and usage of each advisor it consulted.
 
-    Their costs add up to that of the whole.
+    Their costs add up to the cost of the whole.
     """
     advice = list(_advice(usage))
     if not advice:
@@ -126,20 +129,20 @@ def split_advice(usage: Usage) -> tuple[Usage, list[tuple[str | None, Usage]]]:
     counts = [
         {name: getattr(one, name) for name in TokenCounts.__struct_fields__} for one in advice
     ]
-    asked = [Usage(**each, **shared) for each in counts]
+    usages = [Usage(**fields, **shared) for fields in counts]
     models = [given(one.model) for one in advice]
-    return replace(usage, iterations=own), list(zip(models, asked, strict=True))
+    return replace(usage, iterations=own), list(zip(models, usages, strict=True))
 
 
 def unpriced_models(model: str | None, usage: Usage) -> set[str]:
-    """The models, of a message and of the advisors it asked, that have no price."""
+    """Return the models without a price, of a message and the advisors it consulted."""
     names = {model, *(given(one.model) for one in _advice(usage))} - {None, SYNTHETIC}
     return {name for name in names if name and not _rows_of(name)}
 
 
 @lru_cache(256)
 def understates_output(version: str | None) -> bool:
-    """Whether a client of this version may have stored the output count of a message's start.
+    """Return whether this client version may store the output count of a message's start.
 
     Counted in 943 public files, the share of output missing even at the last line of a message:
     26% in 1.0.17-1.0.120, 45% in 2.0.5-2.1.7, 99% in 2.1.11-2.1.29, 68% in 2.1.30-2.1.56; then
@@ -180,11 +183,12 @@ def _kinds_cost(price: Price, counts: TokenCounts) -> dict[str, float]:
 
 
 def cache_writes(counts: TokenCounts) -> tuple[int, int]:
-    """Tokens written for five minutes and for an hour; what is not split is for five minutes."""
+    """Return the tokens cached for 5 minutes and for an hour; unsplit counts are 5 minutes."""
     total = counts.cache_creation_input_tokens or 0
     split = counts.cache_creation
     if not split:
         return total, 0
+    # The split may not add up to the total. Charge the remainder at the cheaper five-minute rate.
     short, long = split.ephemeral_5m_input_tokens or 0, split.ephemeral_1h_input_tokens or 0
     return max(short, total - long), long
 
@@ -195,7 +199,9 @@ def _prompt(counts: TokenCounts) -> int:
 
 
 def _longest_prompt(usage: Usage) -> int:
-    """The longest prompt of a message's own passes, whose counts its usage may be the sum of."""
+    """Return the longest prompt of a message's own iterations."""
+    # The usage may be the sum of several requests. Each request is priced by its own length: two
+    # prompts of 150k tokens do not reach a price that applies above 200k.
     passes = [one for one in given(usage.iterations) or [] if not _is_advice(one)]
     return max(map(_prompt, passes)) if passes else _prompt(usage)
 
@@ -209,21 +215,21 @@ def _is_advice(iteration: Iteration) -> bool:
 
 
 def searches(usage: Usage) -> int:
-    """How many web searches a message made."""
+    """Return the number of web searches in a message."""
     counts = usage.server_tool_use
     return (counts.web_search_requests or 0) if counts else 0
 
 
 @lru_cache(4096)
 def _prices_on(day: str, model: str | None) -> list[Price]:
-    """The prices of a model that hold on a day: those of the newest date reached."""
+    """Return a model's prices on a day: those with the latest start date reached."""
     reached = [row for row in _rows_of(model) if (row.since or "") <= day]
     newest = max((row.since or "" for row in reached), default="")
     return [row for row in reached if (row.since or "") == newest]
 
 
 def _price_of(model: str | None, counts: TokenCounts, day: str) -> Price | None:
-    """The price that holds on a day: that of the longest prompt reached."""
+    """Return the price on a day for a prompt length: the highest threshold reached."""
     rows = _prices_on(day, model)
     if len(rows) == 1 and not rows[0].above:  # nearly all models: prompts of any length
         return rows[0]

@@ -1,6 +1,6 @@
-"""Lines as messages in the making: each line's blocks, and what the client adds to them.
+"""Message drafts: the blocks of each line and what the client adds to them.
 
-The rules are those of 2.1.325 (observed).
+The rules are those of client 2.1.325 (observed).
 """
 
 from collections.abc import Iterable
@@ -28,19 +28,19 @@ NOTIFICATION = (
 
 
 class Draft(Struct):
-    """A message in the making."""
+    """A message under construction."""
 
     role: str
     blocks: list[Fields]
     id: str | None = None
     is_error: bool = False
-    """An API error in the place of an answer, which the model is not shown."""
+    """True for an API error recorded in place of an answer; the model never sees it."""
     is_note: bool = False
-    """What a command of the client's own printed, in a line that is not the user's."""
+    """True for the output of a client command, recorded in a system line."""
     is_command: bool = False
-    """A command that the client ran by itself."""
+    """True for a command that the client ran without the model."""
     may_end_turn: bool = False
-    """A result that ends the turn, if anything follows it."""
+    """True for a result that ends the turn if an attachment follows it."""
     ends_turn: bool = False
     model: str | None = None
     """The model that answered; None for other messages, and where the client wrote the answer."""
@@ -50,15 +50,15 @@ class Draft(Struct):
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing but white space."""
-        return self.has_only("text") and not any(map(_says_something, self.blocks))
+        """True if there is nothing but white space."""
+        return self.has_only("text") and not any(map(_has_content, self.blocks))
 
     def of_type(self, block_type: str) -> list[Fields]:
         return [block for block in self.blocks if block.get("type") == block_type]
 
 
 def draft_messages(values: Iterable[Fields]) -> list[Draft]:
-    """The messages that decoded lines begin; lines of one message are joined."""
+    """Return the message drafts of decoded lines; lines of one message are joined."""
     drafts: list[Draft] = []
     begun_answers: dict[str, Draft] = {}
     for value in values:
@@ -68,7 +68,9 @@ def draft_messages(values: Iterable[Fields]) -> list[Draft]:
         if draft is None:
             continue
         draft.is_command = _is_local_command(drafts, draft)
-        begun = _begun(begun_answers, draft)
+        # Each line usually has one block of the answer: text, then a call, then another call.
+        # A blank block among them is dropped, whichever side of the join it is on.
+        begun = _continued_answer(begun_answers, draft)
         if begun and begun.is_blank:
             begun.blocks = draft.blocks
         elif begun and not draft.is_blank:
@@ -82,7 +84,7 @@ def draft_messages(values: Iterable[Fields]) -> list[Draft]:
 
 
 def text_block(text: object) -> Fields:
-    """A text block."""
+    """Return a text block."""
     return {"type": "text", "text": text if isinstance(text, str) else ""}
 
 
@@ -99,7 +101,7 @@ def _draft(value: Fields) -> Draft | None:
         model = message.get("model")
         model = model if isinstance(model, str) and model != SYNTHETIC else None
         return Draft("assistant", _blocks(value), message.get("id"), is_error, model=model)
-    # What is only shown, such as the picture of /context, is not sent (observed: 2.1.325).
+    # Display-only output, such as the chart of /context, is not sent (observed: 2.1.325).
     if value.get("subtype") == "local_command" and value.get("isDisplayOnly") is not True:
         return Draft("user", [text_block(value.get("content"))], is_note=True)
     return None
@@ -116,15 +118,15 @@ def _user_draft(value: Fields) -> Draft:
 
 
 def _without_blank_texts(value: Fields) -> list[Fields]:
-    """A user line's blocks that say something; a text that is not in a block is sent as it is."""
+    """Return the non-blank blocks of a user line; a plain string is kept even if blank."""
     blocks = _blocks(value)
     if not blocks or not is_array(_content(value)):
         return blocks
-    kept = [block for block in blocks if _says_something(block)]
+    kept = [block for block in blocks if _has_content(block)]
     return kept or [text_block(NO_CONTENT)]
 
 
-def _says_something(block: Fields) -> bool:
+def _has_content(block: Fields) -> bool:
     return block.get("type") != "text" or bool(str(block.get("text") or "").strip())
 
 
@@ -136,13 +138,13 @@ def _blocks(value: Fields) -> list[Fields]:
 
 
 def _content(value: Fields) -> Any:
-    """The text or blocks of a line, in today's shape or in the flat one of some exporters."""
+    """Return the content of a line, in the current shape or in some exporters' flat one."""
     message = value.get("message")
     return message.get("content") if is_object(message) else message or value.get("content")
 
 
 def _is_readable(content: object) -> bool:
-    """Whether the client reads a line; it skips one whose blocks are all bare texts."""
+    """Return whether the client reads a line; it skips one whose blocks are all bare strings."""
     return isinstance(content, str) or (is_array(content) and (not content or _has_block(content)))
 
 
@@ -163,7 +165,7 @@ def _loads_tools(block: Fields) -> bool:
 
 
 def _add_attachment(draft: Draft, attachment: object) -> None:
-    """A mentioned image goes before the prompt that mentions it; other files are reminders."""
+    """Put a mentioned image before the prompt that mentions it; other files become reminders."""
     draft.ends_turn = draft.may_end_turn
     content = attachment.get("content") if is_object(attachment) else None
     file = content.get("file") if is_object(content) and content.get("type") == "image" else None
@@ -173,22 +175,24 @@ def _add_attachment(draft: Draft, attachment: object) -> None:
 
 
 def _is_local_command(drafts: list[Draft], draft: Draft) -> bool:
-    """Whether a user line is a command that the client ran: the caveat before it says so."""
+    """Return whether a user line is a command that the client ran, marked by a caveat."""
     if draft.role != "user" or not draft.blocks:
         return False
+    # The client writes a caveat, then the command, then its output. A user who types
+    # "<command-name>" without a caveat before it is asking the model.
     text = draft.blocks[0].get("text") or ""
-    follows = text.startswith(COMMAND_STARTS) and bool(drafts) and _is_own(drafts[-1])
+    follows = text.startswith(COMMAND_STARTS) and bool(drafts) and _is_from_client(drafts[-1])
     return follows or text.startswith(CAVEAT)
 
 
-def _is_own(draft: Draft) -> bool:
+def _is_from_client(draft: Draft) -> bool:
     return draft.is_note or draft.is_command
 
 
-def _begun(answers: dict[str, Draft], draft: Draft) -> Draft | None:
-    """Return the answer that a line continues, by its message id.
+def _continued_answer(answers: dict[str, Draft], draft: Draft) -> Draft | None:
+    """Return the answer that a line continues, matched by message id.
 
-    Results and other answers may stand in between; anything else that the user said starts over
+    Results and other answers may stand in between; any other user message resets the matching
     (observed: 2.1.325).
     """
     if draft.role == "user":

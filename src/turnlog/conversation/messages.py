@@ -1,4 +1,7 @@
-"""What the model said: assistant lines joined by their message's id, each usage counted once."""
+"""Messages of the model: assistant lines joined by message id.
+
+Each message's usage counts once, however many lines repeat it.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,12 +21,12 @@ S = TypeVar("S", bound=Struct)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One answer of the model, from all its lines; they need not stand together."""
+    """One answer of the model, joined from all its lines; other lines may stand in between."""
 
     nodes: tuple[AssistantNode, ...]
-    """In the order of the file, which is that of the stream."""
+    """Its lines in file order, which is the order they were streamed in."""
     usage: Usage
-    """Of each count the largest: lines repeat it, and the last may be the only full one."""
+    """The maximum of each count: lines repeat the usage, and only the last may be complete."""
 
     @property
     def id(self) -> str | None:
@@ -35,7 +38,7 @@ class Message:
 
     @property
     def stop_reason(self) -> str | None:
-        """The last one known."""
+        """The last stop reason recorded, if any."""
         known = [node.stop_reason for node in self.nodes if node.stop_reason]
         return known[-1] if known else None
 
@@ -49,14 +52,14 @@ class Message:
 
     @property
     def is_synthetic(self) -> bool:
-        """Written by the client in the place of an answer: not the model's words."""
+        """True if the client wrote this in place of an answer of the model."""
         return self.model == SYNTHETIC or any(node.is_error for node in self.nodes)
 
 
 def join_messages(nodes: Iterable[Node]) -> list[Message]:
-    """Join the assistant lines of a file, in the order of their first lines.
+    """Return the messages of a file, in the order of their first lines.
 
-    Lines without an id are joined only to such lines right before them.
+    Consecutive lines without an id form one message.
     """
     groups: dict[str | int, list[AssistantNode]] = {}
     previous: AssistantNode | None = None
@@ -72,13 +75,13 @@ def join_messages(nodes: Iterable[Node]) -> list[Message]:
             name = node.index
         groups.setdefault(name, []).append(node)
         previous = node
-    return [Message(tuple(group), _joint_usage(group)) for group in groups.values()]
+    return [Message(tuple(group), _merged_usage(group)) for group in groups.values()]
 
 
 def repeated_messages(repeating: Iterable[tuple[Node, Entry]]) -> list[Message]:
-    """Join the messages of sub-agents that a session repeats in `agent_progress` lines.
+    """Return the sub-agent messages that a session repeats in `agent_progress` lines.
 
-    Clients 2.1.12 to 2.1.81 wrote such lines; the file of the sub-agent may be gone.
+    Clients 2.1.12 to 2.1.81 wrote such lines; the sub-agent's own file may be gone.
     """
     return join_messages(
         repeated for node, entry in repeating if (repeated := _repeated(node, entry))
@@ -86,13 +89,15 @@ def repeated_messages(repeating: Iterable[tuple[Node, Entry]]) -> list[Message]:
 
 
 def _repeated(node: Node, entry: Entry) -> AssistantNode | None:
-    held = given(entry.data) if isinstance(entry, Progress) else None
-    told = given(held.message) if isinstance(held, AgentProgress) else None
-    if not isinstance(entry, Progress) or not told or told.get("type") != "assistant":
+    data = given(entry.data) if isinstance(entry, Progress) else None
+    message = given(data.message) if isinstance(data, AgentProgress) else None
+    if not isinstance(entry, Progress) or not message or message.get("type") != "assistant":
         return None
-    inner = fit(Assistant, told, [])
+    inner = fit(Assistant, message, [])
     if inner is None or inner.body is None or not given(inner.body.id):
         return None
+    # The repeated message has neither a version nor a line of its own: use those of the progress
+    # entry around it, so that reports can point to a place in this file.
     inner.version = entry.version
     line = Line(b"", node.offset, node.line)
     found = node_of(node.index, line, node.position, inner)
@@ -102,7 +107,9 @@ def _repeated(node: Node, entry: Entry) -> AssistantNode | None:
     return found
 
 
-def _joint_usage(nodes: list[AssistantNode]) -> Usage:
+def _merged_usage(nodes: list[AssistantNode]) -> Usage:
+    # Lines of one message repeat its usage while it grows: output_tokens may read 1, 1, 250. Adding
+    # them up would count the message three times, so take the maximum of each count.
     usages = [node.usage for node in nodes if node.usage]
     joint = usages[0] if usages else Usage()
     for usage in usages[1:]:
@@ -112,7 +119,7 @@ def _joint_usage(nodes: list[AssistantNode]) -> Usage:
 
 
 def larger_usage(first: Usage, second: Usage) -> Usage:
-    """Of each count the larger one."""
+    """Return a usage with the larger value of each count."""
     return _largest(first, second)
 
 
@@ -132,7 +139,7 @@ def _larger(first: Any, second: Any) -> Any:
 
 
 def add_usage(usages: Iterable[Usage]) -> dict[str, int]:
-    """The four counts that are billed, summed."""
+    """Return the sums of the four billed token counts."""
     names = (
         "input_tokens",
         "output_tokens",

@@ -1,7 +1,7 @@
-"""Models: one name each, however an id spells it, and the size of their context.
+"""Models: one canonical name for each spelling of an id, and context window sizes.
 
-Context windows follow the client (2.1.325, observed): 1M tokens for newer Claude models, for older
-ones only if the name ends with a mark, else 200k. Models of other makers count as 200k.
+Context windows follow the client (2.1.325, observed): 1M tokens for newer Claude models, 200k for
+older ones unless the name ends with `[1m]`, and 200k for models of other vendors.
 """
 
 import os
@@ -12,7 +12,7 @@ from functools import cache
 WINDOW = 200_000
 LONG_WINDOW = 1_000_000
 LONG_MARK = "[1m]"
-"""Ends the name of a model that is asked with a long context."""
+"""Suffix that requests a model with its long context window."""
 SHORT = frozenset(
     {
         "claude-3-5-haiku",
@@ -31,11 +31,11 @@ SHORT = frozenset(
         "claude-sonnet-4-6",
     }
 )
-"""The Claude models whose context is long only with the mark."""
+"""Claude models whose context window is long only with `[1m]`."""
 
 
 def window_of(model: str, environment: Mapping[str, str] = os.environ) -> int:
-    """The tokens that a conversation with a model can have.
+    """Return the size of a model's context window in tokens.
 
     >>> window_of("claude-opus-5-5", {}), window_of("claude-sonnet-4-6-20260217", {})
     (1000000, 200000)
@@ -44,16 +44,16 @@ def window_of(model: str, environment: Mapping[str, str] = os.environ) -> int:
     """
     name = model_name(model)
     is_claude, is_marked = name.startswith("claude-"), LONG_MARK in model.lower()
-    told = environment.get("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "")
-    if told.isdecimal() and int(told) and not is_claude and not is_marked:
-        return int(told)
+    limit = environment.get("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "")
+    if limit.isdecimal() and int(limit) and not is_claude and not is_marked:
+        return int(limit)
     is_long = is_marked or (is_claude and name not in SHORT)
     holds_long = environment.get("CLAUDE_CODE_DISABLE_1M_CONTEXT") not in ("1", "true")
     return LONG_WINDOW if is_long and holds_long else WINDOW
 
 
-# The forms of one model's id: plain, of a router (anthropic/…), of Bedrock (us.anthropic.…-v1:0),
-# of Vertex (…@20250929); with a date or without; with the client's mark of a long context.
+# One model has many ids: plain, with a router's prefix (anthropic/…), on Bedrock
+# (us.anthropic.…-v1:0), on Vertex (…@20250929), each with or without a date and [1m].
 _CLAUDE_ID = re.compile(
     r"(?:anthropic/|(?:[a-z-]+\.)?anthropic\.)?"
     r"(?P<name>claude-[a-z0-9.-]+?)(?:[.-]0)?"
@@ -64,7 +64,7 @@ _CLAUDE_ID = re.compile(
 
 @cache
 def model_name(model: str | None) -> str:
-    """A model's name in lower case; of a Claude model, the plain one.
+    """Return a model's name in lower case; a Claude model's without provider, date and version.
 
     >>> model_name("us.anthropic.claude-sonnet-4-5-20250929-v1:0"), model_name("Qwen3")
     ('claude-sonnet-4-5', 'qwen3')

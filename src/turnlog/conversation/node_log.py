@@ -1,7 +1,7 @@
-"""A session's file, read once into nodes, and the tree they make.
+"""A session file, read once into nodes, and the tree that they form.
 
-Reading goes on where it stopped: `refresh` reads what was appended, and gives what a fresh open
-would give.
+Reading is incremental: `refresh` reads appended lines, with the same result as opening the file
+again.
 """
 
 import os
@@ -24,7 +24,7 @@ from turnlog.format.regular_files import open_descriptor
 
 
 class ReadExtent(NamedTuple):
-    """How much of a file has been read for good: up to the end of its last whole line."""
+    """The part of a file that need not be read again: up to the end of its last whole line."""
 
     offset: int = 0
     lines: int = 0
@@ -36,12 +36,12 @@ WHOLE = ReadExtent()
 
 
 class Log:
-    """The entries of one file, or those from a line on."""
+    """The entries of one file, or those from a given line on."""
 
     slug: str | None = None
-    """The client's nickname for the session, which its plan is named by (2.1.x); the last one."""
+    """The client's latest nickname for the session, also used as its plan's file name (2.1.x)."""
     _derived: tuple[str, ...] = ("tree",)
-    """Cached properties to work out anew when the file has grown."""
+    """Cached properties to recompute when the file has grown."""
 
     def __init__(self, path: Path, start: ReadExtent = WHOLE) -> None:
         self.path = path
@@ -50,7 +50,7 @@ class Log:
         self._extent = start
         self._mark = Bookmark.at(path, start.offset)
         self.state = FileState(0, 0, 0)
-        """The file as it was when it was last read."""
+        """The file's state when it was last read."""
         self.refresh()
 
     @property
@@ -59,16 +59,18 @@ class Log:
 
     @cached_property
     def tree(self) -> Tree:
-        """The main conversation as a tree; in a sub-agent's own file all of it is a sidechain."""
+        """The main conversation as a tree; in a sub-agent's own file, everything belongs to it."""
         main = [node for node in self.nodes if not is_sidechain(node)]
         is_main = any(isinstance(node, ChainNode) for node in main)
         return grow_tree(_with_ancestors(main, self.nodes) if is_main else self.nodes)
 
     def refresh(self) -> bool:
-        """Read what was appended; tell whether there was anything.
+        """Read appended lines and return whether there were any.
 
-        A last line without its newline is read again, and a file that was replaced from its start.
+        A last line without a newline is read again; a replaced file is read from its start.
         """
+        # Size alone cannot tell an appended file from a replaced one: a rewritten file may have
+        # grown past its old size. The bookmark compares the last bytes read.
         state = FileState.of(self.path)
         is_same = self._mark.holds(self.path)
         if not is_same:
@@ -78,30 +80,31 @@ class Log:
         self.state = state
         if is_read:
             return False
-        self._read_on()
+        self._read_appended()
         for name in self._derived:
             self.__dict__.pop(name, None)
         return True
 
     def entry(self, node: Node) -> Entry:
-        """The entry of a node, decoded from its line."""
+        """Return the entry of a node, decoded from its line."""
         return next(self.entries([node]))
 
     def entries(self, nodes: Iterable[Node]) -> Iterator[Entry]:
-        """The entries of some nodes, in their order."""
+        """Yield the entries of some nodes, in the given order."""
         for node, line in self.lines_of(nodes):
             found = decode_line(line).entries
-            # A line that nests as deep as the stack allows is not decoded again from further down.
+            # A line nested almost as deep as the stack allows may fail to decode here, further down
+            # the stack, although it decoded when the file was read.
             yield found[node.position] if node.position < len(found) else Unknown()
 
     def values(self, nodes: Iterable[Node]) -> Iterator[dict[str, Any]]:
-        """The objects of some nodes as their lines have them, nothing left out."""
+        """Yield the complete JSON objects of some nodes, including unknown fields."""
         for node, line in self.lines_of(nodes):
             objects = [value for value in values_of(line) if is_object(value)]
             yield objects[node.position] if node.position < len(objects) else {}
 
     def lines_of(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Line]]:
-        """Read the lines of some nodes, in their order."""
+        """Yield the lines of some nodes, in the given order."""
         file = open_descriptor(self.path)
         try:
             for node in nodes:
@@ -110,19 +113,20 @@ class Log:
             os.close(file)
 
     def node(self, uuid: str) -> ChainNode:
-        """The node whose uuid this is, or begins with this."""
+        """Return the node with a uuid, or the only one whose uuid starts with the given text."""
         rank = self.tree.rank_of(uuid)
         if rank is not None:
             return self.tree.chain[rank]
-        found = [each for each in self.tree.chain if (each.uuid or "").startswith(uuid)]
+        found = [node for node in self.tree.chain if (node.uuid or "").startswith(uuid)]
         if len(found) > 1:
-            names = [f"{each.uuid}  line {each.line}" for each in found]
+            names = [f"{node.uuid}  line {node.line}" for node in found]
             raise Ambiguous(f"{uuid!r} begins {len(found)} uuids in {self.path}", names)
         if not found:
             raise NotFound(f"no entry {uuid!r} in {self.path}", f"turnlog entries {self.id}")
         return found[0]
 
-    def _read_on(self) -> None:
+    def _read_appended(self) -> None:
+        # Drop what came from an unfinished last line: it is read again from the extent's end.
         start = self._extent
         extent: tuple[int, ...] = start
         del self.nodes[start.nodes :]
@@ -150,23 +154,23 @@ class Log:
 
 
 def _with_ancestors(main: list[Node], nodes: list[Node]) -> list[Node]:
-    """Add the sidechain entries that the main conversation follows on.
+    """Add the sidechain entries that the main conversation descends from.
 
-    The client follows a parent without looking at what it is (observed: 2.1.325).
+    The client follows a parent regardless of its kind (observed: 2.1.325).
     """
     aside = {node.uuid: node for node in nodes if isinstance(node, ChainNode) and node.is_sidechain}
     chain = [node for node in main if isinstance(node, ChainNode)] if aside else []
     known = {node.uuid for node in chain}
-    wanted = [node.parent for node in chain]
+    pending = [node.parent for node in chain]
     found: list[Node] = []
-    while wanted:
-        node = aside.pop(wanted.pop(), None)
+    while pending:
+        node = aside.pop(pending.pop(), None)
         if node and node.uuid not in known:
             found.append(node)
-            wanted.append(node.parent)
+            pending.append(node.parent)
     return sorted([*main, *found], key=lambda node: node.index) if found else main
 
 
 def is_sidechain(node: Node) -> bool:
-    """Whether a node belongs to a sub-agent."""
+    """Return whether a node belongs to a sub-agent."""
     return isinstance(node, ChainNode) and node.is_sidechain

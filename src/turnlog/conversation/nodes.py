@@ -1,7 +1,7 @@
-"""What the conversation needs to know of each entry, without holding the entry itself.
+"""Nodes: the facts about each entry that the conversation needs, without its content.
 
-A node is small, so that a session of a million lines fits in memory; the entry is decoded again
-from its line when its content is wanted.
+A node is small, so a session of a million lines fits in memory. The content is decoded again from
+the line when needed.
 """
 
 from sys import intern
@@ -21,21 +21,21 @@ from turnlog.format.system import CompactBoundary, CompactMetadata, PreservedMes
 
 SYNTHETIC = "<synthetic>"
 LONGEST = 1e12
-"""Milliseconds (30 years) that no turn takes: a larger number is not a measure."""
-_SEEN_TYPES: dict[tuple[str, ...], tuple[str, ...]] = {}
+"""Milliseconds (30 years); a larger duration is treated as garbage."""
+_SHARED_TYPES: dict[tuple[str, ...], tuple[str, ...]] = {}
 
 
 class Node(Struct, gc=False):
-    """One entry of a file, and where it is."""
+    """One entry of a file and its position."""
 
     index: int
-    """Its rank in the file."""
+    """Rank in the file."""
     line: int
     offset: int
     size: int
-    """Of its line, in bytes."""
+    """Length of the line in bytes."""
     position: int
-    """Its rank among the entries of its line: 0 but for lines that hold several."""
+    """Rank among the entries of its line; 0 unless the line contains several."""
     kind: str
     time: str | None
 
@@ -50,7 +50,7 @@ class ChainNode(Node, gc=False):
 
 
 class ResultRef(Struct, frozen=True, gc=False):
-    """A result in a user line: which call it answers, and how that went."""
+    """A tool_result in a user line: the call it answers and whether the call failed."""
 
     call_id: str
     is_error: bool
@@ -63,9 +63,9 @@ class UserNode(ChainNode, gc=False):
     prompt: PromptKind
     results: tuple[ResultRef, ...]
     blocks: tuple[str, ...]
-    """The types of its blocks; none where its content is a text."""
+    """Types of its blocks; empty if the content is a plain string."""
     permission_mode: str | None
-    """How much was done without asking when the prompt was typed (2.1.x on)."""
+    """Permission mode when the prompt was typed (2.1.x on)."""
 
 
 class CallRef(Struct, frozen=True, gc=False):
@@ -84,44 +84,45 @@ class AssistantNode(ChainNode, gc=False):
     usage: Usage | None
     calls: tuple[CallRef, ...]
     blocks: tuple[str, ...]
-    """The types of its blocks; none where its content is a text."""
+    """Types of its blocks; empty if the content is a plain string."""
     is_error: bool
-    """An API error that the client put in the place of an answer."""
+    """True for an API error that the client recorded in place of an answer."""
     version: str | None
 
 
 class BoundaryNode(ChainNode, gc=False):
-    """A compaction: what came before it is replaced by the summary that follows."""
+    """A compaction: the summary that follows replaces everything before it."""
 
     preserved: PreservedMessages | None
     trigger: str | None
     """`manual` or `auto`."""
     pre_tokens: int | None
-    """Tokens of the context before it."""
+    """Size of the context before it, in tokens."""
 
 
 class DurationNode(ChainNode, gc=False):
-    """The client's measure of a turn, without the time it waited for the user (2.1.1 on)."""
+    """The client's measurement of a turn, excluding time spent waiting for the user (2.1.1 on)."""
 
     milliseconds: float
 
 
 class TipNode(Node, gc=False):
-    """The client's note where the conversation's tip was."""
+    """The client's record of the conversation's tip."""
 
     leaf: str
     is_explicit: bool
 
 
 def node_of(index: int, line: Line, position: int, entry: Entry) -> Node:
-    """The node of an entry."""
+    """Return the node for an entry."""
+    # Interned, because a million nodes share a few dozen kinds, models and versions.
     kind = intern(kind_of(entry))
-    place = (index, line.number, line.offset, len(line.raw), position, kind, entry.when)
+    common = (index, line.number, line.offset, len(line.raw), position, kind, entry.when)
     if isinstance(entry, LastPrompt) and (leaf := given(entry.leaf_uuid)):
-        return TipNode(*place, leaf, bool(given(entry.explicit)))
+        return TipNode(*common, leaf, bool(given(entry.explicit)))
     if not isinstance(entry, ChainEntry) or (isinstance(entry, Unknown) and not entry.uuid):
-        return Node(*place)
-    chain = (*place, given(entry.uuid), given(entry.parent_uuid))
+        return Node(*common)
+    chain = (*common, given(entry.uuid), given(entry.parent_uuid))
     links = (given(entry.logical_parent_uuid), bool(given(entry.is_sidechain)))
     match entry:
         case User():
@@ -132,9 +133,9 @@ def node_of(index: int, line: Line, position: int, entry: Entry) -> Node:
         case Assistant() if not given(entry.is_meta):
             return AssistantNode(*chain, *links, *_assistant_facts(entry))
         case CompactBoundary():
-            told = given(entry.compact_metadata) or CompactMetadata()
-            reason = given(told.trigger), given(told.pre_tokens)
-            return BoundaryNode(*chain, *links, given(told.preserved_messages), *reason)
+            metadata = given(entry.compact_metadata) or CompactMetadata()
+            reason = given(metadata.trigger), given(metadata.pre_tokens)
+            return BoundaryNode(*chain, *links, given(metadata.preserved_messages), *reason)
         case TurnDuration() if (lasted := given(entry.duration_ms)) and 0 < lasted < LONGEST:
             return DurationNode(*chain, *links, lasted)
         case _:
@@ -142,7 +143,9 @@ def node_of(index: int, line: Line, position: int, entry: Entry) -> Node:
 
 
 def share_values(node: Node, before: Node | None) -> None:
-    """Let a node hold the same objects as the one before it where their values are the same."""
+    """Replace equal values of a node by the objects of the node before it, to save memory."""
+    # The assignments below look like no-ops but drop duplicates: every decoded line has its own
+    # copy of the parent's uuid, and each line of a message its own copy of the usage.
     if isinstance(node, ChainNode) and isinstance(before, ChainNode):
         if node.parent == before.uuid:
             node.parent = before.uuid
@@ -154,21 +157,23 @@ def share_values(node: Node, before: Node | None) -> None:
 
 
 def _block_types(entry: MessageEntry) -> tuple[str, ...]:
-    """The types of an entry's blocks, as one object for all entries that have the same."""
+    """Return the types of an entry's blocks; equal tuples are one shared object."""
     content = entry.content
     if isinstance(content, str):
         return ()
     types = tuple(str(block.__struct_config__.tag) for block in content)
-    return _SEEN_TYPES.setdefault(types, types)
+    return _SHARED_TYPES.setdefault(types, types)
 
 
 def _agent(entry: User) -> str | None:
-    """The sub-agent that a result names; most results are not even decoded."""
+    """Return the id of the sub-agent that a result names, decoding only results that name one."""
+    # `toolUseResult` is a third of many files and rarely comes from a sub-agent. A search of the
+    # raw bytes rules out the others without decoding them.
     raw = given(entry.raw_tool_use_result)
     if raw is None or b'"agentId"' not in bytes(raw):
         return None
-    held = entry.tool_use_result
-    named = held.get("agentId") if is_object(held) else None
+    result = entry.tool_use_result
+    named = result.get("agentId") if is_object(result) else None
     return named if isinstance(named, str) else None
 
 

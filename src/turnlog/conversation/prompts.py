@@ -1,7 +1,7 @@
-"""What a user line really is: most are not typed by anyone.
+"""The kind of each user line; most of them are not typed by anyone.
 
-The fields that newer clients write decide first (promptSource, origin, turnOrigin, isMeta), then
-the shape of the content, as older ones leave no other trace (observed: 1.0.60 to 2.1.325).
+Fields that newer clients write decide first (promptSource, origin, turnOrigin, isMeta), then the
+shape of the content, the only evidence that older clients left (observed: 1.0.60 to 2.1.325).
 """
 
 import re
@@ -15,11 +15,11 @@ from turnlog.format.fields import given
 from turnlog.format.timestamps import parse_timestamp
 
 RESUMED_AFTER = timedelta(minutes=5)
-"""Silence after which a turn counts as resumed, unless a caller names another threshold."""
+"""Default silence after which a turn counts as resumed."""
 
 
 class PromptKind(StrEnum):
-    """What a user line is."""
+    """The kind of a user line."""
 
     TYPED = "typed"
     QUEUED = "queued"
@@ -38,7 +38,7 @@ class PromptKind(StrEnum):
 
 
 class Round(StrEnum):
-    """How a turn follows on what was before."""
+    """The way a turn follows the one before it."""
 
     NEW_SESSION = "new_session"
     NEW_ROUND = "new_round"
@@ -58,17 +58,17 @@ ASKING = frozenset(
 )
 """Lines that ask the model for an answer."""
 LOCAL = frozenset({PromptKind.COMMAND, PromptKind.BASH_INPUT})
-"""Lines that may be answered by the client alone."""
+"""Lines that the client may answer without the model."""
 
 WORK = frozenset({PromptKind.TOOL_RESULT, PromptKind.INTERRUPTION})
-"""Lines at which a turn is still going on; others may come after it, or before the next one."""
+"""Lines during which a turn is still running; others may come between two turns."""
 
 IDE_TAG = re.compile(r"\s*<(ide_selection|ide_opened_file)>(.*?)</\1>\s*", re.DOTALL)
-"""What the editor tells the model; it starts a block (observed: 2.0.50 to 2.1.101)."""
+"""Context from the editor, at the start of a block (observed: 2.0.50 to 2.1.101)."""
 BASH_INPUT = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
-TOLD = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
+NOTIFICATION_SUMMARY = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
 INTERRUPTION = "[Request interrupted by user"
-"""How lines start that say so."""
+"""Prefix of the lines that record an interruption."""
 SUMMARY_START = "This session is being continued from a previous conversation"
 BY_START = (
     ("<task-notification>", PromptKind.TASK_NOTIFICATION),
@@ -86,43 +86,44 @@ BY_START = (
 
 
 def prompt_kind(entry: User) -> PromptKind:
-    """Say what a user line is."""
+    """Return the kind of a user line."""
+    # Results come first: a line that answers a call asks nothing, whatever its other fields are.
     content = entry.content
-    if isinstance(content, list) and any(isinstance(each, ToolResultBlock) for each in content):
+    if isinstance(content, list) and any(isinstance(block, ToolResultBlock) for block in content):
         return PromptKind.TOOL_RESULT
     return _kind_by_fields(entry) or _kind_by_shape(entry)
 
 
 def prompt_text(entry: User) -> str:
-    """Return the text of a user line, without what the editor put before it."""
+    """Return the text of a user line, without the editor's context before it."""
     return "\n".join(_typed(text) for text in _texts(entry)).strip()
 
 
 def ide_context(entry: MessageEntry) -> list[tuple[PromptKind, str]]:
-    """Return what the editor told the model with a prompt: selected lines, an opened file."""
+    """Return the context that the editor added to a prompt: selected lines, an opened file."""
     return [
         (PromptKind(tag[1]), tag[2].strip()) for text in _texts(entry) for tag in _ide_tags(text)
     ]
 
 
 def prompt_label(entry: User) -> str:
-    """What a user line asks for, as a person would put it: a command as it was typed."""
+    """Return a short form of a user line: for a slash command, the command as typed."""
     return label_of(prompt_text(entry))
 
 
 def label_of(text: str) -> str:
-    """The same of a text."""
+    """Return a short form of a prompt's text: for a slash command, the command as typed."""
     if command := command_text(text):
         return command
     if shell := BASH_INPUT.search(text):
         return f"! {shell[1].strip()}"
-    if text.startswith("<task-notification>") and (told := TOLD.search(text)):
-        return told[1].strip()
+    if text.startswith("<task-notification>") and (summary := NOTIFICATION_SUMMARY.search(text)):
+        return summary[1].strip()
     return text
 
 
 def full_text(entry: MessageEntry) -> str:
-    """All text of a line; its blocks on lines of their own."""
+    """Return all text of a line, one block per line."""
     return "\n".join(_texts(entry))
 
 
@@ -134,7 +135,7 @@ def _texts(entry: MessageEntry) -> list[str]:
 
 
 def _ide_tags(text: str) -> Iterator[re.Match[str]]:
-    """Find the tags that a text starts with: one further on may be quoted by the user."""
+    """Yield the editor's tags at the start of a text; later ones may be quoted by the user."""
     tag = IDE_TAG.match(text)
     while tag:
         yield tag
@@ -149,7 +150,8 @@ def _typed(text: str) -> str:
 
 
 def round_of(kind: PromptKind, is_first: bool, previous: str | None, current: str | None) -> Round:
-    """How a prompt follows on what was said before, from the times of both."""
+    """Return how a prompt follows the previous entry, given the times of both."""
+    # A file that was cut in the middle of a turn may start with a result instead of a prompt.
     if kind is PromptKind.TOOL_RESULT:
         return Round.CONTINUE
     if is_first:
@@ -174,14 +176,15 @@ def _kind_by_fields(entry: User) -> PromptKind | None:
 
 
 def _kind_by_shape(entry: User) -> PromptKind:
+    # Only the start counts: a typed prompt may quote these tags further on.
     text = full_text(entry).lstrip()
     for start, kind in BY_START:
         if text.startswith(start):
             return kind
     if text.startswith(SUMMARY_START):
         return PromptKind.COMPACT_SUMMARY
-    if "<ide_" in text and (told := ide_context(entry)):
-        return told[0][0]
+    if "<ide_" in text and (context := ide_context(entry)):
+        return context[0][0]
     content = entry.content
     if not text.strip() and any(isinstance(block, ImageBlock) for block in content):
         return PromptKind.IMAGE

@@ -1,4 +1,4 @@
-"""A session, opened: the object that everything starts from."""
+"""An opened session: the starting point of everything else."""
 
 import re
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from turnlog.format.json_values import Fields
 
 AGENT_PROGRESS = "progress/agent_progress"
 VERSION = re.compile(r"\d+(\.\d+){1,3}")
-"""A client version, such as 2.1.45; sessions of other programs may name anything."""
+"""A client version such as 2.1.45; other programs may write anything."""
 
 
 class Session(Log):
-    """One conversation, with all that can be told of it."""
+    """One conversation with its messages, calls, turns and sub-agents, computed on demand."""
 
     _derived = ("tree", "messages", "_paired", "turns", "subagents", "_sidechains")
 
@@ -34,7 +34,7 @@ class Session(Log):
 
     @property
     def repeated_messages(self) -> list[Message]:
-        """Messages of sub-agents that the client repeated here while they worked."""
+        """Messages of sub-agents that the client repeated in this file while they ran."""
         nodes = [node for node in self.nodes if node.kind == AGENT_PROGRESS]
         return repeated_messages(zip(nodes, self.entries(nodes), strict=True))
 
@@ -60,60 +60,63 @@ class Session(Log):
         return inside + subagents_in_files(self.path, self.calls)
 
     def open_subagent(self, agent: SubAgent) -> "Session":
-        """A sub-agent as a session of its own."""
+        """Return a sub-agent as a session of its own."""
         if agent.root is None:
             return open_session(agent.path)
         return _Sidechain(self, self._sidechains.below(agent.root))
 
     @property
     def links(self) -> Links:
-        """The sessions that this one goes on with, and those that go on with it."""
+        """The sessions that this one continues, and those that continue it."""
         return links_of(self.path)
 
     @property
     def client_version(self) -> str | None:
-        """The version of the client that wrote the last answer; None if it is not told."""
+        """The version of the client that wrote the last answer, if recorded."""
+        # The last answer, not the first: one session may be resumed by several client versions.
         answers = (n for n in reversed(self.tree.chain) if isinstance(n, AssistantNode))
         versions = (node.version for node in answers if node.version)
         return next(filter(VERSION.fullmatch, versions), None)
 
     def branch_to(self, leaf: int | None) -> list[ChainNode]:
-        """The nodes of the branch that ends at a leaf, by its rank in the tree."""
+        """Return the nodes of the branch that ends at a leaf, given by its rank in the tree."""
         return [] if leaf is None else whole_branch(self.tree, leaf)
 
     def turns_to(self, leaf: int | None) -> list[Turn]:
-        """The turns of the branch that ends at a leaf."""
+        """Return the turns of the branch that ends at a leaf."""
         return split_turns(self.branch_to(leaf), self.messages, self.calls, self._cuts)
 
     def context(self, leaf: int | None = None) -> list[Fields]:
-        """The messages that the client would send at a leaf; at the active one by default."""
+        """Return the messages that the client would send at a leaf, or the active leaf."""
         return context_at(self, leaf)
 
     def late_start(self, leaf: int | None = None) -> ChainNode | None:
-        """The entry that the client starts at because its parent is missing, if it does."""
+        """Return the orphan that the client starts reading at; None if it reads from a root."""
         tree = self.tree
         leaf = tree.active_leaf if leaf is None else leaf
         path = [] if leaf is None else tree.resumed_path(leaf)
         return tree.chain[path[-1]] if tree.starts_late(path) else None
 
     def history(self, leaf: int | None = None) -> list[Fields]:
-        """All messages up to a leaf, also before compactions and missing parents."""
+        """Return all messages up to a leaf, also before compactions and missing parents."""
         branch = self.branch_to(self.tree.active_leaf if leaf is None else leaf)
         return messages_of(self.values(branch))
 
     def detail(self, call: Call) -> Detail:
-        """What is in the lines of a call."""
+        """Return the contents of a call's lines."""
         return read_call(self, call)
 
     @cached_property
     def _sidechains(self) -> Tree:
-        """Sub-agents inside this file, one for each root; a sub-agent's own file has none."""
+        """Sub-agents inside this file, one per root; empty for a sub-agent's own file."""
+        # In a sub-agent's own file every line is marked as a sidechain: there it is the main
+        # conversation, already in `tree`, and must not count as a sub-agent of itself.
         side = [node for node in self.nodes if is_sidechain(node)]
         return grow_tree(side if any(not node.is_sidechain for node in self.tree.chain) else [])
 
     @property
     def _cuts(self) -> set[int]:
-        """The indexes of entries that the client starts at because their parent is missing."""
+        """The indexes of orphans that the client starts reading at."""
         return {self.tree.chain[rank].index for rank in self.tree.cuts}
 
     @cached_property
@@ -136,5 +139,5 @@ class _Sidechain(Session):
 
 
 def open_session(path: Path, start: ReadExtent = WHOLE) -> Session:
-    """Open a session file, or that of a sub-agent; of a long one perhaps only its end."""
+    """Open the file of a session or sub-agent, optionally only from a given extent on."""
     return Session(path, start)

@@ -1,7 +1,7 @@
 """Sub-agents: sessions that a call of another session started.
 
-They have files of their own, beneath the session's folder (2.1.29 on) or beside it (2.0.x), or are
-sidechains of the session's own file (before 2.0).
+Their entries are in files of their own, in the session's folder (2.1.29 on) or next to the session
+(2.0.x), or in sidechains of the session's own file (before 2.0).
 """
 
 from collections.abc import Iterator
@@ -25,16 +25,16 @@ from turnlog.store.paths import adjacent_subagents, nested_subagents, real_path,
 
 @dataclass(frozen=True, slots=True)
 class SubAgent:
-    """A sub-agent, and where its entries are."""
+    """A sub-agent and the location of its entries."""
 
     id: str
     path: Path
     meta: dict[str, Any]
-    """What its `.meta.json` says; empty for clients before 2.1.97."""
+    """Contents of its `.meta.json`; empty for clients before 2.1.97."""
     call_id: str | None
-    """The call that started it; none did for the client's own helpers."""
+    """The call that started it; None for the client's own helpers."""
     root: int | None = None
-    """Where it starts among the sidechains of the session's own file, if it is kept there."""
+    """Rank of its first entry among the sidechains of the session's own file, if it is there."""
 
     @property
     def description(self) -> str:
@@ -42,25 +42,28 @@ class SubAgent:
 
 
 def subagents_in_files(session: Path, calls: list[Call]) -> list[SubAgent]:
-    """The sub-agents of a session that have files, linked to the calls that started them."""
+    """Return the sub-agents of a session that have files, linked to the calls that started them."""
     started = {call.agent_id: call.id for call in calls if call.agent_id}
-    paths = (path for path in _paths(session) if not _leaves(path, session.parent))
+    paths = (path for path in _paths(session) if not _is_outside(path, session.parent))
     found = [_describe(path, started) for path in paths if is_readable(path)]
-    if session.stem.startswith("agent-"):  # those of a sub-agent lie beside it, among all others
+    # A sub-agent's own sub-agents are in the same folder as all others of the session, so only
+    # those that one of its calls started belong to it.
+    if session.stem.startswith("agent-"):
         own = {call.id for call in calls}
         return [agent for agent in found if agent.call_id in own]
     return found
 
 
 def subagents_inside(log: Log, sidechains: Tree, calls: list[Call]) -> list[SubAgent]:
-    """The sub-agents in a session's own file: the prompt tells which call started each."""
+    """Return the sub-agents in a session's own file, matched to calls by their prompts."""
     waiting = [call for call in calls if call.name in ("Task", "Agent")]
     found: list[SubAgent] = []
     for rank in sidechains.roots:
         root = sidechains.chain[rank]
         entry = log.entry(root)
-        asked = full_text(entry) if isinstance(entry, User) else ""
-        call = next((each for each in waiting if _prompt_of(log, each) == asked), None)
+        prompt = full_text(entry) if isinstance(entry, User) else ""
+        call = next((task for task in waiting if _prompt_of(log, task) == prompt), None)
+        # Two calls may have the same prompt: each call is matched only once.
         if call:
             waiting.remove(call)
         name = root.uuid or f"line {root.line}"
@@ -69,8 +72,8 @@ def subagents_inside(log: Log, sidechains: Tree, calls: list[Call]) -> list[SubA
 
 
 def _prompt_of(log: Log, call: Call) -> str | None:
-    held = read_call(log, call).input
-    return held.get("prompt") if is_object(held) else None
+    arguments = read_call(log, call).input
+    return arguments.get("prompt") if is_object(arguments) else None
 
 
 def _paths(session: Path) -> Iterator[Path]:
@@ -84,12 +87,10 @@ def _paths(session: Path) -> Iterator[Path]:
             yield path
 
 
-def _leaves(path: Path, project: Path) -> bool:
-    """Return whether a sub-agent's file is really outside of its project's folder; note it.
-
-    `subagents/agent-1.jsonl -> ~/diary.jsonl` would be shown, exported and traced as a part of the
-    session.
-    """
+def _is_outside(path: Path, project: Path) -> bool:
+    """Return whether a sub-agent's file resolves outside its project; if so, note it as skipped."""
+    # A link `subagents/agent-1.jsonl -> ~/diary.jsonl` would otherwise be shown, exported and
+    # traced as a part of the session.
     real = real_path(path)
     if real.is_relative_to(real_path(project)):
         return False
@@ -99,13 +100,13 @@ def _leaves(path: Path, project: Path) -> bool:
 
 def _describe(path: Path, started: dict[str, str]) -> SubAgent:
     name = path.stem.removeprefix("agent-")
-    meta = _meta(subagent_meta(path))
-    told = meta.get("toolUseId")
-    call_id = told if isinstance(told, str) and told else started.get(name)
+    meta = _read_meta(subagent_meta(path))
+    recorded = meta.get("toolUseId")
+    call_id = recorded if isinstance(recorded, str) and recorded else started.get(name)
     return SubAgent(name, path, meta, call_id)
 
 
-def _meta(path: Path) -> dict[str, Any]:
+def _read_meta(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(read_regular(path), type=dict[str, Any])
     except (OSError, msgspec.MsgspecError):

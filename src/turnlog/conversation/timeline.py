@@ -1,4 +1,4 @@
-"""Entries by time: which one stands in for a parent that is missing."""
+"""Entries sorted by time, to find a replacement for a missing parent."""
 
 from bisect import bisect
 from collections.abc import Callable, Container, Sequence
@@ -9,13 +9,13 @@ from turnlog.conversation.nodes import ChainNode
 from turnlog.format.timestamps import parse_timestamp
 
 NEAR = timedelta(seconds=5)
-"""How much older an entry may be to stand in for a missing parent (observed: 2.1.150, 2.1.325)."""
+"""Maximum age difference of a replacement for a missing parent (observed: 2.1.150, 2.1.325)."""
 MILLISECOND = 1000
-"""In microseconds: what clients compare no finer than."""
+"""In microseconds: the precision with which clients compare times."""
 
 
 class Timeline:
-    """The entries of a conversation in the order of their times; sorted when it is first asked."""
+    """The entries of a conversation sorted by time; sorted on first use."""
 
     def __init__(self, chain: Sequence[ChainNode], is_candidate: Callable[[ChainNode], bool]):
         self._chain = chain
@@ -34,24 +34,26 @@ class Timeline:
     def latest_before(self, rank: int, seen: Container[int], skips: dict[int, int]) -> int:
         """Return the latest entry at most five seconds older than a node, or -1.
 
-        Of several with the same time it is the first in the file. `seen` entries do not count;
-        while they only become more, `skips` saves looking at them again.
+        Among entries with the same time, the first in the file wins. Entries in `seen` are skipped;
+        `skips` caches runs of them, which requires that `seen` only grows between calls.
         """
         moment = moment_of(self._chain[rank])
         if moment is None:
             return -1
-        place = bisect(self._entries, (moment, 1)) - 1
+        position = bisect(self._entries, (moment, 1)) - 1
+        # Without `skips`, a file whose parents are all missing would scan the whole run of seen
+        # entries for each node, which is quadratic.
         passed: list[int] = []
-        while place >= 0 and -self._entries[place][1] in seen:
-            passed.append(place)
-            place = skips.get(place, place - 1)
-        skips.update(dict.fromkeys(passed, place))
-        if place < 0 or moment - self._entries[place][0] > NEAR:
+        while position >= 0 and -self._entries[position][1] in seen:
+            passed.append(position)
+            position = skips.get(position, position - 1)
+        skips.update(dict.fromkeys(passed, position))
+        if position < 0 or moment - self._entries[position][0] > NEAR:
             return -1
-        return -self._entries[place][1]
+        return -self._entries[position][1]
 
 
 def moment_of(node: ChainNode) -> datetime | None:
-    """The time of an entry, in whole milliseconds."""
+    """Return the time of an entry, truncated to milliseconds."""
     moment = parse_timestamp(node.time)
     return moment and moment.replace(microsecond=moment.microsecond // MILLISECOND * MILLISECOND)

@@ -1,9 +1,9 @@
 """The conversation as a tree: parents, roots, branches, leaves, and the path to a leaf.
 
-Linear in the number of nodes and never recursive. Nodes are named by their rank in `chain`.
+Linear in the number of nodes and never recursive. Nodes are identified by their rank in `chain`.
 
-There are two readings of a file. `parents` is complete: where a parent is missing, an entry is
-joined to another one, so that nothing is hidden. `resumed_path` is what the client makes of it.
+There are two readings of a file. `parents` is complete: an entry whose parent is missing is
+attached to another entry, so nothing is hidden. `resumed_path` is the path that the client follows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,35 +22,35 @@ from turnlog.conversation.prompts import PromptKind
 from turnlog.conversation.timeline import Timeline, moment_of
 
 TIP_TYPES = frozenset({"user", "assistant", "attachment", "system"})
-"""Types that can be the tip; progress and unknown types are passed over (observed: 2.1.325)."""
+"""Types that can be the tip; the client ignores progress and unknown types (observed: 2.1.325)."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Every entry with a uuid, each with its parent."""
+    """Every entry with a uuid and its parent."""
 
     chain: list[ChainNode]
-    """In the order of the file; of several with one uuid, the last."""
+    """In file order; if several entries have the same uuid, only the last one is included."""
     parents: list[int]
     """The rank of each node's parent; -1 for a root."""
     ranks: dict[str, int]
     """The rank of each uuid."""
     orphans: list[ChainNode] = field(default_factory=list[ChainNode])
-    """Nodes whose parent is not in the file, joined to another one."""
+    """Nodes whose parent is not in the file, attached to another node."""
     tip_note: TipNode | None = None
     cuts: frozenset[int] = frozenset()
-    """Ranks of orphans without another entry near in time: the client starts there."""
+    """Ranks of orphans with no other entry near in time: the client starts reading there."""
 
     @cached_property
     def links(self) -> list[int]:
         """The rank of each node's parent as the client resolves it; -1 if there is none.
 
-        The client reads through progress entries; a parent of an unknown type does not exist for it
-        (observed: 2.1.325).
+        The client skips progress entries and ignores a parent of an unknown type (observed:
+        2.1.325).
         """
-        return [self._linked(node) for node in self.chain]
+        return [self._parent_for_client(node) for node in self.chain]
 
-    def _linked(self, node: ChainNode) -> int:
+    def _parent_for_client(self, node: ChainNode) -> int:
         rank = self.ranks.get(node.parent or "", -1)
         seen: set[int] = set()
         while rank >= 0 and rank not in seen and is_progress(self.chain[rank]):
@@ -59,7 +59,7 @@ class Tree:
         return rank if rank >= 0 and can_be_tip(self.chain[rank]) else -1
 
     def is_root(self, rank: int) -> bool:
-        """Whether a node names no parent, be it through progress entries."""
+        """Return whether a node has no parent, or only progress entries without one above it."""
         node: ChainNode | None = self.chain[rank]
         seen: set[str] = set()
         while node and node.parent and node.parent not in seen:
@@ -71,11 +71,11 @@ class Tree:
         return True
 
     def resumed_path(self, rank: int) -> list[int]:
-        """The nodes from a leaf up that the client reads when it resumes there.
+        """Return the nodes that the client reads when it resumes at a leaf, from the leaf up.
 
-        Where a parent is missing, or would close a circle, the client continues with the latest
-        entry that is at most five seconds older; without one, the conversation starts there
-        (observed: 2.1.325).
+        If a parent is missing or would close a cycle, the client continues with the latest entry
+        that is at most five seconds older; without one, the conversation starts there (observed:
+        2.1.325).
         """
         path: list[int] = []
         seen: set[int] = set()
@@ -92,7 +92,7 @@ class Tree:
         return path
 
     def progress_above(self, rank: int) -> list[int]:
-        """The progress entries between a node and the one that it follows on."""
+        """Return the progress entries between a node and its parent."""
         found: list[int] = []
         above = self.rank_of(self.chain[rank].parent)
         while above is not None and above not in found and is_progress(self.chain[above]):
@@ -102,25 +102,25 @@ class Tree:
 
     @property
     def is_plain(self) -> bool:
-        """Whether no entry has a uuid, as in the logs of some exporters."""
+        """True if no entry has a uuid, as in the logs of some exporters."""
         return not self.ranks
 
     def starts_late(self, path: list[int]) -> bool:
-        """Whether a resumed path starts at a node whose parent is missing, with history before."""
+        """Return whether a resumed path starts at an orphan although there is earlier history."""
         return bool(path) and not self.is_root(path[-1]) and self.parents[path[-1]] >= 0
 
     @cached_property
     def timeline(self) -> Timeline:
-        """The entries that can stand in for a missing parent."""
+        """The entries that can replace a missing parent."""
         return Timeline(self.chain, can_be_tip)
 
     def rank_of(self, uuid: str | None) -> int | None:
-        """The rank of the node with a uuid, if there is one."""
+        """Return the rank of the node with a uuid, or None."""
         return self.ranks.get(uuid) if uuid else None
 
     @cached_property
     def children(self) -> dict[int, list[int]]:
-        """The children of each node that has any; the roots are those of -1."""
+        """The children of each node that has any; the roots are the children of -1."""
         found: dict[int, list[int]] = {}
         for rank, parent in enumerate(self.parents):
             found.setdefault(parent, []).append(rank)
@@ -132,18 +132,18 @@ class Tree:
 
     @cached_property
     def leaves(self) -> list[int]:
-        """Nodes that can be a tip and that none such follows on, in the order of the file."""
+        """Possible tips that no other possible tip descends from, in file order."""
         inner = set(self._nearest_tips())
         return [rank for rank in self._tips() if rank not in inner]
 
     @cached_property
     def active_leaf(self) -> int | None:
-        """Where the newest client goes on: at its own note of the tip, else at the last tip.
+        """The leaf at which the current client resumes: the recorded tip, or else the last tip.
 
-        A note counts if the last tip does not follow on the entry that it names, or if the user
-        chose that entry and has said nothing since. It does not count for an entry that a
-        compaction with preserved messages has replaced. A tip that leads to nothing said does not
-        count, such as a boundary without a summary (observed: 2.1.325).
+        The record counts if the last tip does not descend from the entry it names, or if the user
+        chose that entry and has not continued since. It does not count for an entry that a
+        compaction with preserved messages replaced. A tip without any message above it does not
+        count either, such as a boundary without a summary (observed: 2.1.325).
         """
         tips = self._last_tips
         note = self.tip_note
@@ -151,23 +151,23 @@ class Tree:
         if note and tips and noted is not None and self._overrules(noted, note, tips[0]):
             return noted
         silent: set[int] = set()
-        speaking = (rank for rank in tips if self._leads_to_talk(rank, silent))
+        speaking = (rank for rank in tips if self._has_message_above(rank, silent))
         return next(speaking, tips[0] if tips else None)
 
     @property
     def _last_tips(self) -> list[int]:
-        """The entries that no other one names as its parent, the last in the file first."""
+        """The entries that no other entry names as its parent, last in the file first."""
         tips = list(self._tips())
-        inner = {self.links[rank] for rank in tips if not self._closes_circle(rank)}
+        inner = {self.links[rank] for rank in tips if not self._closes_cycle(rank)}
         return [rank for rank in reversed(tips) if rank not in inner] or self.leaves[::-1]
 
-    def _closes_circle(self, rank: int) -> bool:
-        """Whether a node names a parent that it is not joined to, as that would close a circle."""
+    def _closes_cycle(self, rank: int) -> bool:
+        """Return whether a node was detached from the parent it names to break a cycle."""
         named = self.rank_of(self.chain[rank].parent)
         return named is not None and named != self.parents[rank]
 
-    def _leads_to_talk(self, rank: int, silent: set[int]) -> bool:
-        """Whether something was said at a node or above; remembers nodes where nothing was."""
+    def _has_message_above(self, rank: int, silent: set[int]) -> bool:
+        """Return whether there is a message at a node or above it; cache silent nodes."""
         while rank >= 0 and rank not in silent:
             if isinstance(self.chain[rank], UserNode | AssistantNode):
                 return True
@@ -176,6 +176,8 @@ class Tree:
         return False
 
     def _overrules(self, noted: int, note: TipNode, tip: int) -> bool:
+        # The user went back to `noted`, an ancestor of the last tip. That choice holds only until
+        # something is said after it.
         if self._is_above(noted, tip):
             return note.is_explicit and self.chain[tip].index < note.index
         if note.is_explicit:
@@ -196,13 +198,13 @@ class Tree:
 
     @cached_property
     def newest_leaf(self) -> int | None:
-        """Where clients up to 2.1.45 go on: at the latest timestamp."""
+        """The leaf at which clients up to 2.1.45 resume: the entry with the latest timestamp."""
         timed = [(moment_of(node), rank) for rank, node in enumerate(self.chain) if _is_known(node)]
         known = [(moment, rank) for moment, rank in timed if moment]
         return max(known)[1] if known else None
 
     def ancestors(self, rank: int) -> list[int]:
-        """A node and its ancestors, from the node up; ends at a root, or at a compaction."""
+        """Return a node and its ancestors, from the node up to a root or a compaction."""
         found: list[int] = []
         while rank >= 0:
             found.append(rank)
@@ -210,7 +212,7 @@ class Tree:
         return found
 
     def path_to(self, rank: int) -> list[int]:
-        """The nodes from the first one to a leaf, across compactions."""
+        """Return the nodes from the first one to a leaf, across compactions."""
         found: list[int] = []
         seen: set[int] = set()
         while rank >= 0 and rank not in seen:
@@ -220,16 +222,16 @@ class Tree:
         return found[::-1]
 
     def below(self, rank: int) -> list[ChainNode]:
-        """A node and all that follow on it, in the order of the file."""
+        """Return a node and all its descendants, in file order."""
         found: list[int] = []
         waiting = [rank]
         while waiting:
             found.append(waiting.pop())
             waiting += self.children.get(found[-1], [])
-        return [self.chain[each] for each in sorted(found)]
+        return [self.chain[descendant] for descendant in sorted(found)]
 
     def step_back(self, rank: int) -> int:
-        """The node before a node, across a compaction; -1 where there is none."""
+        """Return the node before a node, across a compaction; -1 if there is none."""
         node = self.chain[rank]
         if self.parents[rank] >= 0:
             return self.parents[rank]
@@ -242,7 +244,9 @@ class Tree:
         return (rank for rank, node in enumerate(self.chain) if can_be_tip(node))
 
     def _nearest_tips(self) -> Iterator[int]:
-        """For each node that can be a tip, the nearest such node above it."""
+        """Yield the nearest possible tip above each possible tip."""
+        # Nodes that cannot be a tip are remembered in `above`: without that, ten thousand tips on
+        # top of one long run of progress entries would walk the run ten thousand times.
         above: dict[int, int] = {}
         for start in self._tips():
             passed: list[int] = []
@@ -256,12 +260,12 @@ class Tree:
 
 
 def can_be_tip(node: ChainNode) -> bool:
-    """Whether the conversation may go on at a node."""
+    """Return whether the conversation may continue at a node."""
     return node.kind.partition("/")[0] in TIP_TYPES
 
 
 def is_progress(node: ChainNode) -> bool:
-    """Whether a node only tells how something is going."""
+    """Return whether a node only reports progress."""
     return node.kind.startswith("progress")
 
 
@@ -270,13 +274,13 @@ def _is_known(node: ChainNode) -> bool:
 
 
 def is_compaction(node: ChainNode) -> bool:
-    """Whether the history that a model sees starts anew here; 1.0.60 wrote only the summary."""
+    """Return whether the model's history restarts here; 1.0.60 wrote only the summary."""
     is_summary = isinstance(node, UserNode) and node.prompt is PromptKind.COMPACT_SUMMARY
     return isinstance(node, BoundaryNode) or (is_summary and node.parent is None)
 
 
 def grow_tree(nodes: Iterable[Node]) -> Tree:
-    """Build the tree of some nodes, in the order of their file."""
+    """Build the tree of some nodes, given in file order."""
     note: TipNode | None = None
     found: list[ChainNode] = []
     for node in nodes:
@@ -284,19 +288,19 @@ def grow_tree(nodes: Iterable[Node]) -> Tree:
             note = node if node.leaf.strip("0-") else note
         elif isinstance(node, ChainNode):
             found.append(node)
-            # What a note says of the tip holds until the next compaction (observed: 2.1.325).
+            # A recorded tip is valid until the next compaction (observed: 2.1.325).
             note = None if isinstance(node, BoundaryNode) else note
-    chain = _last_of_each(found)
+    chain = _last_per_uuid(found)
     ranks = {node.uuid: rank for rank, node in enumerate(chain) if node.uuid}
-    parents, orphans, cuts = _join(chain, ranks)
+    parents, orphans, cuts = _attach_to_parents(chain, ranks)
     _cut_cycles(parents)
     return Tree(chain, parents, ranks, orphans, note, frozenset(cuts))
 
 
-def _last_of_each(nodes: list[ChainNode]) -> list[ChainNode]:
-    """Of nodes with one uuid the last, and of those without one the last (observed: 2.1.325).
+def _last_per_uuid(nodes: list[ChainNode]) -> list[ChainNode]:
+    """Return the last node of each uuid, and the last without one (observed: 2.1.325).
 
-    In a plain log without uuids, as some exporters write it, every node counts.
+    In a plain log without uuids, as some exporters write it, every node is kept.
     """
     if not any(node.uuid or node.parent for node in nodes):
         return nodes
@@ -307,12 +311,12 @@ def _last_of_each(nodes: list[ChainNode]) -> list[ChainNode]:
     return list(last.values())
 
 
-def _join(
+def _attach_to_parents(
     chain: list[ChainNode], ranks: dict[str, int]
 ) -> tuple[list[int], list[ChainNode], set[int]]:
-    """Return the parent of each node, the orphans, and those of them that the client starts at."""
+    """Return the parent of each node, the orphans, and the orphans that the client starts at."""
     if not any(node.uuid or node.parent for node in chain):
-        # Some exporters write plain logs: what follows is a matter of the order alone.
+        # A plain log of some exporters has no uuids: every line follows the line before it.
         return list(range(-1, len(chain) - 1)), [], set()
     parents: list[int] = []
     orphans: list[ChainNode] = []
@@ -324,6 +328,9 @@ def _join(
         elif not node.parent:
             parents.append(-1)
         else:
+            # The named parent is not in the file (a truncated copy, a deleted line). Attach the
+            # node to the entry that the client would pick, else to the previous line: a reader
+            # must be able to see everything above it, even though the client would start here.
             near = timeline.latest_before(rank, {rank}, {})
             parents.append(rank - 1 if near < 0 else near)
             if parents[-1] >= 0 and node.uuid:
@@ -334,10 +341,15 @@ def _join(
 
 
 def _cut_cycles(parents: list[int]) -> None:
-    """Where parents run in a circle, join the earliest node of it to the node before it.
+    """Break every cycle by attaching its earliest node to the node before it in the file.
 
-    If that one leads into the same circle, the earliest node becomes a root.
+    If that node leads into the same cycle, the earliest node becomes a root.
     """
+    # Damaged or hand-edited files can name parents in a cycle: lines 3 → 5 → 4 → 3. A walk along
+    # `parents`, such as `ancestors`, would never end. Line 3, the earliest of the cycle, gets line
+    # 2 as its parent instead; 5 and 4 keep theirs, so every entry stays reachable.
+    # A node is unvisited (0), on the trail being walked (2), or known to reach a root (1). Meeting
+    # a 2 means that the trail has run into itself. Each node joins one trail only: O(n).
     settled = bytearray(len(parents))
     for start in range(len(parents)):
         trail: list[int] = []
@@ -348,8 +360,10 @@ def _cut_cycles(parents: list[int]) -> None:
             rank = parents[rank]
             if rank >= 0 and settled[rank] == 2:
                 first = min(trail[trail.index(rank) :])
+                # The walk goes on from the new parent. If that leads back into this trail through
+                # nodes not visited yet, the loop finds and breaks that cycle in the same way.
                 is_free = first == 0 or settled[first - 1] != 2
                 parents[first] = first - 1 if is_free else -1
                 rank = parents[first]
-        for each in trail:
-            settled[each] = 1
+        for visited in trail:
+            settled[visited] = 1

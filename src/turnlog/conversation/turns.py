@@ -1,4 +1,7 @@
-"""Turns: a prompt, and all that follows up to the next one."""
+"""Turns: a prompt and everything up to the next one.
+
+The turns of a branch contain each of its nodes exactly once.
+"""
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,20 +24,20 @@ MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A prompt and what it led to. The turns of a branch hold each of its nodes once."""
+    """A prompt and everything that followed it."""
 
     n: int
     prompt: UserNode | None
-    """None for a branch that begins without one, as a sub-agent's may or after a missing parent."""
+    """None for a branch that begins without one: a sub-agent's, or after a missing parent."""
     nodes: list[ChainNode]
     round: Round
     messages: list[Message] = field(default_factory=list[Message])
     calls: list[Call] = field(default_factory=list[Call])
     idle: timedelta | None = None
-    """The silence before it; None for the first turn, and where times are not known."""
+    """Silence before the turn; None for the first turn, and if times are unknown."""
 
     def round_after(self, threshold: timedelta) -> Round:
-        """Return its round, with another threshold for a resume."""
+        """Return its round, given another threshold for a resume."""
         if self.idle is None:
             return self.round
         return Round.RESUME if self.idle > threshold else Round.NEW_ROUND
@@ -45,7 +48,7 @@ class Turn:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the model has answered."""
+        """True if the model has answered."""
         return any(not message.is_synthetic for message in self.messages)
 
     @property
@@ -56,23 +59,23 @@ class Turn:
     def ended(self) -> str | None:
         """The time of its last answer, result or interruption.
 
-        Entries need not be in the order of their times, and notes may come hours later.
+        Entries need not be ordered by time, and notes such as `/usage` may follow hours later.
         """
         return _ended(self.started, self.nodes)
 
     @property
     def last_time(self) -> str | None:
-        """The time of its last entry, whatever it is."""
+        """The latest time of any of its entries."""
         return max((node.time for node in self.nodes if node.time), default=None)
 
     @property
     def elapsed_ms(self) -> int | None:
-        """From the prompt to the last answer, result or interruption."""
+        """Time from the prompt to the last answer, result or interruption."""
         return elapsed_ms(self.started, self.nodes)
 
     @property
     def working_ms(self) -> int | None:
-        """What the client measured, waiting for the user left out; else the time elapsed."""
+        """Time the client measured, excluding waits for the user; otherwise the elapsed time."""
         return working_ms(self.started, self.nodes)
 
 
@@ -83,7 +86,7 @@ def elapsed_ms(started: str | None, nodes: Iterable[ChainNode]) -> int | None:
 
 
 def working_ms(started: str | None, nodes: Sequence[ChainNode]) -> int | None:
-    """Return how long the client measured that it worked; where it did not, the time elapsed."""
+    """Return the working time that the client measured; otherwise the elapsed time."""
     measured = [node.milliseconds for node in nodes if isinstance(node, DurationNode)]
     return round(sum(measured)) if measured else elapsed_ms(started, nodes)
 
@@ -94,9 +97,9 @@ def _ended(started: str | None, nodes: Iterable[ChainNode]) -> str | None:
 
 
 def is_work(node: ChainNode) -> bool:
-    """Return whether a turn was going on at an entry: an answer, a result or an interruption.
+    """Return whether a turn was running at an entry: an answer, a result or an interruption.
 
-    What the client writes in the place of an answer when it resumes is none; an API error is.
+    The synthetic answer that a client writes when it resumes does not count; an API error does.
     """
     if isinstance(node, AssistantNode):
         return node.is_error or node.model != SYNTHETIC
@@ -109,10 +112,10 @@ def split_turns(
     calls: Sequence[Call],
     cuts: Container[int] = frozenset[int](),
 ) -> list[Turn]:
-    """Cut a branch into turns; what stands before the first prompt belongs to the first turn.
+    """Return the turns of a branch; entries before the first prompt belong to the first turn.
 
-    An answer behind a `cut`, where the client starts anew, does not complete the prompt before it:
-    it has a turn of its own.
+    An answer after a cut, where the client starts reading because a parent is missing, does not
+    complete the prompt before it: it gets a turn of its own.
     """
     starts = _with_cuts(branch, _starts(branch), cuts)
     if branch and not starts:
@@ -122,12 +125,14 @@ def split_turns(
     for n, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
         nodes = list(branch[start if n > 1 else 0 : end])
         turns.append(_turn(n, branch[start], nodes, turns[-1] if turns else None))
-    _share_out(turns, messages, calls)
+    _assign_to_turns(turns, messages, calls)
     return turns
 
 
 def _starts(branch: Sequence[ChainNode]) -> list[int]:
-    """Where turns start: at prompts, and at commands that the model answered."""
+    """Return the ranks at which turns start: prompts, and commands that the model answered."""
+    # Whether a command such as `/init` starts a turn depends on what follows: `/clear` never gets
+    # an answer. Going backwards, `answered` is known by the time the command is reached.
     asks: list[int] = []
     answered = False
     for rank in reversed(range(len(branch))):
@@ -143,7 +148,7 @@ def _starts(branch: Sequence[ChainNode]) -> list[int]:
 
 
 def _with_cuts(branch: Sequence[ChainNode], starts: list[int], cuts: Container[int]) -> list[int]:
-    """Add the places where an answer follows on a missing parent, with no prompt in between."""
+    """Add the cuts that an answer follows without a prompt in between."""
     added: list[int] = []
     cut = None
     prompts = set(starts)
@@ -164,12 +169,14 @@ def _turn(n: int, first: ChainNode, nodes: list[ChainNode], before: Turn | None)
     return Turn(n, prompt, nodes, round_of(kind, before is None, last, first.time), idle=idle)
 
 
-def _share_out(turns: list[Turn], messages: Sequence[Message], calls: Sequence[Call]) -> None:
-    """Give each message and call to the turn that holds its first line on the branch."""
+def _assign_to_turns(turns: list[Turn], messages: Sequence[Message], calls: Sequence[Call]) -> None:
+    """Assign each message and call to the turn that contains its first line on the branch."""
+    # A message spans two turns if a prompt is recorded between its lines. It belongs to the turn
+    # where it started, or its usage would count twice.
     owners = {node.index: turn for turn in turns for node in turn.nodes}
     for message in messages:
-        held = (owners[node.index] for node in message.nodes if node.index in owners)
-        if owner := next(held, None):
+        candidates = (owners[node.index] for node in message.nodes if node.index in owners)
+        if owner := next(candidates, None):
             owner.messages.append(message)
     for call in calls:
         if owner := owners.get(call.use.index):

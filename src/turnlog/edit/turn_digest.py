@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 from turnlog.conversation.calls import Call
 from turnlog.conversation.nodes import SYNTHETIC, AssistantNode, ChainNode, UserNode
-from turnlog.conversation.prompts import ASKING, TOLD, PromptKind, full_text, prompt_label
+from turnlog.conversation.prompts import (
+    ASKING,
+    NOTIFICATION_SUMMARY,
+    PromptKind,
+    full_text,
+    prompt_label,
+)
 from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.edit.call_facts import both_ends, fact_of, first_part, result_of
@@ -222,7 +228,7 @@ def _typed(text: str, extent: DigestLimits, marks: str = "") -> Step:
 
 def _notified(text: str, extent: DigestLimits) -> Step:
     """What a task in the background reported."""
-    told = TOLD.search(text)
+    told = NOTIFICATION_SUMMARY.search(text)
     _, _, rest = text.partition("<result>")
     report = rest.partition("</result>")[0].strip()
     head = told[1].strip() if told else first_part(text, extent.answer)

@@ -1,8 +1,8 @@
-"""Atomic writes: a file is written under a temporary name beside its target, then renamed.
+"""Atomic writes: write a temporary file in the same directory, then rename it.
 
-Readers see the old content or the new, never a part. The temporary file is locked while it is
-written, and a lock ends with its process: an unlocked one was left behind by a killed process, and
-the next write of the same file removes it.
+Readers see the old content or the new, never a part of it. A temporary file is locked while it is
+written, and a lock ends with its process: an unlocked one is left over from a killed process and is
+removed by the next write of the same file.
 """
 
 import errno
@@ -18,51 +18,51 @@ from turnlog.format.private_files import create_private_folder
 
 TEMPORARY_SUFFIX = ".tmp"
 LONGEST_NAME = 100
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a small private file; it appears when all of it is on the disk.
-
-    Files left behind are not looked for: a directory may hold 100,000 objects of the archive.
-    """
+    """Write a small private file atomically and durably."""
     create_private_folder(path.parent)
-    beside = _name_beside(path)
+    temporary = _name_beside(path)
     try:
-        descriptor = os.open(beside, CREATE, 0o600)
+        # Does not look for leftovers: the directory may have 100,000 objects of the archive.
+        descriptor = os.open(temporary, CREATE, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(descriptor)
-        # Closed first: Windows renames no file that is open.
-        beside.replace(path)
+        # Closed first: Windows cannot rename an open file.
+        temporary.replace(path)
     except BaseException as error:
-        beside.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in NO_ROOM:
-            raise Unavailable(f"no room for {path}", "free some disk space") from error
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            raise Unavailable(f"no space left for {path}", f"df -h {path.parent}") from error
         raise
 
 
 @contextmanager
 def written_beside(path: Path, mode: int, folder: int | None = None) -> Generator[tuple[int, Path]]:
-    """Create a file beside another; yield its descriptor and path; remove it unless it was moved.
+    """Create a temporary file next to another; yield its descriptor and path.
 
-    With `folder`, the descriptor of an open folder, paths are relative to that folder.
+    The file is removed afterwards unless it was renamed. With `folder`, the descriptor of an open
+    directory, paths are relative to that directory.
     """
-    _remove_left(path, folder)
-    descriptor, beside = _create(path, mode, folder)
+    _remove_leftovers(path, folder)
+    descriptor, temporary = _create(path, mode, folder)
     try:
-        yield descriptor, beside
+        yield descriptor, temporary
     finally:
-        # The lock is kept until the name is gone; Windows removes no file that is open.
+        # Keep the lock until the name is gone, or another process might take the file for a
+        # leftover. Windows cannot remove an open file, so there the order is reversed.
         try:
             with suppress(FileNotFoundError):
-                os.unlink(beside, dir_fd=folder)
+                os.unlink(temporary, dir_fd=folder)
             os.close(descriptor)
         except PermissionError:
             os.close(descriptor)
             with suppress(FileNotFoundError):
-                os.unlink(beside, dir_fd=folder)
+                os.unlink(temporary, dir_fd=folder)
 
 
 def is_at(path: Path, descriptor: int, folder: int | None = None) -> bool:
@@ -75,31 +75,33 @@ def is_at(path: Path, descriptor: int, folder: int | None = None) -> bool:
 
 def _create(path: Path, mode: int, folder: int | None) -> tuple[int, Path]:
     while True:
-        beside = _name_beside(path)
-        descriptor = os.open(beside, CREATE, mode, dir_fd=folder)
-        with suppress(OSError):  # there are file systems without locks
+        temporary = _name_beside(path)
+        descriptor = os.open(temporary, CREATE, mode, dir_fd=folder)
+        with suppress(OSError):  # some file systems do not support locks
             lock(descriptor)
-        if is_at(beside, descriptor, folder):
-            return descriptor, beside
-        os.close(descriptor)  # removed as left behind, before it was locked
+        if is_at(temporary, descriptor, folder):
+            return descriptor, temporary
+        # Between open and lock, another process found the file unlocked and removed it as a
+        # leftover. Try again under another name.
+        os.close(descriptor)
 
 
-def _remove_left(path: Path, folder: int | None) -> None:
-    start = _start(path)
+def _remove_leftovers(path: Path, folder: int | None) -> None:
+    prefix = _prefix(path)
     for name in _names_in(path.parent, folder):
         if (
-            name.startswith(start)
+            name.startswith(prefix)
             and name.endswith(TEMPORARY_SUFFIX)
-            and len(name) == len(start) + 12
+            and len(name) == len(prefix) + 12  # eight hex digits and ".tmp"
         ):
             with suppress(OSError):
                 _remove_unlocked(path.with_name(name), folder)
 
 
-def _names_in(place: Path, folder: int | None) -> list[str]:
+def _names_in(path: Path, folder: int | None) -> list[str]:
     if folder is None:
-        return os.listdir(place)
-    descriptor = os.open(place, os.O_RDONLY | DIRECTORY, dir_fd=folder)
+        return os.listdir(path)
+    descriptor = os.open(path, os.O_RDONLY | DIRECTORY, dir_fd=folder)
     try:
         return os.listdir(descriptor)
     finally:
@@ -107,10 +109,12 @@ def _names_in(place: Path, folder: int | None) -> list[str]:
 
 
 def _remove_unlocked(path: Path, folder: int | None) -> None:
+    # A leftover is a regular file. NOFOLLOW and NONBLOCK keep a planted link or FIFO of that name
+    # from redirecting or blocking the writer.
     descriptor = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK, dir_fd=folder)
     try:
         lock(descriptor, wait=False)
-        with suppress(PermissionError):  # Windows, which removes no file that is open
+        with suppress(PermissionError):  # Windows cannot remove an open file
             os.unlink(path, dir_fd=folder)
             return
     finally:
@@ -118,9 +122,9 @@ def _remove_unlocked(path: Path, folder: int | None) -> None:
     os.unlink(path, dir_fd=folder)
 
 
-def _start(path: Path) -> str:
+def _prefix(path: Path) -> str:
     return f".{path.name[:LONGEST_NAME]}."
 
 
 def _name_beside(path: Path) -> Path:
-    return path.with_name(f"{_start(path)}{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+    return path.with_name(f"{_prefix(path)}{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")

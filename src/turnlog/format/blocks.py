@@ -1,4 +1,4 @@
-"""Content blocks, and the model's message that holds them, as the Messages API names them."""
+"""Content blocks and the messages that contain them, with the names of the Messages API."""
 
 import re
 from typing import Any
@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 from turnlog.format.fields import Flag, Items, Object, SnakeView, Text, Tokens, given
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
-"""Types of blocks that hold what the model thought."""
+"""Types of blocks with the model's thinking."""
 
 
 class TextBlock(Struct, tag="text", kw_only=True):
@@ -19,7 +19,7 @@ class TextBlock(Struct, tag="text", kw_only=True):
 
 class ThinkingBlock(Struct, tag="thinking", kw_only=True):
     thinking: Text = UNSET
-    """Empty, with only its signature kept, in most files since 2.1.72 (counted)."""
+    """Empty in most files since 2.1.72 (counted): only the signature is stored."""
     signature: Text = UNSET
 
 
@@ -78,20 +78,21 @@ class FallbackBlock(Struct, tag="fallback", kw_only=True, rename={"from_": "from
 
 
 class UnknownPart(Struct, tag="", kw_only=True):
-    """A block, or a progress's data, of a kind turnlog does not know; `value` is all of it."""
+    """A block or progress data of a kind that turnlog does not know; `value` is all of it."""
 
     value: Any
 
 
 class ToolResultBlock(Struct, tag="tool_result", kw_only=True):
     tool_use_id: Text = UNSET
+    # Quoted, because a result contains blocks and is itself a block.
     content: "str | list[Block] | dict[str, Any] | None | UnsetType" = UNSET
     is_error: Flag = UNSET
     cache_control: Object = UNSET
 
     @property
     def text(self) -> str:
-        """What came back, as text; a block of another kind is named."""
+        """The result as text; blocks of other types appear as their type's name."""
         content = given(self.content)
         if isinstance(content, list):
             return "\n".join(map(_text_in_result, content))
@@ -124,7 +125,7 @@ def _text_in_result(block: Block) -> str:
 
 
 class CacheCreation(SnakeView):
-    """Cache writes by how long they live; the two are priced differently."""
+    """Cache writes by lifetime; the two are priced differently."""
 
     ephemeral_5m_input_tokens: Tokens = UNSET
     ephemeral_1h_input_tokens: Tokens = UNSET
@@ -140,7 +141,7 @@ class OutputDetails(SnakeView):
 
 
 class TokenCounts(SnakeView):
-    """The counts that a whole message and each of its iterations have in common."""
+    """The counts common to a message and each of its iterations."""
 
     input_tokens: Tokens = UNSET
     output_tokens: Tokens = UNSET
@@ -150,14 +151,14 @@ class TokenCounts(SnakeView):
 
 
 class Iteration(TokenCounts):
-    """One pass of the API behind a message, such as an advisor's or a compaction."""
+    """One API request behind a message, such as an advisor's or a compaction."""
 
     type: Text = UNSET
     model: Text = UNSET
 
 
 class Usage(TokenCounts):
-    """Repeated on each line of a message; up to 2.1.56 the output may be that of its start."""
+    """Token usage, repeated on each line of a message; up to 2.1.56 output may be too low."""
 
     output_tokens_details: OutputDetails | None | UnsetType = UNSET
     server_tool_use: ServerToolCounts | None | UnsetType = UNSET
@@ -169,7 +170,7 @@ class Usage(TokenCounts):
 
 
 class MessageBody(SnakeView):
-    """What was sent to the model or came from it; one line usually holds one block of it."""
+    """A message to or from the model; a line usually has one block of it."""
 
     id: Text = UNSET
     type: Text = UNSET
@@ -185,7 +186,7 @@ class MessageBody(SnakeView):
     container: Any = UNSET
     output_config: Object = UNSET
     timestamp: Text = UNSET
-    """Only in a flat shape reported by an exporter, where the line itself has none."""
+    """Only in a flat shape reported from an exporter, in which the line itself has none."""
 
 
 COMMAND = re.compile(r"<command-name>([^<]*)</command-name>(?:.*<command-args>([^<]*))?", re.DOTALL)
@@ -196,7 +197,7 @@ OUTPUT = re.compile(r"<(local-command-stdout|local-command-stderr)>(.*?)</\1>", 
 
 
 def local_command_text(text: str) -> str:
-    """Return what a local command was, or what it printed, without the client's tags.
+    """Return a local command, or its output, without the client's tags.
 
     >>> local_command_text("<local-command-stdout>10% used</local-command-stdout>")
     '10% used'
@@ -207,7 +208,7 @@ def local_command_text(text: str) -> str:
 
 
 def command_text(text: str) -> str | None:
-    """A slash command as it was typed, where a line is the record of one.
+    """Return the slash command that a line records, as typed; None if it records none.
 
     >>> command_text("<command-name>/model</command-name><command-args>opus</command-args>")
     '/model opus'

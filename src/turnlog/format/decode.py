@@ -1,7 +1,7 @@
-"""Lines to entries. Reading is tolerant: it never raises for what a line holds.
+"""Decode lines into entries. Reading is tolerant: no content of a line raises an error.
 
-The fast path decodes a sound line straight into its type; whatever it refuses goes through the slow
-one, which saves what can be saved and says what was wrong.
+The fast path decodes a valid line directly into its type. Any other line takes the slow path, which
+salvages what it can and reports what was wrong.
 """
 
 import json
@@ -25,7 +25,7 @@ MARK = b"\xef\xbb\xbf"
 
 
 class Problem(NamedTuple):
-    """A place in a file that could not be read as it should."""
+    """A place in a file that could not be read properly."""
 
     path: Path
     line: int
@@ -34,7 +34,7 @@ class Problem(NamedTuple):
 
 
 class Decoded(Struct, frozen=True):
-    """What a line holds: usually one entry and no problem."""
+    """The contents of a line: usually one entry and no problem."""
 
     entries: tuple[Entry, ...]
     problems: tuple[str, ...] = ()
@@ -43,11 +43,11 @@ class Decoded(Struct, frozen=True):
 
 
 NOTHING = Decoded(())
-"""What a blank line holds."""
+"""The contents of a blank line."""
 
 
 class Piece(NamedTuple):
-    """A JSON value, and its bytes."""
+    """A JSON value and its bytes."""
 
     value: Any
     raw: bytes
@@ -62,12 +62,12 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_any = msgspec.json.Decoder().decode
 _value_decoder = json.JSONDecoder(strict=False)
 NEAR = 512
-"""How near to a line's start or end its type stands in most lines."""
+"""Distance from the start or end of a line within which most lines have their type."""
 _space = re.compile(r"[ \t\r\n]*")
 
 
 def read_entries(path: Path, problems: list[Problem] | None = None) -> Iterator[tuple[Line, Entry]]:
-    """Yield each entry of a file with its line; what cannot be read is added to `problems`."""
+    """Yield each entry of a file with its line, adding unreadable parts to `problems`."""
     for line in read_lines(path):
         decoded = decode_line(line)
         if problems is not None:
@@ -77,12 +77,12 @@ def read_entries(path: Path, problems: list[Problem] | None = None) -> Iterator[
 
 
 def decode_line(line: Line) -> Decoded:
-    """Decode what a line holds."""
-    return decode_sound(line) or _decode_unsound(line)
+    """Decode the contents of a line."""
+    return decode_sound(line) or _decode_damaged(line)
 
 
 def decode_sound(line: Line) -> Decoded | None:
-    """What a sound line holds, of which every text can be written; None for another line."""
+    """Decode a valid line, or return None; every string of the result can be encoded as UTF-8."""
     if line.is_blank:
         return NOTHING
     try:
@@ -92,12 +92,12 @@ def decode_sound(line: Line) -> Decoded | None:
 
 
 def values_of(line: Line) -> list[Any]:
-    """The JSON values on a line, untyped; usually one object."""
+    """Return the untyped JSON values on a line, usually one object."""
     return [piece.value for piece in split_values(line)[0]]
 
 
 def split_values(line: Line) -> tuple[list[Piece], bytes]:
-    """The JSON values on a line, and what stands behind the last that could be read."""
+    """Return the JSON values on a line, and the unreadable rest after the last one."""
     try:
         return [Piece(_decode_any(line.raw), line.raw)], b""
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -108,7 +108,14 @@ def split_values(line: Line) -> tuple[list[Piece], bytes]:
 
 
 def _decode_sound(raw: bytes) -> Decoded:
-    """Decode a line of a common type in one pass: its ends tell the type, the entry proves it."""
+    """Decode a line, guessing common types from its start or end."""
+    # Decoding needs the type first, and parsing a line just for its type doubles the work. So
+    # search its first and last bytes for `"type":"user"` and decode it as that. The match may be
+    # wrong: `{"message":{"content":"{\"type\":\"user\"}"...` quotes it, or it belongs to a nested
+    # object. That is harmless, because the decoder reads the real, top-level `type` as well:
+    #   - it equals the guess: these types have no subtypes, so the type alone determines the class;
+    #   - it differs: the entry is thrown away, and the line is decoded by its head;
+    #   - decoding fails, as fields of the guessed type do not fit: the slow path takes over.
     found = _TYPE.search(raw, 0, NEAR) or _TYPE.search(raw, max(0, len(raw) - NEAR))
     if found:
         name, decode = _GUESSES[found[1]]
@@ -146,7 +153,9 @@ def _entry(fields: dict[str, Any], misfits: list[str]) -> Entry:
     return entry
 
 
-def _decode_unsound(line: Line) -> Decoded:
+def _decode_damaged(line: Line) -> Decoded:
+    # A write that was cut off leaves no newline, so the next entry is on the same line: `{"a"...}{`
+    # occurs in real files. Every complete object of a line is kept, and the rest is reported.
     problems: list[str] = []
     misfits: list[str] = []
     spans, _ = _spans(_text(line.raw, problems), line.is_whole, problems)
@@ -181,7 +190,7 @@ def _text(raw: bytes, problems: list[str]) -> str:
 def _spans(
     text: str, is_whole: bool, problems: list[str]
 ) -> tuple[list[tuple[Any, int, int]], int]:
-    """Every JSON value on a line and where it stands, and where the rest begins: a problem."""
+    """Return every JSON value on a line with its offsets, and the offset of the unreadable rest."""
     spans: list[tuple[Any, int, int]] = []
     position = _skip_space(text, 0)
     while position < len(text):

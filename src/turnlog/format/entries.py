@@ -1,7 +1,7 @@
-"""Entries that make up a conversation: what all have in common, messages, attachments, progress.
+"""Entries that make up a conversation: common fields, messages, attachments, progress.
 
-An entry is a view: fields that its type does not name are in the line's raw bytes. Versions in
-docstrings say where a kind was seen first and last, in files of real clients or in public ones.
+An entry is a view: fields that its type does not name are only in the line's raw bytes. Versions in
+docstrings are the first and last ones observed, in files of real clients or in public files.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ from turnlog.format.json_values import is_object
 
 
 class Entry(CamelView):
-    """What every entry has."""
+    """The fields common to all entries."""
 
     type: Text = UNSET
     session_id: Text = UNSET
@@ -33,17 +33,17 @@ class Entry(CamelView):
 
     @property
     def variant(self) -> str | None:
-        """Which of its type's shapes this is, where there are several."""
+        """The subtype, if the entry's type comes in several shapes."""
         return None
 
     @property
     def when(self) -> str | None:
-        """The time of the entry, wherever its shape keeps it."""
+        """The time of the entry, from wherever its shape stores it."""
         return given(self.timestamp)
 
 
 class ForkedFrom(CamelView):
-    """The line that a branch copied."""
+    """The line that a fork copied."""
 
     session_id: Text = UNSET
     message_uuid: Text = UNSET
@@ -75,20 +75,20 @@ class ChainEntry(Entry):
 
 
 class MessageEntry(ChainEntry):
-    """An entry that holds a message, in today's shape or in the flat one of some exporters."""
+    """An entry with a message, in the current shape or in the flat one of some exporters."""
 
     message: MessageBody | str | list[Block] | None | UnsetType = UNSET
     flat_content: Content = field(default=UNSET, name="content")
 
     @property
     def content(self) -> str | list[Block]:
-        """The message's text or blocks; an empty list where there are none."""
-        held = self.message.content if isinstance(self.message, MessageBody) else self.message
-        return given(held) or given(self.flat_content) or []
+        """The message's text or blocks; an empty list if there are none."""
+        nested = self.message.content if isinstance(self.message, MessageBody) else self.message
+        return given(nested) or given(self.flat_content) or []
 
     @property
     def body(self) -> MessageBody | None:
-        """The message as the API has it, where the line has one."""
+        """The message in the shape of the Messages API, if the line has one."""
         return self.message if isinstance(self.message, MessageBody) else None
 
     @property
@@ -102,7 +102,7 @@ class TurnPosition(CamelView):
 
 
 class User(MessageEntry):
-    """A prompt, a tool's result, or text that the client put in."""
+    """A prompt, a tool result, or text that the client injected."""
 
     prompt_id: Text = UNSET
     prompt_source: Text = UNSET
@@ -111,7 +111,7 @@ class User(MessageEntry):
     origin: Object = UNSET
     permission_mode: Text = UNSET
     raw_tool_use_result: Raw | UnsetType = field(default=UNSET, name="toolUseResult")
-    """Not decoded until it is wanted: it repeats the result, and is a third of many files."""
+    """Decoded on demand: it repeats the result, and is a third of many files."""
     source_tool_assistant_uuid: Text = field(default=UNSET, name="sourceToolAssistantUUID")
     source_tool_use_id: Text = field(default=UNSET, name="sourceToolUseID")
     permission_decision: Object = UNSET
@@ -139,13 +139,13 @@ class User(MessageEntry):
 
     @property
     def tool_use_result(self) -> Any:
-        """The result as the tool gave it, UNSET where there is none; `tools` types it."""
-        held = self.raw_tool_use_result
-        return UNSET if isinstance(held, UnsetType) else decode_raw(held)
+        """The tool's structured result, UNSET if there is none; `tools` types it."""
+        raw = self.raw_tool_use_result
+        return UNSET if isinstance(raw, UnsetType) else decode_raw(raw)
 
 
 class Assistant(MessageEntry):
-    """A block of the model's message, or an error that stands in for one."""
+    """A block of the model's message, or an error in place of one."""
 
     request_id: Text = UNSET
     request_ref: Text = UNSET
@@ -194,8 +194,8 @@ class Attachment(ChainEntry):
 
     @property
     def variant(self) -> str | None:
-        held = given(self.attachment) or {}
-        return held.get("type")
+        fields = given(self.attachment) or {}
+        return fields.get("type")
 
 
 class HookProgress(Struct, tag="hook_progress", rename="camel", kw_only=True):
@@ -258,7 +258,7 @@ ProgressData = (
 
 
 class Progress(ChainEntry):
-    """News of a running tool or hook; part of the chain (2.1.12 to 2.1.81)."""
+    """Progress of a running tool or hook; part of the chain (2.1.12 to 2.1.81)."""
 
     data: ProgressData | None | UnsetType = UNSET
     tool_use_id: Text = field(default=UNSET, name="toolUseID")
@@ -266,13 +266,13 @@ class Progress(ChainEntry):
 
     @property
     def variant(self) -> str | None:
-        held = given(self.data)
-        if isinstance(held, UnknownPart):
-            return held.value.get("type") if is_object(held.value) else None
-        return str(held.__struct_config__.tag) if held else None
+        part = given(self.data)
+        if isinstance(part, UnknownPart):
+            return part.value.get("type") if is_object(part.value) else None
+        return str(part.__struct_config__.tag) if part else None
 
 
 class Unknown(ChainEntry):
-    """An entry of a type turnlog does not know: `fields` is the whole of it."""
+    """An entry of a type that turnlog does not know; `fields` is all of it."""
 
     fields: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -1,4 +1,7 @@
-"""Fit decoded JSON to a typed view: what fits is kept, a field of another type stays UNSET."""
+"""Convert decoded JSON to a typed view.
+
+Fields that fit are kept; one of an unexpected type stays UNSET and is reported as a misfit.
+"""
 
 import types
 from functools import cache
@@ -13,7 +16,7 @@ from turnlog.format.json_values import is_array, is_object
 
 
 def fit(kind: Any, value: Any, misfits: list[str], path: str = "") -> Any:
-    """Convert `value` to `kind`; the dotted names of what does not fit are added to `misfits`.
+    """Convert `value` to `kind`, adding the dotted names of values that do not fit to `misfits`.
 
     >>> from turnlog.format.blocks import Usage
     >>> odd = []
@@ -22,6 +25,8 @@ def fit(kind: Any, value: Any, misfits: list[str], path: str = "") -> Any:
     """
     if Raw in _parts_of(kind):
         return encode_raw(value)
+    # Nearly every value fits as a whole. Only if one does not, take it apart field by field, so
+    # that a single odd value (`"speed": 7`) does not cost the rest of its entry.
     try:
         return msgspec.convert(value, kind)
     except (ValidationError, UnicodeEncodeError):  # the latter for a lone surrogate in a name
@@ -58,14 +63,14 @@ def _fit_block(
 
 @cache
 def structs_of(kind: Any) -> tuple[type[Struct], ...]:
-    """The views among the types of a union, or the type itself if it is one."""
+    """Return the struct types in a union, or the type itself if it is one."""
     parts = _parts_of(kind)
     return tuple(part for part in parts if isinstance(part, type) and issubclass(part, Struct))
 
 
 @cache
 def item_of(kind: Any) -> Any:
-    """What the list among the types of a union holds, or None."""
+    """Return the item type of the list in a union, or None."""
     for part in _parts_of(kind):
         if get_origin(part) is list:
             return get_args(part)[0]

@@ -1,4 +1,4 @@
-"""What decoded JSON is, told without what decodes it: that takes long to load."""
+"""Type guards for decoded JSON; does not import msgspec, which is slow to load."""
 
 from typing import Any, TypeGuard
 
@@ -7,10 +7,10 @@ Fields = dict[str, Any]
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a decoded value is a JSON object."""
+    """Return whether a decoded value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Whether a decoded value is a JSON array."""
+    """Return whether a decoded value is a JSON array."""
     return isinstance(value, list)

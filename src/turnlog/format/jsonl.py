@@ -1,6 +1,7 @@
 """Session files as lines of bytes: read forwards or backwards, append, replace.
 
-Offsets are bytes, always at a line start. The raw bytes of all lines, joined, are the file.
+Offsets are bytes and always point to a line start. Joining the raw bytes of all lines yields the
+file.
 """
 
 import os
@@ -24,31 +25,31 @@ PROBE = 256
 
 
 class Line(Struct, frozen=True, gc=False):
-    """One line of a file, with its newline where it has one."""
+    """One line of a file, including its newline if it has one."""
 
     raw: bytes
     offset: int
     number: int
-    """Counts from 1; 0 where it is not known, because reading did not start at the file's start."""
+    """Counted from 1; 0 if unknown, because reading did not start at the beginning of the file."""
 
     @property
     def end(self) -> int:
-        """The offset behind this line, where the next one starts."""
+        """The offset after this line, where the next one starts."""
         return self.offset + len(self.raw)
 
     @property
     def is_whole(self) -> bool:
-        """Without its newline a line is torn, or still being written."""
+        """True if the line ends with a newline; otherwise it is torn or still being written."""
         return self.raw.endswith(b"\n")
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing but JSON's white space on this line."""
+        """True if the line contains only JSON white space."""
         return self.raw.isspace() and not self.raw.strip(b" \t\r\n")
 
 
 class FileState(NamedTuple):
-    """Tells whether a file is still the one that was read."""
+    """A fingerprint of a file, to detect whether it changed since it was read."""
 
     inode: int
     size: int
@@ -61,7 +62,7 @@ class FileState(NamedTuple):
 
 
 class Bookmark(NamedTuple):
-    """How far a file was read, and the bytes before that: they tell whether it is the same file."""
+    """An offset up to which a file was read, and the bytes before it to recognise the file."""
 
     offset: int = 0
     probe: bytes = b""
@@ -73,16 +74,19 @@ class Bookmark(NamedTuple):
             return cls(offset, file.read(min(PROBE, offset)))
 
     def past(self, line: Line) -> "Bookmark":
-        """The bookmark behind a line read from here, whatever became of the file since."""
+        """Return the bookmark after a line read from here, regardless of later changes."""
         return Bookmark(line.end, (self.probe + line.raw[-PROBE:])[-PROBE:])
 
     def holds(self, path: Path) -> bool:
-        """Whether what was read is still there, so that only what follows is new."""
+        """Return whether the bytes before the bookmark are unchanged."""
+        # Inode and time are no proof: an editor may rewrite a file in place, and a client may
+        # replace it by a longer one. If the last 256 bytes read are still in their place, the
+        # file was appended to, and only the rest is new.
         return Bookmark.at(path, self.offset) == self
 
 
 class Trail:
-    """The last lines that were read: enough of them for a bookmark behind the last."""
+    """The last lines read: enough of them to build a bookmark after the last one."""
 
     def __init__(self, start: Bookmark) -> None:
         self.start = start
@@ -90,10 +94,10 @@ class Trail:
 
     def add(self, line: Line) -> None:
         if len(line.raw) >= PROBE:
-            self.lines = [line]  # a bookmark behind this line knows nothing of those before it
+            self.lines = [line]  # long enough to fill a probe, so earlier lines do not matter
             return
         self.lines.append(line)
-        # No line is empty: so many lines hold at least as many bytes.
+        # A line has at least one byte, so PROBE lines always fill a probe.
         if len(self.lines) > 2 * PROBE:
             del self.lines[:-PROBE]
 
@@ -106,12 +110,12 @@ class Trail:
 
 
 def line_end(raw: bytes) -> bytes:
-    """Return what a line that takes the place of another ends with: CR LF stays CR LF."""
+    """Return the line ending to use when replacing a line: CR LF stays CR LF."""
     return b"\r\n" if raw.endswith(b"\r\n") else b"\n"
 
 
 def read_lines(path: AnyPath, start: int = 0) -> Iterator[Line]:
-    """Yield the lines from byte `start` on, holding one at a time."""
+    """Yield the lines from byte `start` on, keeping one in memory at a time."""
     with open_regular(path, CHUNK) as file:
         file.seek(start)
         offset = start
@@ -121,10 +125,12 @@ def read_lines(path: AnyPath, start: int = 0) -> Iterator[Line]:
 
 
 def read_lines_backwards(path: Path) -> Iterator[Line]:
-    """Yield the lines from the last to the first, holding one and a chunk at a time."""
+    """Yield the lines from the last to the first, keeping one and a chunk in memory."""
     with open_regular(path, 0) as file:
         start = file.seek(0, os.SEEK_END)
-        unfinished: list[bytes] = []  # pieces of the line whose start is still ahead, last first
+        # Pieces of a line that began in an earlier chunk, last piece first. Joining them once keeps
+        # a line of many chunks linear.
+        unfinished: list[bytes] = []
         while start:
             size = min(CHUNK, start)
             start -= size
@@ -144,9 +150,10 @@ def read_lines_backwards(path: Path) -> Iterator[Line]:
 
 
 def append_lines(path: Path, raws: Iterable[bytes]) -> None:
-    """Append whole lines in one write; a torn last line is sealed with a newline first."""
+    """Append whole lines in one write; terminate a torn last line first."""
     payload = b"".join(_terminated(raw) for raw in raws)
     with _lock(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
+        # A torn line must not swallow the first appended one: `{"type":"us{"type":"user",...}`.
         size = os.fstat(file).st_size
         if size and read_at(file, 1, size - 1) != b"\n":
             payload = b"\n" + payload
@@ -154,22 +161,24 @@ def append_lines(path: Path, raws: Iterable[bytes]) -> None:
 
 
 def replace_file(path: Path, chunks: Iterable[bytes], expected: FileState | None = None) -> None:
-    """Swap in new content for an existing file, keeping its mode; a crash leaves old or new.
+    """Replace the content of an existing file atomically, keeping its mode.
 
-    With `expected`, a file that changed since that state was taken is a `Conflict`.
+    With `expected`, raise `Conflict` if the file changed since that state was taken.
     """
     path = path.resolve(strict=True)
+    # A client may append while the new content is written. The lock keeps out turnlog's own
+    # writers only, so the state is checked again right before the rename.
     with _lock(path, os.O_RDWR) as old:
         _require_state(path, expected)
-        with written_beside(path, PRIVATE) as (new, beside):
+        with written_beside(path, PRIVATE) as (new, temporary):
             _fill(new, chunks, stat.S_IMODE(os.fstat(old).st_mode))
             state = expected or FileState.of(path)
-            move_over(beside, path, (new, old), lambda: _require_state(path, state))
+            move_over(temporary, path, (new, old), lambda: _require_state(path, state))
         sync_folder(path.parent)
 
 
 def swap_in(path: Path, ready: Path, expected: FileState) -> None:
-    """Put a finished file in the place of one that is as it was read, with its mode and time."""
+    """Replace an unchanged file by a finished one, keeping its mode and times."""
     path = path.resolve(strict=True)
     with _lock(path, os.O_RDWR) as old:
         found = os.fstat(old)
@@ -193,7 +202,10 @@ def _require_state(path: Path, expected: FileState | None) -> None:
 
 @contextmanager
 def _lock(path: Path, flags: int) -> Generator[int]:
-    """Open and lock the file that is at `path` once the lock is held, not one swapped out since."""
+    """Open and lock the file at `path`."""
+    # While this process waits for the lock, its holder may replace the file. The lock then belongs
+    # to the old file, which no longer has a name: writes to it would be lost. So open again until
+    # the locked file is the one at the path.
     while True:
         descriptor = os.open(path, flags | BINARY, PRIVATE)
         try:
@@ -208,7 +220,7 @@ def _lock(path: Path, flags: int) -> Generator[int]:
 def _terminated(raw: bytes) -> bytes:
     raw = raw.removesuffix(b"\n")
     if b"\n" in raw:
-        raise ValueError("a line holds a newline only at its end")
+        raise ValueError("a line may contain a newline only at its end")
     return raw + b"\n"
 
 

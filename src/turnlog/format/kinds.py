@@ -1,4 +1,4 @@
-"""The table of kinds: a kind is `type`, or `type/subtype` where a type comes in several shapes."""
+"""The table of kinds: a kind is `type`, or `type/subtype` if a type comes in several shapes."""
 
 from typing import Any
 
@@ -9,13 +9,14 @@ from turnlog.format.json_values import is_object
 
 
 def kind_of(entry: Entry) -> str:
-    """The name of an entry's kind, such as `user` or `system/turn_duration`."""
+    """Return the name of an entry's kind, such as `user` or `system/turn_duration`."""
     name = given(entry.type) or type(entry).__name__.lower()
     return f"{name}/{entry.variant}" if entry.variant else name
 
 
 def type_for(fields: dict[str, Any]) -> type[Entry]:
-    """The type that serves a decoded line; one without `type` goes by the role of its message."""
+    """Return the type for a decoded line; without `type`, its message's role decides."""
+    # Some exporters write bare messages: {"message": {"role": "user", ...}} without a type.
     name = fields.get("type")
     message = fields.get("message")
     if name is None and is_object(message) and message.get("role") in ("user", "assistant"):
@@ -24,7 +25,7 @@ def type_for(fields: dict[str, Any]) -> type[Entry]:
 
 
 def type_named(name: object, subtype: object = None) -> type[Entry]:
-    """The type of a kind; Unknown where turnlog has none."""
+    """Return the type of a kind; `Unknown` if turnlog has none."""
     return KINDS.get(f"{name}/{subtype}") or KINDS.get(str(name)) or Unknown
 
 
@@ -93,4 +94,4 @@ ATTACHMENTS = frozenset(
     total_tokens_reminder ultra_effort_enter ultra_effort_exit unknown_command_fallback
     verify_plan_reminder workflow_keyword_request""".split()
 )
-"""The kinds of attachment seen or reported so far; their contents are kept as plain objects."""
+"""The kinds of attachment observed or reported; their contents are kept as plain objects."""

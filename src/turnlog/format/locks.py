@@ -1,6 +1,6 @@
-"""File locks, by `fcntl` or by Windows' `msvcrt`; the one place that takes them.
+"""File locks through `fcntl`, or `msvcrt` on Windows; all locks are taken here.
 
-A lock belongs to an open file and ends with its process, however that ends.
+A lock belongs to an open file and ends with its process, even if that is killed.
 """
 
 import os
@@ -13,14 +13,14 @@ except ModuleNotFoundError:  # Windows
     import msvcrt
 
 LOCKED_BYTE = 1 << 40
-"""Windows' locks are mandatory: a byte that no file has keeps nobody from reading the others."""
+"""Offset of the locked byte. Windows locks are mandatory; no file has a byte this far out."""
 RETRY_SECONDS = 0.05
 
 
 def lock(descriptor: int, *, wait: bool = True, is_shared: bool = False) -> None:
-    """Lock an open file; without `wait`, raise `BlockingIOError` if another process holds it.
+    """Lock an open file; without `wait`, raise `BlockingIOError` if another process has locked it.
 
-    Windows has no shared locks here: they exclude each other as well.
+    On Windows, shared locks exclude each other as well.
     """
     if fcntl is not None:
         kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
@@ -33,12 +33,12 @@ def lock(descriptor: int, *, wait: bool = True, is_shared: bool = False) -> None
 
 
 def _try_locking(descriptor: int) -> bool:
-    place = os.lseek(descriptor, 0, os.SEEK_CUR)
+    position = os.lseek(descriptor, 0, os.SEEK_CUR)
     os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
     try:
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # pyright: ignore
     except PermissionError:
         return False
     finally:
-        os.lseek(descriptor, place, os.SEEK_SET)
+        os.lseek(descriptor, position, os.SEEK_SET)
     return True

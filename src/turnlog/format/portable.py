@@ -1,6 +1,6 @@
 """System calls that Windows lacks or restricts.
 
-Nothing here asks which system it runs on: what `os` offers decides, function by function.
+Nothing here checks the platform: each function checks what `os` offers.
 """
 
 import os
@@ -13,17 +13,17 @@ NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 DIRECTORY = getattr(os, "O_DIRECTORY", 0)
 CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 BINARY = getattr(os, "O_BINARY", 0)
-"""Without it, Windows turns every LF that is written into CR LF."""
+"""Without this flag, Windows writes every LF as CR LF."""
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY
 HAS_FOLDER_DESCRIPTORS = bool(DIRECTORY) and os.open in os.supports_dir_fd
 QUERY = 0x1000
-"""PROCESS_QUERY_LIMITED_INFORMATION of Windows."""
+"""PROCESS_QUERY_LIMITED_INFORMATION, a Windows access right."""
 PATIENCE = 2.0
-"""Seconds to wait until no other process has a file open that is to be replaced."""
+"""Seconds to wait until no other process has the file open that is to be replaced."""
 
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
-    """Read bytes of an open file from an offset on; its position is undefined afterwards."""
+    """Read bytes of an open file at an offset; its position is undefined afterwards."""
     if hasattr(os, "pread"):
         return os.pread(descriptor, size, offset)
     os.lseek(descriptor, offset, os.SEEK_SET)
@@ -31,13 +31,14 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
 
 
 def set_mode(descriptor: int, mode: int) -> None:
-    """Set the permission bits of an open file, where files have any."""
+    """Set the permission bits of an open file, on systems that have them."""
     if hasattr(os, "fchmod"):
         os.fchmod(descriptor, mode)
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder outlast a power failure, where folders can be opened."""
+    """Flush a directory to disk, so that new names in it survive a power failure."""
+    # fsync of a file makes its content durable, not its name: that is stored in the directory.
     if not HAS_FOLDER_DESCRIPTORS:
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -50,16 +51,17 @@ def sync_folder(folder: Path) -> None:
 def move_over(
     ready: Path, path: Path, descriptors: tuple[int, ...], require: Callable[[], None]
 ) -> None:
-    """Replace a file atomically by a finished one; `require` raises if that must not be done.
+    """Replace a file atomically by a finished one, unless `require` raises.
 
-    `descriptors` are those under which this process has either of them open.
+    `descriptors` are those under which this process has either file open.
     """
     if HAS_FOLDER_DESCRIPTORS:
         require()
         ready.replace(path)
         return
-    # Windows replaces no file that is open anywhere. Each descriptor is pointed elsewhere, which
-    # closes the file and releases its lock: what was written in between is found by `require`.
+    # Windows refuses to replace a file that is open anywhere. Redirecting each descriptor closes
+    # the file but also releases its lock, so another process may write before the replacement:
+    # `require` checks the file again right before each attempt.
     with Path(os.devnull).open("rb") as nowhere:
         for descriptor in descriptors:
             os.dup2(nowhere.fileno(), descriptor)
@@ -76,11 +78,11 @@ def move_over(
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is a process with this id."""
+    """Return whether there is a process with this id."""
     try:
         import _winapi
     except ModuleNotFoundError:
-        return _answers(pid)
+        return _process_exists(pid)
     # os.kill(pid, 0) would send Ctrl-C on Windows.
     try:
         handle = _winapi.OpenProcess(QUERY, 0, pid)  # pyright: ignore
@@ -94,11 +96,11 @@ def is_running(pid: int) -> bool:
         _winapi.CloseHandle(handle)  # pyright: ignore
 
 
-def _answers(pid: int) -> bool:
+def _process_exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it runs, as another user
+    except PermissionError:  # the process exists and belongs to another user
         return True
     return True

@@ -1,8 +1,8 @@
-"""Open regular files only, and collect what had to be skipped.
+"""Open regular files only, and collect the paths that had to be skipped.
 
-A store may hold anything under the name of a session: a FIFO blocks its reader forever, a
-directory or a broken link fails. `open_regular` raises `OSError` for all of them at once. Code that
-reads many files passes over such a file with `skipping`; `collect_skipped` lists what was skipped.
+Anything may have the name of a session: a FIFO blocks its reader forever, a directory or a broken
+link fails. `open_regular` raises `OSError` at once for all of them. Code that reads many files
+wraps each one in `skipping`; `collect_skipped` lists the skipped ones.
 """
 
 import errno
@@ -18,7 +18,7 @@ from typing import BinaryIO
 from turnlog.format.json_values import Fields, is_object
 
 READ_FLAGS = ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
-"""As far as the system knows them: Windows has O_BINARY alone."""
+"""Flags that the system may lack: Windows has only O_BINARY."""
 READ = sum(getattr(os, name, 0) for name in READ_FLAGS)
 KINDS = {
     stat.S_IFDIR: "a directory",
@@ -29,7 +29,7 @@ KINDS = {
 }
 AnyPath = str | os.PathLike[str]
 Skipped = dict[str, str]
-"""Why each path was skipped."""
+"""The reason why each path was skipped."""
 
 _collector: ContextVar[Skipped | None] = ContextVar("skipped", default=None)
 
@@ -48,7 +48,7 @@ def open_descriptor(path: AnyPath) -> int:
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise
-        # What open says of a socket, and of a device that is not there.
+        # open fails with ENXIO for a socket, and for a device file without a device.
         raise OSError(errno.EINVAL, _kind(Path(path).stat().st_mode), os.fspath(path)) from error
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -60,12 +60,12 @@ def open_descriptor(path: AnyPath) -> int:
 def read_regular(path: AnyPath, limit: int | None = None) -> bytes:
     """Return the content of a regular file; raise `OSError` for anything else.
 
-    A file of more than `limit` bytes is an error as well, and is not read.
+    Also raise `OSError`, without reading it, for a file of more than `limit` bytes.
     """
     with open_regular(path) as file:
         if limit is None:
             return file.read()
-        # The size is no guarantee: a file in /proc has none, and others grow.
+        # The size cannot be trusted: a file in /proc reports 0, and a log may grow meanwhile.
         content = file.read(limit + 1) if os.fstat(file.fileno()).st_size <= limit else None
     if content is None or len(content) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit >> 20} MiB", os.fspath(path))
@@ -73,7 +73,7 @@ def read_regular(path: AnyPath, limit: int | None = None) -> bytes:
 
 
 def why_unreadable(path: AnyPath, limit: int) -> str | None:
-    """Return why `read_regular` would fail, in a few words; None if it would not."""
+    """Return why `read_regular` would fail, in a few words; None if it would succeed."""
     try:
         with open_regular(path) as file:
             is_small = os.fstat(file.fileno()).st_size <= limit
@@ -84,7 +84,7 @@ def why_unreadable(path: AnyPath, limit: int) -> str | None:
 
 @contextmanager
 def collect_skipped() -> Generator[Skipped]:
-    """Collect the paths that are skipped inside the block, each with the reason."""
+    """Collect the paths that are skipped inside the block, with reasons."""
     skipped: Skipped = {}
     token = _collector.set(skipped)
     try:
@@ -94,14 +94,14 @@ def collect_skipped() -> Generator[Skipped]:
 
 
 def note_skipped(path: AnyPath, reason: str) -> None:
-    """Tell the innermost collector, if there is one, that a path was skipped."""
+    """Report a skipped path to the innermost collector, if there is one."""
     if (skipped := _collector.get()) is not None:
         skipped[os.fspath(path)] = reason
 
 
 @contextmanager
 def skipping(path: AnyPath) -> Generator[None]:
-    """Pass over a path that cannot be read, and note it; one that is gone by now is no news."""
+    """Skip a path that cannot be read and report it, unless it no longer exists."""
     try:
         yield
     except OSError as error:
@@ -109,12 +109,13 @@ def skipping(path: AnyPath) -> Generator[None]:
 
 
 def _note_error(path: AnyPath, error: OSError) -> None:
+    # A file deleted since the directory was listed is normal, and not worth a warning.
     if os.path.lexists(path):
         note_skipped(path, _reason(path, error))
 
 
 def is_readable(path: AnyPath) -> bool:
-    """Whether a path is a regular file that can be opened; note it otherwise."""
+    """Return whether a path is a regular file that can be opened; report it if not."""
     with skipping(path):
         os.close(open_descriptor(path))
         return True
@@ -122,7 +123,7 @@ def is_readable(path: AnyPath) -> bool:
 
 
 def is_regular(entry: "os.DirEntry[str]") -> bool:
-    """Whether an entry of a directory is a regular file, or a link to one; note it otherwise."""
+    """Return whether a directory entry is a regular file or a link to one; report it if not."""
     with skipping(entry.path):
         if entry.is_file():
             return True
@@ -131,11 +132,11 @@ def is_regular(entry: "os.DirEntry[str]") -> bool:
 
 
 def stat_regular(folder: str, name: str, descriptor: int | None) -> os.stat_result | None:
-    """Return the status of a regular file, or of the one a link names; note anything else.
+    """Return the status of a regular file or of a link's target; report anything else.
 
-    A descriptor of its folder spares the system looking for it. Called for every file of a store:
-    a context manager would take as long as the system call.
+    A descriptor of its folder saves path lookups.
     """
+    # Called for every file of a store: `with skipping(...)` would take as long as the system call.
     try:
         if descriptor is None:
             status = os.stat(f"{folder}{os.sep}{name}")  # noqa: PTH116
@@ -152,7 +153,7 @@ def stat_regular(folder: str, name: str, descriptor: int | None) -> os.stat_resu
 
 @contextmanager
 def opened_folder(folder: str) -> Generator[int | None]:
-    """Open a directory for system calls that name files in it; None where there are none."""
+    """Open a directory for `dir_fd` arguments; yield None on systems without them."""
     if os.stat not in os.supports_dir_fd:
         yield None
         return
@@ -164,15 +165,15 @@ def opened_folder(folder: str) -> Generator[int | None]:
 
 
 def is_folder(entry: "os.DirEntry[str]") -> bool:
-    """Whether an entry of a directory is a directory, or a link to one."""
+    """Return whether a directory entry is a directory or a link to one."""
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself
+    except OSError:  # for example a link to itself
         return False
 
 
 def regular_paths(paths: Iterable[Path]) -> list[Path]:
-    """Return the paths that are regular files, or links to one, sorted; note the others."""
+    """Return the paths that are regular files or links to one, sorted; report the others."""
     found: list[Path] = []
     for path in sorted(paths):
         with skipping(path):
@@ -185,7 +186,7 @@ def regular_paths(paths: Iterable[Path]) -> list[Path]:
 
 
 def entries_of(folder: AnyPath) -> "list[os.DirEntry[str]]":
-    """Return the entries of a directory; none, and a note, where it cannot be read."""
+    """Return the entries of a directory; if it cannot be read, report it and return none."""
     with skipping(folder), os.scandir(folder) as found:
         return list(found)
     return []
@@ -197,14 +198,14 @@ def _kind(mode: int) -> str:
 
 def _reason(path: AnyPath, error: OSError) -> str:
     if isinstance(error, FileNotFoundError) and Path(path).is_symlink():
-        return "a symbolic link to nothing"
+        return "a broken symbolic link"
     return error.strerror or str(error)
 
 
 def read_object(path: Path) -> Fields:
-    """Return the JSON object that a file holds; an empty one if it is missing or holds none."""
+    """Return the JSON object in a file; {} if it is missing or contains something else."""
     try:
-        held = json.loads(read_regular(path))
+        value = json.loads(read_regular(path))
     except (OSError, ValueError):
         return {}
-    return held if is_object(held) else {}
+    return value if is_object(value) else {}

@@ -1,6 +1,6 @@
 """JSON Schema of the entry kinds, generated from their types.
 
-A line that decodes without a misfit validates; fields that the types do not name are allowed.
+Every line that decodes without a misfit validates; unknown fields are allowed.
 """
 
 from typing import Any, get_args
@@ -15,11 +15,12 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema_of_kinds(names: list[str] | None = None) -> dict[str, Any]:
-    """The schema of an entry of one of the named kinds, or of all of them."""
+    """Return the schema of an entry of one of the named kinds, by default of all kinds."""
     chosen = names or list(KINDS)
     refs, parts = msgspec.json.schema_components(
         [KINDS[name] for name in chosen], ref_template="#/$defs/{name}"
     )
+    # UnknownPart must not match a known block, or a misfit in one would validate as unknown.
     if UnknownPart.__name__ in parts:
         parts[UnknownPart.__name__] = _any_but_known_parts()
     kinds = [_kind_schema(name, ref) for name, ref in zip(chosen, refs, strict=True)]
@@ -28,7 +29,7 @@ def schema_of_kinds(names: list[str] | None = None) -> dict[str, Any]:
 
 
 def known_parts() -> list[str]:
-    """The names of the blocks and kinds of progress that have a type."""
+    """Return the names of the blocks and kinds of progress that have a type."""
     kinds = get_args(Block) + get_args(ProgressData)
     return sorted({str(kind.__struct_config__.tag) for kind in kinds if kind is not UnknownPart})
 

@@ -1,6 +1,6 @@
 """Entries outside the conversation: titles, modes, file history, request logs.
 
-Most are written again and again as a session goes on; of each such kind the last one counts.
+Most kinds are written repeatedly as a session continues; the last entry of a kind counts.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ class Snapshot(CamelView):
 
 
 class FileHistorySnapshot(Entry):
-    """Which backups belong to the files at a message (2.0.5 on)."""
+    """The backups of tracked files at a message (2.0.5 on)."""
 
     message_id: Text = UNSET
     snapshot: Snapshot | None | UnsetType = UNSET
@@ -33,8 +33,8 @@ class FileHistorySnapshot(Entry):
 
     @property
     def when(self) -> str | None:
-        held = given(self.snapshot)
-        return given(self.timestamp) or (given(held.timestamp) if held else None)
+        inner = given(self.snapshot)
+        return given(self.timestamp) or (given(inner.timestamp) if inner else None)
 
 
 class FileHistoryDelta(Entry):
@@ -63,7 +63,7 @@ class PrLink(Entry):
 
 
 class LastPrompt(Entry):
-    """Points to the tip of the conversation; written again and again, the last one counts."""
+    """A pointer to the tip of the conversation; written repeatedly, the last one counts."""
 
     last_prompt: Text = UNSET
     leaf_uuid: Text = UNSET
@@ -103,7 +103,7 @@ class PermissionMode(Entry):
 
 
 class CostState(Entry):
-    """What the client itself counted, per process (2.1.2xx on)."""
+    """The client's own totals, per process (2.1.2xx on)."""
 
     total_cost_usd: Number = field(default=UNSET, name="totalCostUSD")
     total_api_duration: Number = field(default=UNSET, name="totalAPIDuration")
@@ -165,7 +165,7 @@ class ContentReplacement(Entry):
 
 
 class ApiRequestShape(Entry):
-    """System prompt and tools of a request, kept once per hash (2.1.325)."""
+    """System prompt and tools of a request, stored once per hash (2.1.325)."""
 
     shape_hash: Text = UNSET
     shape: Object = UNSET
@@ -174,7 +174,7 @@ class ApiRequestShape(Entry):
 
 
 class ApiRequestBlob(Entry):
-    """A message of a request that the chain's lines do not give (2.1.325)."""
+    """A message of a request that is not in the chain's lines (2.1.325)."""
 
     hash: Text = UNSET
     message: Object = UNSET
@@ -182,7 +182,7 @@ class ApiRequestBlob(Entry):
 
 
 class ApiRequest(Entry):
-    """One call of the API: the first `keep` messages of request `base`, then those of `tail`."""
+    """One API request: the first `keep` messages of request `base`, then those of `tail`."""
 
     id: Text = UNSET
     version: Text = UNSET

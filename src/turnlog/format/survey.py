@@ -1,6 +1,6 @@
-"""What occurs in session files, how often, and which of it turnlog does not know: the drift report.
+"""The drift report: what occurs in session files, how often, and what turnlog does not know.
 
-The shapes of objects are counted, not their single fields, so that a survey keeps up with reading.
+Counts shapes of objects instead of single fields, so that a survey is as fast as reading.
 """
 
 from collections import Counter
@@ -23,14 +23,14 @@ from turnlog.format.kinds import ATTACHMENTS, KINDS, kind_of, type_for
 from turnlog.format.tools import INPUTS, KNOWN_TOOLS, result_type_of
 
 NO_REASON = "(none)"
-"""Of a message none of whose lines says why it stopped: usual up to 2.1.56."""
+"""For a message without a stop reason on any of its lines: usual up to 2.1.56."""
 Shape = tuple[str, type[Struct] | None, tuple[str, ...]]
-"""Where an object stands, the type that serves it if there is one, and the object's keys."""
+"""The location of an object, its type if it has one, and its keys."""
 
 
 @dataclass
 class Survey:
-    """Counts over any number of files; `add` joins two surveys."""
+    """Counts over any number of files; `add` merges another survey into this one."""
 
     files: int = 0
     lines: int = 0
@@ -40,26 +40,26 @@ class Survey:
     blocks: Counter[str] = field(default_factory=Counter[str])
     tools: Counter[str] = field(default_factory=Counter[str])
     stop_reasons: Counter[str] = field(default_factory=Counter[str])
-    """Of messages, each counted once."""
+    """One per message."""
     misfits: Counter[str] = field(default_factory=Counter[str])
     shapes: Counter[Shape] = field(default_factory=Counter[Shape])
     problems: list[Problem] = field(default_factory=list[Problem])
 
     def add(self, other: "Survey") -> None:
-        for each in fields(self):
-            mine, more = getattr(self, each.name), getattr(other, each.name)
-            if hasattr(mine, "update"):  # adding counters would copy them each time
+        for item in fields(self):
+            mine, more = getattr(self, item.name), getattr(other, item.name)
+            if hasattr(mine, "update"):  # `mine + more` would copy both counters
                 mine.update(more)
             else:
-                setattr(self, each.name, mine + more)
+                setattr(self, item.name, mine + more)
 
     def count_fields(self) -> dict[tuple[str, bool], int]:
-        """How often each field occurs, by its place and name, and whether a type names it."""
+        """Return how often each field occurs, by its location and whether a type names it."""
         counts: Counter[tuple[str, bool]] = Counter()
-        for (place, kind, keys), count in self.shapes.items():
+        for (location, kind, keys), count in self.shapes.items():
             known = _field_types(kind) if kind else {}
             for key in keys:
-                counts[f"{place}.{key}", key in known] += count
+                counts[f"{location}.{key}", key in known] += count
         return counts
 
 
@@ -77,7 +77,7 @@ def survey_file(path: Path) -> Survey:
         survey.misfits.update(decoded.misfits)
         survey.kinds.update(map(kind_of, decoded.entries))
         for entry in decoded.entries:
-            _note_stop(stops, line, entry)
+            _record_stop_reason(stops, line, entry)
         try:
             _count_values(survey, line, decoded.entries)
         except RecursionError:
@@ -86,8 +86,8 @@ def survey_file(path: Path) -> Survey:
     return survey
 
 
-def _note_stop(stops: dict[str, str], line: Line, entry: Entry) -> None:
-    """Note why a message stopped, by the last of its lines that tells."""
+def _record_stop_reason(stops: dict[str, str], line: Line, entry: Entry) -> None:
+    """Record why a message stopped; the last of its lines with a reason counts."""
     body = entry.body if isinstance(entry, Assistant) else None
     if body is not None:
         key = given(body.id) or f"line {line.number}"
@@ -96,7 +96,7 @@ def _note_stop(stops: dict[str, str], line: Line, entry: Entry) -> None:
 
 def _count_values(survey: Survey, line: Line, entries: tuple[Entry, ...]) -> None:
     objects = (value for value in values_of(line) if is_object(value))
-    # Not strict: a number of thousands of digits may leave an entry without its value.
+    # Not strict: a number with thousands of digits may make `values_of` skip an entry's value.
     for entry, value in zip(entries, objects, strict=False):
         if version := value.get("version"):
             survey.versions[str(version)] += 1
@@ -104,7 +104,7 @@ def _count_values(survey: Survey, line: Line, entries: tuple[Entry, ...]) -> Non
 
 
 def is_known_kind(name: str) -> bool:
-    """Whether a kind is in turnlog's tables."""
+    """Return whether a kind is in turnlog's tables."""
     entry_type, _, variant = name.partition("/")
     if entry_type == "attachment" and variant:
         return variant in ATTACHMENTS
@@ -114,49 +114,49 @@ def is_known_kind(name: str) -> bool:
 
 
 def is_known_block(name: str) -> bool:
-    """Whether a content block has a type."""
+    """Return whether a content block has a type."""
     return name in _tags(Block)
 
 
 def is_known_tool(name: str) -> bool:
-    """Whether a tool is one of the client's own, or of an MCP server."""
+    """Return whether a tool is built into the client or provided by an MCP server."""
     return name in KNOWN_TOOLS or name.startswith("mcp__")
 
 
-def _walk(survey: Survey, place: str, kind: type[Struct], value: dict[str, Any]) -> None:
-    survey.shapes[place, kind, tuple(value)] += 1
+def _walk(survey: Survey, location: str, kind: type[Struct], value: dict[str, Any]) -> None:
+    survey.shapes[location, kind, tuple(value)] += 1
     for name, part_type in _inner_types(kind).items():
         if name in value:
-            _walk_part(survey, f"{place}.{name}", part_type, value[name])
+            _walk_part(survey, f"{location}.{name}", part_type, value[name])
     if result := value.get("toolUseResult"):
         _walk_result(survey, result)
 
 
-def _walk_part(survey: Survey, place: str, part_type: Any, value: Any) -> None:
+def _walk_part(survey: Survey, location: str, part_type: Any, value: Any) -> None:
     if part_type is None:
         return
     if is_array(value):
         for item in value:
-            _walk_part(survey, place, item_of(part_type), item)
+            _walk_part(survey, location, item_of(part_type), item)
     elif is_object(value):
         candidates = structs_of(part_type)
         if UnknownPart in candidates:
             _walk_tagged(survey, candidates, value)
         elif candidates:
-            _walk(survey, place, candidates[0], value)
+            _walk(survey, location, candidates[0], value)
 
 
 def _walk_tagged(survey: Survey, kinds: tuple[type[Struct], ...], value: dict[str, Any]) -> None:
     tag = str(value.get("type"))
     if HookProgress in kinds:
-        place, kind = f"progress/{tag}", _tags(ProgressData).get(tag)
+        location, kind = f"progress/{tag}", _tags(ProgressData).get(tag)
     else:
-        place, kind = f"block/{tag}", _tags(Block).get(tag)
+        location, kind = f"block/{tag}", _tags(Block).get(tag)
         survey.blocks[tag] += 1
     if kind is None:
-        survey.shapes[place, None, tuple(value)] += 1
+        survey.shapes[location, None, tuple(value)] += 1
         return
-    _walk(survey, place, kind, value)
+    _walk(survey, location, kind, value)
     if tag == "tool_use":
         _walk_call(survey, str(value.get("name")), value.get("input"))
 
@@ -188,6 +188,6 @@ def _field_types(kind: type[Struct]) -> dict[str, Any]:
 
 @cache
 def _inner_types(kind: type[Struct]) -> dict[str, Any]:
-    """The fields whose values are objects with a type of their own, or lists of them."""
+    """Return the fields whose values are typed objects or lists."""
     types = _field_types(kind)
     return {name: type_ for name, type_ in types.items() if structs_of(type_) or item_of(type_)}

@@ -1,4 +1,4 @@
-"""System entries: notes of the client itself, a type for each subtype with fields of its own."""
+"""System entries: records of the client itself, with a type for each subtype with own fields."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from turnlog.format.fields import CamelView, Count, Flag, Items, Number, Object,
 
 
 class System(ChainEntry):
-    """A note of the client itself; this type serves the subtypes that have none of their own."""
+    """A record of the client itself; also used for subtypes without a type of their own."""
 
     subtype: Text = UNSET
     content: Any = UNSET
@@ -28,7 +28,7 @@ class PreservedSegment(CamelView):
 
 
 class PreservedMessages(CamelView):
-    """Lines from before the boundary that the client splices in behind the summary (2.1.2xx on)."""
+    """Lines from before the boundary that the client inserts after the summary (2.1.2xx on)."""
 
     anchor_uuid: Text = UNSET
     uuids: Texts = UNSET
@@ -47,7 +47,7 @@ class CompactMetadata(CamelView):
     preserved_segment: PreservedSegment | None | UnsetType = UNSET
     preserved_messages: PreservedMessages | None | UnsetType = UNSET
     running_turn_prompt: Object = UNSET
-    """Of a compaction in mid-turn; an empty object (observed: 2.1.325)."""
+    """Present if the compaction happened in mid-turn; an empty object (observed: 2.1.325)."""
 
 
 class CompactBoundary(System):
@@ -81,7 +81,7 @@ class LocalCommand(System):
 
 
 class ApiError(System):
-    """A failed request that was tried again."""
+    """A failed request that was retried."""
 
     error: Any = UNSET
     cause: Any = UNSET
@@ -115,7 +115,7 @@ class ScheduledTaskFire(System):
 
 
 class Refusal(System):
-    """A model refused, with or without another one answering in its place."""
+    """A refusal by a model, whether or not a fallback model answered instead."""
 
     direction: Text = UNSET
     scope: Text = UNSET

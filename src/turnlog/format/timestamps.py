@@ -1,14 +1,14 @@
-"""Timestamps of entries as moments in time."""
+"""Timestamps of entries, parsed and formatted."""
 
 from datetime import UTC, datetime, timedelta
 
 TICK = timedelta(milliseconds=1)
-"""The least by which timestamps differ."""
+"""The smallest difference between two timestamps."""
 STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
 def parse_timestamp(text: str | None) -> datetime | None:
-    """The moment that an entry's timestamp names, in UTC; None where it names none.
+    """Return the UTC time of an entry's timestamp; None if it is not valid.
 
     >>> parse_timestamp("2026-11-15T06:26:50.450Z").isoformat()
     '2026-11-15T06:26:50.450000+00:00'
@@ -21,14 +21,15 @@ def parse_timestamp(text: str | None) -> datetime | None:
 
 
 def seconds_of(text: str | None) -> float | None:
-    """The same moment in seconds since 1970.
+    """Return a timestamp in seconds since 1970; None if it is not valid.
 
     >>> seconds_of("2026-11-15T06:26:50.450Z")
     1794724010.45
     """
     try:
         moment = datetime.fromisoformat(text or "")
-        if moment.tzinfo is not None and 1 < moment.year < 9999:  # no conversion can overflow
+        # Fast path: away from the years 1 and 9999, no time zone conversion can overflow.
+        if moment.tzinfo is not None and 1 < moment.year < 9999:
             return moment.timestamp()
     except ValueError:
         return None
@@ -37,7 +38,7 @@ def seconds_of(text: str | None) -> float | None:
 
 
 def stamp_of(moment: datetime) -> str:
-    """A moment in UTC as the client writes it.
+    """Format a UTC time in the client's format.
 
     >>> stamp_of(datetime(2026, 11, 15, 6, 26, tzinfo=UTC))
     '2026-11-15T06:26:00.000Z'
@@ -46,7 +47,7 @@ def stamp_of(moment: datetime) -> str:
 
 
 def age(moment: datetime, now: datetime | None = None) -> str:
-    """How long ago something was, short.
+    """Format the time since a moment, rounded down to one unit.
 
     >>> age(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 3, tzinfo=UTC))
     '3h'

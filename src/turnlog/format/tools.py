@@ -1,6 +1,6 @@
 """Typed inputs and results of the known tools.
 
-A result line does not name its tool: pass the name where the call is known, else the shape decides.
+A result line does not name its tool: pass the name if the call is known, else the shape decides.
 Shapes as written by 1.0.60 to 2.1.325 (observed).
 """
 
@@ -120,13 +120,13 @@ class WebFetchArguments(SnakeView):
 
 
 class UnknownArguments(Struct):
-    """The input of a tool turnlog does not know."""
+    """The input of a tool that turnlog does not know."""
 
     value: Any
 
 
 class ReadFile(CamelView):
-    """What was read; images keep `base64`, texts `content`."""
+    """The content that was read: `base64` for images, `content` for text."""
 
     file_path: Text = UNSET
     content: Text = UNSET
@@ -150,12 +150,12 @@ class ReadResult(CamelView):
 
 
 class FileChange(CamelView):
-    """What results of tools that change a file have in common."""
+    """Fields common to the results of tools that change a file."""
 
     file_path: Text = UNSET
     structured_patch: Items = UNSET
     original_file: Text = UNSET
-    """null for a new file, and in about a fifth of the edits (counted)."""
+    """null for a new file, and for about a fifth of the edits (counted)."""
     user_modified: Flag = UNSET
 
 
@@ -225,7 +225,7 @@ class GrepResult(CamelView):
 
 
 class AgentResult(CamelView):
-    """The answer of a sub-agent, or the word that it was started in the background."""
+    """The answer of a sub-agent, or the notice that it was started in the background."""
 
     status: Text = UNSET
     """completed, async_launched or teammate_spawned."""
@@ -241,7 +241,7 @@ class AgentResult(CamelView):
     total_tokens: Count = UNSET
     total_tool_use_count: Count = UNSET
     usage: Object = UNSET
-    """Of the sub-agent's last message only."""
+    """Usage of the sub-agent's last message only."""
     tool_stats: Object = UNSET
     was_interrupted: Flag = UNSET
     can_read_output_file: Flag = UNSET
@@ -300,7 +300,7 @@ class ErrorResult(Struct):
 
 
 class ContentResult(Struct):
-    """A list of content blocks, as MCP tools give."""
+    """A list of content blocks, as returned by MCP tools."""
 
     items: list[Any]
 
@@ -312,7 +312,7 @@ class UnknownResult(Struct):
 
 
 def input_of(tool: str | None, value: Any) -> Struct:
-    """The input of a call to `tool`, typed.
+    """Return the typed input of a call to `tool`.
 
     >>> input_of("Bash", {"command": "ls"}).command
     'ls'
@@ -322,7 +322,7 @@ def input_of(tool: str | None, value: Any) -> Struct:
 
 
 def result_of(value: Any, tool: str | None = None) -> Struct:
-    """A `toolUseResult`, typed by the tool's name, else by its shape.
+    """Return a typed `toolUseResult`, by the tool's name or else by its shape.
 
     >>> result_of("Error: no such file")
     ErrorResult(text='Error: no such file')
@@ -333,12 +333,13 @@ def result_of(value: Any, tool: str | None = None) -> Struct:
         return ContentResult(value)
     if not is_object(value):
         return UnknownResult(value)
+    # The name wins over the shape: results of different tools share keys, such as `filePath`.
     kind = RESULTS.get(tool or "") or result_type_of(value)
     return fit(kind, value, []) if kind else UnknownResult(value)
 
 
 def result_type_of(value: dict[str, Any]) -> type[Struct] | None:
-    """The type whose shape a result has."""
+    """Return the type that matches the shape of a result, or None."""
     return next((kind for keys, kind in SHAPES if keys <= value.keys()), None)
 
 
@@ -397,7 +398,7 @@ SHAPES: tuple[tuple[set[str], type[Struct]], ...] = (
     ({"query", "results"}, WebSearchResult),
     ({"url", "codeText"}, WebFetchResult),
 )
-"""The keys by which a result is recognised; the first that match decide."""
+"""Keys that identify a result; the first match counts, so more specific sets come first."""
 
 KNOWN_TOOLS = INPUTS.keys() | frozenset(
     """AskUserQuestion BashOutput EnterPlanMode ExitPlanMode EnterWorktree ExitWorktree KillBash
@@ -406,11 +407,12 @@ KNOWN_TOOLS = INPUTS.keys() | frozenset(
     TaskOutput TaskStop TeamCreate TeamDelete TodoRead ToolSearch Workflow CronCreate CronDelete
     CronList""".split()
 )
-"""Tools of the client itself, typed here or not; those of MCP servers start with `mcp__`."""
+"""The client's own tools, typed here or not; those of MCP servers start with `mcp__`."""
 
 RENAMED = {"Task": "Agent"}
-"""Former names of tools. Client 2.1.325 offers `Agent` alone and also carries out calls of `Task`
-(observed)."""
+"""Former names of tools. Client 2.1.325 offers only `Agent` but still runs calls of `Task`
+(observed).
+"""
 
 CHANGING = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 """Tools that change the file they name."""

@@ -2,7 +2,7 @@
 
 from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
 from turnlog.secrets.masking import cut_whole, mask, mask_named, mask_short, mask_start, mask_value
-from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, tells_secret
+from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, is_secret_name
 from turnlog.secrets.value_checks import MASKED
 
 __all__ = [
@@ -14,12 +14,12 @@ __all__ = [
     "find_named",
     "find_secrets",
     "flag_name",
+    "is_secret_name",
     "mask",
     "mask_named",
     "mask_short",
     "mask_start",
     "mask_value",
     "placeholder_for",
-    "tells_secret",
     "visible",
 ]

@@ -1,7 +1,7 @@
 """Find secrets in text.
 
-A pre-filter looks for the rules' keywords; a rule's regex runs only where one of its keywords
-stands, so the time is linear in the length of the text. The rules are data: rules.json, written by
+A pre-filter searches for the rules' keywords; a rule's regex runs only at one of its keywords, so
+the time is linear in the length of the text. The rules are data: rules.json, written by
 scripts/refresh_secret_rules.py.
 """
 
@@ -21,25 +21,27 @@ NEAR, CONTEXTS = 3, 2048
 """Characters on each side of an anchor that select its keywords; how many selections are kept."""
 NAME_LENGTH = 64
 NAME_BACKWARDS = re.compile(r"\n?([\w.-]*[\"']?)")
-"""The start of a name, from its end: a search for it forwards would try every place before it."""
+"""Matches a reversed name from its end; searching forwards would try every start before it."""
 ARN = re.compile(r"\barn:[\w:/*-]*\Z")
-"""What names a secret is none: `arn:aws:secretsmanager:us-west-2:41:secret:name`."""
+"""The identifier of a secret is not secret: `arn:aws:secretsmanager:us-west-2:41:secret:name`."""
 NAME_REST = re.compile(r"[\w.-]*")
 KINDS = {3: ("password", "password"), 2: ("secret", "key"), 1: ("secret", "random"), 0: ("", "")}
-"""Of a value by the strength of its name: its kind, and how it is judged."""
+"""The kind and check of a value, by the strength of its name."""
 BASE64 = r"[0-9A-Za-z+/]{40}|[0-9A-Za-z_-]{40}"
 GLUE = re.compile(r"[\\0-9A-Za-z+_-]")
 ESCAPE = re.compile(r"\\[0abfnrtv]|(?:%|\\x)[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|[0-9;\[]m")
-"""What ends in a letter and is no part of a word: `\\n` in JSON, `%3D` in a URL, a colour."""
+"""Sequences that end in a letter and are not part of a word: `\
+` in JSON, `%3D`, a colour.
+"""
 TAIL = re.compile(
     r"&&|\|\||&(?:amp;)?[\w.\[\]%-]+=|\\u0026|;(?=$|[\w ]+=)|,(?=[\w.-]+[=:])|[,;:.]+$"
     r"|@(?=[\w-]+(?:\.[\w-]+)+(?:/|:[0-9]))"
 )
-"""What follows a value without quotes: `&next=`, `;Server=`, a bracket, the end of a sentence."""
+"""The end of an unquoted value: `&next=`, `;Server=`, a bracket, the end of a sentence."""
 PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
-# A token that colours or characters without width split is whole for whoever copies it:
-# `ghp_\x1b[0mabc…`. Programs also spell them: `\u001b[0m` in JSON, `\033[0m` in a script.
+# Colours or zero-width characters inside a token do not protect it: `ghp_\x1b[0mabc…` is complete
+# once copied from a terminal. They also occur escaped: `\u001b[0m` in JSON, `\033[0m` in a script.
 UNSEEN = (
     "\x00-\x08\x0e-\x1a\x7f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
@@ -50,18 +52,18 @@ SPELLED = (
     rf"\\*(?:(?:u001[bB]|x1[bB]|033|e){SEQUENCE}"
     r"|u(?:00[aA][dD]|034[fF]|200[b-fB-F]|202[a-eA-E]|206[0-9a-fA-F]|[fF][eE][fF]{2}))"
 )
-# Each begins with a class of characters, which `re` skips to.
+# Both begin with a character class, so that `re` can skip quickly to the next candidate.
 INVISIBLE = f"[\x1b{UNSEEN}](?:(?<=[{UNSEEN}])|{SEQUENCE})"
 INVISIBLE_OR_SPELLED = (
     f"[\x1b\\\\{UNSEEN}](?:(?<=[{UNSEEN}])|(?<=\x1b){SEQUENCE}|(?<=\\\\){SPELLED})"
 )
 AROUND = 512
-"""Characters around an invisible one that a split secret may take."""
+"""Characters around an invisible one that a split secret may occupy."""
 ESCAPES = ("u001", "x1", "033[", "\\e[", "\\u20", "\\ufe", "\\uFE", "\\u00a", "\\u03")
 
 
 class Secret(NamedTuple):
-    """Where a secret stands in a text: its value only, without name, quotes or user."""
+    """The position of a secret in a text: its value only, without name, quotes or user."""
 
     kind: str
     start: int
@@ -71,8 +73,8 @@ class Secret(NamedTuple):
 def find_secrets(text: str) -> list[Secret]:
     """Return the secrets in `text`, in order and disjoint.
 
-    Where two overlap, both are covered and the more specific kind names them: of a cookie header
-    with a token in it, everything is a secret.
+    Overlapping secrets are merged under the more specific kind: a cookie header that contains a
+    token is one secret.
 
     >>> find_secrets("postgres://app:s3cr3t-77@db/main")
     [Secret(kind='url-password', start=15, end=24)]
@@ -81,30 +83,30 @@ def find_secrets(text: str) -> list[Secret]:
     if not candidates:
         return []
     found: list[tuple[Secret, int]] = []
-    for secret, weight in sorted(candidates, key=lambda each: each[0].start):
+    for secret, weight in sorted(candidates, key=lambda candidate: candidate[0].start):
         if not found or secret.start >= found[-1][0].end:
             found.append((secret, weight))
         else:
-            found[-1] = _united(found[-1], (secret, weight))
+            found[-1] = _merged(found[-1], (secret, weight))
     return [secret for secret, _ in found]
 
 
 def visible(value: str) -> str:
-    """Return a secret without the colours and invisible characters that split it."""
+    """Return a secret without the colours and invisible characters inside it."""
     if value.isprintable() and value.isascii() and "\\" not in value:
         return value
     return re.sub(INVISIBLE_OR_SPELLED, "", value)
 
 
 def placeholder_for(kind: str, value: str) -> str:
-    """Return what stands for a secret: the same for equal values, and not reversible."""
+    """Return the placeholder of a secret: the same for equal values, and not reversible."""
     from hashlib import sha256
 
     return f"[{kind}:{sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}]"
 
 
-def _united(one: tuple[Secret, int], other: tuple[Secret, int]) -> tuple[Secret, int]:
-    kind = max(one, other, key=lambda each: (each[1], each[0].end - each[0].start))[0].kind
+def _merged(one: tuple[Secret, int], other: tuple[Secret, int]) -> tuple[Secret, int]:
+    kind = max(one, other, key=lambda item: (item[1], item[0].end - item[0].start))[0].kind
     return Secret(kind, one[0].start, max(one[0].end, other[0].end)), max(one[1], other[1])
 
 
@@ -116,14 +118,14 @@ class _Rule:
         self.glued: str = row.get("glued", "yes")
         self.regex: str = row["regex"]
         self.weight = 0 if not self.kind else 1 if self.check else 2
-        """How much the kind says: little if the name of a value tells, most if its form does."""
+        """How specific the kind is: lowest if only a name suggests it, highest if the form does."""
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
         return re.compile(self.regex)
 
     def find(self, text: str, at: int, found: list[tuple[Secret, int]]) -> None:
-        """Add the secret whose keyword stands at `at`, if there is one."""
+        """Add the secret whose keyword is at `at`, if there is one."""
         if self.back:
             match = self.compiled.search(text, max(0, at - self.back), at + WINDOW)
         else:
@@ -133,19 +135,22 @@ class _Rule:
         kind, check = self.kind, self.check
         if not kind:
             kind, check = KINDS[strength_of(_name_at(text, at, match))]
-            if not kind:  # most names tell nothing: `key: value`
+            if not kind:  # most names do not mark a secret: `sort_key: value`
                 return
         start, end = _value_span(match)
         value = text[start:end]
         if re.search(MASKED, value) or not CHECKS[check](value):
             return
-        if not self._may_stand(text, match.start(), value) or _in_base64(text, start):
+        if not self._may_start(text, match.start(), value) or _in_base64(text, start):
             return
         if not _in_placeholder(text, start):
             found.append((Secret(kind, start, end), self.weight))
 
-    def _may_stand(self, text: str, start: int, value: str) -> bool:
-        """Whether what precedes a token allows it: `xxghp_…` is one, `task-management` is none."""
+    def _may_start(self, text: str, start: int, value: str) -> bool:
+        """Return whether a token may start here: `xxghp_…` is one, `task-management` is not."""
+        # A "dense" rule accepts a token glued to a word if its value looks random: `xxghp_…`. A
+        # "no" rule has a keyword that occurs inside words, such as `sk-`, and needs a boundary.
+        # The letter of an escape sequence is one: `\nsk-…` in JSON.
         if self.glued in ("yes", "name") or not start or not GLUE.match(text[start - 1]):
             return True
         before = text[max(0, start - 6) : start]
@@ -156,21 +161,21 @@ class _Rule:
 class _Keyword(NamedTuple):
     word: str
     offset: int
-    """Where in the word the anchor is that the pre-filter finds."""
+    """Offset of the anchor in the word."""
     rules: list[_Rule]
 
 
 class _Anchor:
-    """Keywords that have a letter or a longer part in common, which the pre-filter finds."""
+    """Keywords that share a letter or a longer part, which the pre-filter searches for."""
 
     def __init__(self, part: str, words: list[str], by_word: dict[str, list[_Rule]]) -> None:
         self.size = len(part)
         self.keywords = [_Keyword(word, word.index(part), by_word[word]) for word in words]
-        # A text has the same few words around a part again and again: ` token `, `"key":`.
+        # Cached, because the same few contexts recur in a text: ` token `, `"key":`.
         self.fitting = lru_cache(CONTEXTS)(self._fitting)
 
     def find(self, text: str, position: int, found: list[tuple[Secret, int]]) -> None:
-        """Add the secrets whose keyword has the part at a position."""
+        """Add the secrets whose keyword has its anchor at a position."""
         end = position + self.size
         before, after = text[max(0, position - NEAR) : position], text[end : end + NEAR]
         for word, offset, rules in self.fitting(before, after):
@@ -180,7 +185,7 @@ class _Anchor:
                     rule.find(text, start, found)
 
     def _fitting(self, before: str, after: str) -> list[_Keyword]:
-        """Return the keywords that do not contradict the characters around the part."""
+        """Return the keywords that match the characters around the anchor."""
         return [
             keyword
             for keyword in self.keywords
@@ -190,16 +195,16 @@ class _Anchor:
 
 
 def _agree(one: str, other: str) -> bool:
-    """Whether two texts are the same as far as both go."""
+    """Return whether one text is a prefix of the other."""
     return one.startswith(other) or other.startswith(one)
 
 
 class _Table(NamedTuple):
     prefilter: re.Pattern[str]
-    """Stops at letters that keywords have."""
+    """Matches at anchor letters of keywords."""
     letters: dict[str, _Anchor]
     stems: dict[str, _Anchor]
-    """Longer parts: `str.find` is faster for them."""
+    """Longer anchors, for which `str.find` is faster."""
 
 
 @cache
@@ -221,7 +226,15 @@ def _rules() -> _Table:
 
 
 def _candidates(text: str) -> list[tuple[Secret, int]]:
-    """Return what rules find, with the weight of each."""
+    """Return the matches of all rules with their weights; they may overlap."""
+    # Running hundreds of regexes over every text would be too slow. Every match of a rule contains
+    # one of its keywords ("ghp_" for GitHub tokens), and every keyword contains its anchor: a
+    # letter or part shared by keywords ("_" in "ghp_", "glsa_" and "tfp_"; "secr" in "secret").
+    # So it suffices to look at anchors. In `export T=ghp_x7Qa…`:
+    #   1. the pre-filter, one regex for all letters, stops at the `_`;
+    #   2. of the keywords with this anchor, only "ghp_" fits the characters around it;
+    #   3. `startswith` confirms the keyword, and only its rules run, anchored at that position.
+    # An ordinary text has few such stops, and at most of them no keyword is confirmed.
     prefilter, letters, stems = _rules()
     found: list[tuple[Secret, int]] = []
     for hit in prefilter.finditer(text):
@@ -236,12 +249,13 @@ def _candidates(text: str) -> list[tuple[Secret, int]]:
 
 
 def _split_candidates(text: str) -> Iterator[tuple[Secret, int]]:
-    """Find secrets that colours or invisible characters split."""
+    """Yield the secrets that contain colours or invisible characters."""
     invisible = INVISIBLE
     if "\\" in text and any(escape in text for escape in ESCAPES):
         invisible = INVISIBLE_OR_SPELLED
     elif "\x1b" not in text and (text.isascii() or not re.search(UNSEEN_LETTER, text)):
         return  # in ASCII, only escape sequences are invisible
+    # Search the text around invisible characters again without them, and map the matches back.
     for start, end in _windows(text, invisible):
         visible, original = _visible(text[start:end], invisible)
         for secret, weight in _candidates(visible):
@@ -250,7 +264,7 @@ def _split_candidates(text: str) -> Iterator[tuple[Secret, int]]:
 
 
 def _windows(text: str, invisible: str) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a text near invisible characters; elsewhere nothing is split."""
+    """Yield the ranges of a text near invisible characters; secrets elsewhere are not split."""
     start = end = 0
     for match in re.finditer(invisible, text):
         if match.start() - AROUND > end:
@@ -263,28 +277,28 @@ def _windows(text: str, invisible: str) -> Iterator[tuple[int, int]]:
 
 
 def _visible(text: str, invisible: str) -> tuple[str, Callable[[int], int]]:
-    """Return a text without invisible characters, and where each place of it was."""
+    """Return a text without invisible characters, and a function to original positions."""
     pieces: list[str] = []
     starts: list[int] = []
-    places: list[int] = []
+    origins: list[int] = []
     length = end = 0
     for match in [*re.finditer(invisible, text), None]:
         begin = match.start() if match else len(text)
         starts.append(length)
-        places.append(end)
+        origins.append(end)
         pieces.append(text[end:begin])
         length += begin - end
         end = match.end() if match else end
 
     def original(position: int) -> int:
         at = bisect_right(starts, position) - 1
-        return places[at] + position - starts[at]
+        return origins[at] + position - starts[at]
 
     return "".join(pieces), original
 
 
 def _name_at(text: str, at: int, match: re.Match[str]) -> str:
-    """Return the name that the keyword at `at` ends, with a quote before it: `"DB_PASSWORD`."""
+    """Return the name that ends with the keyword at `at`, with its quote: `"DB_PASSWORD`."""
     before = NAME_BACKWARDS.match(text[max(0, at - NAME_LENGTH) : at][::-1])
     rest = NAME_REST.match(text[at : at + NAME_LENGTH])
     start = before[1][::-1] if before else ""
@@ -308,7 +322,7 @@ def _value_span(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _trimmed(value: str) -> str:
-    """Cut what follows an unquoted value.
+    """Return an unquoted value without what follows it.
 
     >>> _trimmed("xK9#mP2$q&user=a"), _trimmed("tr0ub4dor&3),"), _trimmed("a(b)c1;")
     ('xK9#mP2$q', 'tr0ub4dor&3', 'a(b)c1')
@@ -323,13 +337,15 @@ def _trimmed(value: str) -> str:
 
 
 def _in_base64(text: str, start: int) -> bool:
-    """Whether base64 data reaches up to `start`: an image, a signature, but not a path."""
+    """Return whether `start` is inside base64 data, such as an image; a path is not."""
+    # Long random data contains short keywords such as `EAA` by chance.
     before = text[start - 40 : start] if start >= 40 else ""
     return re.match(BASE64, before) is not None and is_dense(before)
 
 
 def _in_placeholder(text: str, start: int) -> bool:
-    """Whether a place is in a placeholder, which looks like an assignment: `[password:…]`."""
+    """Return whether a position is inside a placeholder, which resembles an assignment."""
+    # Without this, `[password:882a2a]` would be masked again as the password `882a2a`.
     opening = text.rfind("[", max(0, start - 64), start)
     found = re.compile(MASKED).match(text, opening) if opening >= 0 else None
     return found is not None and found.end() > start

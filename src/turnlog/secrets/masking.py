@@ -1,6 +1,6 @@
-"""Mask secrets: in a text, in the start of a long one, and in decoded JSON by the names of fields.
+"""Mask secrets in a text, in the start of a long text, and in decoded JSON by field names.
 
-Mask before cutting a text: half a token is not recognised, and shown.
+Mask before truncating a text: half a token is not recognised, and would be shown.
 """
 
 import re
@@ -9,19 +9,19 @@ from functools import lru_cache
 from typing import Any, cast
 
 from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
-from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, tells_secret
+from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, is_secret_name
 
 BEFORE, AFTER, AROUND = 1500, 200, 4096
-"""Characters before and after a cut that decide whether a secret stands there; those of a word that
-goes on for longer. Private keys may be longer, but are known by their start."""
+"""Characters to examine before and after a cut, and after it if a word continues that far. Private
+keys may be longer, but are recognised by their start."""
 ROUNDS = 16
-"""How many tokens may be glued to one another, each of which only shows when the last is gone."""
+"""Limit of tokens glued together, each of which is recognised only once the previous is masked."""
 SHORT = 100
-"""Characters of a text that is worth remembering."""
+"""Maximum length of a text to cache."""
 SHORTEST = 6
-"""Characters that a secret has at least."""
+"""Minimum length of a secret."""
 PRIVATE = frozenset("d p q dp dq qi k".split())
-"""Members of a JSON Web Key, which `kty` marks, that are secret."""
+"""Secret members of a JSON Web Key, which has a member `kty`."""
 
 Placeholder = Callable[[str, str], str]
 
@@ -32,7 +32,7 @@ def mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
     >>> mask("password = 'tr0ub4dor&3'")
     "password = '[password:882a2a]'"
     """
-    # A placeholder can set free a token that was glued to the secret, hence again.
+    # Repeat, because masking a secret can expose another one that was glued to it.
     for _ in range(ROUNDS):
         found = find_secrets(text)
         if not found:
@@ -43,17 +43,17 @@ def mask(text: str, placeholder: Placeholder = placeholder_for) -> str:
 
 @lru_cache(8192)
 def mask_short(text: str) -> str:
-    """Mask a text that comes again and again: the name of a field, an id."""
+    """Mask a text that occurs often, such as a field name or an id; cached."""
     return mask(text)
 
 
 def mask_start(text: str, limit: int) -> str:
-    """Return the first `limit` characters of a text, masked, without masking all of it."""
+    """Return the first `limit` characters of the masked text, without masking all of it."""
     return mask(text[: _word_end(text, limit)])[:limit]
 
 
 def cut_whole(text: str, limit: int) -> str:
-    """Cut a text to `limit` characters, or before a secret that the cut would go through."""
+    """Truncate a text to `limit` characters, or before a secret that crosses the limit."""
     if len(text) <= limit:
         return text
     start = max(0, limit - BEFORE)
@@ -64,15 +64,16 @@ def cut_whole(text: str, limit: int) -> str:
 
 
 def _word_end(text: str, limit: int) -> int:
-    """Return how far to look behind a cut: to the end of a word, which may be a long token."""
+    """Return how far to examine after a cut: to the end of a word, which may be a long token."""
     space = re.search(r"\s", text[limit + AFTER : limit + AROUND])
     return limit + AFTER + space.end() if space else limit + AROUND
 
 
 def mask_named(name: str, text: str) -> str:
-    """Mask a text that is the value of a field; the name may tell that it is a secret."""
-    if name and tells_secret(name) and (kind := find_named(name, text)):
+    """Mask a text that is the value of a field; the name may mark it as secret."""
+    if name and is_secret_name(name) and (kind := find_named(name, text)):
         return placeholder_for(kind, text)
+    # UUIDs are the most frequent values and cannot be secret without such a name.
     is_id = len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-"
     if is_id or len(text) < SHORTEST:
         return text
@@ -80,7 +81,7 @@ def mask_named(name: str, text: str) -> str:
 
 
 def mask_value(value: Any, name: str = "") -> Any:
-    """Return a JSON value with its secrets masked, names of fields included.
+    """Return a JSON value with its secrets masked, including those in field names.
 
     >>> mask_value({"api_key": "hunter2-hunter2", "args": ["--password", "hunter2"]})
     {'api_key': '[secret:84ca44]', 'args': ['--password', '[password:f52fbd]']}
@@ -98,14 +99,15 @@ def _masked_fields(fields: dict[Any, Any]) -> dict[Any, Any]:
     label = _label(fields)
     private = PRIVATE if "kty" in fields else frozenset[str]()
     masked: dict[Any, Any] = {}
-    for key, held in fields.items():
+    for key, value in fields.items():
         name = label if label and key in VALUES else str(key)
         shown = mask_short(key) if isinstance(key, str) else key
-        masked[shown] = mask_value(held, "private_key" if key in private else name)
+        masked[shown] = mask_value(value, "private_key" if key in private else name)
     return masked
 
 
 def _masked_items(values: Sequence[Any], name: str) -> list[Any]:
+    # The item after `--password` in an argument list is judged as a field of that name.
     masked: list[Any] = []
     flag = name
     for value in values:
@@ -116,7 +118,7 @@ def _masked_items(values: Sequence[Any], name: str) -> list[Any]:
 
 def _label(fields: dict[Any, Any]) -> str:
     found = (fields.get(label) for label in LABELS)
-    return next((each for each in found if isinstance(each, str) and tells_secret(each)), "")
+    return next((text for text in found if isinstance(text, str) and is_secret_name(text)), "")
 
 
 def _replace(text: str, found: list[Secret], placeholder: Placeholder) -> str:

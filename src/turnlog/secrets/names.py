@@ -1,7 +1,7 @@
-"""Names that tell of their values that they are secret: `password`, `api_key`.
+"""Names that mark their values as secret: `password`, `api_key`.
 
-Names are of three strengths. After `password` anything but a word is a secret, after `api_key` what
-has digits in it, after `token` only what looks random.
+Names have three strengths. After `password`, anything but a word is a secret; after `api_key`,
+values with digits; after `token`, only values that look random.
 """
 
 import re
@@ -46,38 +46,38 @@ WEAK_NAME = (
     r"(?<!idempotency)(?<!map)(?<!row)(?<!query)(?<!object)(?<!storage)(?<!result)(?<!limit)"
     r"(?<=[a-z0-9])[_-]key)"
 )
-"""But for `next_token`, `paginationToken` and keys that are no secrets."""
+"""Excludes `next_token`, `paginationToken` and names such as `primary_key`."""
 LONGEST = 4096
-"""Characters of a value that is still one secret and no text."""
+"""Maximum length of a secret; longer values are prose or data."""
 
 
 PASSWORD, STRONG, WEAK = 3, 2, 1
 LABELS = frozenset({"name", "key", "Name", "Key"})
-"""Fields that name what is in `value` next to them: `{"name": "DB_PASSWORD", "value": …}`."""
+"""Fields that name the `value` next to them: `{"name": "DB_PASSWORD", "value": …}`."""
 VALUES = frozenset({"value", "Value"})
 
 
-def tells_secret(name: str) -> bool:
-    """Whether a field's name says that its value may be secret.
+def is_secret_name(name: str) -> bool:
+    """Return whether a field's name suggests that its value is secret.
 
-    >>> tells_secret("dbPassword"), tells_secret("X-Api-Key"), tells_secret("max_tokens_to_sample")
-    (True, True, False)
+    >>> [is_secret_name(name) for name in ("dbPassword", "X-Api-Key", "max_tokens_to_sample")]
+    [True, True, False]
     """
     return _strength_of_field(name) > 0
 
 
 def flag_name(word: str) -> str:
-    """Return the name of a flag whose value is the next word of a command, if that is a secret.
+    """Return the name of a flag that takes a secret as the next word of a command, or "".
 
     >>> flag_name("--password"), flag_name("--verbose")
     ('password', '')
     """
-    is_flag = word.startswith("-") and "=" not in word and tells_secret(word)
+    is_flag = word.startswith("-") and "=" not in word and is_secret_name(word)
     return word.lstrip("-") if is_flag else ""
 
 
 def find_named(name: str, value: str) -> str | None:
-    """Return the kind of secret that a field of this name holds in this value, or None.
+    """Return the kind of secret in a field with this name and value, or None.
 
     >>> find_named("password", "hunter2"), find_named("title", "hunter2")
     ('password', None)
@@ -85,7 +85,7 @@ def find_named(name: str, value: str) -> str | None:
     strength = _strength_of_field(name)
     if not strength or len(value) > LONGEST or "\n" in value.strip() or re.search(MASKED, value):
         return None
-    if not JUDGED[strength](value.strip()):
+    if not CHECK_BY_STRENGTH[strength](value.strip()):
         return None
     return "password" if strength == PASSWORD else "secret"
 
@@ -97,7 +97,9 @@ def _strength_of_field(name: str) -> int:
 
 @lru_cache(4096)
 def strength_of(name: str) -> int:
-    """Return how surely a name is that of a secret; short ones, like `pass`, only after a quote."""
+    """Return the strength of a secret's name, or 0; short names like `pass` need a quote before."""
+    # The end of the name decides: `password_file` is a path, `DB_PASSWORD_PROD` a password. Only
+    # the last 200 characters are searched, because a minified line can be one long "name".
     for strength, pattern in ((PASSWORD, PASSWORD_NAME), (STRONG, STRONG_NAME), (WEAK, WEAK_NAME)):
         if re.search(rf"(?:{pattern}){SUFFIX}$", name[-200:]):
             return strength
@@ -105,7 +107,9 @@ def strength_of(name: str) -> int:
 
 
 def _is_password(value: str) -> bool:
-    """More than in text counts here, as nothing but the value stands in the field."""
+    """Return whether the value of a password field is a secret."""
+    # More lenient than the check for passwords in text: a field contains nothing but the value, so
+    # `correcthorse` is a password here, but may be any word in a sentence.
     if len(value) < 6 or not is_literal(value) or not is_one_phrase(value) or value.isdigit():
         return False
     if re.match(LETTERS, value):
@@ -130,4 +134,4 @@ def _is_reference(value: str) -> bool:
     return bool(re.match(CODE, value) or re.match(IDENTIFIER, value))
 
 
-JUDGED = {PASSWORD: _is_password, STRONG: _is_key, WEAK: _is_token}
+CHECK_BY_STRENGTH = {PASSWORD: _is_password, STRONG: _is_key, WEAK: _is_token}

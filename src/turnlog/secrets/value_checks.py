@@ -1,4 +1,4 @@
-"""Judge whether a value is a secret: not a sample, a variable, code or an ordinary word."""
+"""Decide whether a value is a secret: not a sample, a variable, code or an ordinary word."""
 
 import re
 from binascii import Error, a2b_base64
@@ -6,8 +6,9 @@ from collections.abc import Callable
 from itertools import pairwise
 
 MASKED = r"\[[a-z0-9-]+:[0-9a-f]{6}\]"
-"""A placeholder."""
-# As text: `re` compiles each when it is first used, and caches it.
+"""A regex for placeholders."""
+# Strings, not compiled patterns: `re` compiles each on first use and caches it, so that importing
+# this module stays fast.
 SAMPLE = (
     r"(?i)x{6}|\*{3}|\.{3}|…|(?:^|[-_./:])(?:your|my)[-_]|example|placeholder|change_?me|dummy"
     r"|redacted|insert|123456789|abcdefgh|a-z0-9|0-9a-z|(?-i:a-zA-Z)|(?-i:([^A])\1{7}|^A+$)|^[0-9a-z]*0{12}"
@@ -36,7 +37,7 @@ IDENTIFIER = (
 BASE64 = r"[0-9A-Za-z+/]{40}"
 VERSION = r"v?\d+(?:[.\-]\w+)*$|[a-z]+$|latest|[\w.-]+:\d+$"
 MOST_WORDS = 6
-"""A quoted value with more words is prose."""
+"""A quoted value with more words than this is prose."""
 
 
 def _is_token(value: str) -> bool:
@@ -44,7 +45,7 @@ def _is_token(value: str) -> bool:
 
 
 def is_literal(value: str) -> bool:
-    """Neither a sample nor something that stands for a value."""
+    """Return whether a value is neither a sample nor a reference to a value."""
     return not (re.search(SAMPLE, value) or re.search(VARIABLE, value) or re.match(ORDINARY, value))
 
 
@@ -63,7 +64,7 @@ def _is_password(value: str) -> bool:
 
 
 def _is_key(value: str) -> bool:
-    """What a name such as api_key makes a secret: short keys and words with digits too."""
+    """Return whether a value after a name such as api_key is secret, short keys included."""
     if re.match(UUID, value):
         return _is_token(value)
     if len(value) < 8 or " " in value:
@@ -85,27 +86,29 @@ def _is_opaque(value: str) -> bool:
 
 
 def is_dense(value: str) -> bool:
-    """Whether a value looks random: `a7Qx9` rather than `version_2`."""
+    """Return whether a value looks random: `a7Qx9` rather than `version_2`."""
     return _is_token(value) and (_is_varied(value) or is_jumbled(value))
 
 
 def _is_varied(value: str) -> bool:
-    """Whether letters and digits alternate as in no word."""
+    """Return whether letters and digits alternate more often than in words."""
     kinds = [character.isdigit() for character in value if character.isalnum()]
     changes = sum(one != other for one, other in pairwise(kinds))
     return changes >= max(3, len(value) // 14) or (value.isupper() and any(kinds))
 
 
 def is_jumbled(value: str) -> bool:
-    """Whether letters change their case as in no name: `xKqzPwmRtYvb`, but not `resetPassword`."""
+    """Return whether letters change case more often than in names like `resetPassword`."""
     letters = sum(map(str.isalpha, value))
     if letters < 12 or value.islower() or value.isupper():
         return False
+    # Split into camel-case words: `xKqzPwmRtYvb` has 5 of them, 2.4 letters each on average, and
+    # `resetPassword` 2 with 6.5 each. Random letters have short "words".
     return letters / len(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", value)) <= 3.5
 
 
 def _is_name(value: str) -> bool:
-    """Whether a value is the name of something in code: `PKCS7PrivateKeyTypes`."""
+    """Return whether a value is an identifier in code: `PKCS7PrivateKeyTypes`."""
     is_compound = "_" in value or not (value.islower() or value.isupper())
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", value)
     digits = sum(map(str.isdigit, value))
@@ -117,9 +120,11 @@ def is_mixed(value: str) -> bool:
 
 
 def is_one_phrase(value: str) -> bool:
-    """Spaces are in passphrases and in prose; a passphrase has a word with letters and digits."""
+    """Return whether a value has no spaces, or looks like a passphrase instead of prose."""
     if " " not in value:
         return True
+    # "correct h0rse battery" is a passphrase, because a word mixes letters and digits; "must not
+    # be empty" is prose.
     words = value.split()
     return len(words) <= MOST_WORDS and any(
         is_mixed(word) and word[0] not in "$(<{+" for word in words
@@ -127,7 +132,7 @@ def is_one_phrase(value: str) -> bool:
 
 
 def _is_login(value: str) -> bool:
-    """A password after `root:`, which an image tag or a group also follows."""
+    """Return whether text after `root:` is a password instead of an image tag or a group."""
     is_varied = is_mixed(value) and (not value.isalnum() or not value.islower())
     return is_varied and _is_password(value) and not re.match(VERSION, value)
 
@@ -141,7 +146,7 @@ def _is_private_key(value: str) -> bool:
 
 
 def _is_pem64(value: str) -> bool:
-    """A private key in base64, and not the certificate that stands next to it."""
+    """Return whether a value is a private key in base64, not the certificate next to it."""
     return b"PRIVATE KEY" in _decoded(value[:120])
 
 
@@ -151,7 +156,7 @@ def _is_docker_auth(value: str) -> bool:
 
 def _is_cookie(value: str) -> bool:
     pairs = re.findall(r"[\w.$-]{1,100}=([^;\s]{8,})", value)
-    return any(_is_random(each) or _is_hidden(each) for each in pairs)
+    return any(_is_random(content) or _is_hidden(content) for content in pairs)
 
 
 def _is_hidden(value: str) -> bool:
@@ -204,4 +209,4 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "wif": is_mixed,
     "wordpress": _is_wordpress,
 }
-"""By name, as the rules name them."""
+"""Checks by the names that rules use."""

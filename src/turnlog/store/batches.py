@@ -1,4 +1,4 @@
-"""Work in batches of about equal size."""
+"""Split work into batches of about equal size."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -7,10 +7,11 @@ T = TypeVar("T")
 
 
 def in_batches(items: Iterable[T], size: Callable[[T], int], limit: int) -> list[list[T]]:
-    """Items in batches of at least a size, the last one apart.
+    """Return items in batches of at least `limit`, largest items first.
 
-    The largest come first, so that no process is left with a large one at the end.
+    Starting with the largest, no process is left with a large item at the end.
     """
+    # Starts as if the batch before the first one were full, so that no empty batch is returned.
     batches: list[list[T]] = []
     filled = limit
     for item in sorted(items, key=size, reverse=True):
@@ -23,7 +24,7 @@ def in_batches(items: Iterable[T], size: Callable[[T], int], limit: int) -> list
 
 
 def gathered(items: Iterable[T], size: Callable[[T], int], limit: int) -> Iterator[list[T]]:
-    """Items as they come, in batches of at least a size, the last one apart."""
+    """Yield items in their order, in batches of at least `limit`, except the last."""
     batch: list[T] = []
     filled = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Sessions described from the head and the tail of their files, without reading them whole."""
+"""Descriptions of sessions from the head and tail of their files, without reading them whole."""
 
 import json
 import re
@@ -23,11 +23,11 @@ from turnlog.store.paths import Store, adjacent_subagents, nested_subagents, tit
 from turnlog.store.registry import start_of
 
 TITLE_MARKS = (b"-title", b"last-prompt", b"summary")
-"""Types of lines that hold titles contain one of these."""
+"""Every line with a title contains one of these."""
 REACH = 1 << 16
-"""How many bytes of head and tail are read; the client's picker reads as many (2.1.325)."""
+"""Bytes of head and tail to read, as many as the client's picker reads (2.1.325)."""
 FAR_REACH = 1 << 20
-"""How far to look for a first prompt: long injected context may come before it."""
+"""Bytes to search for a first prompt: long injected context may precede it."""
 TITLE_LIMIT = 200
 INJECTED = re.compile(r"\s*<(ide_\w+|system-reminder)>.*?</\1>", re.DOTALL)
 NOT_TYPED = ("<", "[Request interrupted", "Caveat: ")
@@ -37,7 +37,7 @@ Titles = dict[type[Entry], str]
 
 @dataclass(frozen=True)
 class SessionFile:
-    """A session file and when it was last active: enough to put sessions in order."""
+    """A session file and the time it was last active: enough to sort sessions."""
 
     path: Path
     size: int
@@ -50,10 +50,10 @@ class SessionFile:
 
 @dataclass
 class Description:
-    """What the head and the tail of a session file tell; None where they do not."""
+    """Facts found in the head and tail of a session file; None if not found there."""
 
     title: str | None = None
-    """What the client's picker calls the session."""
+    """The session's title in the client's picker."""
     first_prompt: str | None = None
     first_command: str | None = None
     """A slash command before the first prompt."""
@@ -67,7 +67,7 @@ class Description:
 
 
 def list_sessions(store: Store, cwd: str | None = None) -> list[SessionFile]:
-    """Return the sessions of the store, or of a working directory, the one active last first.
+    """Return the sessions of the store, or of a working directory, most recently active first.
 
     Files that cannot be read are skipped.
     """
@@ -79,7 +79,7 @@ def list_sessions(store: Store, cwd: str | None = None) -> list[SessionFile]:
 
 
 def locate_session(path: Path) -> SessionFile:
-    """A session file, with the time of its last entry that has one."""
+    """Return a session file with the time of its last entry that has one."""
     status = path.stat()
     moments = (parse_timestamp(entry.when) for _, entry in _tail(path, status.st_size))
     modified = datetime.fromtimestamp(status.st_mtime, UTC)
@@ -96,10 +96,10 @@ def describe(session: SessionFile) -> Description:
 
 
 def title_of(path: Path) -> str | None:
-    """Return the title that `describe` gives, decoding only lines that may hold one."""
+    """Return the same title as `describe`, decoding only lines that may contain one."""
     described = Description()
     size = path.stat().st_size
-    # A small file is read once for both ends.
+    # Head and tail of a small file overlap: read it once.
     lines = list(read_lines(path)) if size <= REACH else None
     first_titles = _describe_head(described, read_lines(path) if lines is None else lines)
     last_titles: Titles = {}
@@ -116,18 +116,18 @@ def title_of(path: Path) -> str | None:
 def _shown_title(described: Description, path: Path, first: Titles, last: Titles) -> str | None:
     title = _title(path, first, last)
     title = title or described.first_prompt or described.first_command or ""
-    # So many words are longer than a title; a prompt may have millions.
+    # TITLE_LIMIT words are longer than TITLE_LIMIT characters, and a prompt may have millions.
     words = title.split(maxsplit=TITLE_LIMIT)[:TITLE_LIMIT]
     return cut_whole(" ".join(words), TITLE_LIMIT) or None
 
 
 def count_subagents(session: SessionFile, adjacent: dict[str, int]) -> int:
-    """How many files of sub-agents a session has; `adjacent` as `count_adjacent` gives it."""
+    """Return the number of a session's sub-agent files; `adjacent` is from `count_adjacent`."""
     return len(nested_subagents(session.path)) + adjacent.get(session.id, 0)
 
 
 def count_adjacent(project: Path) -> dict[str, int]:
-    """How many sub-agent files among a project's sessions belong to each session."""
+    """Return the number of sub-agent files among a project's sessions, by session."""
     counts: dict[str, int] = {}
     for path in adjacent_subagents(project):
         owner = None
@@ -139,19 +139,19 @@ def count_adjacent(project: Path) -> dict[str, int]:
 
 
 def live_sessions(store: Store) -> set[str]:
-    """The ids of the sessions that a running client has open, by its registry."""
+    """Return the ids of the sessions that a running client has open."""
     return {owner for owner, is_live in _claims(store) if is_live}
 
 
 def dead_sessions(store: Store) -> set[str]:
-    """The ids of the sessions that a client had open when it was killed, by its registry."""
+    """Return the ids of the sessions that a client had open when it was killed."""
     claims = list(_claims(store))
     live = {owner for owner, is_live in claims if is_live}
     return {owner for owner, _ in claims} - live
 
 
 def _claims(store: Store) -> Iterator[tuple[str, bool]]:
-    """The session of each client in the registry, and whether that client runs."""
+    """Yield the session of each client in the registry, and whether that client is running."""
     for path in store.registry.glob("*.json"):
         with suppress(OSError, ValueError, AttributeError, OverflowError):
             claim = json.loads(read_regular(path))
@@ -160,14 +160,16 @@ def _claims(store: Store) -> Iterator[tuple[str, bool]]:
 
 
 def _is_running(pid: int, started: str | None) -> bool:
-    """Whether the process runs and, where that can be told, is still the one that registered."""
+    """Return whether a process runs and, if its start is known, is the one that registered."""
     return is_running(pid) and (started is None or start_of(pid) in (None, started))
 
 
 def _describe_head(described: Description, lines: Iterable[Line]) -> Titles:
-    """Fill in what the start of the file tells; return the titles that stand there."""
+    """Fill in facts from the start of the file; return the titles found there."""
     titles: Titles = {}
     for line in takewhile(lambda line: line.offset < FAR_REACH, lines):
+        # Once the first prompt is found, only titles are missing. The client looks for them in the
+        # first 64 KiB, so a line that ends beyond that cannot supply one.
         in_reach = len(line.raw.rstrip()) + line.offset <= REACH
         if described.first_prompt and not in_reach:
             break
@@ -192,7 +194,7 @@ def _describe_first(described: Description, entry: Entry) -> None:
 
 
 def _describe_tail(described: Description, session: SessionFile) -> Titles:
-    """Fill in what the end of the file tells, which counts before what its start told."""
+    """Fill in facts from the end of the file, which override earlier ones; return the titles."""
     latest = Description()
     titles: Titles = {}
     for line, entry in _tail(session.path, session.size):
@@ -202,15 +204,16 @@ def _describe_tail(described: Description, session: SessionFile) -> Titles:
             titles.setdefault(type(entry), text)
     for name in ("branch", "version", "model", "slug"):
         setattr(described, name, getattr(latest, name) or getattr(described, name))
+    # The working directory is the exception: a session belongs to the project it was started in.
     described.cwd = described.cwd or latest.cwd
     return titles
 
 
 def _title(path: Path, first: Titles, last: Titles) -> str | None:
-    """The title that the client's picker shows (observed: 2.1.325).
+    """Return the title that the client's picker shows (observed: 2.1.325).
 
-    A name in the tail counts before the saved one, and that before one in the head; an empty name
-    in the tail takes the name back.
+    A name in the tail overrides the saved name, which overrides one in the head; an empty name in
+    the tail removes the name.
     """
     name = last.get(CustomTitle)
     if name is None:
@@ -252,7 +255,7 @@ def _saved_title(path: Path) -> str | None:
 
 
 def _typed_text(entry: User) -> str | None:
-    """The text of a user line that may hold something typed: not a result, summary or meta line."""
+    """Return the text of a user line that may be typed: not a result, summary or meta line."""
     if any(map(given, (entry.is_meta, entry.is_sidechain, entry.is_compact_summary))):
         return None
     content = entry.content
@@ -265,7 +268,7 @@ def _typed_text(entry: User) -> str | None:
 
 
 def _tail(path: Path, size: int) -> Iterator[tuple[Line, Entry]]:
-    """The entries of the tail, last first; at least one line, however long it is."""
+    """Yield the entries of the tail, last first; at least one line, however long it is."""
     for line in read_lines_backwards(path):
         for entry in reversed(decode_line(line).entries):
             yield line, entry

@@ -1,4 +1,4 @@
-"""Hooks in the client's settings, put in and taken out."""
+"""Add and remove hooks in the client's settings, preserving the rest of the text."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -8,11 +8,11 @@ from turnlog.format.json_values import is_array, is_object
 from turnlog.format.jsontext import Keys, put_last, take_out
 
 IsOurs = Callable[[str], bool]
-"""Tells whether a command is one that turnlog put there."""
+"""Returns whether a command was added by turnlog."""
 
 
 class Hook(NamedTuple):
-    """A command in the settings, and what to take out to be rid of it."""
+    """A command in the settings, and the path of what to remove with it."""
 
     event: str
     command: str
@@ -20,7 +20,7 @@ class Hook(NamedTuple):
 
 
 def add_hooks(text: str, events: Iterable[str], command: str, is_ours: IsOurs) -> str:
-    """Settings in which a command runs at each event, and no other of ours."""
+    """Return settings with exactly one of our hooks, the given command, at each event."""
     for event in events:
         ours = [hook.command for hook in hooks_in(text, is_ours) if hook.event == event]
         if ours != [command]:
@@ -29,27 +29,28 @@ def add_hooks(text: str, events: Iterable[str], command: str, is_ours: IsOurs) -
 
 
 def remove_hooks(text: str, is_ours: IsOurs, event: str | None = None) -> str:
-    """Settings without our commands, at one event or at all."""
+    """Return settings without our hooks, at one event or at all."""
     while ours := [hook for hook in hooks_in(text, is_ours) if event in (None, hook.event)]:
         text = take_out(text, ours[0].keys)
     return text
 
 
 def hooks_in(text: str, is_ours: IsOurs) -> Iterator[Hook]:
-    """Our commands in settings; those that are not as the client has them are a `ValueError`."""
+    """Yield our hooks in settings; raise `ValueError` if the hooks have an unknown format."""
     settings = json.loads(text)
     events = settings.get("hooks", {}) if is_object(settings) else None
     if not is_object(events) or not all(map(is_array, events.values())):
-        raise ValueError("its hooks are not as the client has them")
+        raise ValueError("its hooks are not in the client's format")
     for event, groups in events.items():
         for rank, group in enumerate(groups):
             hooks: list[Any] = group.get("hooks") or [] if is_object(group) else []
-            for place, hook in enumerate(hooks):
+            for position, hook in enumerate(hooks):
                 command = hook.get("command") if is_object(hook) else None
                 if isinstance(command, str) and is_ours(command):
-                    # What would be left empty goes as well.
+                    # Removing the only hook of a group would leave `{"hooks": []}` behind, so
+                    # containers that become empty are removed as well.
                     counts = (len(events), len(groups), 1, len(hooks))
-                    keys = _without_empty(["hooks", event, rank, "hooks", place], counts)
+                    keys = _without_empty(["hooks", event, rank, "hooks", position], counts)
                     yield Hook(event, command, keys)
 
 
@@ -64,7 +65,7 @@ def _with_hook(text: str, event: str, command: str) -> str:
 
 
 def _without_empty(keys: Keys, counts: tuple[int, ...]) -> Keys:
-    """The shortest way that takes along what has no other member."""
+    """Return the shortest path whose removal leaves no empty container behind."""
     while len(keys) > 1 and counts[len(keys) - 2] == 1:
         keys = keys[:-1]
     return keys

@@ -1,7 +1,7 @@
-"""Consent to what cannot be undone: silence never counts as consent.
+"""Consent to permanent deletion; the default is refusal.
 
-Functions that delete for good take a `Consent` and call it before they touch anything. Without one
-they refuse, so a program that uses turnlog as a library has to say so as well.
+Functions that delete permanently take a `Consent` and call it before touching anything, so a
+program that uses turnlog as a library must consent explicitly too.
 """
 
 from collections.abc import Callable
@@ -11,25 +11,25 @@ from turnlog.errors import UsageError
 
 
 class Deletion(NamedTuple):
-    """What is about to be deleted for good."""
+    """A permanent deletion that needs consent."""
 
     what: str
-    """What goes, in a few words: `2 changes`."""
+    """The things to delete, in a few words: `2 changes`."""
     details: list[str]
-    """One line for each thing that goes."""
+    """One line for each thing to delete."""
     command: str
-    """The command that deletes it without asking."""
+    """The command that deletes without asking."""
 
 
 Consent = Callable[[Deletion], None]
-"""Returns if the user agrees, and raises if not."""
+"""Returns if the user agrees, raises otherwise."""
 
 
 def require_yes(deletion: Deletion) -> None:
     """Refuse, because nobody can be asked."""
-    message = f"{deletion.what} would be deleted for good, and there is nobody to ask"
+    message = f"{deletion.what} would be deleted permanently; confirmation is required"
     raise UsageError(message, deletion.command)
 
 
 def agreed(deletion: Deletion) -> None:
-    """Agree: the user has said so in advance."""
+    """Consent: the user agreed in advance."""

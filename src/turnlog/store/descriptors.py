@@ -1,8 +1,8 @@
 """Files and directories below a root, never reached through symlinks.
 
-Where the system allows it, each component is opened relative to its parent's descriptor with
-`O_NOFOLLOW`: whoever swaps a directory for a symlink after it was opened changes nothing for the
-one who holds it. Windows has no such descriptors; there each component is checked by its path.
+Each component is opened relative to its parent's descriptor with `O_NOFOLLOW`, so swapping an
+opened directory for a symlink has no effect. Windows has no such descriptors; there each component
+is checked by its path.
 """
 
 import errno
@@ -26,23 +26,23 @@ from turnlog.format.portable import (
 
 FOLDER_FLAGS = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 READ_FLAGS = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC | BINARY
-"""A FIFO in the place of a file must not keep its reader waiting."""
+"""NONBLOCK, because a FIFO in place of a file would block its reader."""
 NEW = CREATE | NOFOLLOW | CLOEXEC
 LINKED = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
-"""What systems say where `O_NOFOLLOW` finds a link."""
+"""Error codes of systems when `O_NOFOLLOW` finds a link."""
 
 
 JUNCTION = 0xA0000003
-"""IO_REPARSE_TAG_MOUNT_POINT of Windows."""
+"""IO_REPARSE_TAG_MOUNT_POINT, the reparse tag of a Windows junction."""
 
 
 class Folder:
-    """An open directory; names are those of its entries."""
+    """An open directory; methods take names of its entries."""
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
         self.path = path
         self.descriptor = descriptor
-        """None where directories cannot be opened."""
+        """None on systems that cannot open directories."""
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -53,7 +53,7 @@ class Folder:
         return cls(path, os.open(path, os.O_RDONLY | DIRECTORY | CLOEXEC))
 
     def enter(self, name: str) -> Self:
-        """Open a directory in this one; raise `OSError` with an errno of `LINKED` for a link."""
+        """Open a subdirectory; raise `OSError` with an errno in `LINKED` for a link."""
         path = self.path / name
         if self.descriptor is None:
             _require_folder(path, path.lstat())
@@ -61,43 +61,43 @@ class Folder:
         return type(self)(path, os.open(name, FOLDER_FLAGS, dir_fd=self.descriptor))
 
     def open_file(self, name: str, flags: int, mode: int = 0o600) -> int:
-        """Open a file and return its descriptor; a link is an `OSError` as in `enter`."""
-        place, at = self._at(name)
-        if self.descriptor is None and Path(place).is_symlink():
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place)
-        return os.open(place, flags, mode, dir_fd=at)
+        """Open a file and return its descriptor; raise `OSError` for a link as in `enter`."""
+        path, at = self._at(name)
+        if self.descriptor is None and Path(path).is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        return os.open(path, flags, mode, dir_fd=at)
 
     def stat(self, name: str | None = None) -> os.stat_result:
-        """Describe an entry without following it, or the directory itself."""
+        """Return the status of an entry without following links, or of the directory itself."""
         if name is None:
             return self.path.stat() if self.descriptor is None else os.fstat(self.descriptor)
-        place, at = self._at(name)
-        return os.stat(place, dir_fd=at, follow_symlinks=False)
+        entry, at = self._at(name)
+        return os.stat(entry, dir_fd=at, follow_symlinks=False)
 
     def make_folder(self, name: str, mode: int) -> None:
-        place, at = self._at(name)
-        os.mkdir(place, mode, dir_fd=at)
+        path, at = self._at(name)
+        os.mkdir(path, mode, dir_fd=at)
 
     def remove_file(self, name: str) -> None:
-        place, at = self._at(name)
-        os.unlink(place, dir_fd=at)
+        path, at = self._at(name)
+        os.unlink(path, dir_fd=at)
 
     def remove_folder(self, name: str) -> None:
-        place, at = self._at(name)
-        os.rmdir(place, dir_fd=at)
+        path, at = self._at(name)
+        os.rmdir(path, dir_fd=at)
 
     def link(self, old: str, new: str) -> None:
-        """Give a file a second name; raise `FileExistsError` if that is taken."""
-        (old_place, at), (new_place, _) = self._at(old), self._at(new)
+        """Add a second name to a file; raise `FileExistsError` if the name is taken."""
+        (old_path, at), (new_path, _) = self._at(old), self._at(new)
         if at is None:
-            os.link(old_place, new_place)
+            os.link(old_path, new_path)
         else:
-            os.link(old_place, new_place, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
+            os.link(old_path, new_path, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file, replacing another one."""
-        (old_place, at), (new_place, _) = self._at(old), self._at(new)
-        os.replace(old_place, new_place, src_dir_fd=at, dst_dir_fd=at)
+        """Rename a file, replacing any file of that name."""
+        (old_path, at), (new_path, _) = self._at(old), self._at(new)
+        os.replace(old_path, new_path, src_dir_fd=at, dst_dir_fd=at)
 
     def sync(self) -> None:
         if self.descriptor is not None:
@@ -108,12 +108,12 @@ class Folder:
             os.close(self.descriptor)
 
     def _at(self, name: str) -> tuple[str, int | None]:
-        """Return what to pass to `os`: a path, and the descriptor that it is relative to."""
+        """Return a path to pass to `os`, and the descriptor that it is relative to."""
         return (str(self.path / name) if self.descriptor is None else name), self.descriptor
 
 
 def _require_folder(path: Path, found: os.stat_result) -> None:
-    # A junction is no symlink to Python, but leads elsewhere all the same.
+    # Python does not report a junction as a symlink, but it leads elsewhere like one.
     is_junction = getattr(found, "st_reparse_tag", 0) == JUNCTION
     if not stat.S_ISDIR(found.st_mode) or is_junction:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
@@ -122,6 +122,8 @@ def _require_folder(path: Path, found: os.stat_result) -> None:
 @contextmanager
 def open_below(root: Path, folders: Sequence[str]) -> Generator[Folder]:
     """Open a directory below `root`; `root` itself may be a link, nothing below it."""
+    # One component at a time, because O_NOFOLLOW covers only the last one of a path: opening
+    # "objects/ab/x.zst" at once would follow a link at "objects" or "ab".
     folder = Folder.open(root)
     try:
         for name in folders:
@@ -141,7 +143,7 @@ def read_below(root: Path, folders: Sequence[str], name: str, limit: int) -> byt
             descriptor = folder.open_file(name, READ_FLAGS)
     except OSError as error:
         if error.errno in LINKED:
-            raise Damaged(f"{path} is a link, or lies below one") from error
+            raise Damaged(f"{path} is a symbolic link or below one") from error
         raise
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
@@ -155,7 +157,7 @@ def read_below(root: Path, folders: Sequence[str], name: str, limit: int) -> byt
 
 
 def size_below(root: Path, folders: Sequence[str], name: str) -> int:
-    """Return the size of a regular file; 0 where there is none."""
+    """Return the size of a regular file; 0 if there is none."""
     try:
         with open_below(root, folders) as folder:
             found = folder.stat(name)

@@ -1,7 +1,7 @@
-"""New files below a directory: all of them appear, or none does.
+"""Create several files below a directory: all of them appear, or none.
 
-Nothing below the root is reached through a symlink, nothing is overwritten, and everything that was
-created is private. Files are written under temporary names first and then linked into place.
+Nothing below the root is reached through a symlink, nothing is overwritten, and everything created
+is private. Files are written under temporary names first and then linked into place.
 """
 
 import errno
@@ -20,11 +20,11 @@ from turnlog.format.private_files import FILE, FOLDER, create_private_folder
 from turnlog.store.descriptors import LINKED, NEW, READ_FLAGS, Folder
 
 UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
-"""What file systems without hard links say."""
+"""Error codes of file systems without hard links."""
 
 
 class Staged(NamedTuple):
-    """A file that was written under a temporary name."""
+    """A file written under a temporary name."""
 
     folder: Folder
     temporary: str
@@ -33,7 +33,7 @@ class Staged(NamedTuple):
 
 
 class Destination:
-    """A directory that files are restored to; on an error, what was created is removed again."""
+    """A directory to restore files to; on an error, everything created is removed again."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -42,13 +42,13 @@ class Destination:
         self._owners: set[int] = set()
 
     def __enter__(self) -> Self:
-        missing = [each for each in (self.root, *self.root.parents) if not each.exists()]
+        missing = [path for path in (self.root, *self.root.parents) if not path.exists()]
         for folder in reversed(missing):
             self._undo.callback(_remove_path, folder)
         create_private_folder(self.root)
         root = Folder.open(self.root)
         self._open[()] = root
-        own = getattr(os, "geteuid", lambda: 0)()  # Windows has no such numbers: all are 0
+        own = getattr(os, "geteuid", lambda: 0)()  # on Windows, all user ids are 0
         self._owners = {0, own, root.stat().st_uid}
         return self
 
@@ -62,7 +62,7 @@ class Destination:
             folder.close()
 
     def open_existing(self, parts: Sequence[str]) -> int | None:
-        """Open a file that is there already; None if there is none."""
+        """Open a file that already exists; return None if there is none."""
         try:
             folder = self._folder(tuple(parts[:-1]), create=False)
             descriptor = folder.open_file(parts[-1], READ_FLAGS)
@@ -72,13 +72,13 @@ class Destination:
             raise self._refusal(parts, error) from error
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise Conflict(f"{self.root.joinpath(*parts)} exists already, and is no file")
+            raise Conflict(f"{self.root.joinpath(*parts)} already exists and is not a regular file")
         return descriptor
 
     def write(
         self, parts: Sequence[str], chunks: Iterable[bytes], mode: int, mtime_ns: int | None
     ) -> Staged:
-        """Write a file under a temporary name; only the owner's bits of its mode count."""
+        """Write a file under a temporary name, with only the owner's bits of its mode."""
         path = self.root.joinpath(*parts)
         try:
             folder = self._folder(tuple(parts[:-1]), create=True)
@@ -90,7 +90,7 @@ class Destination:
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(chunks)
             file.flush()
-            # 6755 in a hostile archive must not become a setuid program.
+            # A mode of 6755 in a hostile archive must not become a setuid program.
             set_mode(descriptor, FILE | mode & FOLDER)
             if mtime_ns is not None and os.utime in os.supports_fd:
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
@@ -100,18 +100,19 @@ class Destination:
         return Staged(folder, temporary, parts[-1], path)
 
     def put_in_place(self, staged: Staged) -> None:
-        """Give a staged file its name, unless something has taken it meanwhile."""
+        """Link a staged file to its name; raise `Conflict` if the name was taken meanwhile."""
         folder = staged.folder
         try:
             _link(staged.temporary, staged.name, folder)
         except FileExistsError as error:
-            raise Conflict(f"{staged.path} was created meanwhile", "run it again") from error
+            hint = "run the command again"
+            raise Conflict(f"{staged.path} was created by another process", hint) from error
         self._undo.callback(_remove_file, staged.name, folder)
         _remove_file(staged.temporary, folder)
         folder.sync()
 
     def _folder(self, parts: tuple[str, ...], create: bool) -> Folder:
-        """Open a directory below the root, one component at a time; each stays open."""
+        """Open a directory below the root, one component at a time; all stay open."""
         if parts not in self._open:
             above = self._folder(parts[:-1], create)
             if create:
@@ -119,7 +120,7 @@ class Destination:
             folder = above.enter(parts[-1])
             self._open[parts] = folder
             if folder.stat().st_uid not in self._owners:
-                # Its owner could read what is restored, or replace it.
+                # Its owner could read or replace the restored files.
                 raise Conflict(f"{self.root.joinpath(*parts)} belongs to another user")
         return self._open[parts]
 
@@ -134,7 +135,7 @@ class Destination:
         for end in range(1, len(parts) + 1):
             path = self.root.joinpath(*parts[:end])
             if path.is_symlink() or not path.is_dir():
-                what = "is a symbolic link" if path.is_symlink() else "is no directory"
+                what = "is a symbolic link" if path.is_symlink() else "is not a directory"
                 return Conflict(
                     f"{path} {what}; nothing restored", "turnlog restore SESSION --into DIR"
                 )
@@ -148,6 +149,8 @@ def _link(temporary: str, name: str, folder: Folder) -> None:
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
+        # Without hard links, reserve the name with an empty file first: O_EXCL fails if it exists,
+        # whereas a rename alone would silently replace it.
         os.close(folder.open_file(name, NEW, FILE))
         folder.rename(temporary, name)
 
@@ -158,7 +161,7 @@ def _remove_file(name: str, folder: Folder) -> None:
 
 
 def _remove_folder(name: str, above: Folder) -> None:
-    with suppress(OSError):  # never created, or another file has come into it
+    with suppress(OSError):  # never created, or no longer empty
         above.remove_folder(name)
 
 

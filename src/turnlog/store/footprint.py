@@ -1,4 +1,4 @@
-"""Everything on disk that belongs to one session: the files to change together, move or remove."""
+"""Everything on disk that belongs to one session: the files to edit, move or remove together."""
 
 import os
 import re
@@ -19,40 +19,41 @@ NICKNAME = re.compile(r"[\w-]+")
 
 @dataclass(frozen=True)
 class Footprint:
-    """The files of a session, by what they are."""
+    """The files of a session by kind."""
 
     session: Path
     sidecars: list[Path]
-    """Sub-agents, saved outputs, workflows, the title: what lies in the session's own folder."""
+    """Files in the session's own folder: sub-agents, saved outputs, workflows, the title."""
     subagents: list[Path]
-    """Sub-agents that lie beside the session (2.0.x)."""
+    """Sub-agents next to the session (2.0.x)."""
     backups: list[Path]
-    """Copies of edited files, pictures and uploads that the client keeps in folders of its own."""
+    """Copies of edited files, images and uploads in the client's own folders."""
     todos: list[Path]
     logs: list[Path]
     plans: list[Path]
-    """Plans may be shared: forks of a session go on with the same one."""
+    """Plans, possibly shared: a fork continues with the same one."""
     outputs: list[Path]
-    """Outputs of background tasks, in the system's folder for temporary files."""
+    """Outputs of background tasks, in the system's temporary folder."""
     directories: frozenset[str]
-    """The working directories that its entries name."""
+    """The working directories named in its entries."""
 
     @property
     def own(self) -> list[Path]:
-        """The files that are of no use without the session, which comes last."""
-        beside = [*self.sidecars, *self.subagents, *self.backups, *self.todos, *self.logs]
-        return [*beside, self.session]
+        """The files that are useless without the session; the session file is last."""
+        # Last, so that an interrupted removal leaves a session that can be found and removed again.
+        others = [*self.sidecars, *self.subagents, *self.backups, *self.todos, *self.logs]
+        return [*others, self.session]
 
     @property
     def files(self) -> list[Path]:
-        """All of them."""
+        """All files of the session."""
         return [*self.own, *self.plans, *self.outputs]
 
 
 def footprint_of(store: Store, session: Path) -> Footprint:
-    """Find all files of a session, but for those that symlinks lead to."""
+    """Return all files of a session, without following symlinks."""
     name = session.stem
-    slugs, directories = _told_by(session)
+    slugs, directories = _slugs_and_directories(session)
     root = root_of(store, session)
     agents = owners_in(session.parent, root)
     todos = store.todos.glob(f"{escape(name)}-agent-*.json")
@@ -74,14 +75,16 @@ def footprint_of(store: Store, session: Path) -> Footprint:
 
 
 def files_by_session(store: Store) -> dict[str | None, list[Path]]:
-    """Every file in which something of a session can be, by the session; None for what they share,
-    and for what is left of sessions that are gone."""
+    """Return every file that may contain session data, by session id.
+
+    The key None is for files that sessions share and for leftovers of deleted sessions.
+    """
     sessions = {path.stem for path in store.session_files()}
     owners: dict[Path, str | None] = {}
     for project in store.projects.glob("*/"):
         owners |= owners_in(project, store.root)
     found: dict[str | None, list[Path]] = {name: [] for name in (*sorted(sessions), None)}
-    for folder in (store.projects, *_kept_folders(store)):
+    for folder in (store.projects, *_data_folders(store)):
         for path in filter(is_readable, files_below(store.root, folder)):
             parts = path.relative_to(store.root).parts
             names = (owners.get(path), path.stem, path.name.partition("-agent-")[0], *parts)
@@ -94,27 +97,27 @@ def files_by_session(store: Store) -> dict[str | None, list[Path]]:
 
 
 def session_folders(store: Store, session: Path) -> list[Path]:
-    """The folders that hold nothing but files of a session."""
+    """Return the folders that contain only files of a session."""
     return [sidecar_folder(session), *(store.root / kind / session.stem for kind in BY_SESSION)]
 
 
 def root_of(store: Store, session: Path) -> Path:
     """Return the directory below which no symlink may lead to files of a session.
 
-    That is the store; of a session that the user names by its path elsewhere, its own directory.
+    That is the store; for a session elsewhere, named by its path, its own directory.
     """
     return store.root if session.is_relative_to(store.root) else session.parent
 
 
 def owners_in(project: Path, root: Path) -> dict[Path, str | None]:
-    """The sub-agent files among the sessions of a project (2.0.x), with the session of each."""
+    """Return the sub-agent files among a project's sessions (2.0.x), with the session of each."""
     return {path: _owner(path) for path in without_links(root, adjacent_subagents(project))}
 
 
 def files_below(root: Path, folder: Path) -> list[Path]:
-    """Return the regular files in a folder and its folders, without what links lead to.
+    """Return the regular files in a folder and its subfolders, without following links.
 
-    Neither the folder nor anything between it and the root may be a link either.
+    If the folder, or a folder between it and the root, is a link, there are none.
     """
     if link := find_link(root, folder):
         if os.path.lexists(folder):
@@ -129,8 +132,8 @@ def files_below(root: Path, folder: Path) -> list[Path]:
     return regular_paths(found)
 
 
-def _told_by(session: Path) -> tuple[set[str], set[str]]:
-    """The nicknames of a session, which its plans are named by, and its working directories."""
+def _slugs_and_directories(session: Path) -> tuple[set[str], set[str]]:
+    """Return the nicknames of a session, which name its plans, and its working directories."""
     slugs: set[str] = set()
     directories: set[str] = set()
     for _, entry in read_entries(session):
@@ -153,13 +156,15 @@ def _temporary() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def _kept_folders(store: Store) -> list[Path]:
+def _data_folders(store: Store) -> list[Path]:
     shared = [store.todos, store.plans, store.pastes, store.logs, store.agent_notes]
     return [*shared, *(store.root / kind for kind in BY_SESSION)]
 
 
 def _plans(store: Store, nickname: str) -> list[Path]:
-    """A session's plan, and those of its sub-agents (2.1.325)."""
+    """Return a session's plan and those of its sub-agents (2.1.325)."""
+    # The nickname comes from the session file and becomes part of a path and a glob pattern:
+    # `../../x` or `*` must not match files of others.
     if not NICKNAME.fullmatch(nickname):
         return []
     names = (f"{nickname}.md", f"{nickname}-agent-*.md")

@@ -1,4 +1,4 @@
-"""Work on many files shared among processes, in batches of about equal size."""
+"""Process many files in parallel, in batches of about equal size."""
 
 import multiprocessing
 import os
@@ -14,20 +14,21 @@ from turnlog.store.batches import in_batches
 T = TypeVar("T")
 
 WORTH_SHARING = 32 << 20
-"""Starting a second process takes longer than reading this many bytes."""
+"""Total bytes below which starting a second process takes longer than reading the files."""
 SHARES = 32
-"""Batches for each process: none is left alone for long with the last one."""
+"""Batches per process, so that none works alone for long on the last one."""
 
 
 def map_files(
     function: Callable[[Sequence[Path]], T], paths: Sequence[Path], processes: int = 2
 ) -> Iterator[tuple[int, T]]:
-    """Yield what `function` makes of each batch of files, with the bytes in that batch."""
+    """Yield the result of `function` for each batch of files, with the batch's size in bytes."""
     sizes = {path: path.stat().st_size for path in paths}
     batches = in_batches(
         paths, lambda path: sizes[path], sum(sizes.values()) // (SHARES * processes)
     )
     weights = [sum(sizes[path] for path in batch) for batch in batches]
+    # In this process if there is little to do; the results are the same, in another order.
     if processes == 1 or sum(weights) < WORTH_SHARING:
         yield from zip(weights, map(function, batches), strict=True)
         return
@@ -37,14 +38,14 @@ def map_files(
             yield tasks[task], task.result()
 
 
-# A fork starts three times as fast, but is safe only where the system's own libraries are.
+# Forking is three times as fast as spawning, but unsafe with macOS system libraries.
 CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
 def open_pool(
     processes: int, prepare: Callable[..., None] | None = None, *arguments: Any
 ) -> ProcessPoolExecutor:
-    """Processes to share work among, each prepared for it; they end when this one does."""
+    """Return a pool of prepared processes, which end when this process does."""
     return ProcessPoolExecutor(processes, CONTEXT, _prepare, (prepare, arguments))
 
 
@@ -55,7 +56,7 @@ def _prepare(prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) ->
 
 
 def _end_with_parent() -> None:
-    """Wait for a parent that was killed: it cannot tell its pool to stop."""
+    """Exit when the parent process does; a killed parent cannot stop its pool."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

@@ -1,4 +1,8 @@
-"""Where things lie on disk. A folder's name never tells its working directory: entries do."""
+"""Paths of everything on disk.
+
+A project folder's name never determines its working directory: different directories can share a
+name, so only entries can.
+"""
 
 import os
 import re
@@ -13,11 +17,11 @@ DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 TOOL_RESULTS = "tool-results"
 SUBAGENTS = "subagents"
 BY_SESSION = ("file-history", "image-cache", "uploads", "session-env", "tasks")
-"""Folders of the store that have one folder for each session (2.1.325, and as documented)."""
+"""Folders of the store with one subfolder per session (2.1.325, and as documented)."""
 
 
 class Store(NamedTuple):
-    """The client's configuration directory, and every place in it that turnlog knows."""
+    """The client's configuration directory, with the paths in it that turnlog knows."""
 
     root: Path
 
@@ -56,7 +60,7 @@ class Store(NamedTuple):
 
     @property
     def logs(self) -> Path:
-        """What the client notes for itself of a session: `<session>.txt`."""
+        """The client's debug log of each session: `<session>.txt`."""
         return self.root / "debug"
 
     @property
@@ -69,51 +73,54 @@ class Store(NamedTuple):
         return self.root / "settings.json"
 
     def client_state(self, environment: Mapping[str, str] = os.environ) -> Path:
-        """What the client remembers of itself and of projects: beside its directory, or in it if a
-        variable names that (observed: 2.1.325)."""
+        """Return the file with the client's own state and that of its projects.
+
+        It is next to the configuration directory, or inside if `CLAUDE_CONFIG_DIR` is set
+        (observed: 2.1.325).
+        """
         folder = self.root if environment.get("CLAUDE_CONFIG_DIR") else self.root.parent
         return folder / ".claude.json"
 
     def project_of(self, cwd: str) -> Path:
-        """The folder that holds the sessions of a working directory."""
+        """Return the folder with the sessions of a working directory."""
         return self.projects / folder_name(cwd)
 
     def session_files(self, cwd: str | None = None) -> Iterator[Path]:
-        """Every session file, or those of a working directory; sub-agents are no sessions."""
+        """Yield every session file, or those of a working directory, without sub-agents."""
         folders = _folders(self.projects) if cwd is None else [str(self.project_of(cwd))]
         for folder in folders:
             yield from map(Path, _sessions_in(folder))
 
 
 def open_store(environment: Mapping[str, str] = os.environ) -> Store:
-    """The store of the user: `CLAUDE_CONFIG_DIR`, else `~/.claude`."""
+    """Return the user's store: `CLAUDE_CONFIG_DIR`, or else `~/.claude`."""
     return Store(Path(environment.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude"))
 
 
 def archive_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the archive of the user lies: `TURNLOG_ARCHIVE`, else among turnlog's own data."""
+    """Return the user's archive folder: `TURNLOG_ARCHIVE`, or else in turnlog's data folder."""
     if named := environment.get("TURNLOG_ARCHIVE"):
         return Path(named).absolute()
     return _own_folder(environment) / "archive"
 
 
 def journal_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the journal of changes lies, among turnlog's own data."""
+    """Return the folder of the journal of changes."""
     return _own_folder(environment) / "journal"
 
 
 def trust_file(environment: Mapping[str, str] = os.environ) -> Path:
-    """Which directories the user trusts, among turnlog's own data."""
+    """Return the file that lists trusted directories."""
     return _own_folder(environment) / "trusted.json"
 
 
 def imports_file(environment: Mapping[str, str] = os.environ) -> Path:
-    """Which files from outside the memory of projects may import, among turnlog's own data."""
+    """Return the file that lists which outside files the memory of projects may import."""
     return _own_folder(environment) / "imports.json"
 
 
 def _own_folder(environment: Mapping[str, str]) -> Path:
-    """Where turnlog keeps data of its own: `TURNLOG_HOME`, else in the user's data directory."""
+    """Return turnlog's data folder: `TURNLOG_HOME`, or else in the user's data directory."""
     if home := environment.get("TURNLOG_HOME"):
         return Path(home)
     data = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
@@ -121,7 +128,7 @@ def _own_folder(environment: Mapping[str, str]) -> Path:
 
 
 def real_path(path: Path) -> Path:
-    """Return where a path leads. Unlike `Path.resolve`, this accepts a link to itself."""
+    """Resolve a path. Unlike `Path.resolve`, this accepts a link to itself."""
     return Path(os.path.realpath(path))
 
 
@@ -142,7 +149,7 @@ def is_there(path: Path) -> bool:
 
 
 def is_windows_path(path: str) -> bool:
-    r"""Whether a path was written on Windows: it starts with a drive, or is a UNC path.
+    r"""Return whether a path was written on Windows: it starts with a drive, or is a UNC path.
 
     >>> [is_windows_path(path) for path in (r"C:\a", "e:/a", r"\\srv\share", "/a", "a:b")]
     [True, True, True, False, False]
@@ -151,7 +158,7 @@ def is_windows_path(path: str) -> bool:
 
 
 def last_part(path: str) -> str:
-    r"""The name of a file, whichever system its path was written on.
+    r"""Return the name of a file, regardless of the system its path was written on.
 
     >>> last_part(r"C:\Users\ada\x.txt"), last_part("/home/ada/a\\b")
     ('x.txt', 'a\\b')
@@ -160,20 +167,21 @@ def last_part(path: str) -> str:
 
 
 def is_session_name(name: str) -> bool:
-    """Whether a file in a project's folder holds a session."""
+    """Return whether a file in a project's folder is a session."""
     return name.endswith(".jsonl") and not name.startswith(("agent-", "."))
 
 
 def is_subagent_name(name: str) -> bool:
-    """Return whether a file holds a sub-agent."""
+    """Return whether a file is a sub-agent's."""
     return name.startswith("agent-") and name.endswith(".jsonl")
 
 
 def folder_name(cwd: str) -> str:
-    r"""The name of a project's folder: each UTF-16 unit that is no letter or digit becomes a dash.
+    r"""Return a project's folder name: non-alphanumeric UTF-16 units become dashes.
 
-    A name of more than 200 characters is cut and ends in a hash of the whole path; clients up to
-    2.1.45 did not cut it (observed: 1.0.60 to 2.1.325). Symbolic links are resolved before this.
+    A name of more than 200 characters is truncated and gets a hash of the whole path as a suffix;
+    clients up to 2.1.45 did not truncate it (observed: 1.0.60 to 2.1.325). The caller resolves
+    symbolic links.
 
     >>> folder_name("/home/ada/my.shop"), folder_name(r"E:\work\x"), folder_name("/日本")
     ('-home-ada-my-shop', 'E--work-x', '---')
@@ -184,59 +192,60 @@ def folder_name(cwd: str) -> str:
 
 
 def sidecar_folder(session: Path) -> Path:
-    """The folder beside a session file for its sub-agents, tool results and title."""
+    """Return the folder next to a session file for its sub-agents, tool results and title."""
     return session.with_suffix("")
 
 
 def title_file(session: Path) -> Path:
-    """The name that the user gave a session (2.1.325)."""
+    """Return the file with the name that the user gave a session (2.1.325)."""
     return sidecar_folder(session) / "custom-title.json"
 
 
 def tool_results(session: Path) -> Path:
-    """Outputs too large for the session file."""
+    """Return the folder for outputs too large for the session file."""
     return sidecar_folder(session) / TOOL_RESULTS
 
 
 def subagents_folder(session: Path) -> Path:
-    """Sub-agents of 2.1.29 and later; those of workflows lie in folders below it."""
+    """Return the folder of sub-agents (2.1.29 on); those of workflows are in subfolders."""
     return sidecar_folder(session) / SUBAGENTS
 
 
 def subagent_meta(subagent: Path) -> Path:
-    """What started a sub-agent (2.1.97 on)."""
+    """Return the file that records what started a sub-agent (2.1.97 on)."""
     return subagent.with_suffix(".meta.json")
 
 
 def nested_subagents(session: Path) -> list[Path]:
-    """The files of a session's sub-agents in its own folder, workflows included."""
+    """Return the sub-agent files in a session's own folder, including workflows."""
     return regular_paths(subagents_folder(session).rglob("agent-*.jsonl"))
 
 
 def project_notes(project: Path) -> list[Path]:
-    """What sessions of a project share: the model's notes, and a list of sessions (to 2.1.30)."""
+    """Return files that a project's sessions share: notes of the model, an index (to 2.1.30)."""
     index = project / "sessions-index.json"
     notes = regular_paths((project / "memory").rglob("*.md"))
     return [*notes, *([index] if index.is_file() else [])]
 
 
 def adjacent_subagents(project: Path) -> list[Path]:
-    """Return sub-agent files that sessions of a project share a folder for.
+    """Return the sub-agent files that are not in a session's own folder.
 
-    They lie among the sessions (2.0.x) or in `<project>/subagents` (documented, not observed);
+    They are among the sessions (2.0.x) or in `<project>/subagents` (documented, not observed);
     their entries name the session.
     """
-    beneath = (project / SUBAGENTS).glob("agent-*.jsonl")
-    return regular_paths([*project.glob("agent-*.jsonl"), *beneath])
+    shared = (project / SUBAGENTS).glob("agent-*.jsonl")
+    return regular_paths([*project.glob("agent-*.jsonl"), *shared])
 
 
 def _folders(parent: Path) -> list[str]:
-    return sorted(each.path for each in entries_of(parent) if is_folder(each))
+    return sorted(entry.path for entry in entries_of(parent) if is_folder(entry))
 
 
 def _sessions_in(folder: str) -> list[str]:
-    named = (each for each in entries_of(folder) if is_session_name(each.name))
-    return [each.path for each in named if is_regular(each)]
+    # The name is checked first: `is_regular` reports everything that is not a regular file.
+    named = (entry for entry in entries_of(folder) if is_session_name(entry.name))
+    return [entry.path for entry in named if is_regular(entry)]
 
 
 def _utf16_units(text: str) -> list[int]:
@@ -249,6 +258,7 @@ def _dashed(unit: int) -> str:
 
 
 def _hash(units: list[int]) -> int:
+    # The client runs JavaScript: `hash = (hash * 31 + unit) | 0` wraps to a signed 32-bit integer.
     value = 0
     for unit in units:
         value = (value * 31 + unit) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""The history of prompts: one file for all projects, and the long texts pasted in them."""
+"""The prompt history: one file for all projects, and the long texts pasted into prompts."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -18,14 +18,14 @@ class HistoryPrompt(NamedTuple):
 
     line: int
     session: str | None
-    """None for one that a client before 2.0 wrote."""
+    """None if a client before 2.0 wrote it."""
     project: str | None
     pastes: list[str]
-    """Pasted texts of more than 1024 characters lie in files of their own, named by their hash."""
+    """Hashes of pasted texts of more than 1024 characters, which have files of their own."""
 
 
 def read_history(store: Store) -> Iterator[HistoryPrompt]:
-    """The prompts that were typed, the first first."""
+    """Yield the typed prompts, oldest first."""
     if store.history.is_file():
         for line in read_lines(store.history):
             for value in values_of(line):
@@ -34,7 +34,7 @@ def read_history(store: Store) -> Iterator[HistoryPrompt]:
 
 
 def prompts_of(store: Store, session: str, directories: Collection[str]) -> list[HistoryPrompt]:
-    """The prompts of a session, and those without one that were typed in its directories."""
+    """Return the prompts of a session, and those without one that were typed in its directories."""
     return [
         prompt
         for prompt in read_history(store)
@@ -43,7 +43,7 @@ def prompts_of(store: Store, session: str, directories: Collection[str]) -> list
 
 
 def paste_files(store: Store, prompts: Collection[HistoryPrompt]) -> list[Path]:
-    """The files of what was pasted in prompts."""
+    """Return the files of texts pasted into prompts."""
     names = {f"{paste}.txt" for prompt in prompts for paste in prompt.pastes}
     return [path for name in sorted(names) if (path := store.pastes / name).is_file()]
 
@@ -51,11 +51,12 @@ def paste_files(store: Store, prompts: Collection[HistoryPrompt]) -> list[Path]:
 def _prompt(line: int, fields: dict[str, object]) -> HistoryPrompt:
     session, project = fields.get("sessionId"), fields.get("project")
     pasted = fields.get("pastedContents")
-    held = list(pasted.values()) if is_object(pasted) else list[object]()
-    hashes = [str(each.get("contentHash")) for each in held if is_object(each)]
+    pastes = list(pasted.values()) if is_object(pasted) else list[object]()
+    hashes = [str(paste.get("contentHash")) for paste in pastes if is_object(paste)]
     return HistoryPrompt(
         line,
         session if isinstance(session, str) else None,
         project if isinstance(project, str) else None,
+        # A hash becomes a file name: `../settings` must not.
         [name for name in hashes if HASH.fullmatch(name)],
     )

@@ -1,7 +1,7 @@
-"""The registry of running clients: a file for each process says which session it has open.
+"""The registry of running clients: one file per process names the session it has open.
 
-Clients from 2.1 on leave their files behind where they are killed: by its start a process is told
-from a later one with the same id.
+Clients from 2.1 on leave their file behind when they are killed. The start time distinguishes a
+process from a later one with the same id.
 """
 
 import json
@@ -17,19 +17,22 @@ from turnlog.store.paths import Store
 
 
 def start_of(pid: int) -> str | None:
-    """When a process was started, by the system's own count, where it tells."""
+    """Return the start time of a process in clock ticks, on systems with /proc."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
+    # Field 22. The second field is the program's name in parentheses, and may contain any
+    # character: split only what follows the last parenthesis.
     return status.rpartition(")")[2].split()[19]
 
 
 def claim(store: Store, session_id: str, cwd: Path, entrypoint: str, version: str) -> None:
-    """Say that this process has a session open, in the words of 2.1.325; it has one at a time."""
+    """Register a session as open in this process, in the format of 2.1.325."""
+    # The file is named by process: claiming another session replaces the last claim.
     pid = os.getpid()
     start = start_of(pid)
-    held = {
+    fields = {
         "pid": pid,
         "sessionId": session_id,
         "cwd": str(cwd),
@@ -39,17 +42,19 @@ def claim(store: Store, session_id: str, cwd: Path, entrypoint: str, version: st
         "kind": "interactive",
         "entrypoint": entrypoint,
     }
-    with suppress(OSError, Unavailable):  # where it cannot be written, the session's file says so
-        write_atomic(_own(store), json.dumps(held, separators=(",", ":")).encode())
+    # The registry is a courtesy to other clients. If it cannot be written, writing the session file
+    # will fail as well and report it.
+    with suppress(OSError, Unavailable):
+        write_atomic(_claim_file(store), json.dumps(fields, separators=(",", ":")).encode())
 
 
 def release(store: Store, session_id: str) -> None:
-    """Say that it is open no longer, unless this process has another one by now."""
-    path = _own(store)
+    """Remove this process's claim on a session, unless it has claimed another one since."""
+    path = _claim_file(store)
     with suppress(OSError, ValueError, AttributeError):
         if json.loads(read_regular(path)).get("sessionId") == session_id:
             path.unlink()
 
 
-def _own(store: Store) -> Path:
+def _claim_file(store: Store) -> Path:
     return store.registry / f"{os.getpid()}.json"

@@ -1,4 +1,4 @@
-"""From what a user types to a session file: a path, an id or its start, a title, a slug, `last`."""
+"""Find the session file that a user means: by path, id or its prefix, title, slug, or `last`."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from turnlog.store.paths import Store, expand_user
 
 
 def find_session(store: Store, text: str) -> SessionFile:
-    """The session that `text` names."""
+    """Return the session that `text` names; raise `NotFound` or `Ambiguous`."""
     if path := _file_at(text):
         return locate_session(path)
     if text.endswith(".jsonl") or "/" in text:
@@ -19,7 +19,7 @@ def find_session(store: Store, text: str) -> SessionFile:
     with collect_skipped() as skipped:
         matches = _matches(store, text)
     if not matches:
-        # Only now does it matter which files could not be read: one may be what was meant.
+        # Unreadable files matter only now: the user may have meant one of them.
         for path, reason in skipped.items():
             note_skipped(path, reason)
         raise _not_found(store, text)
@@ -32,6 +32,8 @@ def _matches(store: Store, text: str) -> list[SessionFile]:
     sessions = list_sessions(store)
     if text == "last" and sessions:
         return sessions[:1]
+    # Most specific first: an id prefix must not become ambiguous because a title contains it too.
+    # Titles also come last because they require reading every file.
     return (
         _with_id(sessions, text)
         or _with_id(_located(_subagent_files(store)), text)
@@ -46,7 +48,7 @@ def _located(paths: Iterable[Path]) -> Iterator[SessionFile]:
 
 
 def _not_found(store: Store, text: str) -> NotFound:
-    """What to say of a name that matches nothing here; the archive may have it."""
+    """Return the error for a name that matches no session; the archive may have it."""
     from turnlog.store.archive.archive import open_archive
 
     archive = open_archive()
@@ -75,9 +77,9 @@ def _file_at(text: str) -> Path | None:
 
 
 def _with_id(sessions: Iterable[SessionFile], text: str) -> list[SessionFile]:
-    wanted = _bare_id(text)
-    matches = [session for session in sessions if _bare_id(session.id).startswith(wanted)]
-    exact = [session for session in matches if _bare_id(session.id) == wanted]
+    target = _bare_id(text)
+    matches = [session for session in sessions if _bare_id(session.id).startswith(target)]
+    exact = [session for session in matches if _bare_id(session.id) == target]
     return exact or matches
 
 
@@ -86,11 +88,11 @@ def _bare_id(text: str) -> str:
 
 
 def _with_title(sessions: list[SessionFile], text: str) -> list[SessionFile]:
-    """Return the sessions whose title or slug is a text, or else contains it."""
-    wanted = text.casefold()
+    """Return the sessions whose title or slug equals a text, or else contains it."""
+    target = text.casefold()
     named = [(session, _names_of(session)) for session in sessions]
-    exact = [session for session, names in named if wanted in names]
-    partly = (session for session, names in named if any(wanted in name for name in names))
+    exact = [session for session, names in named if target in names]
+    partly = (session for session, names in named if any(target in name for name in names))
     return exact or list(partly)
 
 

@@ -1,7 +1,7 @@
 """Lines as they are appended, to one file or to any session of a store.
 
-A line is yielded once, when its newline is there. A file that was truncated, or replaced by other
-content, is read again from its start.
+Each line is yielded once, when its newline has been written. A truncated or replaced file is read
+again from its start.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,42 +17,42 @@ POLL_MS = 1000
 
 
 class Follower:
-    """Remembers how far each file has been read."""
+    """The read position in each of several files."""
 
     def __init__(self) -> None:
-        self._places: dict[Path, Bookmark] = {}
+        self._bookmarks: dict[Path, Bookmark] = {}
 
     def skip(self, path: Path, but: int) -> None:
-        """Take the whole lines of a file as read, but for the last few."""
+        """Mark the whole lines of a file as read, except the last few."""
         whole = (line for line in read_lines_backwards(path) if line.is_whole)
         last = list(islice(whole, max(but, 1)))
         start = 0 if not last else last[-1].offset if but else last[0].end
-        self._places[path] = Bookmark.at(path, start)
+        self._bookmarks[path] = Bookmark.at(path, start)
 
     def read_new(self, path: Path) -> Iterator[Line]:
-        """Yield the whole lines that a file has gained since it was last read."""
+        """Yield the whole lines appended to a file since it was last read."""
         try:
-            place = self._place_in(path)
-            for line in read_lines(path, place.offset):
+            bookmark = self._bookmark_in(path)
+            for line in read_lines(path, bookmark.offset):
                 if not line.is_whole:
                     break
-                place = place.past(line)
+                bookmark = bookmark.past(line)
                 yield line
-            self._places[path] = place
+            self._bookmarks[path] = bookmark
         except FileNotFoundError:
-            self._places.pop(path, None)
+            self._bookmarks.pop(path, None)
 
-    def _place_in(self, path: Path) -> Bookmark:
-        place = self._places.get(path, Bookmark())
-        return place if place.holds(path) else Bookmark()
+    def _bookmark_in(self, path: Path) -> Bookmark:
+        bookmark = self._bookmarks.get(path, Bookmark())
+        return bookmark if bookmark.holds(path) else Bookmark()
 
 
 def watch(
     path: Path, is_wanted: Callable[[Path], bool], last: int = 0, stop: Event | None = None
 ) -> Iterator[tuple[Path, Line]]:
-    """Yield each line appended to a file, or to the wanted files below a folder, and its file.
+    """Yield each line appended to a file, or to the wanted files below a folder, with its file.
 
-    What was there before is left out, but for the `last` lines of each file.
+    Existing lines are skipped, except the `last` lines of each file.
     """
     from watchfiles import watch as wait_for_changes
 
@@ -60,17 +60,18 @@ def watch(
     if not folder.is_dir():
         raise NotFound(f"nothing to watch: {folder} does not exist", "turnlog where")
     follower = Follower()
-    for each in _files_at(path, is_wanted):
-        follower.skip(each, last)
-        yield from ((each, line) for line in follower.read_new(each))
+    for found in _files_at(path, is_wanted):
+        follower.skip(found, last)
+        yield from ((found, line) for line in follower.read_new(found))
     for changes in wait_for_changes(
         folder, stop_event=stop, rust_timeout=POLL_MS, yield_on_timeout=True, debounce=100, step=20
     ):
-        # Where none is told, look at every file: some file systems do not tell.
+        # Some file systems (network mounts) never report changes. On a timeout, which reports none,
+        # look at every file.
         changed = {Path(name) for _, name in changes}
-        for each in _files_at(path, is_wanted):
-            if not changed or each.absolute() in changed:
-                yield from ((each, line) for line in follower.read_new(each))
+        for found in _files_at(path, is_wanted):
+            if not changed or found.absolute() in changed:
+                yield from ((found, line) for line in follower.read_new(found))
 
 
 def _files_at(path: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from turnlog.format.json_values import is_array, is_object
-from turnlog.secrets import LABELS, VALUES, flag_name, tells_secret
+from turnlog.secrets import LABELS, VALUES, flag_name, is_secret_name
 
 TOKEN = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*+)(?:"(\s*:)?|\\?\Z)|[{}\[\]]', re.DOTALL)
 """A string, which in a torn line may lack its end, or a bracket."""
@@ -88,7 +88,7 @@ class _Label:
             name, self.name = self.name, flag_name(text)
             return name or field
         if field in LABELS:
-            self.name = text if tells_secret(text) else ""
+            self.name = text if is_secret_name(text) else ""
         return self.name if self.name and field in VALUES else field
 
 

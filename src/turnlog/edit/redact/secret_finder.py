@@ -28,8 +28,8 @@ from turnlog.secrets import (
     MASKED,
     find_named,
     find_secrets,
+    is_secret_name,
     placeholder_for,
-    tells_secret,
     visible,
 )
 
@@ -210,7 +210,7 @@ def role_of(place: StringPlace) -> StringRole:
         return StringRole.FIELD
     if place.name in ENCODED:
         return StringRole.DATA
-    return StringRole.TELLING if tells_secret(place.name) else StringRole.TEXT
+    return StringRole.TELLING if is_secret_name(place.name) else StringRole.TEXT
 
 
 def is_distinct(value: str) -> bool:

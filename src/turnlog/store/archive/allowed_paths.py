@@ -1,7 +1,7 @@
-"""Which paths an archive may name: those of session files that `turnlog archive` itself writes.
+"""The paths that an archive may contain: only those that `turnlog archive` itself writes.
 
 An archive may come from anyone. Paths are matched against an allowlist of layouts, never against a
-list of dangerous names: a file the client gains tomorrow (a new settings file, say) is refused too.
+list of dangerous names: settings files that the client adds in the future are refused too.
 """
 
 import re
@@ -11,43 +11,45 @@ from collections.abc import Iterable
 from turnlog.store.paths import BY_SESSION, SUBAGENTS, is_session_name, is_subagent_name
 
 LONGEST_NAME = 255
-"""Bytes: what common file systems allow for one component."""
+"""In bytes: the limit of common file systems for one component."""
 LONGEST_PATH = 1024
 DEEPEST = 16
 RUN_BY_CLIENT = "session-env"
-"""Shell scripts that the client sources before each command: archived, but never restored."""
+"""Folder of shell scripts that the client sources before each command; never restored."""
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
-"""What the client names sessions (observed: 1.0.60 to 2.1.325)."""
+"""The client's session ids (observed: 1.0.60 to 2.1.325)."""
 RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.I)
 DRIVE = re.compile(r"[A-Za-z]:")
 BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that let a terminal show a name in another order."""
+"""Characters that make a terminal display a name in another order."""
 UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def name_problem(name: str) -> str | None:
-    """Why a component of a path is refused; None for one that is safe on every file system.
+    """Return why a path component is refused; None if it is safe on every file system.
 
     >>> name_problem("agent-a1.jsonl"), name_problem(".."), name_problem("NUL.txt")
-    (None, 'is no file name', 'is a reserved name')
+    (None, 'is not a file name', 'is a reserved name')
     """
     if name in ("", ".", ".."):
-        return "is no file name"
+        return "is not a file name"
     if "/" in name or "\\" in name or "\0" in name:
         return "has a separator or NUL in a name"
-    if any(unicodedata.category(each) in UNPRINTABLE or each in BIDI for each in name):
+    # A name such as "x\x1b[2J.jsonl" would reach a terminal as soon as the archive is listed.
+    if any(unicodedata.category(char) in UNPRINTABLE or char in BIDI for char in name):
         return "has a control character in a name"
     if len(name.encode()) > LONGEST_NAME:
         return "has a name that is too long"
     if DRIVE.match(name):
         return "names a drive"
+    # Windows drops trailing spaces and dots: "NUL . " is the device as well.
     if RESERVED.fullmatch(name.rstrip(" .")):
         return "is a reserved name"
     return None
 
 
 def path_problem(session: str, path: str) -> str | None:
-    """Why an archive may not name a path for a session; None for a path that belongs to it.
+    """Return why an archive may not contain a path for a session; None if it belongs to it.
 
     >>> path_problem("a1", "projects/-home-ada/a1.jsonl"), path_problem("a1", "settings.json")
     (None, 'is not a file of this session')
@@ -58,21 +60,21 @@ def path_problem(session: str, path: str) -> str | None:
     if problem := next(filter(None, map(name_problem, parts)), None):
         return problem
     if len(path.encode()) > LONGEST_PATH or len(parts) > DEEPEST:
-        return "is too long a path"
+        return "is too long"
     return None if _is_of_session(session, parts) else "is not a file of this session"
 
 
 def session_problem(session: str) -> str | None:
-    """Why an archive may not hold a session of this id."""
+    """Return why an archive may not contain a session with this id; None if it may."""
     if problem := name_problem(session):
         return problem
-    return None if is_session_name(f"{session}.jsonl") else "is no session id"
+    return None if is_session_name(f"{session}.jsonl") else "is not a session id"
 
 
 def collision(paths: Iterable[str]) -> str | None:
-    """The first path that would take the place of an earlier one, or lie below it as a file.
+    """Return the first path that is, or is below, the same file as an earlier path.
 
-    Names that differ in case or normalization only are one file on macOS and Windows.
+    Names that differ only in case or Unicode normalization are the same file on macOS and Windows.
 
     >>> collision(["todos/a.json", "todos/A.json"]), collision(["a/b", "a"]), collision(["a", "b"])
     ('todos/A.json', 'a', None)
@@ -91,16 +93,14 @@ def collision(paths: Iterable[str]) -> str | None:
 
 
 def is_run_by_client(path: str) -> bool:
-    """Whether the client would execute a file of the session."""
+    """Return whether the client would execute a file of the session."""
     return path.split("/", 1)[0] == RUN_BY_CLIENT
 
 
 def is_session_id(name: str) -> bool:
-    """Whether a session may have a directory of its own.
-
-    A session file can be called anything, but `memory/` beside it holds notes that the client puts
-    into every prompt: a session named `memory` must not write there.
-    """
+    """Return whether a session may have a directory of its own."""
+    # A session file can have any name, but `projects/<project>/memory/` contains notes that the
+    # client adds to every prompt: a session called `memory` must not write there.
     return ID.fullmatch(name) is not None
 
 

@@ -1,7 +1,7 @@
-"""The archive: every session and all that belongs to it, kept after the client has deleted it.
+"""The archive: every session with all its files, kept after the client has deleted it.
 
-`sessions/<id>.json` names the files of a session and the pieces of each, `objects/` holds the
-pieces. A manifest is replaced at once, and only after all its pieces are on the disk.
+`sessions/<id>.json` lists the files of a session and the pieces of each; `objects/` has the pieces.
+A manifest is replaced atomically, and only after all its pieces are on disk.
 
 An archive may come from anyone (`restore --from DIR`): manifests and objects are read without
 following links and within fixed bounds, and paths are checked before they are used.
@@ -38,14 +38,14 @@ from turnlog.store.descriptors import read_below
 from turnlog.store.paths import archive_folder
 
 FORMAT = 1
-"""To be raised when an older turnlog could not read a manifest right."""
+"""Incremented when an older turnlog could misread a manifest."""
 LARGEST_MANIFEST = 32 << 20
-"""Bytes: enough for about 100,000 files."""
+"""In bytes: enough for about 100,000 files."""
 LONGEST_LINE = 64 << 20
-"""Bytes: a line is held in memory; requests to the API, and so messages, end at 32 MB."""
+"""In bytes: a line is kept in memory; API requests, and so messages, are at most 32 MB."""
 RATIO = 100
 ALWAYS_ALLOWED = 16 << 20
-"""Bytes that sessions may expand to beyond `RATIO`: generated sessions compress about 6 times."""
+"""Bytes that sessions may expand to regardless of `RATIO`; typical sessions compress 6 times."""
 
 Amount = Annotated[int, Meta(ge=0, lt=1 << 62)]
 
@@ -54,16 +54,16 @@ class ArchivedFile(Struct, omit_defaults=True):
     """One file of a session."""
 
     path: str
-    """Where it lies in the store."""
+    """Path in the store."""
     mode: Amount
     mtime_ns: int
     size: Amount
     inode: Amount
     read_ns: int
-    """When it was last read: a file changed at about that time is read again."""
+    """Time of the last read: a file changed at about that time is read again."""
     pieces: list[Chunk]
     gone: bool = False
-    """Whether it was missing when the rest of the session was last archived."""
+    """True if it was missing when the session was last archived."""
 
     @property
     def state(self) -> FileState:
@@ -71,17 +71,17 @@ class ArchivedFile(Struct, omit_defaults=True):
 
     @property
     def role(self) -> str:
-        """Its path without the project's folder: the same after the session has moved."""
+        """Its path without the project's folder, which stays the same when a session moves."""
         parts = self.path.split("/")
         return "/".join(parts[2:]) if parts[0] == "projects" else self.path
 
 
 class Manifest(Struct, omit_defaults=True):
-    """What the archive has of a session."""
+    """The archived files of a session."""
 
     session: str
     store: str
-    """The store that it was in."""
+    """The store that it was archived from."""
     files: list[ArchivedFile]
     title: str | None = None
     cwd: str | None = None
@@ -93,9 +93,11 @@ class Manifest(Struct, omit_defaults=True):
 
     @property
     def current(self) -> list[ArchivedFile]:
-        """The files as they were last: of one that was moved, only where it was moved to."""
+        """The latest version of each file; only the new path of a moved file."""
         chosen: list[ArchivedFile] = []
         roles: set[str] = set()
+        # Existing files come first, then the most recently read. A gone file is left out if another
+        # one has its role: the session was moved to another project.
         for file in sorted(self.files, key=lambda file: (file.gone, -file.read_ns)):
             if not file.gone or file.role not in roles:
                 chosen.append(file)
@@ -103,7 +105,7 @@ class Manifest(Struct, omit_defaults=True):
         return sorted(chosen, key=lambda file: file.path)
 
     def problem(self, file: ArchivedFile) -> str | None:
-        """Why a file must not be restored or shown under its path; None if it may."""
+        """Return why a file must not be restored or shown under its path; None if it may."""
         return path_problem(self.session, file.path)
 
     def is_transcript(self, file: ArchivedFile) -> bool:
@@ -111,7 +113,7 @@ class Manifest(Struct, omit_defaults=True):
 
     @property
     def is_in_store(self) -> bool:
-        """Whether the session itself is still where it was."""
+        """True if the session file still exists at its original path."""
         transcripts = filter(self.is_transcript, self.files)
         return any(os.path.lexists(Path(self.store, file.path)) for file in transcripts)
 
@@ -143,11 +145,13 @@ class Archive:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Wait until no one else writes, and keep others from writing."""
+        """Lock the archive for writing, waiting for other writers."""
         create_private_folder(self.folder)
         for folder in (self.sessions, self.objects.folder):
             _require_no_link(folder)
             secure_folder(folder)
+        # Writes follow links: `objects/ab -> /etc/cron.d` in a foreign archive would place files
+        # there.
         for folder in self.objects.folder.iterdir():
             _require_no_link(folder)
         flags = os.O_RDWR | os.O_CREAT | NOFOLLOW
@@ -160,13 +164,13 @@ class Archive:
             os.close(descriptor)
 
     def _clear_unfinished(self) -> None:
-        """Remove what a crash left behind."""
+        """Remove temporary files left over from a crash."""
         for pattern in ("sessions", "objects/??"):
             for path in self.folder.glob(f"{pattern}/.*{TEMPORARY_SUFFIX}"):
                 path.unlink(missing_ok=True)
 
     def names(self) -> list[str]:
-        """The ids of all sessions."""
+        """Return the ids of all sessions."""
         found = (path.name.removesuffix(".json") for path in self.sessions.glob("[!.]*.json"))
         return sorted(name for name in found if session_problem(name) is None)
 
@@ -175,14 +179,15 @@ class Archive:
         path = self.sessions / f"{session}.json"
         try:
             raw = read_below(self.folder, ("sessions",), path.name, LARGEST_MANIFEST)
-            held = _decode_envelope(raw)
-            if held.turnlog > FORMAT:
-                raise Unavailable(f"{path} is of a newer turnlog", "pip install -U turnlog")
-            if held.sha256 == hash_of(bytes(held.session)):
-                return _consistent(_decode_manifest(held.session), session, path)
+            envelope = _decode_envelope(raw)
+            if envelope.turnlog > FORMAT:
+                hint = "pip install -U turnlog"
+                raise Unavailable(f"{path} was written by a newer turnlog", hint)
+            if envelope.sha256 == hash_of(bytes(envelope.session)):
+                return _require_consistent(_decode_manifest(envelope.session), session, path)
         except FileNotFoundError as error:
             raise NotFound(f"no session {session} in {self.folder}") from error
-        except (msgspec.MsgspecError, ValueError, RecursionError):  # no JSON, or nested too deeply
+        except (msgspec.MsgspecError, ValueError, RecursionError):  # not JSON, or nested too deeply
             pass
         raise Damaged(f"{path} is damaged")
 
@@ -192,9 +197,9 @@ class Archive:
         write_atomic(self.sessions / f"{manifest.session}.json", envelope + b"\n")
 
     def remove(self, session: str, consent: Consent = require_yes) -> int:
-        """Delete a session for good, with what nothing else needs; return the bytes freed on disk.
+        """Delete a session permanently, with the objects only it uses; return the bytes freed.
 
-        Raise `Damaged` while it cannot be told what all others need.
+        Raise `Damaged` if another manifest is unreadable, because its objects are then unknown.
         """
         manifest = self.load(session)
         where = "" if manifest.is_in_store else "; it is nowhere else"
@@ -203,15 +208,17 @@ class Archive:
         consent(Deletion(what, [about], f"turnlog forget --archived {quote(session)} --yes"))
         with self.locked():
             others = [self.load(name) for name in self.names() if name != session]
-            needed = {piece.hash for each in others for f in each.files for piece in f.pieces}
+            needed = {piece.hash for other in others for f in other.files for piece in f.pieces}
             sizes = self.objects.sizes()
+            # The manifest goes first: a crash in between leaves unused objects, but never a
+            # manifest whose objects are missing.
             (self.sessions / f"{session}.json").unlink()
             sync_folder(self.sessions)
             self.objects.remove(sizes.keys() - needed)
         return sum(sizes[name] for name in sizes.keys() - needed)
 
     def manifests(self) -> Iterator[Manifest]:
-        """What there is of all sessions, but for those that cannot be told."""
+        """Yield the manifests of all sessions, skipping damaged ones."""
         for name in self.names():
             try:
                 yield self.load(name)
@@ -219,11 +226,11 @@ class Archive:
                 continue
 
     def find(self, path: str) -> ArchivedFile | None:
-        """A file of a session by the path that it had on disk."""
+        """Return the archived file that had a path on disk, or None."""
         names = (PurePosixPath(path).stem, *PurePosixPath(path).parts)
         owners = [name for name in names if (self.sessions / f"{name}.json").is_file()]
         try:
-            # Only a sub-agent of 2.0.x has no session in its path.
+            # Every path contains its session's id, except those of sub-agents of 2.0.x.
             manifests = [self.load(owners[0])] if owners else self.manifests()
             files = (file for manifest in manifests for file in manifest.files)
             return next((file for file in files if path.endswith(f"/{file.path}")), None)
@@ -231,29 +238,29 @@ class Archive:
             return None
 
     def read_at(self, file: ArchivedFile, offset: int, size: int) -> bytes:
-        """Bytes of a file, for which only the pieces they are in are decompressed."""
+        """Return bytes of a file, decompressing only the pieces that contain them."""
         parts: list[bytes] = []
-        for start, piece in _placed(file):
+        for start, piece in _with_offsets(file):
             if start < offset + size and offset < start + piece.size:
                 raw = read_again(self.objects.folder, piece)
                 parts.append(raw[max(0, offset - start) : offset + size - start])
         return b"".join(parts)
 
     def chunks(self, file: ArchivedFile, start: int = 0) -> Iterator[bytes]:
-        """The content of a file from a byte on, a piece at a time."""
-        for begin, piece in _placed(file):
+        """Yield the content of a file from a byte on, one piece at a time."""
+        for begin, piece in _with_offsets(file):
             if begin + piece.size > start:
                 yield self.objects.read(piece)[max(0, start - begin) :]
 
     def lines(self, file: ArchivedFile, start: int = 0) -> Iterator[Line]:
-        """The lines of a file from a byte on, as `read_lines` gives them.
+        """Yield the lines of a file from a byte on, like `read_lines`.
 
-        Raise `Damaged` for a line, or a file, too large to have been a session's.
+        Raise `Damaged` for a line or file too large to come from a session.
         """
         if problem := self.size_problem([file]):
             raise Damaged(problem)
         offset, number = start, 0
-        torn: list[bytes] = []  # the line whose end is still ahead
+        torn: list[bytes] = []  # parts of a line that continues in the next piece
         for chunk in self.chunks(file, start):
             *ends, rest = chunk.split(b"\n")
             for end in ends:
@@ -269,11 +276,11 @@ class Archive:
             yield Line(b"".join(torn), offset, 0 if start else number + 1)
 
     def size_problem(self, files: Sequence[ArchivedFile], limit: int | None = None) -> str | None:
-        """Why files are too large to be read whole; None if they are not.
+        """Return why files are too large to read; None if they are not.
 
-        One piece may be named a million times: a few kilobytes would fill the disk. Without a limit
-        of the caller's, files may be `RATIO` times as large as their objects.
+        Without a `limit`, files may be `RATIO` times as large as their objects.
         """
+        # A manifest can name the same piece a million times: a few kilobytes would fill the disk.
         total = sum(file.size for file in files)
         if total <= (ALWAYS_ALLOWED if limit is None else limit):
             return None
@@ -287,18 +294,18 @@ class Archive:
 
 
 class ArchivedCopy(NamedTuple):
-    """An archived file, and where to read it."""
+    """An archived file and the archive to read it from."""
 
     archive: Archive
     file: ArchivedFile
     title: str | None
-    """What its session is called."""
+    """The title of its session."""
 
     def lines(self, start: int) -> Iterator[Line]:
         return self.archive.lines(self.file, start)
 
     def bookmark(self, offset: int) -> Bookmark:
-        """What a reader that got so far would remember."""
+        """Return the bookmark of a reader that got as far as an offset."""
         start = max(0, offset - PROBE)
         return Bookmark(offset, self.archive.read_at(self.file, start, offset - start))
 
@@ -306,17 +313,17 @@ class ArchivedCopy(NamedTuple):
 def open_archive(
     folder: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> Archive:
-    """The archive in a folder, by default that of the user."""
+    """Return the archive in a folder, by default the user's."""
     return Archive(folder.absolute() if folder else archive_folder(environment))
 
 
-def _consistent(manifest: Manifest, session: str, path: Path) -> Manifest:
-    """Require of a manifest what holds for every one that turnlog has written."""
+def _require_consistent(manifest: Manifest, session: str, path: Path) -> Manifest:
+    """Return a manifest; raise `Damaged` if it contradicts itself."""
     if manifest.session != session:
-        raise Damaged(f"{path} is of another session: {manifest.session!r}")
+        raise Damaged(f"{path} belongs to another session: {manifest.session!r}")
     for file in manifest.files:
         if file.size != sum(piece.size for piece in file.pieces):
-            raise Damaged(f"{path}: {file.path!r} has a size that its pieces do not add up to")
+            raise Damaged(f"{path}: {file.path!r} and its pieces differ in size")
     return manifest
 
 
@@ -325,7 +332,7 @@ def _require_no_link(folder: Path) -> None:
         raise Unavailable(f"{folder} is a symbolic link", f"ls -l {folder.parent}")
 
 
-def _placed(file: ArchivedFile) -> Iterator[tuple[int, Chunk]]:
-    """The pieces of a file, with where each starts."""
+def _with_offsets(file: ArchivedFile) -> Iterator[tuple[int, Chunk]]:
+    """Yield the pieces of a file with their offsets."""
     starts = accumulate((piece.size for piece in file.pieces), initial=0)
     return zip(starts, file.pieces, strict=False)

@@ -1,4 +1,4 @@
-"""Files cut into pieces, and the pieces written as objects."""
+"""Split files into pieces and write the pieces as objects."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,19 +11,20 @@ from turnlog.store.archive.objects import PIECE, Chunk, Objects, hash_of
 
 LEVEL = 6
 THREADS = 4
-"""More than there are cores: most of the time for small pieces is spent waiting for the disk."""
+"""More than there are cores: small pieces mostly wait for the disk."""
 
 
 class ObjectWriter:
-    """Writes pieces in several threads, a few ahead of the one who reads them."""
+    """A thread pool that compresses and writes pieces, a few ahead of the reader."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
         self.known = objects.sizes()
         self.new: dict[str, int] = {}
-        """The sizes on disk of the objects that were written, by their hashes."""
+        """Sizes on disk of the objects written, by hash."""
         self.pool = ThreadPoolExecutor(THREADS)
-        self._room = BoundedSemaphore(2 * THREADS)
+        # Bounds memory: without it, a fast reader would queue a whole file as pieces of 1 MiB.
+        self._slots = BoundedSemaphore(2 * THREADS)
 
     def __enter__(self) -> "ObjectWriter":
         return self
@@ -32,14 +33,14 @@ class ObjectWriter:
         self.pool.shutdown(cancel_futures=True)
 
     def put(self, raw: bytes) -> Future[Chunk]:
-        """Write a piece, unless it is there."""
-        self._room.acquire()
+        """Write a piece unless it exists already."""
+        self._slots.acquire()
         task = self.pool.submit(self._write, raw)
-        task.add_done_callback(lambda _: self._room.release())
+        task.add_done_callback(lambda _: self._slots.release())
         return task
 
     def sync(self, names: Iterable[str]) -> None:
-        """See to it that the names of objects outlive a power failure, as their content does."""
+        """Flush the directories of new objects to disk, so that they survive a power failure."""
         folders = {self.objects.path(name).parent for name in names if name in self.new}
         list(self.pool.map(sync_folder, folders))
 
@@ -55,7 +56,9 @@ class ObjectWriter:
 
 
 def cut(file: BinaryIO, length: int) -> Iterator[bytes]:
-    """The next bytes of a file as pieces, which end with a line where they can."""
+    """Yield the next bytes of a file as pieces, which end at a line end if possible."""
+    # A line that is not split over two pieces can be read by decompressing one. Also, a file that
+    # grows keeps all pieces but its last: boundaries do not shift.
     rest = b""
     while chunk := file.read(min(PIECE - len(rest), length)):
         length -= len(chunk)

@@ -1,8 +1,8 @@
 """Pieces of files as compressed objects, each named by the hash of its bytes.
 
-`objects/ab/<sha256>.zst` holds one piece, and can be decompressed alone. An object appears whole or
-not at all, and is never changed. Whoever made the archive may be hostile: an object is read without
-following links, up to a fixed size, and decompressed only to the size that its manifest declares.
+`objects/ab/<sha256>.zst` contains one piece. An object is written atomically and never changed. An
+archive may be hostile: an object is read without following links, up to a fixed size, and
+decompressed only to the size that its manifest declares.
 """
 
 import os
@@ -20,13 +20,13 @@ from turnlog.store.descriptors import read_below, size_below
 
 NAME = re.compile(r"[0-9a-f]{64}\.zst")
 PIECE = 1 << 20
-"""The most bytes in a piece: to read a line, the whole piece that it is in is decompressed."""
+"""Maximum bytes in a piece: to read one line, its whole piece is decompressed."""
 PACKED = PIECE + (PIECE >> 8) + 64
-"""The most bytes that zstd makes of a piece (ZSTD_COMPRESSBOUND)."""
+"""Maximum compressed size of a piece (ZSTD_COMPRESSBOUND)."""
 
 
 class Chunk(NamedTuple):
-    """A part of a file, by the hash of its bytes."""
+    """A part of a file, identified by the hash of its bytes."""
 
     # The pattern keeps a hash such as "../../x" from naming a file outside `objects/`.
     hash: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -43,15 +43,15 @@ class Objects:
         return self.folder / name[:2] / f"{name}.zst"
 
     def sizes(self) -> dict[str, int]:
-        """The hashes of all objects, with their sizes on disk."""
+        """Return the hashes of all objects with their sizes on disk."""
         return {
-            each.name[:-4]: each.stat(follow_symlinks=False).st_size
-            for each in self._entries()
-            if NAME.fullmatch(each.name) and each.is_file(follow_symlinks=False)
+            entry.name[:-4]: entry.stat(follow_symlinks=False).st_size
+            for entry in self._entries()
+            if NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
         }
 
     def read(self, piece: Chunk) -> bytes:
-        """The bytes of a piece; raise `Damaged` if they are not what they were."""
+        """Return the bytes of a piece; raise `Damaged` if they do not match its hash."""
         path = self.path(piece.hash)
         try:
             packed = read_below(self.folder.parent, self._folders(piece.hash), path.name, PACKED)
@@ -63,7 +63,7 @@ class Objects:
         return raw
 
     def packed_size(self, names: Iterable[str]) -> int:
-        """Bytes on disk of some objects, each counted once."""
+        """Return the size on disk of some objects, counting each once."""
         return sum(
             size_below(self.folder.parent, self._folders(name), self.path(name).name)
             for name in set(names)
@@ -84,7 +84,7 @@ class Objects:
 
 
 def hash_of(raw: bytes) -> str:
-    # Loads OpenSSL, which takes 10 ms; most commands only import this module.
+    # Imported here because it loads OpenSSL, which takes 10 ms; most commands never hash.
     import hashlib
 
     return hashlib.sha256(raw).hexdigest()
@@ -92,18 +92,16 @@ def hash_of(raw: bytes) -> str:
 
 @lru_cache(maxsize=4)
 def read_again(objects: Path, piece: Chunk) -> bytes:
-    """The bytes of a piece that is likely to be wanted more than once."""
+    """Return the bytes of a piece, cached because adjacent lines are often read next."""
     return Objects(objects).read(piece)
 
 
 def _unpacked(packed: bytes, size: int) -> bytes | None:
-    """Decompress one frame that declares exactly this size; None for anything else.
-
-    The size is known to be at most `PIECE`: a frame that declares 2 GiB, needs a large window or
-    goes on after its declared end is refused before memory is allocated for it.
-    """
+    """Decompress one frame that declares exactly this size; return None for anything else."""
     import zstandard
 
+    # A decompression bomb is refused before memory is allocated for it: a frame that declares
+    # 2 GiB, needs a large window, or continues after its declared end.
     with suppress(zstandard.ZstdError, MemoryError):
         if size <= PIECE and zstandard.frame_content_size(packed) == size:
             decompressor = zstandard.ZstdDecompressor(max_window_size=PIECE)

@@ -1,6 +1,6 @@
-"""Which files belong to which session, found by their names and states alone.
+"""Group files by session, using only names and file states.
 
-Only a new sub-agent's file outside its session's folder is opened: its entries tell whose it is.
+Only a new sub-agent file outside its session's folder is opened: its entries name the session.
 """
 
 import os
@@ -32,9 +32,9 @@ Files = dict[str, Found]
 def files_by_session(
     store: Store, owners: Mapping[str, str], ownerless: list[str] | None = None
 ) -> dict[str, Files]:
-    """The files of each session of the store; `owners` are the sessions of known sub-agents.
+    """Return the files of entry session; `owners` maps known sub-agent files to sessions.
 
-    Sub-agents belong to their session even if its own file is missing. Those whose lines name no
+    Sub-agents belong to their session even if its own file is missing. Those whose entries name no
     session are added to `ownerless`.
     """
     found: dict[str, Files] = {}
@@ -42,13 +42,15 @@ def files_by_session(
     for project in _entries(store.projects):
         if is_folder(project):
             _find_in_project(project.path, found, loose)
+    # Only names that look like session ids are used as folder names: a session file called
+    # `memory.jsonl` must not claim the folder `memory/`.
     for name in filter(is_session_id, found):
         for kind in BY_SESSION:
             _add_below(store.root / kind / name, found[name])
-    for each in _entries(store.todos):
-        name = each.name.partition("-agent-")[0]
-        if name in found and is_session_id(name) and each.is_file(follow_symlinks=False):
-            _add(each, found[name])
+    for entry in _entries(store.todos):
+        name = entry.name.partition("-agent-")[0]
+        if name in found and is_session_id(name) and entry.is_file(follow_symlinks=False):
+            _add(entry, found[name])
     relative = {name: _relative(files, store.root) for name, files in found.items()}
     for path, file in _relative(loose, store.root).items():
         name = owners.get(path) or _owner(store.root / path)
@@ -61,44 +63,44 @@ def files_by_session(
 
 def _find_in_project(project: str, found: dict[str, Files], loose: Files) -> None:
     entries = _entries(project)
-    for each in entries:
-        if is_session_name(each.name) and is_regular(each):
-            _add(each, found.setdefault(each.name.removesuffix(".jsonl"), {}))
-        elif each.name.startswith("agent-") and is_regular(each) and not each.is_symlink():
-            _add(each, loose)
-        elif each.name == SUBAGENTS and each.is_dir(follow_symlinks=False):
-            _add_subagents(each.path, loose)
-    for each in entries:
-        if is_session_id(each.name) and each.is_dir(follow_symlinks=False):
+    for entry in entries:
+        if is_session_name(entry.name) and is_regular(entry):
+            _add(entry, found.setdefault(entry.name.removesuffix(".jsonl"), {}))
+        elif entry.name.startswith("agent-") and is_regular(entry) and not entry.is_symlink():
+            _add(entry, loose)
+        elif entry.name == SUBAGENTS and entry.is_dir(follow_symlinks=False):
+            _add_subagents(entry.path, loose)
+    for entry in entries:
+        if is_session_id(entry.name) and entry.is_dir(follow_symlinks=False):
             below: Files = {}
-            _add_below(each.path, below)
+            _add_below(entry.path, below)
             if below:
-                found.setdefault(each.name, {}).update(below)
+                found.setdefault(entry.name, {}).update(below)
 
 
 def _add_subagents(folder: str, loose: Files) -> None:
-    for each in _entries(folder):
-        if is_subagent_name(each.name) and is_regular(each) and not each.is_symlink():
-            _add(each, loose)
+    for entry in _entries(folder):
+        if is_subagent_name(entry.name) and is_regular(entry) and not entry.is_symlink():
+            _add(entry, loose)
 
 
 def _add_below(folder: str | Path, files: Files) -> None:
-    for each in _entries(folder):
-        if each.is_dir(follow_symlinks=False) and not each.name.endswith(".jsonl"):
-            _add_below(each.path, files)
-        elif is_regular(each) and not each.is_symlink():
-            _add(each, files)
+    for entry in _entries(folder):
+        if entry.is_dir(follow_symlinks=False) and not entry.name.endswith(".jsonl"):
+            _add_below(entry.path, files)
+        elif is_regular(entry) and not entry.is_symlink():
+            _add(entry, files)
 
 
 def _add(entry: "os.DirEntry[str]", files: Files) -> None:
-    with suppress(OSError):  # gone since it was listed
+    with suppress(OSError):  # deleted since it was listed
         found = entry.stat()
         state = FileState(found.st_ino, found.st_size, found.st_mtime_ns)
         files[entry.path] = Found(state, stat.S_IMODE(found.st_mode))
 
 
 def _entries(folder: str | Path) -> "list[os.DirEntry[str]]":
-    return sorted(entries_of(folder), key=lambda each: each.name)
+    return sorted(entries_of(folder), key=lambda entry: entry.name)
 
 
 def _relative(files: Files, root: Path) -> Files:

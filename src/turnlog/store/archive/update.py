@@ -1,7 +1,6 @@
-"""Brings the archive up to date: copies what is new in the store, and looks only at states else.
+"""Bring the archive up to date: copy what is new, recognising unchanged files by their state.
 
-A file that has grown gets a piece with its new bytes. What was archived is compared by its hashes
-before it is relied on.
+A file that has grown gets a piece with its new bytes, after the archived part was compared by hash.
 """
 
 import os
@@ -27,14 +26,14 @@ from turnlog.store.paths import Store
 
 SMALL = PIECE // 4
 FEW = 16
-"""More small pieces than this at the end of a file become one."""
+"""If a file ends with more small pieces than this, they are merged into one."""
 UNSETTLED = 2_000_000_000
-"""Nanoseconds: a file may change again after it was read, and have the same time and size."""
+"""Nanoseconds after a change during which another one may leave time and size the same."""
 AT_ONCE = 64 << 20
 """Bytes of sessions whose manifests are written together."""
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes of how many are done."""
+"""Called with the bytes done and the total."""
 
 
 class ArchiveJob(NamedTuple):
@@ -44,7 +43,7 @@ class ArchiveJob(NamedTuple):
     old: Manifest | None
     found: Files
     changed: dict[str, ArchivedFile | None]
-    """The files to be read, with what the archive has of each."""
+    """The files to read, with their archived versions."""
 
     @property
     def size(self) -> int:
@@ -52,7 +51,7 @@ class ArchiveJob(NamedTuple):
 
     @property
     def growth(self) -> list[int]:
-        """How many bytes are new of each file that differs, if what was archived is still there."""
+        """The number of new bytes in each file that differs, if it was only appended to."""
         return [
             max(0, self.found[path].state.size - (old.size if old else 0))
             for path, old in self.changed.items()
@@ -70,15 +69,15 @@ class Unread:
 
 @dataclass
 class Archived:
-    """What a run did, and what there is now."""
+    """The result of a run, and totals of the archive."""
 
     sessions: int = 0
-    """Sessions of which something is new."""
+    """Sessions with something new."""
     bytes: int = 0
-    """What was copied of them."""
+    """Bytes copied."""
     objects: int = 0
     written: int = 0
-    """Bytes on disk of the new objects."""
+    """Size on disk of the new objects."""
     all_sessions: int = 0
     all_bytes: int = 0
     all_written: int = 0
@@ -88,20 +87,20 @@ class Archived:
 def archive_sessions(
     store: Store, archive: Archive, progress: Progress = lambda done, total: None
 ) -> Archived:
-    """Copy what is new in the store."""
+    """Copy everything new in the store."""
     with archive.locked(), ObjectWriter(archive.objects) as writer:
         return _Run(store, archive, writer).carry_out(progress)
 
 
 def preview(store: Store, archive: Archive) -> Archived:
-    """What would be copied."""
+    """Return what `archive_sessions` would copy."""
     with ObjectWriter(archive.objects) as writer:
         growths = [job.growth for job in _Run(store, archive, writer).jobs if job.growth]
         return Archived(len(growths), sum(map(sum, growths)))
 
 
 class _Copied(NamedTuple):
-    """A file that was read, while its pieces are being written."""
+    """A file that was read while its pieces are being written."""
 
     found: Found
     read_ns: int
@@ -127,7 +126,7 @@ class _Run:
         found = files_by_session(Store(self.root), owners, ownerless)
         self.jobs = [job for name in found if (job := self._job(name, found[name]))]
         self.dropped: set[str] = set()
-        """The hashes of pieces that a file no longer has."""
+        """Hashes of pieces that a file no longer has."""
         self.done = Archived(unread=[Unread(path, "it names no session") for path in ownerless])
 
     def carry_out(self, progress: Progress) -> Archived:
@@ -141,7 +140,7 @@ class _Run:
                 progress(read, total)
             self._finish(copies)
         self._collect()
-        return self._summed_up()
+        return self._totals()
 
     def _job(self, session: str, found: Files) -> ArchiveJob | None:
         manifest = self.manifests.get(session)
@@ -160,6 +159,8 @@ class _Run:
         return (
             old is not None
             and (old.state, old.mode, old.gone) == (found.state, found.mode, False)
+            # A file changed twice within the clock's resolution has the same time and maybe the
+            # same size. Trust a state only if it was read well after the last change.
             and old.read_ns > old.mtime_ns + UNSETTLED
             and all(piece.hash in self.writer.known for piece in old.pieces)
         )
@@ -186,21 +187,23 @@ class _Run:
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
             state = FileState(status.st_ino, status.st_size, status.st_mtime_ns)
-            kept = self._kept(file, old, state.size) if old else []
+            kept = self._unchanged_pieces(file, old, state.size) if old else []
             start = file.seek(sum(piece.size for piece in kept))
             new = [self.writer.put(raw) for raw in cut(file, state.size - start)]
         return _Copied(found._replace(state=state), now, kept, new)
 
-    def _kept(self, file: BinaryIO, old: ArchivedFile, size: int) -> list[Chunk]:
-        """The first pieces of a file that are as they were."""
+    def _unchanged_pieces(self, file: BinaryIO, old: ArchivedFile, size: int) -> list[Chunk]:
+        """Return the leading pieces of a file that are unchanged."""
         known = takewhile(lambda piece: piece.hash in self.writer.known, old.pieces)
         kept = list(takewhile(lambda piece: hash_of(file.read(piece.size)) == piece.hash, known))
+        # Each run adds a piece with the bytes appended since. To keep a daily archived session from
+        # ending in hundreds of tiny objects, rewrite the small ones at the end as one.
         small = len(list(takewhile(lambda piece: piece.size < SMALL, reversed(kept))))
         has_more = sum(piece.size for piece in kept) < size
         return kept[:-small] if has_more and small > FEW else kept
 
     def _finish(self, copies: list[tuple[ArchiveJob, dict[str, _Copied]]]) -> None:
-        """Write the manifests of sessions, once all their pieces are on the disk."""
+        """Write the manifests of sessions once all their pieces are on disk."""
         manifests = [self._manifest(job, copied) for job, copied in copies]
         used = {p.hash for m in manifests for file in m.files for p in file.pieces}
         self.writer.sync(used)
@@ -224,12 +227,12 @@ class _Run:
         return manifest
 
     def _collect(self) -> None:
-        """Remove the pieces that were replaced, unless another file has them."""
+        """Remove the replaced pieces that no other file uses."""
         used = {p.hash for m in self.manifests.values() for f in m.files for p in f.pieces}
         self.dropped -= used
         self.archive.objects.remove(self.dropped)
 
-    def _summed_up(self) -> Archived:
+    def _totals(self) -> Archived:
         done, writer, manifests = self.done, self.writer, self.manifests.values()
         done.objects, done.written = len(writer.new), sum(writer.new.values())
         done.all_sessions = len(manifests)
@@ -240,7 +243,7 @@ class _Run:
 
 
 def _describe(manifest: Manifest, old: Manifest | None) -> None:
-    """Note what the session is called, from the transcript that was written to last."""
+    """Set title, directory and time from the transcript that was modified last."""
     transcripts = [file for file in manifest.current if manifest.is_transcript(file)]
     try:
         newest = max(transcripts, key=lambda file: file.mtime_ns)
