@@ -76,6 +76,8 @@ def apply_changes(
     folder = changes[0].path.parent if changes else Path()
     try:
         with _staged(changes) as ready:
+            # Without this, an edit that changes nothing would still appear in the history and be
+            # undoable.
             new = [change for change in changes if not _is_same(change, ready.get(change.path))]
             if not new:
                 return None

@@ -48,6 +48,7 @@ def plan_clone(
     swap = id_replacer(plan.ids)
     rename = _sparing(plan.transcript, _renaming(session.id, name, agents))
     files: dict[Path, Iterable[bytes]] = {}
+    # Backups are copies of the user's files, not session data: their content must not change.
     for old in found.backups:
         files[_moved(old, session.id, name)] = _raw_lines(old)
     for old in [*found.sidecars, *found.todos]:

@@ -54,6 +54,7 @@ def compress(session: Session, plan: Plan, choice: TransformOptions) -> None:
     plan.transcript = choice.transcript
     names = str(uuid.uuid4()), str(uuid.uuid4())
     time = _time_behind(before, after) or datetime.fromtimestamp(session.state.mtime_ns / 1e9, UTC)
+    # The API refuses a result without its call, and a call without its result.
     take_calls(plan, after, _torn_calls(before, after))
     leaf = _chain(plan, after, names[1], time + TICK)
     _drop_all_else(session, plan, after, names[1])
@@ -114,6 +115,7 @@ def _chain(plan: Plan, nodes: Sequence[ChainNode], summary: str, clock: datetime
             links = {"uuid": name, "parentUuid": before}
             plan.rewrite(node, _linked(links, stamps[node.index]))
             before = name if _type(node) in TIP_TYPES else before
+        # Notes that refer to a dropped entry now refer to the entry before it.
         elif node.uuid and node.index in plan.dropped:
             plan.ids[node.uuid] = before
     return before

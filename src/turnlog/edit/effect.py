@@ -81,6 +81,8 @@ class Tally:
         sent = _sent_at(log, log.tree.active_leaf)
         if self.context_before is None:
             self.context_before = _tokens_of(log, sent.values())
+        # Cutting a session back to turn 5 may leave more to send than before: if turn 8 was a
+        # compaction, turns 1 to 5 were not sent, and now they are.
         later = _sent_at(log, tip) if tip != log.tree.active_leaf else {}
         self.gained += _tokens_of(log, (later[index] for index in later.keys() - sent.keys()))
         self.sent = set(sent | later)

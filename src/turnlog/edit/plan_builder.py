@@ -89,6 +89,7 @@ def prepared(session: Session, options: EditOptions) -> Generator[Prepared]:
 def build_plan(session: Session, options: EditOptions) -> Plan:
     """Return the plan for an edit."""
     plan = Plan(session)
+    # Cut first: straightening and compression work on the branch up to `plan.tip`.
     leaf = _last_to_keep(session, options)
     if leaf is not None:
         plan.leaf = leaf

@@ -47,6 +47,7 @@ def plan_removal(store: Store, sessions: Sequence[Path], with_prompts: bool = Fa
 
 def _remove_prompts(removal: Removal, history: Path) -> None:
     state = FileState.of(history)
+    # Comparing bytes keeps lines that cannot be parsed, and is enough: the client writes no spaces.
     marks = [f'"sessionId":"{session.stem}"'.encode() for session in removal.sessions]
 
     def stays(raw: bytes) -> bool:

@@ -93,6 +93,7 @@ def keep_branch(session: Session, plan: Plan, leaf: int) -> None:
     kept = {node.index for node in session.branch_to(leaf) if node.index <= last}
     for node in session.nodes:
         is_kept = node.index in kept if isinstance(node, ChainNode) else node.index < last
+        # A last-prompt note names the tip of the whole session, which may be on another branch.
         if not is_kept or node.kind == "last-prompt":
             plan.drop(node)
 

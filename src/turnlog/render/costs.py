@@ -72,6 +72,7 @@ def _said_in(session: Session) -> tuple[list[Message], list[Message]]:
     only: list[Message] = []
     for message in session.repeated_messages:
         known = said.get(message.id or "")
+        # Lines written while a message streams have lower counts: the largest is the final one.
         if known and message.id:
             said[message.id] = replace(known, usage=larger_usage(known.usage, message.usage))
         elif not message.is_synthetic:

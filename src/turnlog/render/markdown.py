@@ -36,6 +36,7 @@ def _lines(row: Row, full: bool) -> Iterator[str]:
 def _call(row: CallRow, full: bool) -> Iterator[str]:
     mark = "✗" if row.is_error else "•"
     outcome = f" → {row.outcome}" if row.outcome else ""
+    # A backtick would end the code span; the modifier letter looks alike.
     yield f"{mark} **{row.name}** `{_first_line(row.title).replace('`', 'ˋ')}`{outcome}"
     is_whole = full or row.is_open or row.style == "diff"
     body = row.body if is_whole else row.body[:FOLDED] if row.is_error else []

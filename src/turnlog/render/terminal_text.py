@@ -103,6 +103,8 @@ class Terminal:
         yield from self.draw(row.rows, indent="  ┃ ")
 
     def _body(self, row: CallRow) -> Iterator[str]:
+        # Diffs are what the user reviews, errors explain what follows; other output is noise by
+        # default.
         limit = DIFF_FOLDED if row.style == "diff" else FOLDED if row.is_error else 0
         shown = row.body if self.full or row.is_open else row.body[:limit]
         for line in shown:

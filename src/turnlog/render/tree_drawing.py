@@ -64,6 +64,8 @@ class _Nearest:
 
     def above(self, rank: int) -> int | None:
         """Return the nearest milestone before a node."""
+        # Remember the result for every node passed: a branch with thousands of entries between two
+        # prompts is walked once, not once per sub-agent.
         passed: list[int] = []
         at: int | None = self._before(rank)
         while at is not None and at not in self.stones and at not in self.known:

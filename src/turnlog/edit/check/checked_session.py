@@ -127,6 +127,7 @@ class Case:
             if isinstance(node, AssistantNode):
                 key = message_key(node)
                 return {name for name, use in self.unanswered.items() if message_key(use) == key}
+            # A prompt after the calls shows that the user continued without their results.
             if isinstance(node, UserNode) and node.prompt not in ASIDE:
                 break
         return set()

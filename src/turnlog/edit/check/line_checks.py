@@ -48,6 +48,8 @@ def _read_line(case: Case, line: Line, nodes: list[Node]) -> list[Fields]:
         case.facts.is_odd_line = True
         return []
     try:
+        # msgspec accepts nothing that the client rejects: only lines that fail here need a closer
+        # look.
         values = [msgspec.json.decode(line.raw)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         values = values_of(line)

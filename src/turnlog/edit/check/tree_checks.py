@@ -120,6 +120,9 @@ def second_root(case: Case) -> Iterator[Fault]:
     start = tree.chain[root]
     if is_talk(start) and any(node is start for node in case.facts.parentless):
         return
+    # Example: lines 1-40 are one conversation, line 41 has no parent and starts another. The client
+    # walks up from the tip, stops at line 41, and never sends the first 40 lines. Only
+    # conversations with an answer count, and only if the user did not rewind after them.
     following = root
     for rank in reversed(tree.roots):
         first = tree.chain[rank]
@@ -176,8 +179,8 @@ def parallel_results(case: Case) -> Iterator[Fault]:
     lost = [node for node in missed if node.uuid and is_talk(node)]
     results = sum(len(node.results) for node in lost if isinstance(node, UserNode))
     if lost:
-        counts = {"results": some(results, "result"), "lines": some(len(lost), "line")}
-        yield mark_at("parallel-results", lost[0], **counts)
+        counts = some(results, "result"), some(len(lost), "line")
+        yield mark_at("parallel-results", lost[0], results=counts[0], lines=counts[1])
 
 
 def late_times(case: Case) -> Iterator[Fault]:
@@ -248,6 +251,8 @@ def unnamed_answers(case: Case) -> Iterator[Fault]:
     Clients merge such answers across results. They join user lines first: a prompt right after a
     result does not separate two answers.
     """
+    # Two answers "a" and "b" of one turn, separated only by a result, become one message if neither
+    # has an id.
     is_first = True
     between: list[UserNode] = []
     for node in case.sent:

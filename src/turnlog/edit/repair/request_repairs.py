@@ -79,6 +79,7 @@ def drop_large_images(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 def drop_old_images(case: Case, marks: list[Fault], plan: Plan) -> None:
     """Remove the oldest images until their number is within the limit."""
+    # Recent images are the ones that the conversation is about.
     surplus = case.facts.images[:-MOST_IMAGES]
     for index, number in Counter(image.node.index for image in surplus).items():
         node = case.session.nodes[index]

@@ -1,5 +1,5 @@
--- What each branch of git took, with its pull requests and commits, the dearest first.
--- A pull request is of the branch that its session was on; commits are known where results tell.
+-- Usage per git branch, with its pull requests and commits, the most expensive first.
+-- A pull request belongs to the branch of its session; commits are known if results name them.
 WITH linked AS MATERIALIZED (
     SELECT DISTINCT
         f.project,

@@ -1,4 +1,4 @@
--- What each day took. A day is that of the local time zone.
+-- Usage per day in the local time zone.
 SELECT
     date(w.quarter * 900, 'unixepoch', 'localtime') AS day,
     count(DISTINCT iif(w.messages, coalesce(f.session, f.path), NULL)) AS sessions,

@@ -1,4 +1,4 @@
--- What was done in each hour of the week, in the local time zone. Weekday 0 is Monday.
+-- Usage per hour of the week in the local time zone. Weekday 0 is Monday.
 SELECT
     (strftime('%w', w.quarter * 900, 'unixepoch', 'localtime') + 6) % 7 AS weekday,
     CAST(strftime('%H', w.quarter * 900, 'unixepoch', 'localtime') AS INTEGER) AS hour,

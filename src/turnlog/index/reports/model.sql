@@ -1,4 +1,4 @@
--- What each model took, the dearest first. A turn is of the model that answered first in it.
+-- Usage per model, the most expensive first. A turn belongs to the model that answered first.
 SELECT
     w.model AS model,
     count(DISTINCT iif(w.messages, coalesce(f.session, f.path), NULL)) AS sessions,

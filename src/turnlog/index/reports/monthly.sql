@@ -1,4 +1,4 @@
--- What each month took, in the local time zone.
+-- Usage per month in the local time zone.
 SELECT
     strftime('%Y-%m', w.quarter * 900, 'unixepoch', 'localtime') AS month,
     count(DISTINCT iif(w.messages, coalesce(f.session, f.path), NULL)) AS sessions,

@@ -1,4 +1,4 @@
--- What each project took: the sessions that were started in a working directory. The dearest first.
+-- Usage per project, the directory in which a session was started, the most expensive first.
 SELECT
     f.project AS project,
     count(DISTINCT iif(w.messages, coalesce(f.session, f.path), NULL)) AS sessions,

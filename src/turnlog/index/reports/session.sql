@@ -1,4 +1,4 @@
--- What each session took, its sub-agents included, the dearest first.
+-- Usage per session, including its sub-agents, the most expensive first.
 SELECT
     coalesce(f.session, f.path) AS session,
     max(iif(f.is_subagent, NULL, f.title)) AS title,

@@ -1,4 +1,4 @@
--- What each week took. A week is named by its Monday, in the local time zone.
+-- Usage per week in the local time zone. A week is named by its Monday.
 SELECT
     date(w.quarter * 900, 'unixepoch', 'localtime', 'weekday 0', '-6 days') AS week,
     count(DISTINCT iif(w.messages, coalesce(f.session, f.path), NULL)) AS sessions,
