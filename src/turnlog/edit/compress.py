@@ -31,7 +31,7 @@ from turnlog.format.timestamps import TICK, parse_timestamp
 KNOWN = TIP_TYPES | {"progress"}
 """Chain entry types that turnlog knows; entries of other types stay in place."""
 PASSING = ("api-request", "queue-operation")
-"""Kinds without a uuid that belong to the turns around them, and that the client never resumes."""
+"""Kinds without a uuid that belong to the turns around them; the client does not read them."""
 OWNED = ("summary", "file-history-snapshot", "file-history-delta")
 """Kinds without a uuid that name the entry they belong to."""
 

@@ -1,4 +1,4 @@
-"""Detect open sessions: their client continues from memory, and would overwrite an edit."""
+"""Detect open sessions: their client continues from memory, and would ignore an edit."""
 
 import os
 from collections.abc import Iterable, Iterator

@@ -86,7 +86,7 @@ class TurnText(NamedTuple):
 
     text: str
     used: int
-    """Characters of the room that it takes."""
+    """Characters of the room that were used."""
 
 
 def digest_turns(session: Session, turns: Sequence[Turn], scale: Scale) -> str:

@@ -21,7 +21,7 @@ class File(Struct, frozen=True):
     id: int
     path: str
     opened_by: str
-    """The id that `turnlog show` and `claude --resume` accept."""
+    """The id that `turnlog show` accepts."""
     session: str | None
     is_subagent: bool
     project: str | None

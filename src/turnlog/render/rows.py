@@ -146,7 +146,7 @@ def rows_of(
 
 
 class _RowBuilder:
-    """Builds the rows of turns."""
+    """Builds the rows of turns, with secrets masked."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Show calls and results, with one function per tool in a table."""
+"""Format calls and results, with one function per tool in a table."""
 
 import difflib
 from collections.abc import Callable, Iterator

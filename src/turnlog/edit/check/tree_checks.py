@@ -29,8 +29,7 @@ class Gap(NamedTuple):
 def no_uuid(case: Case) -> Iterator[Fault]:
     """Yield lines without a uuid.
 
-    The client keeps only the last of them, because it stores lines by uuid; no other line can name
-    it as its parent.
+    The client keeps only the last of them, and no other line can name it as its parent.
     """
     nodes = case.facts.nameless
     lost = [node for node in nodes[:-1] if is_talk(node)]

@@ -59,7 +59,7 @@ def name_entries(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def set_times(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Set missing times to just after the entry before."""
+    """Set missing times to a moment after the preceding entry."""
     missing = {node.index for node in marked_nodes(marks)}
     nodes = list(main_nodes(case.session))
     clock = _start_of_time(case, nodes, missing)

@@ -55,7 +55,7 @@ NO_USAGE = Usage()
 HEAD = 300
 """Characters of a prompt, command or error that the index stores."""
 _SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)")
-"""Surrogate pairs and, as group 1, halves; an escaped backslash is skipped, not its `u`."""
+"""Escaped backslashes, surrogate pairs and, as group 1, unpaired surrogates."""
 
 
 def read_facts(

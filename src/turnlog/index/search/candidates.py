@@ -9,8 +9,7 @@ from msgspec import Struct
 from turnlog.index.search.selection import Selection, conditions
 
 COMMON = 20_000
-"""A query with more matches than this searches the most telling column first, the rest if needed.
-"""
+"""With more matches than this, the most telling column is searched first, the rest if needed."""
 TIERS = ("{asked}", "{said}", "{done}")
 WEIGHTS = "bm25(8.0, 3.0, 1.0)"
 """Weights of the columns: asked, said, done."""

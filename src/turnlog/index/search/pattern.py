@@ -18,7 +18,7 @@ try:
 except ImportError:
     parser: Any = None
 EDGE = "\0"
-"""Marks a position in a run where a word must end, such as `\b` or `$`."""
+"""Marks a position in a run where a word must end: a word boundary, or the end of the text."""
 _SURE = re.compile(rf"[\0\x20-\x7e{UNSPACED}]+")
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 _RAW = re.compile(r"[\x20-\x7e]+")
