@@ -259,11 +259,11 @@ def test_sql_masks_secrets_unless_told_otherwise(project: Path, turnlog: Run) ->
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ("DELETE FROM calls", "the index can only be read"),
-        ("CREATE TEMP TABLE x (y)", "the index can only be read"),
-        ("ATTACH 'other.db' AS other", "the index can only be read"),
-        ("VACUUM INTO 'other.db'", "the index can only be read"),
-        ("PRAGMA query_only = 0", "that asks for nothing"),
+        ("DELETE FROM calls", "the index is read-only"),
+        ("CREATE TEMP TABLE x (y)", "the index is read-only"),
+        ("ATTACH 'other.db' AS other", "the index is read-only"),
+        ("VACUUM INTO 'other.db'", "the index is read-only"),
+        ("PRAGMA query_only = 0", "the statement returns no rows"),
         ("SELECT beauty FROM calls", "no such column: beauty"),
         ("SELECT 1; SELECT 2", "You can only execute one statement at a time."),
         ("SELEC 1", 'near "SELEC": syntax error'),

@@ -153,10 +153,10 @@ def test_the_command_prints_findings_and_fails_if_any_is_serious(
     printed = capfd.readouterr().out.splitlines()
     assert printed[-1] == "2 sessions: 1 fatal, 1 old  (turnlog edit SESSION --repair)"
     assert sorted(each for each in printed if each.startswith(" ")) == [
-        "  fatal     line 3  an empty prompt is sent as it is: the API refuses every request"
+        "  fatal     line 3  an empty prompt is sent: the API refuses every request"
         f"  (turnlog edit {nth(7)[:8]} --repair)",
-        "  old      line 10  the last line has no newline: clients up to 2.1.45 write their next "
-        f"line onto it  (turnlog edit {SESSION[:8]} --repair)",
+        "  old      line 10  the last line has no newline: clients up to 2.1.45 append their next "
+        f"line to it  (turnlog edit {SESSION[:8]} --repair)",
     ]
     assert run(["check", str(bad), "--json"]) == 1
     (told,) = json.loads(capfd.readouterr().out)

@@ -20,7 +20,7 @@ from support.build import (
 )
 from turnlog.conversation.session import open_session
 from turnlog.edit.call_facts import first_part
-from turnlog.edit.turn_digest import EXTRACT, MATERIAL, DigestLimits, Scale, tell_turns
+from turnlog.edit.turn_digest import EXTRACT, MATERIAL, DigestLimits, Scale, digest_turns
 
 SMALL = Scale(
     2000, (DigestLimits(400, 200, 0, 4), DigestLimits(100, 40, 0, 20), DigestLimits(30, 10, 0, 40))
@@ -42,7 +42,7 @@ def tell(tmp_path: Path) -> Tell:
         path = tmp_path / f"{SESSION}.jsonl"
         path.write_bytes(session(*lines))
         whole = open_session(path)
-        return tell_turns(whole, whole.turns, scale)
+        return digest_turns(whole, whole.turns, scale)
 
     return told
 

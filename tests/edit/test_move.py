@@ -119,7 +119,7 @@ def test_a_session_in_the_way_is_not_overwritten(store: Store, new: str) -> None
     path = put(store, OLD)
     put(store, new, user("another"))
     before = tree(store.root)
-    with pytest.raises(Conflict, match="exists already"):
+    with pytest.raises(Conflict, match="already exists"):
         make(store, move_session(store, path, new))
     assert tree(store.root) == before
 

@@ -21,7 +21,7 @@ from support.build import (
     user,
 )
 from turnlog.conversation.session import Session, open_session
-from turnlog.edit.plan import Plan, carry_out, swapping
+from turnlog.edit.plan import Plan, carry_out, id_replacer
 from turnlog.edit.plan_builder import EditOptions, build_plan
 from turnlog.edit.transforms import TransformOptions
 
@@ -194,7 +194,7 @@ def test_what_follows_on_an_entry_that_goes_without_naming_it_names_what_is_befo
 
 
 def test_ids_that_are_no_uuids_are_swapped_where_a_field_says_so() -> None:
-    swap = swapping({"[cut]": "new", nth(1): nth(2)})
+    swap = id_replacer({"[cut]": "new", nth(1): nth(2)})
     raw = f'{{"uuid":"[cut]","uuids":["[cut]","]","{nth(1)}"],"text":"[cut]","at":"{nth(1)}"}}'
     kept = f'{{"uuid":"new","uuids":["new","]","{nth(2)}"],"text":"[cut]","at":"{nth(2)}"}}'
     assert swap(raw.encode()).decode() == kept

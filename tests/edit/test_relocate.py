@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.build import assistant, call, encode, line, result, session, text, user
-from turnlog.edit.relocate import Relocation, relocating, relocating_history
+from turnlog.edit.relocate import Relocation, history_relocator, line_relocator
 from turnlog.format.json_values import is_object
 
 MOVE = Relocation("/home/ada/shop", "/srv/new shop")
-rewrite = relocating(MOVE)
+rewrite = line_relocator(MOVE)
 
 
 def rewritten(**fields: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_a_directory_of_windows_becomes_one_of_this_machine() -> None:
     move = Relocation("C:\\work\\shop", "/srv/shop")
     assert move.of("C:\\work\\shop\\web\\js") == "/srv/shop/web/js"
     assert move.of("C:\\work\\shopping") is None
-    raw = relocating(move)(encode({"cwd": "C:\\work\\shop\\web"}))
+    raw = line_relocator(move)(encode({"cwd": "C:\\work\\shop\\web"}))
     assert json.loads(raw) == {"cwd": "/srv/shop/web"}
 
 
@@ -94,13 +94,13 @@ def test_copies_of_files_are_restored_to_the_new_place() -> None:
 
 
 def test_a_name_beyond_ascii_is_found_however_it_is_spelled() -> None:
-    move = relocating(Relocation("/tmp/é", "/tmp/日本"))
+    move = line_relocator(Relocation("/tmp/é", "/tmp/日本"))
     assert move(b'{"cwd":"/tmp/\\u00e9"}') == '{"cwd":"/tmp/日本"}'.encode()
     assert move('{"cwd":"/tmp/é/x"}'.encode()) == '{"cwd":"/tmp/日本/x"}'.encode()
 
 
 def test_a_name_that_is_not_utf8_is_escaped() -> None:
-    raw = relocating(Relocation("/old", "/new\udce9"))(b'{"cwd":"/old"}')
+    raw = line_relocator(Relocation("/old", "/new\udce9"))(b'{"cwd":"/old"}')
     assert json.loads(raw) == {"cwd": "/new\udce9"}
 
 
@@ -122,7 +122,7 @@ def test_a_torn_line_of_many_quotes_is_read_once() -> None:
 
 
 def test_history_names_the_project() -> None:
-    move = relocating_history(MOVE)
+    move = history_relocator(MOVE)
     told = {"display": "/home/ada/shop", "project": "/home/ada/shop/web", "cwd": "/home/ada/shop"}
     assert json.loads(move(encode(told))) == told | {"project": "/srv/new shop/web"}
 

@@ -277,11 +277,11 @@ def test_the_command_tells_what_it_mends_and_what_is_left(
     assert done[0] == f"Edited {SESSION}"
     assert would[1:] == done[1:-1]
     assert done[1:4] == [
-        "  repair  a line without a parent starts the history anew: the client leaves out 8 lines "
-        "before it",
+        "  repair  a line without a parent restarts the history: the client omits 8 lines before "
+        "it",
         "  repair  the session ends with a call without a result: 2.1.325 closes it, older clients "
         "drop it",
-        "  left    the saved output b1.txt is gone",
+        "  left    the saved output b1.txt is missing",
     ]
     assert [each.kind for each in check_session(open_session(stored))] == ["lost-output"]
     assert list((tmp_path / "tmp").iterdir()) == []

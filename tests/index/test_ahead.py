@@ -1,4 +1,4 @@
-"""A question put ahead is answered as if it had been asked of the index as it is now."""
+"""A speculative query returns what the index would answer now."""
 
 import sqlite3
 from contextlib import closing
@@ -9,7 +9,7 @@ import pytest
 
 from turnlog.errors import UsageError
 from turnlog.index.database import connect, open_index
-from turnlog.index.speculative import Ahead
+from turnlog.index.speculative import SpeculativeQuery
 
 
 def count(db: sqlite3.Connection) -> int:
@@ -18,16 +18,16 @@ def count(db: sqlite3.Connection) -> int:
 
 def test_the_answer_comes_from_a_connection_of_its_own(tmp_path: Path) -> None:
     with open_index(tmp_path / "index.db") as index:
-        with closing(Ahead(index, count)) as ahead:
-            db, answer = ahead.answer()
+        with closing(SpeculativeQuery(index, count)) as query:
+            db, answer = query.answer()
         assert (answer, db is index.db) == (3, False)
 
 
 def test_rows_can_be_fetched_later(tmp_path: Path) -> None:
     with open_index(tmp_path / "index.db") as index:
         asked = "SELECT name FROM about ORDER BY name"
-        with closing(Ahead(index, lambda db: db.execute(asked))) as ahead:
-            assert [name for (name,) in ahead.answer()[1]] == ["generation", "next_doc", "version"]
+        with closing(SpeculativeQuery(index, lambda db: db.execute(asked))) as query:
+            assert [name for (name,) in query.answer()[1]] == ["generation", "next_doc", "version"]
 
 
 def test_what_was_written_meanwhile_is_in_the_answer(tmp_path: Path) -> None:
@@ -39,18 +39,20 @@ def test_what_was_written_meanwhile_is_in_the_answer(tmp_path: Path) -> None:
             was_asked.set()
             return found
 
-        with closing(Ahead(index, ask)) as ahead, closing(connect(index.path)) as other:
+        with closing(SpeculativeQuery(index, ask)) as query, closing(connect(index.path)) as other:
             was_asked.wait()
             other.execute("INSERT INTO about VALUES ('more', 1)")
-            assert ahead.answer()[1] == 4
+            assert query.answer()[1] == 4
 
 
 def test_a_question_that_is_closed_stops_and_is_asked_anew(tmp_path: Path) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
     with open_index(tmp_path / "index.db") as index:
-        ahead = Ahead(index, lambda db: count(db) if db is index.db else db.execute(endless))
-        ahead.close()
-        assert ahead.answer() == (index.db, 3)
+        query = SpeculativeQuery(
+            index, lambda db: count(db) if db is index.db else db.execute(endless)
+        )
+        query.close()
+        assert query.answer() == (index.db, 3)
 
 
 def test_an_error_is_raised_where_the_answer_is_wanted(tmp_path: Path) -> None:
@@ -59,7 +61,7 @@ def test_an_error_is_raised_where_the_answer_is_wanted(tmp_path: Path) -> None:
 
     with (
         open_index(tmp_path / "index.db") as index,
-        closing(Ahead(index, refuse)) as ahead,
+        closing(SpeculativeQuery(index, refuse)) as query,
         pytest.raises(UsageError),
     ):
-        ahead.answer()
+        query.answer()

@@ -217,14 +217,14 @@ def test_a_lock_that_is_held_is_one_clear_error(
     synced(path, filled)
     with open_index(path) as holder, writing(holder.db):
         os.utime(next(iter(filled.session_files())))
-        with pytest.raises(Unavailable, match="in use by another process"):
+        with pytest.raises(Unavailable, match="locked by another process"):
             synced(path, filled)
 
 
 def test_a_cache_that_is_no_folder_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"")
     with (
-        pytest.raises(Unavailable, match="cache/turnlog cannot be made: Not a directory") as told,
+        pytest.raises(Unavailable, match=r"cannot create .*cache/turnlog: Not a directory") as told,
         open_index(tmp_path / "cache" / "turnlog" / "index.db"),
     ):
         pass

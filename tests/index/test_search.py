@@ -18,7 +18,7 @@ from turnlog.index.ingest.sync import sync
 from turnlog.index.search import candidates
 from turnlog.index.search.search import Hit, ResultLimits, SessionHits, search
 from turnlog.index.search.selection import Selection
-from turnlog.index.search.word_search import SearchTerms, understand
+from turnlog.index.search.word_search import SearchTerms, parse_search
 from turnlog.store.archive.archive import Archive
 from turnlog.store.archive.update import archive_sessions
 from turnlog.store.paths import Store
@@ -171,14 +171,14 @@ EVERYTHING = ResultLimits(turns=1000, hits=1000)
 
 def found(db: sqlite3.Connection, query: str, is_regex: bool = False) -> list[SessionHits]:
     return list(
-        search(db, SearchTerms(understand(query, is_regex), Selection(), 10), ResultLimits())
+        search(db, SearchTerms(parse_search(query, is_regex), Selection(), 10), ResultLimits())
     )
 
 
 def selected(
     db: sqlite3.Connection, query: str, selection: Selection, is_regex: bool = False
 ) -> set[str]:
-    asked = understand(query, is_regex)
+    asked = parse_search(query, is_regex)
     return set(places(list(search(db, SearchTerms(asked, selection, 0), EVERYTHING))))
 
 
@@ -307,7 +307,7 @@ def test_secrets_are_masked_where_they_are_found(db: sqlite3.Connection) -> None
         assert SECRET not in hit.text
         assert "[password:" in hit.text
     assert KEY[:20] not in hits_of(found(db, "repository key"))[0].text
-    asked = understand("warehouse")
+    asked = parse_search("warehouse")
     [open_] = search(db, SearchTerms(asked, Selection(), 10), ResultLimits(reveal=True))
     assert SECRET in hits_of([open_])[0].text
 
@@ -387,7 +387,7 @@ def test_what_is_gone_but_archived_is_found(fresh: tuple[Store, Index], tmp_path
     sync(index, store, archive=archive)
     shown = search(
         index.db,
-        SearchTerms(understand("shopping"), Selection(), 10, archive.folder),
+        SearchTerms(parse_search("shopping"), Selection(), 10, archive.folder),
         ResultLimits(),
     )
     assert places(list(shown)) == ["cart:1"]
@@ -448,7 +448,7 @@ LITERALS = st.sampled_from(
 def test_a_pattern_finds_what_reading_every_text_would_find(
     db: sqlite3.Connection, pattern: str
 ) -> None:
-    asked = understand(pattern, is_regex=True)
+    asked = parse_search(pattern, is_regex=True)
     fast = search(db, SearchTerms(asked, Selection(), 0), EVERYTHING)
     unaided = replace(asked, match=None, needle=None)
     slow = search(db, SearchTerms(unaided, Selection(), 0), EVERYTHING)

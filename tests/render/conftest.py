@@ -3,13 +3,13 @@
 from typing import Any
 
 from conversation.conftest import Opened, opened
-from turnlog.render.rows import Did
+from turnlog.render.rows import CallRow
 
 __all__ = ["Opened", "did", "opened"]
 
 
-def did(title: str, **fields: Any) -> Did:
+def did(title: str, **fields: Any) -> CallRow:
     """The row of a call, of which a test states only what matters to it."""
     usual: dict[str, Any] = {"name": "Bash", "outcome": "", "is_error": False, "style": "text"}
     stated: dict[str, Any] = {"title": title, "duration_ms": None, **fields}
-    return Did(**(usual | stated))
+    return CallRow(**(usual | stated))

@@ -23,11 +23,11 @@ from support.build import (
 )
 from turnlog.render.rows import (
     AnswerRow,
-    Did,
+    CallRow,
     NoteRow,
     PromptRow,
     Row,
-    Thought,
+    ThoughtRow,
     TurnEndRow,
     ViewOptions,
     rows_of,
@@ -54,9 +54,9 @@ def test_a_turn_is_told_in_the_order_of_its_lines(opened: Opened) -> None:
     )
     assert list(rows_of(whole, ViewOptions())) == [
         PromptRow(1, "typed", "q1", "2026-11-15T06:00:01.000Z"),
-        Thought("hm"),
+        ThoughtRow("hm"),
         AnswerRow("a1"),
-        Did("Bash", "ls", "", is_error=False, duration_ms=1000, style="text", body=["x"]),
+        CallRow("Bash", "ls", "", is_error=False, duration_ms=1000, style="text", body=["x"]),
         TurnEndRow(1, 4000, 4000, 30, 0.00044),
     ]
 
@@ -210,7 +210,7 @@ def test_what_a_sub_agent_did_is_below_its_call(opened: Opened, tmp_path: Path) 
     (folder / "agent-a1.meta.json").write_bytes(encode({"toolUseId": "T"}))
     whole = opened(user("q1"), assistant(call("Agent", {"prompt": "look"}, "T")), result("T"))
     did = list(rows_of(whole, ViewOptions()))[1]
-    assert isinstance(did, Did)
+    assert isinstance(did, CallRow)
     assert kinds(did.rows) == ["PromptRow", "AnswerRow", "TurnEndRow"]
 
 
@@ -225,7 +225,7 @@ def test_sub_agents_that_seem_to_start_each_other_are_told_once(
         path.write_bytes(session(user("q1"), both, assistant(text(name)), agent_id=name))
         path.with_suffix(".meta.json").write_bytes(encode({"toolUseId": name}))
     rows = list(rows_of(opened(user("q1"), both), ViewOptions()))
-    assert kinds(rows) == ["PromptRow", "Did", "Did", "TurnEndRow"]
+    assert kinds(rows) == ["PromptRow", "CallRow", "CallRow", "TurnEndRow"]
 
 
 @pytest.mark.parametrize("reveal", [False, True])

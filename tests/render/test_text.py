@@ -6,7 +6,7 @@ from conversation.conftest import Opened
 from render.conftest import did
 from support.build import assistant, call, result, text, thinking, user
 from turnlog.conversation.session import Session
-from turnlog.render.rows import AnswerRow, Row, Thought, ViewOptions, rows_of
+from turnlog.render.rows import AnswerRow, Row, ThoughtRow, ViewOptions, rows_of
 from turnlog.render.terminal_text import Terminal
 
 
@@ -194,5 +194,5 @@ def test_the_output_of_a_call_that_went_well_is_folded_away() -> None:
 
 
 def test_what_a_sub_agent_did_is_indented() -> None:
-    row = did("Look", rows=[Thought("hm"), AnswerRow("seen")])
+    row = did("Look", rows=[ThoughtRow("hm"), AnswerRow("seen")])
     assert lines(row)[1:] == ["  ┃ <thought>  ∴ hm</>", "  ┃ <text>seen</>", "  ┃"]

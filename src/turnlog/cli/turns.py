@@ -89,7 +89,7 @@ def _cells(session: Session, turn: Turn) -> list[str]:
     working, elapsed = times_apart(turn.working_ms, turn.elapsed_ms)
     mark = "" if turn.kind == "typed" else f"({(turn.kind or 'start').replace('_', ' ')}) "
     mark += "" if turn.is_complete else "(no answer) "
-    label = prompt_of(session, turn, reveal=True, told=prompt_label)
+    label = prompt_of(session, turn, reveal=True, text_of=prompt_label)
     counts = [f"{len(turn.calls):,}", f"{failed:,}" if failed else "", f"{tokens:,}"]
     times = [working, elapsed]
     return [str(turn.n), clock, mark + plain(label), *times, *counts, exact_money(cost)]

@@ -1,6 +1,7 @@
-"""Makes planned changes: refuses what would hurt, keeps what was, swaps in what is new.
+"""Apply planned changes to files: all or none, recorded in the journal first.
 
-Files are first written in a folder of their own beside their places, and checked there.
+New content is staged next to its destination, validated there, and swapped in only if the files
+have not changed since they were read.
 """
 
 import errno
@@ -26,39 +27,39 @@ from turnlog.store.paths import Store
 from turnlog.store.symlinks import find_link, require_no_link
 
 RECENT = 5.0
-"""Seconds: a file written to this lately may be in use by a client that keeps no registry."""
+"""Seconds: a file modified this recently may be in use by a client that keeps no registry."""
 BREAKING = frozenset({Severity.FATAL, Severity.LOSS})
 HINTS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "df -h"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "ls -ld"),
 }
-"""What to look at where a file could not be written."""
+"""Commands that show why a file could not be written, by error number."""
 
 
 class Change(NamedTuple):
-    """What is to become of one file."""
+    """The planned change of one file."""
 
     path: Path
     content: Iterable[bytes] | None
-    """None for a file that goes."""
+    """The new content; None to delete the file."""
     was: FileState | None
-    """The file as it was read; None for one that is new."""
+    """State of the file when it was read; None for a new file."""
     like: Path | None = None
-    """The file whose mode and time a new one takes over."""
+    """The file whose mode and times a new one copies."""
     is_log: bool = False
-    """Others append to it at any time: an undo keeps what they wrote since."""
+    """True if others may append at any time: an undo keeps what they appended."""
 
 
 Ready = dict[Path, Path]
-"""Where the new content of each file lies, before it is swapped in."""
+"""The staged file for each path."""
 
 
 def require_idle(store: Store, *paths: Path) -> None:
-    """Refuse sessions that are in use, or were a moment ago."""
+    """Raise `Conflict` for sessions that are open, or were written to within `RECENT` seconds."""
     require_closed([store], paths)
     for path in paths:
         if time.time() - path.stat().st_mtime < RECENT:
-            raise Conflict(f"{path} was written to a moment ago", "try again in a few seconds")
+            raise Conflict(f"{path} was written to a moment ago", f"sleep {RECENT:.0f}")
 
 
 def apply_changes(
@@ -69,11 +70,11 @@ def apply_changes(
     clearing: Sequence[Path] = (),
     root: Path | None = None,
 ) -> Record | None:
-    """Make changes in their order, all or none; `require` looks at what is about to be swapped in.
+    """Apply changes in order, all or none; return None if the content is already the same.
 
-    The journal knows what was there before the first of them is made. None if all is as it was.
-    Of the folders to clear, those go in which no file is left. Below `root`, if it is given, no
-    symlink may lead to anything that changes.
+    The journal stores the old content before the first change. `require` validates the staged files
+    and raises to cancel. Folders in `clearing` are removed if no file is left in them. With `root`,
+    nothing changes that a symlink below it leads to.
     """
     if root:
         require_no_link(root, (change.path for change in changes))
@@ -81,6 +82,8 @@ def apply_changes(
     folder = changes[0].path.parent if changes else Path()
     try:
         with _staged(changes) as ready:
+            # Without this, an edit that changes nothing would still appear in the history and be
+            # undoable.
             new = [change for change in changes if not _is_same(change, ready.get(change.path))]
             if not new:
                 return None
@@ -90,6 +93,7 @@ def apply_changes(
                 require_no_link(root, (change.path for change in new))
             files = {change.path: ready.get(change.path) for change in new}
             logs = [change.path for change in new if change.is_log]
+            # The folder only serves error messages: it is the one being written to at the moment.
             folder = journal.folder
             record = journal.begin(title, files, logs, clearing)
             folder = new[0].path.parent
@@ -100,21 +104,21 @@ def apply_changes(
 
 
 def _not_made(title: str, error: OSError, folder: Path) -> TurnlogError:
-    """Return the error for a change of which nothing was made; `folder` is what it was writing to.
+    """Return the error for a change that was rolled back; `folder` was being written to.
 
-    An error in opening a file names it; one in writing, such as of a full disk, does not.
+    An error on opening a file names that file; an error on writing, such as a full disk, does not.
     """
     hint = HINTS.get(error.errno or 0)
     named = Path(error.filename).parent if isinstance(error.filename, str) else folder
-    place = shlex.quote(str(_nearest_folder(named.absolute())))
+    existing = shlex.quote(str(_nearest_folder(named.absolute())))
     message = f"{title}: {error.strerror or error}; nothing was changed"
-    return TurnlogError(message, f"{hint} {place}" if hint else None)
+    return TurnlogError(message, f"{hint} {existing}" if hint else None)
 
 
 def replace_session(
     journal: Journal, title: str, session: Session, lines: Iterable[bytes]
 ) -> Record | None:
-    """Swap in new lines for a session, if they are sound and it has not changed meanwhile."""
+    """Replace the lines of a session, if the result is valid and the file has not changed."""
     changes = [Change(session.path, lines, session.state)]
     return apply_changes(
         journal, title, changes, lambda ready: require_sound(session, ready[session.path])
@@ -124,14 +128,15 @@ def replace_session(
 def create_session(
     journal: Journal, title: str, origin: Session, files: dict[Path, Iterable[bytes]]
 ) -> Record | None:
-    """Write a new session, which comes last, and its sidecars; it appears when all is there."""
+    """Write a new session and its sidecars; the session's own file comes last in `files`."""
+    # A client lists a session as soon as its file exists, so that file must appear last.
     changes = [Change(path, content, None) for path, content in files.items()]
     main = changes[-1].path
     return apply_changes(journal, title, changes, lambda ready: require_sound(origin, ready[main]))
 
 
 def require_sound(before: Session, result: Path) -> None:
-    """Refuse a result that would not resume, or not whole, where what was there would."""
+    """Raise `Unresumable` if resuming the result would lose more than resuming the original."""
     found = _breaking(open_session(result))
     if not found:
         return
@@ -139,12 +144,12 @@ def require_sound(before: Session, result: Path) -> None:
     new = [finding for finding in found if finding.kind not in known]
     if new:
         rows = [f"line {finding.line or '-'}: {finding.message}" for finding in new]
-        message = f"the result would not resume whole; {before.path.name} is as it was"
+        message = f"the result could not be resumed in full; {before.path.name} is unchanged"
         raise Unresumable(message, rows, f"turnlog check {before.id}")
 
 
 def clear_folders(folders: Iterable[Path]) -> None:
-    """Remove folders in which no file is left."""
+    """Remove folders, and folders below them, that contain no file."""
     for folder in folders:
         for path, _, _ in os.walk(folder, topdown=False):
             with suppress(OSError):
@@ -159,7 +164,7 @@ def _require_as_read(changes: Iterable[Change]) -> None:
     for change in changes:
         if change.was is None:
             if change.path.exists():
-                raise Conflict(f"{change.path} exists already", "turnlog ls")
+                raise Conflict(f"{change.path} already exists", "turnlog ls")
         elif not change.path.exists() or FileState.of(change.path) != change.was:
             raise Conflict(f"{change.path} changed since it was read", "run the command again")
 
@@ -180,12 +185,14 @@ def _make_all(
             _make(change, ready.get(change.path))
         clear_folders(clearing)
         journal.finish(record)
+    # Also on KeyboardInterrupt: a change made halfway would leave, for example, a moved session
+    # without its sub-agents.
     except BaseException:
-        _take_back(journal, record)
+        _roll_back(journal, record)
         raise
 
 
-def _take_back(journal: Journal, record: Record) -> None:
+def _roll_back(journal: Journal, record: Record) -> None:
     try:
         journal.roll_back(record)
     except OSError as error:
@@ -193,7 +200,7 @@ def _take_back(journal: Journal, record: Record) -> None:
             raise _not_made(record.title, error, journal.folder) from error
         reason = error.strerror or error
         raise TurnlogError(
-            f"{record.title}: made in part, {reason}", f"turnlog undo {record.id}"
+            f"{record.title}: only partly applied: {reason}", f"turnlog undo {record.id}"
         ) from error
 
 
@@ -209,21 +216,22 @@ def _make(change: Change, ready: Path | None) -> None:
 
 @contextmanager
 def _staged(changes: Iterable[Change]) -> Generator[Ready]:
-    """Write new contents, each on the file system of its place."""
+    """Write new contents to staging folders, each on the file system of its destination."""
     folders: dict[Path, Path] = {}
     ready: Ready = {}
     with ExitStack() as stack:
         for number, change in enumerate(changes):
-            place = _nearest_folder(change.path.resolve().parent)
+            # A rename is atomic only within a file system, so stage as close as possible.
+            parent = _nearest_folder(change.path.resolve().parent)
             if change.content is None:
-                clear_abandoned(place)
+                clear_abandoned(parent)
                 continue
-            if place not in folders:
-                folders[place] = stack.enter_context(staging_folder(place))
-            # A session keeps its name: part of what is checked is what it is called.
-            beside = folders[place] / str(number)
-            beside.mkdir(mode=0o700)
-            ready[change.path] = beside / change.path.name
+            if parent not in folders:
+                folders[parent] = stack.enter_context(staging_folder(parent))
+            # The staged file keeps its name, because checks also look at the session's name.
+            numbered = folders[parent] / str(number)
+            numbered.mkdir(mode=0o700)
+            ready[change.path] = numbered / change.path.name
             _write(ready[change.path], change.content)
             if change.like:
                 shutil.copystat(change.like, ready[change.path])

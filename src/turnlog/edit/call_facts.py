@@ -1,4 +1,4 @@
-"""Calls as one-line facts, and texts cut where a reader would cut them."""
+"""Describe calls in one line, and shorten texts at natural boundaries."""
 
 import re
 
@@ -8,19 +8,19 @@ from turnlog.conversation.node_log import Log
 from turnlog.format.entries import User
 
 TITLE = 160
-"""Characters that a call is told in."""
+"""Maximum characters of a call's title."""
 REASON = 100
 LARGEST = 1 << 20
-"""Bytes of a result that is still read for the reason why a call failed."""
+"""Results larger than this are not read for the reason of a failure."""
 EXIT = re.compile(r"Exit code (\d+)")
 TAGS = re.compile(r"</?tool_use_error>")
 ENDS = re.compile(r"[.!?:](?=\s)|[。！？]|\n")
 
 
 def fact_of(log: Log, call: Call, given: object, cwd: str | None) -> str:
-    """A call on one line: the tool, what it was called with, and how it failed, if it did.
+    """Return a call in one line: the tool, its main argument and, if it failed, how.
 
-    Paths are told from the working directory.
+    Paths are relative to the working directory.
     """
     title = call_title(call.name, given)
     if cwd and len(cwd) > 1:
@@ -31,13 +31,13 @@ def fact_of(log: Log, call: Call, given: object, cwd: str | None) -> str:
 
 
 def result_of(log: Log, call: Call) -> str:
-    """The text of what came back from a call; empty where nothing did."""
+    """Return the text of a call's result; empty if there is none."""
     entry = log.entry(call.result) if call.result else None
     return result_text(entry, call.id).strip() if isinstance(entry, User) else ""
 
 
 def one_line(text: str, limit: int) -> str:
-    """The first line of a text, no longer than a limit.
+    """Return the first line of a text, cut to a limit.
 
     >>> one_line("make\\nmake test", 20), one_line("a long command", 8)
     ('make …', 'a long …')
@@ -49,7 +49,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def first_part(text: str, limit: int) -> str:
-    """The start of a text, up to the end of a sentence or line.
+    """Return the start of a text, cut at the end of a sentence or line.
 
     >>> first_part("It works. All of it, and more.", 20)
     'It works. […]'
@@ -64,7 +64,7 @@ def first_part(text: str, limit: int) -> str:
 
 
 def both_ends(text: str, limit: int) -> str:
-    """A text without its middle, if it is longer than a limit: what is asked may stand at its end.
+    """Return a text without its middle if it is too long: prompts often end with the question.
 
     >>> both_ends("one\\ntwo\\nthree\\nfour\\nfive\\nsix", 20)
     'one\\ntwo\\nthree\\n[… 11 characters left out …]\\nsix'

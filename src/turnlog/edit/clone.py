@@ -1,4 +1,4 @@
-"""A session as a new one: a new id, new uuids, and every reference to them new as well."""
+"""Copy a session under a new id: all uuids are new, and all references to them follow."""
 
 import json
 import uuid
@@ -9,7 +9,7 @@ from pathlib import Path
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session
 from turnlog.edit.effect import Tally
-from turnlog.edit.plan import Plan, carry_out, encoded, swapping
+from turnlog.edit.plan import Plan, carry_out, encoded, id_replacer
 from turnlog.format.decode import read_entries, split_values
 from turnlog.format.entries import ChainEntry
 from turnlog.format.json_values import is_object
@@ -19,12 +19,12 @@ from turnlog.store.paths import Store
 
 NewId = Callable[[], str]
 SAFE_LENGTH = 16
-"""Characters that an id must have to stand for nothing else, wherever it is found."""
+"""Minimum length of an id that is unique enough to be replaced wherever it occurs."""
 
 
 @dataclass(frozen=True)
 class Clone:
-    """A new session, to be written: its files and what is in them."""
+    """A new session to be written: its files and their contents."""
 
     id: str
     path: Path
@@ -38,15 +38,17 @@ def plan_clone(
     tally: Tally | None = None,
     new_id: NewId = lambda: str(uuid.uuid4()),
 ) -> Clone:
-    """Make of a session, as a plan wants it, a new one beside it, with all its files."""
+    """Plan a copy of a session with all its files in the same folder, edited by a plan."""
     name = new_id()
     path = session.path.with_name(f"{name}.jsonl")
     found = footprint_of(store, session.path)
-    agents = {_agent_id(each): _hex(new_id, len(_agent_id(each))) for each in found.subagents}
+    # Agent ids keep their length, which differs between client versions.
+    agents = {_agent_id(path): _hex(new_id, len(_agent_id(path))) for path in found.subagents}
     plan.ids = _renewed_of(found, new_id) | _renewed(plan, new_id)
-    swap = swapping(plan.ids)
+    swap = id_replacer(plan.ids)
     rename = _sparing(plan.transcript, _renaming(session.id, name, agents))
     files: dict[Path, Iterable[bytes]] = {}
+    # Backups are copies of the user's files, not session data: their content must not change.
     for old in found.backups:
         files[_moved(old, session.id, name)] = _raw_lines(old)
     for old in [*found.sidecars, *found.todos]:
@@ -59,7 +61,7 @@ def plan_clone(
 
 
 def _renewed(plan: Plan, new_id: NewId) -> dict[str, str | None]:
-    """A new id for each uuid; that of its heir for one that is gone."""
+    """Map each uuid to a new one, and each dropped uuid to that of its kept ancestor."""
     renewed: dict[str, str | None] = {}
     for node in plan.log.nodes:
         if isinstance(node, ChainNode) and node.uuid and node.uuid not in plan.ids:
@@ -69,22 +71,26 @@ def _renewed(plan: Plan, new_id: NewId) -> dict[str, str | None]:
 
 
 def _renewed_of(found: Footprint, new_id: NewId) -> dict[str, str | None]:
-    """A new id for each uuid in the files of sub-agents."""
-    beneath = [path for path in found.sidecars if path.name.startswith("agent-")]
+    """Map each uuid in the files of sub-agents to a new one."""
+    nested = [path for path in found.sidecars if path.name.startswith("agent-")]
     return {
         entry.uuid: new_id()
-        for path in [*beneath, *found.subagents]
+        for path in [*nested, *found.subagents]
         for _, entry in read_entries(path)
         if isinstance(entry, ChainEntry) and isinstance(entry.uuid, str)
     }
 
 
 def _renaming(old: str, new: str, agents: dict[str, str]) -> Callable[[bytes], bytes]:
-    """Puts new names in the place of old ones in texts too: they tell the model where files lie."""
+    """Return a function that replaces the session id and agent ids in a line.
+
+    Texts are included, because they name the paths of the session's files to the model.
+    """
     known = {f'"sessionId":"{old}"': f'"sessionId":"{new}"'}
     for agent, renewed in agents.items():
         known[f'"{agent}"'] = f'"{renewed}"'
         known[f"agentId: {agent}"] = f"agentId: {renewed}"
+    # A session named "notes" must not rename every mention of notes in the conversation.
     if len(old) >= SAFE_LENGTH:
         known[old] = new
     pairs = [(before.encode(), after.encode()) for before, after in known.items()]
@@ -98,7 +104,7 @@ def _renaming(old: str, new: str, agents: dict[str, str]) -> Callable[[bytes], b
 
 
 def _sparing(path: Path | None, rename: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Leaves the name of a file as it is."""
+    """Return a function that renames everything but the name of one file."""
     if path is None:
         return rename
     name = json.dumps(str(path), ensure_ascii=False).encode()[1:-1]
@@ -106,7 +112,7 @@ def _sparing(path: Path | None, rename: Callable[[bytes], bytes]) -> Callable[[b
 
 
 def _moved(path: Path, old: str, new: str) -> Path:
-    """The place of a file of the old session among those of the new one."""
+    """Return the path in the new session for a file of the old one."""
     parts = [new if part == old else part for part in path.parts[:-1]]
     return Path(*parts, path.name.replace(old, new) if path.name.startswith(old) else path.name)
 
@@ -122,7 +128,7 @@ def _agent_id(path: Path) -> str:
 def _with_origin(
     lines: Iterable[bytes], origin: str, ids: dict[str, str | None]
 ) -> Iterator[bytes]:
-    """Note in the first entry where it comes from, as the client's own branches do."""
+    """Record the origin in the first entry, like the client's own forks do."""
     rest = iter(lines)
     for line in rest:
         noted = _noted(line, origin, ids)
@@ -133,16 +139,16 @@ def _with_origin(
 
 
 def _noted(raw: bytes, origin: str, ids: dict[str, str | None]) -> bytes | None:
-    """A line with a note in its first entry that has a uuid; None if it has no such entry."""
+    """Return a line with the origin in its first entry with a uuid; None if there is none."""
     pieces, rest = split_values(Line(raw, 0, 0))
-    for place, (value, _) in enumerate(pieces):
+    for position, (value, _) in enumerate(pieces):
         uuid = value.get("uuid") if is_object(value) else None
         if isinstance(uuid, str):
-            # An entry that is new here comes from nothing but itself.
+            # An entry that was added by the edit has no original: it names itself.
             old = next((old for old, new in ids.items() if new == uuid), uuid)
             note = {"sessionId": origin, "messageUuid": old}
             parts = [piece.raw for piece in pieces]
-            parts[place] = encoded(value | {"forkedFrom": note})
+            parts[position] = encoded(value | {"forkedFrom": note})
             return b" ".join([*parts, rest]).rstrip() + line_end(raw)
     return None
 

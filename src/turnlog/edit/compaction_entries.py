@@ -1,4 +1,4 @@
-"""The entries that stand for older turns: a compaction's boundary, its summary, and a title."""
+"""Build the entries that replace older turns: a compact boundary, a summary and a title."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from turnlog.conversation.session import Session
 from turnlog.conversation.turns import Turn
 from turnlog.edit.call_facts import both_ends, one_line
 from turnlog.edit.transforms import TransformOptions
-from turnlog.edit.turn_digest import EXTRACT, MATERIAL, Scale, tell_prompts, tell_turns
+from turnlog.edit.turn_digest import EXTRACT, MATERIAL, Scale, digest_prompts, digest_turns
 from turnlog.format.entries import User
 from turnlog.format.fields import given
 from turnlog.format.json_values import Fields
@@ -30,7 +30,7 @@ COMMON = (
     *("isSidechain", "userType", "entrypoint", "cwd", "sessionId", "session_id", "version"),
     *("gitBranch", "slug", "agentId"),
 )
-"""What all lines of a chain have in common."""
+"""Fields that all lines of a chain have in common."""
 COUNTED = (
     *("input_tokens", "output_tokens"),
     *("cache_creation_input_tokens", "cache_read_input_tokens"),
@@ -41,29 +41,30 @@ TITLE_LENGTH = 100
 def summary_text(
     session: Session, turns: Sequence[Turn], nodes: Iterable[ChainNode], choice: TransformOptions
 ) -> str | None:
-    """Return the text that stands for turns and their nodes; None where only a summary is left.
+    """Return the text that replaces turns; None if they consist only of an earlier summary.
 
-    Prompts stay verbatim. An earlier summary stays whole, as it may hold prompts that nothing else
-    holds any more; it takes at most half the room of answers and calls.
+    Prompts stay verbatim. An earlier summary stays whole, because it may hold prompts that exist
+    nowhere else; it takes at most half the room of answers and calls.
     """
     earlier = "\n\n".join(_summaries(session, nodes))
     scale = MATERIAL if choice.summarise else EXTRACT
     room = scale.room - min(len(earlier), scale.room // 2)
-    told = tell_turns(session, turns, Scale(room, scale.extents))
-    if not told:
+    digest = digest_turns(session, turns, Scale(room, scale.extents))
+    if not digest:
         return None
     if choice.summarise:
-        told = choice.summarise(_material(both_ends(earlier, scale.room // 2), told))
-        if prompts := tell_prompts(session, turns):
-            told = f"{told}{PROMPTS}{prompts}"
-    text = HEAD + f"{earlier}\n\n{told}".strip()
+        digest = choice.summarise(_material(both_ends(earlier, scale.room // 2), digest))
+        # A model paraphrases, so what the user asked for is added verbatim.
+        if prompts := digest_prompts(session, turns):
+            digest = f"{digest}{PROMPTS}{prompts}"
+    text = HEAD + f"{earlier}\n\n{digest}".strip()
     if choice.transcript:
         text += TRANSCRIPT.format(path=choice.transcript)
     return sound_text(text)
 
 
 def title_of(session: Session, leaf: int) -> str:
-    """The title that a summary entry has for this conversation, else what was asked first in it."""
+    """Return the conversation's title from a summary entry, else its first prompt."""
     titled = [node for node in session.nodes if node.kind == "summary"]
     for entry in session.entries(reversed(titled)):
         if isinstance(entry, Summary) and session.tree.rank_of(given(entry.leaf_uuid)) is not None:
@@ -77,15 +78,15 @@ def title_of(session: Session, leaf: int) -> str:
 
 
 def common_fields(session: Session, nodes: Iterable[ChainNode]) -> Fields:
-    """What the last of some nodes has that all lines of its chain have."""
+    """Return the fields of the last node that all lines of its chain share."""
     talk = [node for node in nodes if isinstance(node, UserNode | AssistantNode)]
     value = next(session.values(talk[-1:]), Fields())
-    held = {name: value[name] for name in COMMON if name in value}
-    return {"isSidechain": False, "userType": "external", "sessionId": session.id} | held
+    shared = {name: value[name] for name in COMMON if name in value}
+    return {"isSidechain": False, "userType": "external", "sessionId": session.id} | shared
 
 
 def boundary_entry(common: Fields, name: str, time: datetime, tokens: int) -> Fields:
-    """A compaction's boundary."""
+    """Return a compact boundary."""
     return {
         "parentUuid": None,
         "logicalParentUuid": None,
@@ -102,7 +103,7 @@ def boundary_entry(common: Fields, name: str, time: datetime, tokens: int) -> Fi
 
 
 def summary_entry(common: Fields, name: str, time: datetime, boundary: str, text: str) -> Fields:
-    """The summary that follows on a boundary."""
+    """Return the summary that follows a boundary."""
     return {
         "parentUuid": boundary,
         **common,
@@ -116,23 +117,23 @@ def summary_entry(common: Fields, name: str, time: datetime, boundary: str, text
 
 
 def tokens_at(nodes: Iterable[ChainNode]) -> int:
-    """How many tokens the conversation had at its last answer."""
+    """Return the tokens of the conversation at its last answer."""
     used = [node.usage for node in nodes if isinstance(node, AssistantNode) and node.usage]
     return sum(getattr(used[-1], name) or 0 for name in COUNTED) if used else 0
 
 
-def _material(earlier: str, told: str) -> str:
+def _material(earlier: str, digest: str) -> str:
     before = f"<earlier-summary>\n{earlier}\n</earlier-summary>\n\n" if earlier else ""
-    return f"{before}<conversation>\n{told}\n</conversation>"
+    return f"{before}<conversation>\n{digest}\n</conversation>"
 
 
 def _summaries(session: Session, nodes: Iterable[ChainNode]) -> Iterator[str]:
-    """The texts of summaries; those of turnlog without their heads."""
-    wanted = [
+    """Yield the texts of summaries; those of turnlog without their preamble."""
+    summaries = [
         node
         for node in nodes
         if isinstance(node, UserNode) and node.prompt is PromptKind.COMPACT_SUMMARY
     ]
-    for entry in session.entries(wanted):
+    for entry in session.entries(summaries):
         if isinstance(entry, User):
             yield full_text(entry).removeprefix(HEAD).strip()

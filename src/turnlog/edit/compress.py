@@ -1,8 +1,7 @@
-"""Older turns replaced by a summary, as a compaction of the client does.
+"""Replace older turns with a summary, like a compaction of the client.
 
-What is sent since the last compaction is what counts: what lies before it, and on other branches,
-is dropped. The turns that stay follow on the summary as one chain with rising times, which every
-client reads whole.
+Only entries sent since the last compaction matter: earlier ones and other branches are dropped. The
+kept turns follow the summary as one chain with increasing times, which every client reads in full.
 """
 
 import uuid
@@ -23,38 +22,39 @@ from turnlog.edit.compaction_entries import (
     tokens_at,
 )
 from turnlog.edit.plan import Plan, Rewrite, main_nodes
-from turnlog.edit.transforms import TransformOptions, rising, take_calls
+from turnlog.edit.transforms import TransformOptions, take_calls, with_rising_times
 from turnlog.format.fields import given
 from turnlog.format.json_values import Fields
 from turnlog.format.state import FileHistoryDelta, FileHistorySnapshot, Summary
 from turnlog.format.timestamps import TICK, parse_timestamp
 
 KNOWN = TIP_TYPES | {"progress"}
-"""Types of the chain that turnlog knows; entries of others stay where they are."""
+"""Chain entry types that turnlog knows; entries of other types stay in place."""
 PASSING = ("api-request", "queue-operation")
-"""Kinds without a uuid that belong to the turns they stand among, and that no resume reads."""
+"""Kinds without a uuid that belong to the turns around them; the client does not read them."""
 OWNED = ("summary", "file-history-snapshot", "file-history-delta")
 """Kinds without a uuid that name the entry they belong to."""
 
 
 def compress(session: Session, plan: Plan, choice: TransformOptions) -> None:
-    """Put a summary in the place of all but the last turns.
+    """Replace all but the last turns with a summary.
 
-    Nothing is done where there is nothing to put it in the place of, or only another summary.
+    Nothing changes if there are no older turns, or if they are only a summary.
     """
     sent = [] if plan.tip is None else _summed_up(session, plan.tip)
-    left = [node for node in sent if node.index not in plan.dropped]
-    turns = split_turns(left, session.messages, session.calls)
+    remaining = [node for node in sent if node.index not in plan.dropped]
+    turns = split_turns(remaining, session.messages, session.calls)
     older = turns[: max(0, len(turns) - choice.keep_last)]
     first = turns[len(older)].nodes[0] if len(older) < len(turns) else None
-    place = sent.index(first) if first else len(sent)
-    before, after = sent[:place], sent[place:]
+    position = sent.index(first) if first else len(sent)
+    before, after = sent[:position], sent[position:]
     text = summary_text(session, older, before, choice) if older else None
     if text is None or plan.tip is None:
         return
     plan.transcript = choice.transcript
     names = str(uuid.uuid4()), str(uuid.uuid4())
     time = _time_behind(before, after) or datetime.fromtimestamp(session.state.mtime_ns / 1e9, UTC)
+    # The API refuses a result without its call, and a call without its result.
     take_calls(plan, after, _torn_calls(before, after))
     leaf = _chain(plan, after, names[1], time + TICK)
     _drop_all_else(session, plan, after, names[1])
@@ -62,19 +62,19 @@ def compress(session: Session, plan: Plan, choice: TransformOptions) -> None:
     behind = min((node.index for node in after), default=before[-1].index + 1) - 1
     plan.add_after(behind, boundary_entry(common, names[0], time, tokens_at(sent)))
     plan.add_after(behind, summary_entry(common, names[1], time + TICK, names[0], text))
-    # The client's picker looks for titles at the end of the file.
+    # The client's session picker reads titles from the end of the file.
     title = {"type": "summary", "summary": title_of(session, plan.tip), "leafUuid": leaf}
     plan.add_after(len(session.nodes) - 1, title)
 
 
 def _summed_up(session: Session, tip: int) -> list[ChainNode]:
-    """What the client sends, or all of a log without uuids, of which it would send one line."""
+    """Return the entries to summarize: those that the client sends, or all if none has a uuid."""
     is_plain = session.tree.is_plain
     return session.branch_to(tip) if is_plain else since_compaction(session.tree, tip)
 
 
 def _time_behind(before: Sequence[ChainNode], after: Sequence[ChainNode]) -> datetime | None:
-    """A time between those of what goes and of what stays."""
+    """Return a time between those of the dropped and the kept entries."""
     last = next(filter(None, (parse_timestamp(node.time) for node in reversed(before))), None)
     if last:
         return last + TICK
@@ -83,13 +83,13 @@ def _time_behind(before: Sequence[ChainNode], after: Sequence[ChainNode]) -> dat
 
 
 def _torn_calls(before: Iterable[ChainNode], after: Iterable[ChainNode]) -> set[str]:
-    """Calls of which one half goes and the other would stay."""
+    """Return the calls of which one half is dropped and the other would stay."""
     (uses, results), (later_uses, later_results) = _call_ids(before), _call_ids(after)
     return ((uses - later_uses) & later_results) | ((results - later_results) & later_uses)
 
 
 def _call_ids(nodes: Iterable[ChainNode]) -> tuple[set[str], set[str]]:
-    """The ids of calls that are made, and of those that are answered."""
+    """Return the ids of calls that are made, and of those that are answered."""
     uses: set[str] = set()
     results: set[str] = set()
     for node in nodes:
@@ -101,13 +101,13 @@ def _call_ids(nodes: Iterable[ChainNode]) -> tuple[set[str], set[str]]:
 
 
 def _chain(plan: Plan, nodes: Sequence[ChainNode], summary: str, clock: datetime) -> str:
-    """Let entries follow on one another, and the first on the summary; give the last one's uuid.
+    """Chain entries to one another, the first to the summary; return the last one's uuid.
 
-    News of running tools and hooks hangs beside the chain: clients up to 2.0.76 do not know it, and
-    lose what is before it (observed: 1.0.60, 2.0.76).
+    Progress entries get a parent but no children: clients up to 2.0.76 do not know them, and lose
+    what comes before them (observed: 1.0.60, 2.0.76).
     """
     stay = [n for n in nodes if n.index not in plan.dropped and _type(n) in KNOWN]
-    stamps = {node.index: stamp for node, stamp in rising(stay, clock)}
+    stamps = {node.index: stamp for node, stamp in with_rising_times(stay, clock)}
     before = summary
     for node in nodes:
         if node.index in stamps:
@@ -115,6 +115,7 @@ def _chain(plan: Plan, nodes: Sequence[ChainNode], summary: str, clock: datetime
             links = {"uuid": name, "parentUuid": before}
             plan.rewrite(node, _linked(links, stamps[node.index]))
             before = name if _type(node) in TIP_TYPES else before
+        # Notes that refer to a dropped entry now refer to the entry before it.
         elif node.uuid and node.index in plan.dropped:
             plan.ids[node.uuid] = before
     return before
@@ -126,7 +127,7 @@ def _type(node: ChainNode) -> str:
 
 def _linked(links: Fields, stamp: str | None) -> Rewrite:
     def link(value: Fields) -> Fields:
-        changes = {name: held for name, held in links.items() if value.get(name) != held}
+        changes = {name: link for name, link in links.items() if value.get(name) != link}
         if stamp and parse_timestamp(value.get("timestamp")) != parse_timestamp(stamp):
             changes["timestamp"] = stamp
         return value | changes if changes else value
@@ -135,7 +136,7 @@ def _linked(links: Fields, stamp: str | None) -> Rewrite:
 
 
 def _drop_all_else(session: Session, plan: Plan, after: Sequence[ChainNode], summary: str) -> None:
-    """Drop what is not among the entries that stay, and what belongs to it."""
+    """Drop everything that is neither kept nor belongs to a kept entry."""
     stay = {node.index for node in after}
     first = min(stay, default=len(session.nodes))
     main = list(main_nodes(session))
@@ -144,6 +145,7 @@ def _drop_all_else(session: Session, plan: Plan, after: Sequence[ChainNode], sum
         if node.index not in stay and _type(node) in KNOWN:
             plan.drop(node)
             gone.add(node.uuid or "")
+    # A uuid may occur twice; if one of the two entries stays, references to it stay valid.
     gone -= {node.uuid or "" for node in after} | {""}
     plan.ids.update(dict.fromkeys(gone, summary))
     _drop_sidechains(session, plan, {node.index for node in main}, first)
@@ -154,7 +156,7 @@ def _drop_all_else(session: Session, plan: Plan, after: Sequence[ChainNode], sum
 
 
 def _drop_sidechains(session: Session, plan: Plan, main: set[int], first: int) -> None:
-    """Drop sub-agents inside the file that began before what stays: their calls are gone."""
+    """Drop sub-agents inside the file that began before the kept turns: their calls are gone."""
     side = [n for n in session.nodes if isinstance(n, ChainNode) and n.index not in main]
     tree = grow_tree(side)
     begun = [rank for rank in tree.roots if tree.chain[rank].index < first]
@@ -165,7 +167,7 @@ def _drop_sidechains(session: Session, plan: Plan, main: set[int], first: int) -
 
 
 def _drop_notes(session: Session, plan: Plan, gone: set[str], tip: str | None) -> None:
-    """Drop titles, which are replaced, and what notes something of an entry that is gone."""
+    """Drop titles, which are replaced, and notes about dropped entries."""
     ranks = session.tree.ranks
     for node in session.nodes:
         if isinstance(node, TipNode):

@@ -1,4 +1,4 @@
-"""What a change amounts to, counted while it is carried out."""
+"""Count what an edit changes while it is applied."""
 
 import re
 from collections.abc import Iterable
@@ -12,37 +12,37 @@ from turnlog.conversation.node_log import Log
 from turnlog.conversation.nodes import ChainNode, Node
 
 PER_TOKEN = 4
-"""Bytes of JSON that make a token, about."""
+"""Approximate bytes of JSON per token."""
 PER_IMAGE = 1600
-"""Tokens of an image, at most (as the API's documentation says)."""
+"""Maximum tokens of an image (documented by the API)."""
 ENCODED = re.compile(rb'"(data|signature)":"[^"\\]{200,}"')
 
 
 class ChangeCount(Struct):
-    """How much of one kind a change concerns."""
+    """Number of entries of one kind that a change affects."""
 
     entries: int = 0
     bytes: int = 0
-    """How many bytes it makes the file smaller."""
+    """Bytes by which the file shrinks."""
 
 
 class Effect(Struct, frozen=True):
-    """What a change does to a session."""
+    """The effect of a change on a session."""
 
     entries_before: int
     entries_after: int
     bytes_before: int
     bytes_after: int
     dropped: dict[str, ChangeCount]
-    """What goes, by the kind of entry."""
+    """Dropped entries, by kind."""
     rewritten: dict[str, ChangeCount]
-    """What is rewritten, ids apart."""
+    """Rewritten entries, by kind; replaced ids do not count."""
     added: int
-    """How many entries are new."""
+    """Number of new entries."""
     tokens_saved: int
-    """How many tokens less the next request has, about."""
+    """Approximate tokens saved in the next request."""
     context_before: int = 0
-    """Tokens of the messages that the client would send now, about."""
+    """Approximate tokens of the messages that the client would send now."""
     context_after: int = 0
 
     @property
@@ -63,7 +63,7 @@ _decode_sent = msgspec.json.Decoder(_Sent).decode
 
 @dataclass
 class Tally:
-    """Counts what is dropped, rewritten and added while a plan is carried out."""
+    """Counts dropped, rewritten and added entries while a plan is applied."""
 
     log: Log
     dropped: dict[str, ChangeCount] = field(default_factory=dict[str, ChangeCount])
@@ -73,34 +73,36 @@ class Tally:
     tokens_saved: int = 0
     context_before: int | None = None
     gained: int = 0
-    """Tokens of entries that are sent only because the conversation goes on at another leaf."""
+    """Tokens of entries that are sent only because the conversation continues at another leaf."""
     sent: set[int] = field(default_factory=set[int])
 
     def begin(self, log: Log, tip: int | None = None) -> None:
-        """Count from here on what is made of a file: the session's own, or a copy made before."""
+        """Start counting for a log: the session's own, or a copy made by a repair."""
         sent = _sent_at(log, log.tree.active_leaf)
         if self.context_before is None:
             self.context_before = _tokens_of(log, sent.values())
+        # Cutting a session back to turn 5 may leave more to send than before: if turn 8 was a
+        # compaction, turns 1 to 5 were not sent, and now they are.
         later = _sent_at(log, tip) if tip != log.tree.active_leaf else {}
         self.gained += _tokens_of(log, (later[index] for index in later.keys() - sent.keys()))
         self.sent = set(sent | later)
         self.bytes_after = 0
 
     def drop(self, node: Node, raw: bytes) -> None:
-        """Note that an entry goes."""
+        """Count a dropped entry."""
         self._note(self.dropped, node, raw, b"")
 
     def rewrite(self, node: Node, before: bytes, after: bytes) -> None:
-        """Note that an entry is written anew."""
+        """Count a rewritten entry."""
         self._note(self.rewritten, node, before, after)
 
     def add(self, raw: bytes) -> None:
-        """Note an entry that is new."""
+        """Count a new entry."""
         self.added += 1
         self.tokens_saved -= tokens_in(raw)
 
     def effect(self) -> Effect:
-        """What all of it amounts to."""
+        """Return the effect of everything counted so far."""
         gone = sum(amount.entries for amount in self.dropped.values())
         context = self.context_before or 0
         return Effect(
@@ -136,7 +138,7 @@ def _tokens_of(log: Log, nodes: Iterable[Node]) -> int:
 
 
 def tokens_in(raw: bytes) -> int:
-    """How many tokens the message of an entry has, about.
+    """Estimate the tokens of an entry's message.
 
     >>> tokens_in(b'{"message":{"content":"twelve bytes"},"toolUseResult":{"much":"more"}}')
     3
@@ -149,6 +151,7 @@ def tokens_in(raw: bytes) -> int:
     if isinstance(content, UnsetType):
         return 0
     text = bytes(content)
+    # Base64 does not count by its length: the API charges images by their pixels.
     has_encoded = b'"data":"' in text or b'"signature":"' in text
     encoded = list(ENCODED.finditer(text)) if has_encoded else []
     images = sum(found[1] == b"data" for found in encoded)

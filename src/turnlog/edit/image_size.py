@@ -1,21 +1,21 @@
-"""The width and height of an image, from the first bytes of its file: PNG, JPEG, GIF, WEBP."""
+"""Read the width and height of a PNG, JPEG, GIF or WEBP image from its first bytes."""
 
 import base64
 import binascii
 from collections.abc import Callable
 
 HEAD = 1 << 20
-"""How much of an image's base64 to look at: in a JPEG, metadata may come before the size."""
+"""Characters of base64 to decode: in a JPEG, metadata may precede the size."""
 STANDALONE = frozenset({0x01, *range(0xD0, 0xD9)})
-"""JPEG markers without a length behind them."""
+"""JPEG markers without a length field."""
 FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""JPEG markers that a frame's size follows."""
+"""JPEG markers followed by the size of a frame."""
 
 Pixels = tuple[int, int]
 
 
 def pixels_of(data: str) -> Pixels | None:
-    """The width and height of an image in base64; None where its head does not tell.
+    """Return the width and height of an image in base64; None if its header does not contain them.
 
     >>> pixels_of("R0lGODlhAwAFAA==")
     (3, 5)
@@ -39,17 +39,17 @@ def _gif(head: bytes) -> Pixels | None:
 
 
 def _jpeg(head: bytes) -> Pixels | None:
-    place = 2
-    while place + 9 <= len(head) and head[place] == 0xFF:
-        marker = head[place + 1]
+    offset = 2
+    while offset + 9 <= len(head) and head[offset] == 0xFF:
+        marker = head[offset + 1]
         if marker in FRAMES:
-            return _big(head[place + 7 : place + 9]), _big(head[place + 5 : place + 7])
-        if marker == 0xFF:  # filling
-            place += 1
+            return _big(head[offset + 7 : offset + 9]), _big(head[offset + 5 : offset + 7])
+        if marker == 0xFF:  # a fill byte
+            offset += 1
         elif marker in STANDALONE:
-            place += 2
+            offset += 2
         else:
-            place += 2 + _big(head[place + 2 : place + 4])
+            offset += 2 + _big(head[offset + 2 : offset + 4])
     return None
 
 

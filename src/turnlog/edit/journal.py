@@ -1,6 +1,6 @@
-"""Every change to a file of the user, with what it takes to bring the file back.
+"""Record every change to the user's files, with the old content, so that it can be undone.
 
-A change is written down before it is made: whatever moment a crash comes, `undo` knows what was.
+A change is recorded before it is made: after a crash at any moment, `undo` restores the files.
 """
 
 import hashlib
@@ -28,23 +28,23 @@ from turnlog.store.deletion_consent import Consent, Deletion, require_yes
 from turnlog.store.paths import journal_folder
 
 STAGE = ".turnlog-"
-"""What the names of folders begin with in which files are written before they take their places."""
+"""Prefix of staging folders."""
 NONE: Mapping[Path, FileState | None] = {}
 ABANDONED = 3600.0
-"""Seconds after which what was begun is the remains of a crash."""
+"""Seconds after which an unfinished record counts as left over from a crash."""
 
 
 @dataclass
 class FileRecord:
-    """One file that a change concerned."""
+    """One file that a change affected."""
 
     path: str
     before: str | None
-    """The name of the copy of what was there; None for a file that is new."""
+    """Name of the copy of the old content; None for a new file."""
     after: str | None
-    """The hash of what is there after it; None for a file that is removed."""
+    """Hash of the new content; None for a removed file."""
     log_size: int | None = None
-    """The size of what is there after it, if others may append to it; None for other files."""
+    """Size of the new content if others may append to the file; None for other files."""
 
 
 @dataclass
@@ -56,20 +56,20 @@ class Record:
     title: str
     files: list[FileRecord] = field(default_factory=list[FileRecord])
     folders: list[str] = field(default_factory=list[str])
-    """Folders that were not there before."""
+    """Folders that the change created."""
     cleared: dict[str, int] = field(default_factory=dict[str, int])
-    """Folders that may be gone after it, with their modes."""
+    """Folders that the change may have removed, with their modes."""
     is_done: bool = False
     is_undone: bool = False
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether files may still be as they were halfway through the change."""
+        """True if the files may still be in a state halfway through the change."""
         return not (self.is_done or self.is_undone)
 
 
 class Journal:
-    """The changes made so far, in a folder of turnlog's own."""
+    """The changes made so far, stored in a folder of turnlog's own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -81,11 +81,11 @@ class Journal:
         logs: Collection[Path] = (),
         clearing: Iterable[Path] = (),
     ) -> Record:
-        """Write down a change that is about to be made, and keep what is there now.
+        """Record a change that is about to be made, and store the current content.
 
-        `files` says where the new content of each lies; None for one that goes. `logs` are those of
-        them that others append to, `clearing` the folders that go if they are left empty. Paths are
-        recorded as absolute: an undo may run in another directory.
+        `files` maps each path to its staged content, or None if it will be removed. `logs` are
+        files that others append to; `clearing` are folders to be removed once empty. Paths are
+        recorded as absolute, because an undo may run in another directory.
         """
         self._clear_unfinished()
         now = datetime.now(UTC)
@@ -109,24 +109,23 @@ class Journal:
         return record
 
     def finish(self, record: Record) -> None:
-        """Write down that a change was made."""
+        """Record that a change is complete."""
         record.is_done = True
         self._save(record)
 
     def records(self) -> list[Record]:
-        """All changes, the last first."""
+        """Return all changes, the latest first."""
         found = [self._load(path) for path in self.folder.glob("*/record.json")]
         return sorted(found, key=lambda record: record.time, reverse=True)
 
     def undo(self, name: str | None = None) -> Record:
-        """Bring back what was before a change: the last one that was not undone, or the named.
+        """Undo a change, by default the latest that is not undone.
 
-        Refuse while a client has a session open that the change concerned, and where a file is no
-        longer as the change left it.
+        Raise `Conflict` if a client has an affected session open, or if a file has changed since.
         """
         record = self.find(name) if name is not None else self._last()
         if record.is_undone:
-            raise NotFound(f"{record.id} is undone already", "turnlog history")
+            raise NotFound(f"{record.id} is already undone", "turnlog history")
         paths = [Path(file.path) for file in record.files]
         _require_absolute(record, paths)
         require_closed(stores_of(paths), paths)
@@ -137,7 +136,7 @@ class Journal:
         return record
 
     def roll_back(self, record: Record, states: Mapping[Path, FileState | None] = NONE) -> None:
-        """Bring back what was before a change.
+        """Restore the files as they were before a change.
 
         With `states`, a file that changes meanwhile is a `Conflict`; the change stays undoable.
         """
@@ -145,29 +144,31 @@ class Journal:
             if not Path(folder).is_dir():
                 make_folders(Path(folder))
                 Path(folder).chmod(mode)
+        # In reverse order: a move writes the new files before it removes the old ones, so the old
+        # ones have to be back before the new ones go.
         for file in reversed(record.files):
             path = Path(file.path)
             if path in states and _state_of(path) != states[path]:
                 raise Conflict(f"{path} changed since it was read", f"turnlog undo {record.id}")
             self._restore(record, file)
         for folder in reversed(record.folders):
-            with suppress(OSError):  # something else lies in it by now
+            with suppress(OSError):  # the folder is no longer empty
                 Path(folder).rmdir()
         record.is_undone = True
         self._save(record)
 
     def is_as_before(self, record: Record) -> bool:
-        """Whether every file is as it was before a change."""
+        """Return whether every file has the content from before a change."""
         for file in record.files:
             path = Path(file.path)
-            kept = self.folder / record.id / file.before if file.before else None
+            copy = self.folder / record.id / file.before if file.before else None
             now = hash_of(path) if path.exists() else None
-            if now != (hash_of(kept) if kept else None):
+            if now != (hash_of(copy) if copy else None):
                 return False
         return True
 
     def find(self, name: str) -> Record:
-        """Return the change with an id, or with the only id that starts so."""
+        """Return the change with this id or unique prefix of an id."""
         found = [record for record in self.records() if name and record.id.startswith(name)]
         if not found:
             raise NotFound(f"no change {name!r}", "turnlog history")
@@ -181,14 +182,14 @@ class Journal:
     def forget(
         self, records: Sequence[Record], consent: Consent = require_yes, command: str = ""
     ) -> int:
-        """Delete for good what changes kept; return how many bytes that frees.
+        """Permanently delete the stored content of changes; return the number of bytes freed.
 
-        `command` is what the user can type to agree. A change that was interrupted is refused: only
-        what it kept can bring the files back.
+        `command` is what the user can type to consent. An interrupted change is refused, because
+        only its stored content can restore the files.
         """
         for record in records:
             if record.is_interrupted:
-                raise Conflict(f"{record.id} was interrupted halfway", f"turnlog undo {record.id}")
+                raise Conflict(f"{record.id} was interrupted", f"turnlog undo {record.id}")
         if not records:
             return 0
         names = [record.id for record in records]
@@ -199,10 +200,10 @@ class Journal:
 
     def _forget(self, name: str) -> int:
         folder = self.folder / name
-        kept = [path.stat() for path in folder.iterdir()]
+        copies = [path.stat() for path in folder.iterdir()]
         shutil.rmtree(folder)
-        # What an undo brought back is the same file in two places.
-        return sum(found.st_size for found in kept if found.st_nlink == 1)
+        # A copy that an undo restored is a hard link to the user's file and frees nothing.
+        return sum(found.st_size for found in copies if found.st_nlink == 1)
 
     def _last(self) -> Record:
         record = next((each for each in self.records() if not each.is_undone), None)
@@ -216,26 +217,28 @@ class Journal:
             with suppress(FileNotFoundError, NotADirectoryError):
                 path.unlink()
             return
-        kept = self.folder / record.id / file.before
+        copy = self.folder / record.id / file.before
         make_folders(path.parent)
-        place = path.resolve()
-        # A link to the very file that is there already stays where it is, and goes with the folder.
-        with staging_folder(place.parent) as folder:
-            beside = folder / place.name
+        target = path.resolve()
+        # If `target` is already a hard link to the same file, `replace` does nothing, and the
+        # staged link is removed with its folder.
+        with staging_folder(target.parent) as folder:
+            staged = folder / target.name
             if _has_grown(file):
-                shutil.copy2(kept, beside)
-                _append(beside, chunks_of(path, start=file.log_size or 0))
+                shutil.copy2(copy, staged)
+                _append(staged, chunks_of(path, start=file.log_size or 0))
             else:
-                _keep(kept, beside)
-            beside.replace(place)
+                _keep(copy, staged)
+            staged.replace(target)
 
     def _require_known(self, record: Record, file: FileRecord) -> None:
-        """Refuse to throw away what was written since; a crash may have left what was before."""
+        """Raise `Conflict` if a file has neither its new content nor its old content."""
         path = Path(file.path)
         now = hash_of(path) if path.exists() else None
         if now != file.after and not _has_grown(file):
-            kept = self.folder / record.id / file.before if file.before else None
-            if now != (hash_of(kept) if kept else None):
+            # After a crash, some files are still as they were before the change.
+            copy = self.folder / record.id / file.before if file.before else None
+            if now != (hash_of(copy) if copy else None):
                 raise Conflict(f"{path} has changed since {record.title}", "turnlog history")
 
     def _keep_file(
@@ -248,20 +251,21 @@ class Journal:
         return FileRecord(str(path.absolute()), before, hash_of(ready) if ready else None, size)
 
     def _clear_unfinished(self) -> None:
-        """Remove what changes kept that were never made: a crash came before they were noted."""
+        """Remove copies of changes that were never recorded, because of a crash."""
         for folder in self.folder.glob("*"):
             if not (folder / "record.json").exists() and _is_abandoned(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _save(self, record: Record) -> None:
         path = self.folder / record.id / "record.json"
-        beside = path.with_suffix(".new")
-        descriptor = open_private(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        staged = path.with_suffix(".new")
+        descriptor = open_private(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(asdict(record), file, ensure_ascii=False, indent=1)
             file.flush()
             os.fsync(descriptor)
-        beside.replace(path)
+        staged.replace(path)
+        # Without this, the rename may be lost in a power failure that the change itself survives.
         sync_folder(path.parent)
 
     def _load(self, path: Path) -> Record:
@@ -271,12 +275,12 @@ class Journal:
 
 
 def open_journal() -> Journal:
-    """Open the journal of all changes, in turnlog's own directory."""
+    """Open the journal in turnlog's own directory."""
     return Journal(journal_folder())
 
 
 def hash_of(path: Path, size: int | None = None) -> str:
-    """The hash of a file's content, or of its first bytes."""
+    """Return the hash of a file's content, or of its first `size` bytes."""
     digest = hashlib.sha256()
     for chunk in chunks_of(path, size):
         digest.update(chunk)
@@ -284,7 +288,7 @@ def hash_of(path: Path, size: int | None = None) -> str:
 
 
 def chunks_of(path: Path, size: int | None = None, start: int = 0) -> Iterator[bytes]:
-    """The bytes of a file, or the first of them, or those from a place on."""
+    """Yield the bytes of a file from `start` on, up to the offset `size` if given."""
     with path.open("rb") as file:
         file.seek(start)
         while chunk := file.read(CHUNK if size is None else min(CHUNK, size - file.tell())):
@@ -292,32 +296,35 @@ def chunks_of(path: Path, size: int | None = None, start: int = 0) -> Iterator[b
 
 
 @contextmanager
-def staging_folder(place: Path) -> Generator[Path]:
-    """Create a folder in which files are written before they take their places in `place`.
+def staging_folder(parent: Path) -> Generator[Path]:
+    """Create a folder in which files are written before they are renamed into `parent`.
 
-    It is locked while it is in use. A lock ends with its process, so whatever a killed process left
+    It is locked while in use. A lock ends with its process, so whatever a killed process left
     behind is unlocked, and removed here.
     """
-    clear_abandoned(place)
+    clear_abandoned(parent)
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=STAGE, dir=parent))
         descriptor, locked = _open_for_lock(folder)
-        with suppress(OSError):  # there are file systems without locks
+        with suppress(OSError):  # some file systems have no locks
             lock(descriptor)
+        # Between mkdtemp and lock, another process may have found the folder unlocked and removed
+        # it as abandoned. Then the lock is on a deleted folder: try again.
         if is_at(locked, descriptor):
             break
-        os.close(descriptor)  # removed as abandoned, before it was locked
+        os.close(descriptor)
     try:
         yield folder
     finally:
-        # Windows removes no file that is open; elsewhere the lock lasts until the folder is gone.
+        # Removing first keeps the lock until the folder is gone. Windows cannot remove open files,
+        # so it succeeds only in the second attempt.
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _open_for_lock(folder: Path) -> tuple[int, Path]:
-    """Open what stands for a folder when it is locked: itself, or a file in it on Windows."""
+    """Open the folder itself for locking, or a lock file in it on Windows."""
     if HAS_FOLDER_DESCRIPTORS:
         return os.open(folder, os.O_RDONLY | DIRECTORY | NOFOLLOW), folder
     path = folder / "lock"
@@ -325,30 +332,30 @@ def _open_for_lock(folder: Path) -> tuple[int, Path]:
 
 
 def clear_abandoned(folder: Path) -> None:
-    """Remove what killed processes left beside the files of a folder."""
-    for left in folder.glob(f"{STAGE}*"):
-        with suppress(OSError):  # in use, or gone by now
-            descriptor, _ = _open_for_lock(left)
+    """Remove staging folders that killed processes left in a folder."""
+    for staging in folder.glob(f"{STAGE}*"):
+        with suppress(OSError):  # in use, or already removed
+            descriptor, _ = _open_for_lock(staging)
             try:
                 lock(descriptor, wait=False)
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(staging, ignore_errors=True)
             finally:
                 os.close(descriptor)
             if not HAS_FOLDER_DESCRIPTORS:  # the lock file was still open
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(staging, ignore_errors=True)
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and those that lead to it, none of them open to others."""
+    """Create a folder and its parents, accessible to the user only."""
     create_private_folder(folder)
 
 
 def _require_absolute(record: Record, paths: Iterable[Path]) -> None:
-    """Refuse a record with relative paths where they lead nowhere: it is of another directory."""
+    """Raise `NotFound` if a record has relative paths that do not exist here."""
     for path in paths:
         if not path.is_absolute() and not path.exists():
-            message = f"{record.id} names {path}, which is not in {Path.cwd()}"
-            raise NotFound(message, f"cd to its directory, then: turnlog undo {record.id}")
+            message = f"{record.id} changed {path}, which does not exist in {Path.cwd()}"
+            raise NotFound(message, f"cd DIRECTORY && turnlog undo {record.id}")
 
 
 def _state_of(path: Path) -> FileState | None:
@@ -358,12 +365,12 @@ def _state_of(path: Path) -> FileState | None:
 def _is_abandoned(path: Path) -> bool:
     try:
         return time.time() - path.stat().st_mtime > ABANDONED
-    except OSError:  # whoever it belonged to has removed it
+    except OSError:  # its process has removed it
         return False
 
 
 def _has_grown(file: FileRecord) -> bool:
-    """Whether a log is as a change left it, but for what was appended to it since."""
+    """Return whether a log is as a change left it, apart from lines appended since."""
     path = Path(file.path)
     if file.log_size is None or not path.exists():
         return False
@@ -380,12 +387,14 @@ def _missing_folders(path: Path) -> Iterator[Path]:
 
 
 def _folders_below(folder: Path) -> Iterator[Path]:
-    """A folder, if it is there, and all folders in it."""
+    """Yield a folder, if it exists, and all folders in it."""
     return (Path(path) for path, _, _ in os.walk(folder))
 
 
 def _keep(path: Path, copy: Path) -> None:
-    """Keep a file as it is, or bring it back: by a link if it can be, as a swap leaves it alone."""
+    """Store a file, or restore it, as a hard link if possible, else as a copy."""
+    # A link is safe because the change replaces the path with a new inode: from then on, nothing
+    # writes to the old one.
     try:
         os.link(path, copy)
     except OSError:

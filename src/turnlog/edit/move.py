@@ -1,6 +1,6 @@
-"""Sessions taken to another working directory, after a project was moved or renamed.
+"""Move sessions to another working directory, after a project was moved or renamed.
 
-Which directory a session belongs to is told by its entries: the names of folders are ambiguous.
+A session belongs to the directory that its entries name; folder names are ambiguous.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from turnlog.edit.apply import Change
 from turnlog.edit.journal import chunks_of
-from turnlog.edit.relocate import Relocation, relocating, relocating_history
+from turnlog.edit.relocate import Relocation, history_relocator, line_relocator
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.decode import read_entries
 from turnlog.format.entries import ChainEntry
@@ -21,15 +21,15 @@ from turnlog.store.footprint import files_below, owners_in, root_of
 from turnlog.store.paths import TOOL_RESULTS, Store, folder_name, is_windows_path, sidecar_folder
 
 MEMORY = "memory"
-"""The folder of a project for what the model is to remember."""
+"""The folder of a project's memory files."""
 
 Directories = dict[Path, str | None]
-"""Sessions, and the directory of each; None where entries name none."""
+"""The working directory of each session; None if its entries name none."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A session that gets another directory."""
+    """A session with its old and new directory."""
 
     session: Path
     old: str | None
@@ -38,7 +38,7 @@ class Moved:
 
 @dataclass
 class Move:
-    """What is to become of each file."""
+    """The planned changes of a move."""
 
     store: Store
     relocation: Relocation
@@ -46,24 +46,24 @@ class Move:
     arriving: list[Change] = field(default_factory=list[Change])
     leaving: list[Change] = field(default_factory=list[Change])
     prompts: int = 0
-    """How many prompts of the history were typed in the old directory."""
+    """Number of prompts in the history that were typed in the old directory."""
 
     @property
     def changes(self) -> list[Change]:
-        """Files leave their old places when all are in their new ones."""
+        """Changes in order: all files arrive before any leaves."""
         return self.arriving + self.leaving
 
     @property
     def sizes(self) -> list[int]:
-        """The sizes of the files that go elsewhere, or may change in their place."""
+        """Sizes of the files that are moved or may be rewritten."""
         return [each.was.size for each in self.changes if each.was and not each.is_log]
 
     @property
     def clearing(self) -> list[Path]:
-        """Folders that are left empty: those of sessions, or that of the whole project."""
+        """Folders to remove once they are empty: those of sessions, or of the whole project."""
         gone = {change.path for change in self.leaving}
-        places = {path.relative_to(self.store.projects).parts[0] for path in gone}
-        projects = [self.store.projects / name for name in sorted(places)]
+        names = {path.relative_to(self.store.projects).parts[0] for path in gone}
+        projects = [self.store.projects / name for name in sorted(names)]
         emptied = [
             folder for folder in projects if gone.issuperset(files_below(self.store.root, folder))
         ]
@@ -72,7 +72,7 @@ class Move:
 
 
 def move_session(store: Store, session: Path, new: str) -> Move:
-    """Make a session one of another directory."""
+    """Plan to move a session to another directory."""
     old = directory_of(session)
     move = Move(store, Relocation(old or new, new))
     _take_session(
@@ -83,7 +83,7 @@ def move_session(store: Store, session: Path, new: str) -> Move:
 
 
 def move_project(store: Store, old: str, new: str) -> Move:
-    """Make all sessions of a directory, and of those below it, sessions of another one."""
+    """Plan to move all sessions of a directory and of directories below it."""
     directories = {session: directory_of(session) for session in store.session_files()}
     spellings = [each for each in _spellings(old) if each != new]
     if not spellings:
@@ -102,26 +102,30 @@ def move_project(store: Store, old: str, new: str) -> Move:
 
 
 def directory_of(session: Path) -> str | None:
-    """The directory that a session belongs to.
+    """Return the directory that a session belongs to.
 
-    Of those that its entries name, it is the one that its folder is named after, else the first.
+    Of the directories that its entries name, it is the one that its folder is named after, else the
+    first.
     """
-    seen: dict[str, None] = {}
+    directories: dict[str, None] = {}
     for _, entry in read_entries(session):
         named = entry.cwd if isinstance(entry, ChainEntry) else None
         named = entry.relocated_cwd if isinstance(entry, Relocated) else named
         directory = given(named)
-        if directory and directory not in seen:
+        if directory and directory not in directories:
+            # The session may have changed directories: /shop/web belongs to the folder -shop if it
+            # was started in /shop.
             if folder_name(directory) == session.parent.name:
                 return directory
-            seen[directory] = None
-    return next(iter(seen), None)
+            directories[directory] = None
+    return next(iter(directories), None)
 
 
 def _take_folder(move: Move, folder: Path, directories: Directories) -> None:
-    """Take the sessions of a folder that belong to the old directory.
+    """Plan to move the sessions of a folder that belong to the old directory.
 
-    What names no directory, and the memory, go along if no other directory has sessions there.
+    Sessions without a directory, and the memory, move along unless another directory has sessions
+    in the same folder.
     """
     moving = {s: new for s, old in directories.items() if old and (new := move.relocation.of(old))}
     if not moving and folder != move.store.project_of(move.relocation.old):
@@ -129,6 +133,8 @@ def _take_folder(move: Move, folder: Path, directories: Directories) -> None:
     owners = owners_in(folder, move.store.root)
     for session, new in moving.items():
         _take_session(move, Moved(session, directories[session], new), owners)
+    # Folder names are ambiguous: /a/b-c and /a/b/c both become -a-b-c. What names no directory may
+    # belong to either, so it stays if both are there.
     rest = directories.keys() - moving.keys()
     if any(directories[session] for session in rest):
         return
@@ -151,8 +157,8 @@ def _take_session(move: Move, moved: Moved, owners: dict[Path, str | None]) -> N
 
 
 def _take(move: Move, files: list[Path], old: Path, new: Path) -> None:
-    """Take files from one project's folder to another's; only lines change if it is the same."""
-    rewrite = relocating(move.relocation)
+    """Plan to move files between project folders, or to rewrite them within the same one."""
+    rewrite = line_relocator(move.relocation)
     for path in files:
         state = FileState.of(path)
         content = map(rewrite, _lines_of(path)) if _is_noted(path) else chunks_of(path)
@@ -164,17 +170,17 @@ def _take(move: Move, files: list[Path], old: Path, new: Path) -> None:
 
 
 def _is_noted(path: Path) -> bool:
-    """Whether a file has notes of the client, not an output or a memory."""
+    """Return whether a file is written by the client, and is not an output or a memory file."""
     is_log = path.name.endswith((".jsonl", ".meta.json"))
     return is_log and path.parent.name not in (MEMORY, TOOL_RESULTS)
 
 
 def _take_prompts(move: Move, mark: bytes = b"") -> None:
-    """Let prompts of the history, or those of them that have a mark, name the new directory."""
+    """Plan to update the directory of prompts in the history, optionally only those with a mark."""
     history = move.store.history
     if not history.exists():
         return
-    rewrite = relocating_history(move.relocation)
+    rewrite = history_relocator(move.relocation)
 
     def moved(raw: bytes) -> bytes:
         return rewrite(raw) if mark in raw else raw
@@ -190,9 +196,10 @@ def _lines_of(path: Path) -> Iterator[bytes]:
 
 
 def _spellings(directory: str) -> Iterable[str]:
-    """How entries may name a directory that is perhaps gone, or a link to where it is now."""
+    """Return the ways in which entries may spell a directory that may be gone or a symlink."""
     if is_windows_path(directory):
         return [directory]
     whole = Path(os.path.normpath(Path(directory).absolute()))
-    beside = whole.parent.resolve() / whole.name
-    return dict.fromkeys(map(str, (beside, whole, whole.resolve())))
+    # The directory itself may be gone or a link to its new location, but its parent is likely real.
+    resolved_parent = whole.parent.resolve() / whole.name
+    return dict.fromkeys(map(str, (resolved_parent, whole, whole.resolve())))

@@ -1,4 +1,4 @@
-"""Which sessions are in use: a client would go on from what it has in memory, not from the file."""
+"""Detect open sessions: their client continues from memory, and would ignore an edit."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -9,30 +9,34 @@ from turnlog.errors import Conflict
 from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
 
-CLOSE_IT = "close it and try again"
+CLOSE_IT = "/exit in that client"
 
 
 def require_closed(stores: Iterable[Store], paths: Iterable[Path]) -> None:
-    """Refuse files of sessions that a client has registered, or any process has open."""
+    """Raise `Conflict` for sessions that a client has registered, or any process has open."""
     live = {name for store in stores for name in live_sessions(store)}
     found = list(paths)
     for path in found:
         if names := live & _sessions_named_by(path):
             raise Conflict(f"{names.pop()} is open in a running client", CLOSE_IT)
-    wanted = {str(path.resolve()) for path in found if _is_transcript(path)}
-    for name in _open_files() if wanted else ():
-        if name in wanted:
-            raise Conflict(f"{name} is open in another process", CLOSE_IT)
+    # Clients before the registry existed keep no record; look for open files as well.
+    transcripts = {str(path.resolve()) for path in found if _is_transcript(path)}
+    for name in _open_files() if transcripts else ():
+        if name in transcripts:
+            raise Conflict(f"{name} is open in another process", f"fuser {name}")
 
 
 def stores_of(paths: Iterable[Path]) -> list[Store]:
-    """The stores that files lie in: directories above them that have a registry of clients."""
+    """Return the stores that contain files: directories above them with a client registry."""
     above = {folder for path in paths for folder in path.parents}
     return [store for store in map(Store, sorted(above)) if store.registry.is_dir()]
 
 
 def _sessions_named_by(path: Path) -> set[str]:
-    """The ids that a path may name: `<id>.jsonl`, `<id>/tool-results/x`, `<id>-agent-<id>.json`."""
+    """Return all ids that a path may contain, as in these examples.
+
+    `<id>.jsonl`, `<id>/tool-results/x`, `<id>-agent-<id>.json`
+    """
     return {path.stem, path.name.partition("-agent-")[0], *path.parts}
 
 
@@ -41,7 +45,7 @@ def _is_transcript(path: Path) -> bool:
 
 
 def _open_files() -> Iterator[str]:
-    """The files that other processes have open, where the system can tell."""
+    """Yield the files that other processes have open, on systems with /proc."""
     for folder in Path("/proc").glob("[0-9]*/fd"):
         if folder.parent.name == str(os.getpid()):
             continue

@@ -1,7 +1,7 @@
-"""A change to a session, before it is made: which entries go, which are rewritten, which are new.
+"""A planned change of a session: entries to drop, rewrite and add.
 
-A plan is made from nodes and applied line by line, so that a session need not fit in memory. Lines
-that it does not concern keep their bytes.
+A plan is made from nodes and applied line by line, so a session need not fit in memory. Lines that
+it does not affect keep their bytes.
 """
 
 import json
@@ -21,7 +21,7 @@ from turnlog.format.json_values import Fields, is_object
 from turnlog.format.jsonl import Line, line_end, read_lines
 
 Rewrite = Callable[[Fields], Fields]
-"""Gives the new content of an entry; the same object where nothing changes."""
+"""Returns the new content of an entry; the same object if nothing changes."""
 
 UUID = rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 IS_UUID = re.compile(UUID).fullmatch
@@ -30,38 +30,37 @@ STRING = rb'"(?:[^"\\]|\\.)*"'
 QUOTED = re.compile(STRING)
 STRINGS = STRING + rb'|\[(?:[^][{}"]|' + STRING + rb")*\]"
 NAMED = re.compile(rb'("\w*(?:[uU]uid|UUID|[mM]essageId)s?"\s*:\s*)(' + STRINGS + rb")")
-"""A field that holds ids, by its name; and what it holds."""
+"""A field whose name marks it as an id or a list of ids, and its value."""
 
 
 @dataclass
 class Plan:
-    """What is to become of each entry of a file, by its index; what is not named stays."""
+    """The changes of a file's entries, by entry index; entries that are not listed stay."""
 
     log: Log
     dropped: set[int] = field(default_factory=set[int])
     rewrites: dict[int, list[Rewrite]] = field(default_factory=dict[int, list[Rewrite]])
     everywhere: list[Rewrite] = field(default_factory=list[Rewrite])
-    """Rewrites of every entry, after its own."""
+    """Rewrites applied to every entry, after its own."""
     added: dict[int, list[Fields]] = field(default_factory=dict[int, list[Fields]])
-    """New entries, behind the entry of an index; -1 for the start of the file."""
+    """New entries to insert after the entry with this index; -1 for the start of the file."""
     ids: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
-    """New ids for old ones, wherever they stand; None for an entry that is gone without heir."""
+    """New ids for old ones wherever they occur; None for a dropped entry without an ancestor."""
     dropped_lines: set[int] = field(default_factory=set[int])
-    """Numbers of lines of which all goes that no entry could be read from; entries that stand on
-    one of them get lines of their own."""
+    """Lines whose unreadable remains are dropped; their readable entries get lines of their own."""
     leaf: int | None = None
-    """The rank of the entry where the only branch that stays is to end."""
+    """Rank of the leaf, if only one branch is kept."""
     transcript: Path | None = None
-    """A file that a summary says to read: a clone does not put its own in its place."""
+    """A file that a summary refers to; cloning must not replace the session id in its path."""
 
     @property
     def tip(self) -> int | None:
-        """The rank of the entry where the conversation will go on."""
+        """Rank of the entry where the conversation will continue."""
         return self.log.tree.active_leaf if self.leaf is None else self.leaf
 
     @property
     def touched(self) -> set[int]:
-        """The indexes of entries that do not simply stay."""
+        """Indexes of entries that are dropped, rewritten or followed by new ones."""
         return self.dropped | self.rewrites.keys() | self.added.keys()
 
     def drop(self, node: Node) -> None:
@@ -75,7 +74,7 @@ class Plan:
 
 
 def close_gaps(plan: Plan) -> None:
-    """Let what followed on a dropped entry follow on the nearest one before it that stays."""
+    """Reattach the children of dropped entries to the nearest kept ancestor."""
     tree = plan.log.tree
     _drop_replaced(plan)
     heirs: dict[int, str | None] = {}
@@ -91,21 +90,22 @@ def close_gaps(plan: Plan) -> None:
     for node in tree.orphans:
         rank = tree.ranks[node.uuid or ""]
         parent = tree.parents[rank]
-        # Where the client starts anew, it is to start after the change as well.
+        # Where the client starts reading today, it has to start after the change as well.
         if rank not in tree.cuts and parent >= 0 and tree.chain[parent].index in plan.dropped:
             plan.rewrite(node, _hung_on(node.parent, _heir(plan, parent, heirs)))
 
 
 def _hung_on(gone: str | None, heir: str | None) -> Rewrite:
-    """Lets an entry whose parent is not in the file name the one that it really follows on.
+    """Return a rewrite that sets the real parent of an entry whose parent is not in the file.
 
-    Clients go by times to find it, and would find none that is near enough (observed: 2.1.325).
+    Clients guess the parent of such an entry by timestamps, and would find none that is near enough
+    (observed: 2.1.325).
     """
     return lambda value: value | {"parentUuid": heir} if value.get("parentUuid") == gone else value
 
 
 def main_nodes(log: Log) -> Iterator[ChainNode]:
-    """The entries of the main conversation, with those that a later one of their uuid replaces."""
+    """Yield the entries of the main conversation, including those replaced by a later duplicate."""
     is_agent = all(node.is_sidechain for node in log.tree.chain)
     for node in log.nodes:
         if isinstance(node, ChainNode) and (is_agent or not node.is_sidechain):
@@ -113,7 +113,7 @@ def main_nodes(log: Log) -> Iterator[ChainNode]:
 
 
 def replaced_nodes(log: Log) -> dict[str | None, list[ChainNode]]:
-    """The entries that a later one replaces, by the uuid that they have in common."""
+    """Return the entries that a later one with the same uuid replaces, by uuid."""
     counting = {node.index for node in log.tree.chain}
     found: dict[str | None, list[ChainNode]] = {}
     for node in main_nodes(log):
@@ -123,7 +123,7 @@ def replaced_nodes(log: Log) -> dict[str | None, list[ChainNode]]:
 
 
 def _drop_replaced(plan: Plan) -> None:
-    """Drop with an entry those that it replaced: they would come back in its place."""
+    """Drop the duplicates of dropped entries too: clients would read them instead."""
     gone = {node.uuid for node in plan.log.tree.chain if node.index in plan.dropped}
     replaced = replaced_nodes(plan.log) if gone else {}
     for uuid in gone & replaced.keys():
@@ -137,11 +137,13 @@ def _is_dropped(plan: Plan, uuid: str) -> bool:
 
 
 def without_preserved(value: Fields, gone: set[str]) -> Fields:
-    """A compaction's list of what it preserved, without what is gone: no heir takes its place."""
+    """Remove dropped messages from a compaction's list of preserved ones."""
     metadata = dict(value["compactMetadata"])
     if "preservedMessages" not in metadata:  # straightened
         return value
     kept = dict(metadata["preservedMessages"])
+    # Elsewhere a dropped id is replaced by its ancestor's. Not here: the ancestor was not
+    # preserved, and must not be listed as if it were.
     for name in ("uuids", "allUuids"):
         if name in kept:
             kept[name] = [uuid for uuid in kept[name] if uuid not in gone]
@@ -153,8 +155,10 @@ def without_preserved(value: Fields, gone: set[str]) -> Fields:
 
 
 def _heir(plan: Plan, rank: int, heirs: dict[int, str | None]) -> str | None:
-    """The uuid of the nearest kept entry before one, remembering what was found on the way."""
+    """Return the uuid of the nearest kept ancestor, caching it for all entries on the way."""
     tree = plan.log.tree
+    # Without the cache, dropping a chain of n entries would take n²/2 steps: each entry would walk
+    # to the start of the chain again.
     passed: list[int] = []
     while rank >= 0 and rank not in heirs and tree.chain[rank].index in plan.dropped:
         passed.append(rank)
@@ -165,13 +169,13 @@ def _heir(plan: Plan, rank: int, heirs: dict[int, str | None]) -> str | None:
 
 
 def carry_out(plan: Plan, tally: Tally | None = None) -> Iterator[bytes]:
-    """The lines of the file as the plan wants it, counted in a tally on the way."""
+    """Yield the lines of the changed file, counting changes in a tally."""
     tally = tally or Tally(plan.log)
     tally.begin(plan.log, plan.tip)
-    swap = swapping(plan.ids)
+    swap = id_replacer(plan.ids)
     line = b"\n"
     for raw in _carried_out(plan, tally):
-        # A last line without its newline stays so, unless something is to follow it.
+        # A last line without a newline stays as it is, unless a line follows.
         line = swap(raw) if line.endswith(b"\n") else b"\n" + swap(raw)
         tally.bytes_after += len(line)
         yield line
@@ -183,17 +187,17 @@ def _carried_out(plan: Plan, tally: Tally) -> Iterator[bytes]:
     node = next(nodes, None)
     touched = plan.touched
     for line in read_lines(plan.log.path):
-        held: list[Node] = []
+        here: list[Node] = []
         while node is not None and node.line == line.number:
-            held.append(node)
+            here.append(node)
             node = next(nodes, None)
-        if len(held) == 1 and held[0].index in plan.dropped:
-            tally.drop(held[0], line.raw)
-        elif line.number in plan.dropped_lines or _concerns(plan, touched, held):
-            yield from _rewritten(plan, line, held, tally)
+        if len(here) == 1 and here[0].index in plan.dropped:
+            tally.drop(here[0], line.raw)
+        elif line.number in plan.dropped_lines or _concerns(plan, touched, here):
+            yield from _rewritten(plan, line, here, tally)
         else:
             yield line.raw
-        for each in held:
+        for each in here:
             yield from _added(plan, each.index, tally)
 
 
@@ -202,18 +206,18 @@ def _concerns(plan: Plan, touched: set[int], nodes: list[Node]) -> bool:
 
 
 def _rewritten(plan: Plan, line: Line, nodes: list[Node], tally: Tally) -> Iterator[bytes]:
-    """A line with its entries as the plan wants them; others on it keep their bytes."""
+    """Yield a line with its entries rewritten; other values on it keep their bytes."""
     pieces, rest = split_values(line)
     is_mended = line.number in plan.dropped_lines
     if sum(is_object(piece.value) for piece in pieces) != len(nodes):
-        # One of them can be typed, but not be written again.
+        # Some entry could be decoded leniently but not split off: leave the line alone.
         yield line.raw
         return
-    left = iter(nodes)
+    remaining = iter(nodes)
     kept: list[bytes] = []
     for piece in pieces:
         if is_object(piece.value):
-            kept += _one(plan, next(left), piece, tally)
+            kept += _one(plan, next(remaining), piece, tally)
         elif not is_mended:
             kept.append(piece.raw)
     if is_mended:
@@ -221,7 +225,7 @@ def _rewritten(plan: Plan, line: Line, nodes: list[Node], tally: Tally) -> Itera
     elif kept == [piece.raw for piece in pieces]:
         yield line.raw
     elif kept:
-        # What cannot be read goes with an entry of its line that goes.
+        # If an entry of the line is dropped, the unreadable rest of the line is dropped with it.
         is_rest = rest and len(kept) == len(pieces)
         yield b" ".join([*kept, rest] if is_rest else kept).rstrip() + line_end(line.raw)
 
@@ -242,7 +246,7 @@ def _one(plan: Plan, node: Node, piece: Piece, tally: Tally) -> Iterator[bytes]:
 
 
 def _is_sound(raw: bytes) -> bool:
-    """Whether every client can read an entry as it is written: if not, it is written anew."""
+    """Return whether every client can parse an entry as it is; if not, it is encoded again."""
     try:
         msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -257,11 +261,13 @@ def _added(plan: Plan, index: int, tally: Tally) -> Iterator[bytes]:
         yield raw
 
 
-def swapping(ids: dict[str, str | None]) -> Callable[[bytes], bytes]:
-    """A function that puts new ids in the place of old ones, and leaves all other bytes.
-
-    What is not a UUID may be any word: it is an id only where a field says so.
-    """
+def id_replacer(ids: dict[str, str | None]) -> Callable[[bytes], bytes]:
+    """Return a function that replaces ids in a line and leaves all other bytes alone."""
+    # Replacing bytes is exact where decoding and encoding is not: number formats, escapes, key
+    # order and unknown fields survive. A quoted UUID cannot be anything but an id, so every "…"
+    # that is one may be replaced: {"parentUuid":"<old>"} as well as a list of uuids. Ids of other
+    # exporters may be ordinary words: with an entry named "1", text such as "retries":"1" must
+    # stay, so those are replaced only in fields named like an id ("parentUuid", "messageId").
     known = {old.encode(): _quoted(new) for old, new in ids.items()}
     are_uuids = [IS_UUID(old) is not None for old in known]
 
@@ -284,8 +290,8 @@ def _quoted(name: str | None) -> bytes:
 
 
 def encoded(value: Fields) -> bytes:
-    """An entry as JSON, on one line."""
+    """Encode an entry as JSON on one line."""
     try:
         return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8
+    except UnicodeEncodeError:  # a lone surrogate: only json can escape it
         return json.dumps(value, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""From what a user asks for to a plan."""
+"""Build a plan from the options of a command."""
 
 from collections import deque
 from collections.abc import Callable, Generator
@@ -29,7 +29,7 @@ Transform = Callable[[Session, Plan, TransformOptions], None]
 
 COMPRESS = "compress"
 REPAIR = "repair"
-"""The transform that comes before all others, as a change of its own."""
+"""The transform that is applied before all others, as a change of its own."""
 STRAIGHTEN = "straighten"
 TRANSFORMS: dict[str, Transform] = {
     "strip_tools": strip_tools,
@@ -40,67 +40,69 @@ TRANSFORMS: dict[str, Transform] = {
     STRAIGHTEN: straighten,
     COMPRESS: compress,
 }
-"""In the order in which they are applied."""
+"""Transforms in the order in which they are applied."""
 
 
 @dataclass(frozen=True)
 class EditOptions:
-    """What a user asks for."""
+    """The edits that a user requested."""
 
     transforms: list[str] = field(default_factory=list[str])
     choice: TransformOptions = field(default_factory=TransformOptions)
     until: str | None = None
-    """The number of the last turn to keep, or the uuid of the last entry."""
+    """The last turn to keep, by number, or the last entry, by uuid."""
     branch: str | None = None
-    """The uuid of the leaf of the only branch to keep."""
+    """The leaf of the only branch to keep."""
     keeps_tree: bool = False
     """Never straighten, even if the client that will resume the session needs it."""
 
 
 class Prepared(NamedTuple):
-    """What a user asks for, ready to be carried out."""
+    """A plan that is ready to be applied."""
 
     plan: Plan
     tally: Tally
-    """What a repair has changed already, and where to count the rest."""
+    """Counts of what a repair already changed; applying the plan adds to it."""
     mended: list[Finding]
-    """What a repair took away, or what older clients stumble over, to straighten a session."""
+    """Findings that were repaired, including those repaired for older clients when straightening.
+    """
     left: list[Finding]
-    """What a repair could not take away."""
+    """Findings that could not be repaired."""
 
 
 @contextmanager
-def prepared(session: Session, wanted: EditOptions) -> Generator[Prepared]:
-    """The plan for what a user asks for; after a repair it is one for a copy that lasts as long."""
+def prepared(session: Session, options: EditOptions) -> Generator[Prepared]:
+    """Yield the plan for an edit; after a repair, it refers to a temporary copy."""
     tally = Tally(session)
-    if REPAIR in wanted.transforms:
+    if REPAIR in options.transforms:
         with repaired(session, tally) as result:
-            plan = build_plan(result.session, wanted)
+            plan = build_plan(result.session, options)
             yield Prepared(plan, tally, result.mended, result.left)
-    elif STRAIGHTEN in wanted.transforms:
-        # A straight chain alone does not help a client that fails on one of its lines.
+    elif STRAIGHTEN in options.transforms:
+        # Straightening is for older clients, and does not help if they fail on a single line.
         with repaired(session, tally, concerns_old_clients) as result:
-            yield Prepared(build_plan(result.session, wanted), tally, result.mended, [])
+            yield Prepared(build_plan(result.session, options), tally, result.mended, [])
     else:
-        yield Prepared(build_plan(session, wanted), tally, [], [])
+        yield Prepared(build_plan(session, options), tally, [], [])
 
 
-def build_plan(session: Session, wanted: EditOptions) -> Plan:
-    """The plan for what a user asks for."""
+def build_plan(session: Session, options: EditOptions) -> Plan:
+    """Return the plan for an edit."""
     plan = Plan(session)
-    leaf = _last_to_keep(session, wanted)
+    # Cut first: straightening and compression work on the branch up to `plan.tip`.
+    leaf = _last_to_keep(session, options)
     if leaf is not None:
         plan.leaf = leaf
         keep_branch(session, plan, leaf)
     for name, transform in TRANSFORMS.items():
-        if name in wanted.transforms:
-            transform(session, plan, wanted.choice)
+        if name in options.transforms:
+            transform(session, plan, options.choice)
     close_gaps(plan)
     return plan
 
 
 def changes_anything(plan: Plan) -> bool:
-    """Return whether carrying out a plan would change the file; reads it only if it might not."""
+    """Return whether applying a plan would change the file, which is read only if necessary."""
     if plan.added or plan.dropped:
         return True
     tally = Tally(plan.log)
@@ -108,14 +110,14 @@ def changes_anything(plan: Plan) -> bool:
     return tally.effect().is_change
 
 
-def _last_to_keep(session: Session, wanted: EditOptions) -> int | None:
-    leaf = session.tree.rank_of(session.node(wanted.branch).uuid) if wanted.branch else None
-    if wanted.until is None:
+def _last_to_keep(session: Session, options: EditOptions) -> int | None:
+    leaf = session.tree.rank_of(session.node(options.branch).uuid) if options.branch else None
+    if options.until is None:
         return leaf
-    if not wanted.until.isdigit():
-        return session.tree.rank_of(session.node(wanted.until).uuid)
+    if not options.until.isdigit():
+        return session.tree.rank_of(session.node(options.until).uuid)
     turns = session.turns if leaf is None else session.turns_to(leaf)
-    number = int(wanted.until)
+    number = int(options.until)
     if not 1 <= number <= len(turns):
         raise NotFound(
             f"{session.path.name} has {len(turns)} turns, no turn {number}",

@@ -1,7 +1,7 @@
-"""A directory put in the place of another in the lines of a session.
+"""Replace a directory in the lines of a session.
 
-Only where the client notes where it works and where the files lie that it keeps copies of: what
-was said stays as it was, and so do all other bytes of a line.
+Only fields in which the client records its working directory and backed-up files change; what was
+said stays, and so do all other bytes of a line.
 """
 
 import json
@@ -12,21 +12,21 @@ from typing import NamedTuple
 from turnlog.store.paths import is_windows_path
 
 TOKEN = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*+)(?:(")(\s*:)?)?|[{}\[\]]', re.DOTALL)
-"""A string, which in a torn line may lack its end, or a bracket."""
+"""A string, possibly unterminated in a torn line, or a bracket."""
 
 Names = tuple[bytes, ...]
-"""The names that lead to a string, its own included where it is a name."""
+"""The keys that lead to a string."""
 Rewriting = Callable[[bytes], bytes]
 
 
 class Relocation(NamedTuple):
-    """A directory that has become another one."""
+    """An old directory and its new path."""
 
     old: str
     new: str
 
     def of(self, directory: str) -> str | None:
-        """Where a directory is now; None if it is neither the old one nor below it.
+        """Return the new path of a directory; None if it is not the old one nor below it.
 
         >>> Relocation("/a", "/b").of("/a/x"), Relocation("/a", "/b").of("/ab")
         ('/b/x', None)
@@ -43,20 +43,20 @@ class Relocation(NamedTuple):
         return self.new.rstrip("/") + rest or "/"
 
 
-def relocating(relocation: Relocation) -> Rewriting:
-    """A function that puts the new directory in the place of the old one in a session's line."""
+def line_relocator(relocation: Relocation) -> Rewriting:
+    """Return a function that replaces the old directory in a session's line."""
     return _rewriting(relocation, is_place)
 
 
-def relocating_history(relocation: Relocation) -> Rewriting:
-    """The same for a line of the history of prompts."""
+def history_relocator(relocation: Relocation) -> Rewriting:
+    """Return a function that replaces the old directory in a line of the prompt history."""
     return _rewriting(relocation, lambda names: names == (b"project",))
 
 
 def is_place(names: Names) -> bool:
-    """Whether the client keeps a directory there, or a file that it has a copy of.
+    """Return whether a field holds the client's directory, or a file that it backed up.
 
-    A file is restored only if the folder that it was in is still what was noted (2.1.325).
+    A file is restored only if its folder still matches the recorded one (2.1.325).
     """
     match names:
         case (b"cwd" | b"relocatedCwd" | b"worktreePath" | b"trackingPath",):
@@ -71,16 +71,17 @@ def is_place(names: Names) -> bool:
             return False
 
 
-def _rewriting(relocation: Relocation, is_wanted: Callable[[Names], bool]) -> Rewriting:
+def _rewriting(relocation: Relocation, is_affected: Callable[[Names], bool]) -> Rewriting:
     spellings = (_spelled(relocation.old), json.dumps(relocation.old)[1:-1].encode())
 
     def rewrite(raw: bytes) -> bytes:
+        # Most lines do not contain the directory at all, and need no scanning.
         if not any(spelling in raw for spelling in spellings):
             return raw
         pieces: list[bytes] = []
         done = 0
         for names, (start, end) in _strings(raw, spellings):
-            new = relocation.of(_value(raw[start:end])) if is_wanted(names) else None
+            new = relocation.of(_value(raw[start:end])) if is_affected(names) else None
             if new is not None:
                 pieces += raw[done:start], _spelled(new)
                 done = end
@@ -90,7 +91,8 @@ def _rewriting(relocation: Relocation, is_wanted: Callable[[Names], bool]) -> Re
 
 
 def _strings(raw: bytes, starts: tuple[bytes, ...]) -> Iterator[tuple[Names, tuple[int, int]]]:
-    """The strings of a line that start so, with the names that lead to them."""
+    """Yield the strings of a line with one of these prefixes, and the keys that lead to them."""
+    # A scanner instead of a JSON parser: it reports byte offsets, and works on torn lines too.
     above: list[bytes] = []
     name = b""
     for token in TOKEN.finditer(raw):
@@ -110,12 +112,12 @@ def _strings(raw: bytes, starts: tuple[bytes, ...]) -> Iterator[tuple[Names, tup
 def _value(spelled: bytes) -> str:
     try:
         return json.loads(b'"%b"' % spelled)
-    except ValueError:  # no JSON: it is nobody's directory
+    except ValueError:  # an invalid escape: not a directory
         return ""
 
 
 def _spelled(text: str) -> bytes:
-    """A text as the client writes it, without its quotes."""
+    """Encode a text like the client does, without quotes."""
     try:
         return json.dumps(text, ensure_ascii=False)[1:-1].encode()
     except UnicodeEncodeError:  # a name that is not UTF-8

@@ -1,4 +1,4 @@
-"""Sessions removed with all that is of no use without them; the journal keeps it for an undo."""
+"""Plan the removal of sessions with all their files; the journal keeps them for an undo."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,15 +12,15 @@ from turnlog.store.paths import Store
 
 @dataclass
 class Removal:
-    """What is to go."""
+    """The files to be removed."""
 
     sessions: Sequence[Path]
     leaving: list[Change] = field(default_factory=list[Change])
     clearing: list[Path] = field(default_factory=list[Path])
-    """Folders that are left empty."""
+    """Folders to remove once they are empty."""
     history: list[Change] = field(default_factory=list[Change])
     prompts: int = 0
-    """How many prompts go from the history."""
+    """Number of prompts removed from the history."""
 
     @property
     def changes(self) -> list[Change]:
@@ -28,12 +28,12 @@ class Removal:
 
     @property
     def sizes(self) -> list[int]:
-        """The sizes of the files that go."""
+        """Sizes of the removed files."""
         return [change.was.size for change in self.leaving if change.was]
 
 
 def plan_removal(store: Store, sessions: Sequence[Path], with_prompts: bool = False) -> Removal:
-    """Plan to remove sessions with all their files, and on request their prompts."""
+    """Plan to remove sessions with all their files and, if requested, their prompts."""
     removal = Removal(sessions)
     files: dict[Path, None] = {}
     for session in sessions:
@@ -47,6 +47,7 @@ def plan_removal(store: Store, sessions: Sequence[Path], with_prompts: bool = Fa
 
 def _remove_prompts(removal: Removal, history: Path) -> None:
     state = FileState.of(history)
+    # Comparing bytes keeps lines that cannot be parsed, and is enough: the client writes no spaces.
     marks = [f'"sessionId":"{session.stem}"'.encode() for session in removal.sessions]
 
     def stays(raw: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""Edit, clone, rename, move and remove sessions: what commands and library users call.
+"""Edit, clone, rename, move and remove sessions; commands and library users call these functions.
 
-A session that a client has open is refused before anything is written, and every change is
-recorded in the journal, so that it can be undone.
+Open sessions are refused before anything is written, and every change is recorded in the journal,
+so that it can be undone.
 """
 
 import os
@@ -60,7 +60,7 @@ class CloneResult(NamedTuple):
     mended: list[Finding]
     left: list[Finding]
     straightened_for: str | None
-    """The client version that made straightening necessary."""
+    """The client version that made straightening necessary; None if it was not."""
 
 
 class Renaming(NamedTuple):
@@ -73,9 +73,9 @@ class Renaming(NamedTuple):
 def edit_session(
     store: Store, session: Session, options: EditOptions, *, dry_run: bool = False
 ) -> EditResult:
-    """Change a session in place, or only compute what that would do."""
+    """Change a session in place; with `dry_run`, only compute the effect."""
     if not (options.transforms or options.until or options.branch):
-        raise UsageError("nothing to change: say what", "turnlog edit --help")
+        raise UsageError("no edit was requested", "turnlog edit --help")
     if not dry_run:
         require_idle(store, session.path)
     record = None
@@ -100,18 +100,18 @@ def clone_session(
     client_version: str | None = None,
     dry_run: bool = False,
 ) -> CloneResult:
-    """Copy a session to a new one with ids of its own, or only compute what that would do.
+    """Copy a session to a new one with new ids; with `dry_run`, only compute the effect.
 
     Unless the options decide it, the clone is straightened if the client that will resume it
-    (`client_version`, by default the one that wrote the session) would lose history otherwise.
+    (`client_version`, by default the one that wrote the session) would otherwise lose history.
     """
     target = _straightened_for(session, options, client_version)
     extended = replace(options, transforms=[*options.transforms, STRAIGHTEN]) if target else options
     with prepared(session, extended) as ready:
-        # The clone is named by a UUID, which cures whatever was wrong with the old name.
-        named = [finding for finding in ready.left if finding.kind == "not-a-uuid"]
-        ready.mended.extend(named)
-        ready.left[:] = [finding for finding in ready.left if finding not in named]
+        # The clone gets a UUID as its name, so an invalid old name counts as repaired.
+        renamed = [finding for finding in ready.left if finding.kind == "not-a-uuid"]
+        ready.mended.extend(renamed)
+        ready.left[:] = [finding for finding in ready.left if finding not in renamed]
         _require_compression(session, options, ready)
         clone = plan_clone(store, session, ready.plan, ready.tally)
         if dry_run:
@@ -123,7 +123,7 @@ def clone_session(
 
 
 def rename_session(store: Store, session: Path, title: str, *, dry_run: bool = False) -> Renaming:
-    """Give a session a title, as the client's `/rename` does; the title is put on one line."""
+    """Set a session's title like the client's `/rename`; line breaks become spaces."""
     title = clean_title(title)
     if dry_run:
         return Renaming(title, None)
@@ -145,7 +145,7 @@ def remove_sessions(store: Store, removal: Removal) -> Record | None:
 
 
 def move_sessions(store: Store, move: Move) -> Record | None:
-    """Move sessions to another directory as planned; None if all are there already."""
+    """Move sessions to another directory as planned; return None if all are there already."""
     require_idle(store, *(moved.session for moved in move.sessions))
     ids = [moved.session.stem for moved in move.sessions]
     what = ids[0] if len(ids) == 1 else f"{len(ids)} sessions of {move.relocation.old}"
@@ -170,7 +170,7 @@ def write_export(path: Path, text: str) -> Record | None:
 
 
 def is_in_store(session: Path) -> bool:
-    """Return whether the client finds a session by its id: it is in the user's own store."""
+    """Return whether the client finds a session by its id, because it is in the user's store."""
     projects = open_store().projects
     return projects.is_dir() and session.absolute().parent.parent.samefile(projects)
 
@@ -178,7 +178,7 @@ def is_in_store(session: Path) -> bool:
 def _straightened_for(
     session: Session, options: EditOptions, client_version: str | None
 ) -> str | None:
-    """Return the client version that a clone must be straightened for, if that is left open."""
+    """Return the client version to straighten a clone for; None if the options decide it."""
     target = client_version or session.client_version
     if options.keeps_tree or STRAIGHTEN in options.transforms or target is None:
         return None
@@ -186,13 +186,13 @@ def _straightened_for(
 
 
 def _require_compression(session: Session, options: EditOptions, ready: Prepared) -> None:
-    """Raise if compression was asked for, and no option changes anything."""
+    """Raise if compression was requested and nothing would change."""
     if COMPRESS not in options.transforms or ready.mended or ready.plan.added:
         return
     if changes_anything(build_plan(session, options)):
         return
     turns, spared = len(session.turns), options.choice.keep_last
-    reason = "its older turns are a summary already"
+    reason = "its older turns are already a summary"
     if spared >= turns:
         count = "its only turn" if turns == 1 else f"all of its {turns} turns"
         reason = f"--keep-last {spared} keeps {count}" if turns else "it has no turns"

@@ -1,4 +1,4 @@
-"""The name that a user gives a session, written as the client's own `/rename` does."""
+"""Rename sessions in the same way as the client's own `/rename`."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from turnlog.text import one_line
 
 
 def clean_title(text: str) -> str:
-    """A title on one line.
+    """Return a title on one line.
 
     >>> clean_title("  Mend the" + chr(10) + "cart ")
     'Mend the cart'
@@ -23,12 +23,12 @@ def clean_title(text: str) -> str:
     encodable = text.encode("utf-8", "replace").decode()
     title = " ".join(one_line(encodable).split())
     if not title:
-        raise UsageError("a title needs a letter", "turnlog rename --help")
+        raise UsageError("the title is empty", "turnlog rename --help")
     return title
 
 
 def title_changes(session: Path, title: str) -> list[Change]:
-    """Plan a new title: in the session's lines, and in the file that 2.1.325 reads as well.
+    """Plan a new title, both in the session's lines and in the file that 2.1.325 also reads.
 
     That file is left alone if a symlink leads to it.
     """
@@ -47,11 +47,11 @@ def _named(session: Path, title: str) -> Iterator[bytes]:
 
 
 def _entries(session: Path, title: str) -> Iterator[dict[str, str]]:
-    """What 2.1.150 and later write; 2.0.42 and later show the first of them (observed)."""
+    """Yield the entries that 2.1.150 and later write; 2.0.42 on shows the first (observed)."""
     yield {"type": "custom-title", "customTitle": title, "sessionId": session.stem}
     yield {"type": "agent-name", "agentName": title, "sessionId": session.stem}
     if (describe(locate_session(session)).version or "").startswith("1."):
-        # 1.0.60 shows summaries alone, by the entry that a conversation ends with.
+        # 1.0.60 shows only summaries, and finds them by the last entry of the conversation.
         tree = open_session(session).tree
         leaf = None if tree.active_leaf is None else tree.chain[tree.active_leaf].uuid
         if leaf:

@@ -1,7 +1,7 @@
-"""Transforms: each adds to a plan what it takes. Pure, and made to be combined.
+"""Transforms: pure functions that add their changes to a plan, and can be combined.
 
-A transform that spares the last turns counts only turns that have what it takes away, so that
-applying it again takes away no more.
+Those that spare the last turns count only turns with something to remove, so applying a transform
+twice has the same effect as applying it once.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,33 +21,33 @@ from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 
 USE, RESULT = "tool_use", "tool_result"
 UNUSED = ("progress", "api-request", "atis-latch", "tools-used", "queue-operation")
-"""Kinds that a resume never reads (observed: 2.1.325)."""
+"""Entry kinds that the client never reads on resume (observed: 2.1.325)."""
 PREVIEW = 200
-"""How many characters of a shortened text stay."""
+"""Characters kept of a shortened text."""
 SHORT = PREVIEW + 40
-"""Characters that no shortened text has more of, so that none is shortened again."""
+"""Maximum length of a shortened text, so that none is shortened twice."""
 ENCODED = frozenset({"data", "base64", "encrypted_content"})
-"""Fields whose texts are of use only as a whole: images, documents."""
+"""Fields that are useless when shortened: images, documents."""
 
 Unwanted = Callable[[Fields], bool]
 
 
 @dataclass(frozen=True)
 class TransformOptions:
-    """How far a transform goes."""
+    """Options of transforms."""
 
     keep_last: int = 0
-    """Turns at the end that are left alone."""
+    """Number of turns at the end that are spared."""
     larger_than: int = 2000
-    """Texts of fewer characters are left alone."""
+    """Texts up to this many characters are left alone."""
     summarise: Callable[[str], str] | None = None
-    """Writes a summary from extracts of a conversation; without it the extracts are the summary."""
+    """Summarizes extracts of a conversation; without it, the extracts are the summary."""
     transcript: Path | None = None
-    """Where all of the conversation stays, to be read by a model that wants details."""
+    """The full conversation, for a model that needs details."""
 
 
 def strip_tools(session: Session, plan: Plan, choice: TransformOptions) -> None:
-    """Take calls away together with their results, and thinking that led to nothing else."""
+    """Remove calls with their results, and thinking that led to nothing else."""
     main = {node.index: node for node in main_nodes(session)}
     calls = {call.id for call in session.calls if call.use.index in main}
     orphans = {orphan.call_id for orphan in session.orphans if orphan.result.index in main}
@@ -57,14 +57,14 @@ def strip_tools(session: Session, plan: Plan, choice: TransformOptions) -> None:
 
 
 def strip_thinking(session: Session, plan: Plan, choice: TransformOptions) -> None:
-    """Take away what the model thought."""
+    """Remove thinking blocks."""
     for node in main_nodes(session):
         if isinstance(node, AssistantNode) and THINKING & set(node.blocks):
             _take(plan, node, lambda block: block.get("type") in THINKING)
 
 
 def strip_images(session: Session, plan: Plan, choice: TransformOptions) -> None:
-    """Put a word in the place of every image."""
+    """Replace every image with a placeholder."""
     for node in main_nodes(session):
         if (
             isinstance(node, UserNode) and ("image" in node.blocks or node.results)
@@ -73,7 +73,7 @@ def strip_images(session: Session, plan: Plan, choice: TransformOptions) -> None
 
 
 def stub_results(session: Session, plan: Plan, choice: TransformOptions) -> None:
-    """Shorten results, and the client's second copy of them; calls stay as they are."""
+    """Shorten results, including the client's second copy of them; calls stay unchanged."""
     spared = _spared_calls(session, choice)
     for node in session.nodes:
         if isinstance(node, UserNode) and any(ref.call_id not in spared for ref in node.results):
@@ -81,28 +81,29 @@ def stub_results(session: Session, plan: Plan, choice: TransformOptions) -> None
 
 
 def strip_progress(session: Session, plan: Plan, choice: TransformOptions) -> None:
-    """Drop lines that a resume never reads."""
+    """Drop lines that the client never reads on resume."""
     for node in session.nodes:
         if node.kind.partition("/")[0].startswith(UNUSED):
             plan.drop(node)
 
 
 def keep_branch(session: Session, plan: Plan, leaf: int) -> None:
-    """Keep only the branch that ends at a leaf, and of what is noted beside it what came before."""
+    """Keep only the branch that ends at a leaf, and notes written before that leaf."""
     last = session.tree.chain[leaf].index
     kept = {node.index for node in session.branch_to(leaf) if node.index <= last}
     for node in session.nodes:
         is_kept = node.index in kept if isinstance(node, ChainNode) else node.index < last
+        # A last-prompt note names the tip of the whole session, which may be on another branch.
         if not is_kept or node.kind == "last-prompt":
             plan.drop(node)
 
 
 def straighten(session: Session, plan: Plan, choice: TransformOptions) -> None:
-    """Make the active branch one chain, each entry later than the one before it.
+    """Turn the active branch into one chain with strictly increasing times.
 
-    Clients before 2.1.150 read such a chain whole; of parallel results they follow only one, and
-    they go on at the latest time. What follows on an entry without a uuid cannot name it, and stays
-    as it is. Where the newest client starts because a parent is missing, every client does.
+    Clients before 2.1.150 read such a chain in full. Of parallel results, they follow only one, and
+    they continue at the latest time. Children of an entry without a uuid cannot name it and stay
+    unchanged. Where the newest client starts because a parent is missing, every client does.
     """
     before: ChainNode | None = None
     replaced = replaced_nodes(session)
@@ -113,7 +114,10 @@ def straighten(session: Session, plan: Plan, choice: TransformOptions) -> None:
     moved = _unfold(branch, {node.uuid for node in whole})
     if moved and branch[-1].uuid in moved:
         _move_tip(session, plan, whole[-1], branch[-1])
-    for node, stamp in rising(branch, apart=start):
+    # Example: an answer A makes two calls at once, and the results R1 and R2 both have A as parent.
+    # The newest client collects both; an old one walks from the last entry up its parents and never
+    # sees R1. After straightening: A <- R1 <- R2, and all clients see the same conversation.
+    for node, stamp in with_rising_times(branch, apart=start):
         is_moved = node.uuid in moved
         is_joined = (node.parent is not None or is_moved) and node.uuid not in unjoined
         parent = before.uuid if before and is_joined else None
@@ -121,14 +125,17 @@ def straighten(session: Session, plan: Plan, choice: TransformOptions) -> None:
             plan.rewrite(each, _relinked(parent, stamp, is_moved))
         if isinstance(node, BoundaryNode) and moved:
             plan.rewrite(node, _unfolded(before.uuid if before else None))
-        # Clients up to 2.0.76 lose what is before a progress line in the chain: it hangs beside it.
+        # Clients up to 2.0.76 stop at a progress entry: it gets a parent, but no children.
         before = node if can_be_tip(node) else before
     if branch:
         _lift_tip(session, plan, branch)
 
 
 def _unjoined(session: Session, start: ChainNode | None) -> set[str | None]:
-    """A late start, and the progress entries through which it would be joined to what it lacks."""
+    """Return the uuids of a late start and of the progress entries that lead to it.
+
+    They keep their missing parent, so that every client starts there.
+    """
     tree = session.tree
     rank = tree.rank_of(start.uuid) if start else None
     if rank is None:
@@ -137,7 +144,7 @@ def _unjoined(session: Session, start: ChainNode | None) -> set[str | None]:
 
 
 def _lift_tip(session: Session, plan: Plan, branch: list[ChainNode]) -> None:
-    """Make the tip later than every entry of other branches, progress included."""
+    """Make the tip later than every entry of other branches, including progress."""
     indexes = {node.index for node in branch} | plan.dropped
     others = (node for node in session.tree.chain if node.index not in indexes)
     moments = [moment for node in others if (moment := parse_timestamp(node.time))]
@@ -152,42 +159,42 @@ def _later_than(value: Fields, moment: datetime) -> Fields:
 
 
 def _move_tip(session: Session, plan: Plan, was: ChainNode, now: ChainNode) -> None:
-    """Let notes of the tip name what stands at the end now."""
+    """Update notes of the tip to name the new last entry."""
     for node in session.nodes:
         if isinstance(node, TipNode) and node.leaf == was.uuid:
             plan.rewrite(node, lambda value: value | {"leafUuid": now.uuid})
 
 
 def _unfold(branch: list[ChainNode], present: set[str | None]) -> set[str]:
-    """Put what compactions preserved behind their summaries, where only newer clients see it.
+    """Move messages that compactions preserved behind their summaries.
 
-    If one of the messages is not `present` in the file, no client sees any of them. Those that are
-    to follow on one of their own are left as they are.
+    Only newer clients find them elsewhere. If one of the messages is not `present` in the file, no
+    client reads any of them. Lists that contain their own anchor stay unchanged.
     """
     moved: set[str] = set()
     for boundary in [node for node in branch if isinstance(node, BoundaryNode) and node.preserved]:
-        held = boundary.preserved
-        wanted = list(held.uuids or []) if held else []
+        preserved = boundary.preserved
+        uuids = list(preserved.uuids or []) if preserved else []
         by_uuid = {node.uuid: node for node in branch}
-        anchor = by_uuid.get(held.anchor_uuid or None) if held else None
-        if anchor is None or anchor.uuid in wanted or not present.issuperset(wanted):
+        anchor = by_uuid.get(preserved.anchor_uuid or None) if preserved else None
+        if anchor is None or anchor.uuid in uuids or not present.issuperset(uuids):
             continue
-        kept = [by_uuid[uuid] for uuid in wanted if uuid in by_uuid]
-        branch[:] = [node for node in branch if node.uuid not in wanted]
-        place = branch.index(anchor) + 1
-        branch[place:place] = kept
-        moved.update(wanted)
+        kept = [by_uuid[uuid] for uuid in uuids if uuid in by_uuid]
+        branch[:] = [node for node in branch if node.uuid not in uuids]
+        position = branch.index(anchor) + 1
+        branch[position:position] = kept
+        moved.update(uuids)
     return moved
 
 
 def _unfolded(before: str | None) -> Callable[[Fields], Fields]:
-    """A boundary that does not name what it preserved, and follows on what is before it now."""
+    """Return a rewrite that removes a boundary's list of preserved messages."""
 
     def unfold(value: Fields) -> Fields:
         metadata = value.get("compactMetadata")
-        held = metadata if is_object(metadata) else {}
-        kept = {name: each for name, each in held.items() if not name.startswith("preserved")}
-        changes: Fields = {"compactMetadata": kept} if kept != held else {}
+        fields = metadata if is_object(metadata) else {}
+        kept = {name: value for name, value in fields.items() if not name.startswith("preserved")}
+        changes: Fields = {"compactMetadata": kept} if kept != fields else {}
         if value.get("logicalParentUuid") not in (None, before):
             changes["logicalParentUuid"] = before
         return value | changes if changes else value
@@ -195,12 +202,12 @@ def _unfolded(before: str | None) -> Callable[[Fields], Fields]:
     return unfold
 
 
-def rising(
+def with_rising_times(
     nodes: Iterable[ChainNode], clock: datetime | None = None, apart: ChainNode | None = None
 ) -> Iterator[tuple[ChainNode, str | None]]:
-    """Nodes with timestamps each later than the one before, and than a clock; None for no time.
+    """Yield nodes with strictly increasing timestamps, all after `clock`; None for no time.
 
-    A node that is to stay `apart` gets one that is too late to be joined to the node before it.
+    The node `apart` gets a time too late for clients to join it to the node before it.
     """
     for node in nodes:
         moment = parse_timestamp(node.time)
@@ -212,7 +219,7 @@ def rising(
 
 
 def take_calls(plan: Plan, nodes: Iterable[ChainNode], calls: set[str]) -> None:
-    """Take away what entries hold of some calls: their uses and their results."""
+    """Remove the uses and results of some calls from entries."""
     for node in nodes:
         if isinstance(node, AssistantNode):
             _take(plan, node, lambda block: block.get("type") == USE and block.get("id") in calls)
@@ -228,7 +235,7 @@ def _spared_calls(session: Session, choice: TransformOptions) -> set[str]:
 
 
 def _take(plan: Plan, node: AssistantNode | UserNode, is_unwanted: Unwanted) -> None:
-    """Take blocks out of an entry, and drop it if nothing is left."""
+    """Remove blocks from an entry, and drop the entry if none is left."""
     blocks = list(_outlines(node))
     if blocks and all(map(is_unwanted, blocks)):
         plan.drop(node)
@@ -237,7 +244,7 @@ def _take(plan: Plan, node: AssistantNode | UserNode, is_unwanted: Unwanted) -> 
 
 
 def _outlines(node: AssistantNode | UserNode) -> Iterator[Fields]:
-    """The blocks of an entry as far as its node knows them: types and ids."""
+    """Yield the blocks of an entry as far as its node stores them: types and ids."""
     calls = iter(node.calls if isinstance(node, AssistantNode) else ())
     results = iter(node.results if isinstance(node, UserNode) else ())
     for kind in node.blocks:
@@ -250,25 +257,25 @@ def _outlines(node: AssistantNode | UserNode) -> Iterator[Fields]:
 
 
 def _drop_lone_thinking(session: Session, plan: Plan, calls: set[str]) -> None:
-    """A message of which only thinking is left says nothing."""
+    """Drop messages of which only thinking is left."""
     for message in session.messages:
         if any(call.id in calls for node in message.nodes for call in node.calls):
-            left = [node for node in message.nodes if node.index not in plan.dropped]
-            types = {kind for node in left for kind in node.blocks} - {USE}
+            remaining = [node for node in message.nodes if node.index not in plan.dropped]
+            types = {kind for node in remaining for kind in node.blocks} - {USE}
             if types <= THINKING:
-                for node in left:
+                for node in remaining:
                     plan.drop(node)
 
 
 def blocks_of(value: Fields) -> list[Fields]:
-    """The blocks of an entry; some exporters write them without the message around them."""
+    """Return the blocks of an entry; some exporters write them without a message around them."""
     message = value.get("message")
     content = message.get("content") if is_object(message) else message or value.get("content")
     return [block for block in content if is_object(block)] if is_array(content) else []
 
 
 def with_blocks(value: Fields, blocks: list[Any]) -> Fields:
-    """An entry that has other blocks."""
+    """Return an entry with other blocks."""
     message = value.get("message")
     if is_object(message):
         return value | {"message": message | {"content": blocks}}
@@ -291,12 +298,12 @@ def _replace_images(value: Any) -> Any:
         return value
     if value.get("type") == "image" and "source" in value:
         return {"type": "text", "text": "[image removed]"}
-    kept = {key: _replace_images(held) for key, held in value.items()}
+    kept = {key: _replace_images(item) for key, item in value.items()}
     return kept | {"base64": ""} if isinstance(kept.get("base64"), str) else kept
 
 
 def with_short_results(value: Fields, limit: int) -> Fields:
-    """An entry whose results have no text of more characters than a limit."""
+    """Return an entry with long texts in its results shortened."""
     blocks = [
         block | {"content": _shortened(block.get("content"), limit)}
         if block.get("type") == RESULT and "content" in block
@@ -316,7 +323,7 @@ def _shortened(value: Any, limit: int) -> Any:
         return [_shortened(each, limit) for each in value]
     if is_object(value):
         return {
-            key: held if key in ENCODED else _shortened(held, limit) for key, held in value.items()
+            key: item if key in ENCODED else _shortened(item, limit) for key, item in value.items()
         }
     return value
 

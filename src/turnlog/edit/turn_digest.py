@@ -1,6 +1,7 @@
-"""Turns as text: prompts in full, answers and calls shorter the older they are.
+"""Digest turns as text: prompts in full, answers and calls shorter the older they are.
 
-Turns are read from the newest back, one entry at a time; where room ends, only prompts are read.
+Turns are read from the newest back, one entry at a time; once the room is used up, only prompts are
+read.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,23 +28,23 @@ from turnlog.format.timestamps import parse_timestamp
 QUEUED = "attachment/queued_command"
 TOLD_KINDS = ASKING | {PromptKind.BASH_INPUT, PromptKind.INTERRUPTION}
 ANSWERED = "AskUserQuestion"
-"""The tool whose result is what the user said."""
+"""The tool whose result is the user's answer."""
 
 
 class DigestLimits(NamedTuple):
-    """How much of a turn is told, in characters."""
+    """Characters of a turn that are kept."""
 
     prompt: int | None
-    """None keeps prompts verbatim; they take none of the room."""
+    """Limit per prompt; None keeps prompts verbatim, outside of the room."""
     answer: int
     result: int
-    """Of what came back from a call; nothing of it where this is 0."""
+    """Limit per result; 0 omits results."""
     part: int
-    """A turn takes no more than one such part of the room there is."""
+    """A turn takes at most 1/part of the room."""
 
 
 class Scale(NamedTuple):
-    """How much is told of new, older and old turns, and in how many characters all of it."""
+    """The total room in characters, and limits for new, older and old turns."""
 
     room: int
     extents: tuple[DigestLimits, DigestLimits, DigestLimits]
@@ -57,7 +58,7 @@ EXTRACT = Scale(
         DigestLimits(None, 120, 0, 400),
     ),
 )
-"""About 50,000 tokens of answers and calls, and every prompt."""
+"""About 50,000 tokens of answers and calls, plus every prompt."""
 MATERIAL = Scale(
     300_000,
     (
@@ -68,80 +69,80 @@ MATERIAL = Scale(
 )
 """About 100,000 tokens."""
 SLACK = 200
-"""Characters for what says that something was left out."""
+"""Characters reserved for notes about omissions."""
 SHARES = (0.5, 0.75, 0.95)
-"""Up to which share of the room a turn is told in the first, second and third extent."""
+"""Shares of the room up to which the first, second and third limits apply."""
 
 
 class Step(NamedTuple):
-    """Something that happened in a turn."""
+    """One event of a turn."""
 
     who: str
-    """USER, ASSISTANT, or nobody for a call."""
+    """USER, ASSISTANT or TASK; empty for a call."""
     text: str
     times: int = 1
     moment: str | None = None
-    """Of the prompt of a turn: when it was, or nothing where that is not known."""
+    """Time of the turn's prompt, empty if unknown; None for other steps."""
     is_verbatim: bool = False
-    """Kept whole however little room there is: what the user typed."""
+    """True for what the user typed, which is kept whole regardless of the room."""
 
 
-class Told(NamedTuple):
+class TurnText(NamedTuple):
     """A turn as text."""
 
     text: str
     used: int
-    """How much of the room it takes."""
+    """Characters of the room that were used."""
 
 
-def tell_turns(session: Session, turns: Sequence[Turn], scale: Scale) -> str:
-    """Tell turns in the room that a scale gives; empty where nothing was said or done."""
+def digest_turns(session: Session, turns: Sequence[Turn], scale: Scale) -> str:
+    """Digest turns into the room of a scale; return "" if nothing was said or done."""
     texts: list[str] = []
     room = scale.room
     for turn in reversed(turns):
-        told = _tell(session, turn, scale.extents[0], scale.room - SLACK)
-        texts.append(told.text)
-        room -= told.used + 2
+        digest = _digest(session, turn, scale.extents[0], scale.room - SLACK)
+        texts.append(digest.text)
+        room -= digest.used + 2
         if room < 0:
             texts = list(_shortened(session, turns, scale))
             break
     return "\n\n".join(text for text in reversed(texts) if text)
 
 
-def tell_prompts(session: Session, turns: Sequence[Turn]) -> str:
-    """Return what the user typed in some turns, verbatim."""
+def digest_prompts(session: Session, turns: Sequence[Turn]) -> str:
+    """Return the prompts of turns verbatim."""
     texts = (_prompts(session, turn, EXTRACT.extents[0]) for turn in turns)
     return "\n\n".join(filter(None, texts))
 
 
 def _shortened(session: Session, turns: Sequence[Turn], scale: Scale) -> Iterator[str]:
-    """Tell turns from the newest back, ever shorter; the first is what all began with."""
-    first = _tell(session, turns[0], scale.extents[1], scale.room // scale.extents[1].part)
+    """Digest turns from the newest back, ever shorter; the first is the original task."""
+    first = _digest(session, turns[0], scale.extents[1], scale.room // scale.extents[1].part)
     used = first.used
-    left = list(turns[1:])
-    while left and used < scale.room * SHARES[-1]:
+    remaining = list(turns[1:])
+    while remaining and used < scale.room * SHARES[-1]:
         level = sum(used >= scale.room * share for share in SHARES)
         extent = scale.extents[level]
-        told = _tell(session, left.pop(), extent, scale.room // extent.part)
-        used += told.used + 2
-        yield told.text
-    if left and scale.extents[-1].prompt is None:
-        yield from (_prompts(session, turn, scale.extents[-1]) for turn in reversed(left))
-        yield f"[the next {len(left):,} turns: prompts only]"
-    elif left:
-        yield f"[{len(left):,} turns left out]"
+        digest = _digest(session, remaining.pop(), extent, scale.room // extent.part)
+        used += digest.used + 2
+        yield digest.text
+    if remaining and scale.extents[-1].prompt is None:
+        yield from (_prompts(session, turn, scale.extents[-1]) for turn in reversed(remaining))
+        yield f"[the next {len(remaining):,} turns: prompts only]"
+    elif remaining:
+        yield f"[{len(remaining):,} turns left out]"
     yield first.text
 
 
 def _prompts(session: Session, turn: Turn, extent: DigestLimits) -> str:
-    """Return what the user typed in a turn, without reading any answer."""
-    asked = [node for node in turn.nodes if not isinstance(node, AssistantNode)]
-    steps = _steps(session, turn, asked, extent)
+    """Return what the user typed in a turn without reading any answer."""
+    others = [node for node in turn.nodes if not isinstance(node, AssistantNode)]
+    steps = _steps(session, turn, others, extent)
     return "\n".join(_line(step, 0) for step in steps if step.is_verbatim)
 
 
-def _tell(session: Session, turn: Turn, extent: DigestLimits, room: int) -> Told:
-    """Tell one turn: its prompt, and of the steps that followed as many of the last as fit."""
+def _digest(session: Session, turn: Turn, extent: DigestLimits, room: int) -> TurnText:
+    """Digest one turn: its prompt, and as many of its last steps as fit."""
     steps = _counted(_steps(session, turn, turn.nodes, extent))
     head = [steps.pop(0)] if steps and steps[0].moment is not None else []
     lines = [_line(step, room) for step in head]
@@ -159,7 +160,7 @@ def _tell(session: Session, turn: Turn, extent: DigestLimits, room: int) -> Told
     if left_out:
         lines.append(f"[{left_out:,} steps left out]")
         used += len(lines[-1])
-    return Told("\n".join([*lines, *reversed(kept)]), used)
+    return TurnText("\n".join([*lines, *reversed(kept)]), used)
 
 
 def _line(step: Step, room: int) -> str:
@@ -171,22 +172,22 @@ def _line(step: Step, room: int) -> str:
 
 
 def _counted(steps: Iterator[Step]) -> list[Step]:
-    """Steps with calls told once that are the same, where the first of them was."""
-    found: dict[Step, int] = {}
-    places: list[Step] = []
+    """Merge identical calls into the first one, with a count."""
+    counts: dict[Step, int] = {}
+    unique: list[Step] = []
     for step in steps:
-        if step.who or step not in found:
-            places.append(step)
-        found[step] = found.get(step, 0) + 1
-    return [step if step.who else step._replace(times=found[step]) for step in places]
+        if step.who or step not in counts:
+            unique.append(step)
+        counts[step] = counts.get(step, 0) + 1
+    return [step if step.who else step._replace(times=counts[step]) for step in unique]
 
 
 def _steps(
     session: Session, turn: Turn, nodes: Iterable[ChainNode], extent: DigestLimits
 ) -> Iterator[Step]:
     calls = {call.id: call for call in turn.calls}
-    wanted = [node for node in nodes if _tells(node, turn)]
-    for node, entry in zip(wanted, session.entries(wanted), strict=True):
+    relevant = [node for node in nodes if _is_relevant(node, turn)]
+    for node, entry in zip(relevant, session.entries(relevant), strict=True):
         match entry:
             case User():
                 time = node.time or "" if node is turn.prompt else None
@@ -197,8 +198,8 @@ def _steps(
                 yield from _queued(entry, extent)
 
 
-def _tells(node: ChainNode, turn: Turn) -> bool:
-    """Whether an entry has something to tell; results are told with their calls."""
+def _is_relevant(node: ChainNode, turn: Turn) -> bool:
+    """Return whether an entry is part of a digest; results are included with their calls."""
     if isinstance(node, AssistantNode):
         is_thought = bool(node.blocks) and THINKING.issuperset(node.blocks)
         return not (is_thought or node.is_error or node.model == SYNTHETIC)
@@ -220,25 +221,25 @@ def _asked(node: ChainNode, entry: User, extent: DigestLimits) -> Iterator[Step]
 
 
 def _typed(text: str, extent: DigestLimits, marks: str = "") -> Step:
-    """Return what the user typed, verbatim unless the extent has a limit for prompts."""
+    """Return a prompt, verbatim unless there is a limit for prompts."""
     if extent.prompt is None:
         return Step("USER", text + marks, is_verbatim=True)
     return Step("USER", both_ends(text, extent.prompt) + marks)
 
 
 def _notified(text: str, extent: DigestLimits) -> Step:
-    """What a task in the background reported."""
-    told = NOTIFICATION_SUMMARY.search(text)
+    """Return the report of a background task."""
+    summary = NOTIFICATION_SUMMARY.search(text)
     _, _, rest = text.partition("<result>")
     report = rest.partition("</result>")[0].strip()
-    head = told[1].strip() if told else first_part(text, extent.answer)
+    head = summary[1].strip() if summary else first_part(text, extent.answer)
     return Step("TASK", f"{head}\n{first_part(report, extent.answer)}".strip())
 
 
 def _queued(entry: Entry, extent: DigestLimits) -> Iterator[Step]:
-    """A prompt that came while the model was at work."""
-    held = given(entry.attachment) if isinstance(entry, Attachment) else None
-    prompt = (held or {}).get("prompt")
+    """Yield a prompt that was typed while the model was working."""
+    attachment = given(entry.attachment) if isinstance(entry, Attachment) else None
+    prompt = (attachment or {}).get("prompt")
     if is_array(prompt):
         prompt = "\n".join(str(part.get("text") or "") for part in prompt if is_object(part))
     if not isinstance(prompt, str) or not prompt.strip():
@@ -258,6 +259,7 @@ def _answered(
             yield Step("ASSISTANT", first_part(text, extent.answer))
         elif isinstance(block, ToolUseBlock) and (call := calls.get(given(block.id) or "")):
             fact = fact_of(session, call, given(block.input), given(entry.cwd))
+            # The result contains the user's choice, which is as important as a prompt.
             if call.name == ANSWERED and not call.is_error:
                 yield Step("", fact)
                 limit = extent.prompt or extent.answer

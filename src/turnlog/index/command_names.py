@@ -1,4 +1,4 @@
-"""What a shell command runs, in the few words that tell it from others."""
+"""Shorten a shell command to the program it runs, for grouping in reports."""
 
 import re
 
@@ -8,17 +8,17 @@ CHANGES_FOLDER = re.compile(r"\s*(?:cd|pushd)\s[^&;|\n]*(?:&&|;|\n)\s*")
 WORD = re.compile(r"""(?:[^\s'";&|<>()]|'[^']*'|"[^"]*")+|[;&|<>()\n]+""")
 SETTING = re.compile(r"[A-Za-z_]\w*=")
 WRAPPERS = {"sudo": 0, "env": 0, "time": 0, "nohup": 0, "command": 0, "exec": 0, "timeout": 1}
-"""Programs that run another, and how many words of their own come before it."""
+"""Programs that run another program, and how many arguments of their own precede it."""
 WITH_COMMANDS = frozenset(
     "apt apt-get aws brew bun bundle cargo deno docker docker-compose dotnet gcloud gh git go "
     "gradle helm just kubectl make mix mvn npm npx pip pip3 pnpm poetry rails systemctl terraform "
     "turbo uv uvx yarn".split()
 )
-"""Programs whose next word says what they do."""
+"""Programs whose subcommand matters as much as their name: `git commit`, `npm test`."""
 
 
 def program(command: str | None) -> str | None:
-    """The program that a command runs, with its own command where it has several.
+    """Return the program that a command runs, with its subcommand if it has one.
 
     >>> program("cd /tmp/shop && FORCE=1 git -C sub commit -m 'a b'"), program("/usr/bin/ls -la")
     ('git commit', 'ls')
@@ -37,12 +37,12 @@ def program(command: str | None) -> str | None:
     if name.startswith("python") and rest[:1] == ["-m"]:
         return " ".join([name, *rest[:2]])
     if name in WITH_COMMANDS:
-        return " ".join([name, *_own_command(name, rest)])
+        return " ".join([name, *_subcommand(name, rest)])
     return name
 
 
 def _words(command: str) -> list[str]:
-    """The words of the first command that does more than change the folder."""
+    """Return the words of the first command that is not just `cd` or `pushd`."""
     start = 0
     while found := CHANGES_FOLDER.match(command, start):
         start = found.end()
@@ -50,6 +50,7 @@ def _words(command: str) -> list[str]:
     skipped = 0
     for found in WORD.finditer(command, start):
         word = found[0]
+        # An operator ends the command, unless it comes before the program, as in "(ls -l)".
         if word[0] in ";&|<>()\n":
             if words:
                 break
@@ -62,14 +63,15 @@ def _words(command: str) -> list[str]:
 
 
 def _is_before(word: str) -> bool:
-    """Whether a word may stand before the program."""
+    """Return whether a word may precede the program: `FORCE=1`, `sudo`, an option of a wrapper."""
     return word in WRAPPERS or word.startswith("-") or SETTING.match(word) is not None
 
 
-def _own_command(name: str, words: list[str]) -> list[str]:
+def _subcommand(name: str, words: list[str]) -> list[str]:
     is_value = False
     for word in words:
         if not word.startswith("-") and not is_value:
             return [word] if re.fullmatch(r"[\w:.@/-]{1,30}", word) else []
+        # In `git -C sub commit`, "sub" is the value of an option, not the subcommand.
         is_value = name == "git" and word in ("-C", "-c")
     return []

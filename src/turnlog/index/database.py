@@ -1,6 +1,6 @@
-"""The index as an SQLite file of turnlog's own.
+"""Open, create, lock and discard the SQLite file that holds the index.
 
-It is derived from the session files: whatever is wrong with it, a new one is made.
+The index is derived from the session files: if it is damaged or outdated, it is rebuilt.
 """
 
 import os
@@ -16,12 +16,13 @@ from turnlog.format.private_files import open_private, secure_folder
 from turnlog.store.paths import Store
 
 READING = 4
-"""To be raised when the same lines give other facts than before."""
+"""Increment when the same lines produce different rows than before; existing indexes are rebuilt.
+"""
 PATIENCE = 30
-"""Seconds to wait for another process that writes."""
+"""Seconds to wait for a write lock."""
 FTS_MEMORY = 32 << 20
-"""Bytes of words that SQLite gathers before it writes them."""
-ELSEWHERE = "set XDG_CACHE_HOME to a folder that can be written to"
+"""Bytes of words that FTS5 buffers in memory before writing them."""
+ELSEWHERE = "export XDG_CACHE_HOME=FOLDER"
 SETTINGS = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -37,11 +38,13 @@ class Index:
         self.path = path
         self.db = db
         self.notice = notice
-        """What to tell the user of, once: why the index is made anew."""
+        """A message to show the user once: why the index is being rebuilt."""
 
     @contextmanager
-    def let_go(self) -> Generator[None]:
-        """Close the file while forks of this process have it open: SQLite would mix up locks."""
+    def disconnected(self) -> Generator[None]:
+        """Close the connection while worker processes use the file, and reconnect afterwards."""
+        # SQLite connections must not cross a fork: the child would believe that it holds locks
+        # which POSIX grants to the parent only.
         self.db.close()
         try:
             yield
@@ -53,15 +56,16 @@ class Index:
 
 
 def index_path(store: Store, environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the index of a store lies: in the user's cache, one for each store."""
+    """Return the path of a store's index, in the user's cache directory."""
     cache = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    # Several stores can share one cache directory, for example when CLAUDE_CONFIG_DIR changes.
     name = zlib.crc32(str(store.root.resolve()).encode())
     return Path(cache, "turnlog", f"index-{name:08x}.db")
 
 
 @contextmanager
 def open_index(path: Path) -> Generator[Index]:
-    """Open an index; one that is damaged, or of another version of turnlog, is made anew."""
+    """Open an index, rebuilding it if it is damaged or was written by another version."""
     with _explained(path):
         _make_folder(path.parent)
         with _alone(path):
@@ -76,12 +80,12 @@ def _make_folder(folder: Path) -> None:
     try:
         secure_folder(folder)
     except OSError as error:
-        raise Unavailable(f"{folder} cannot be made: {error.strerror}", ELSEWHERE) from error
+        raise Unavailable(f"cannot create {folder}: {error.strerror}", ELSEWHERE) from error
 
 
 @contextmanager
 def _alone(path: Path) -> Generator[None]:
-    """Let no other process open the index while it may be replaced."""
+    """Hold a lock file so that no other process opens the index while it may be replaced."""
     descriptor = open_private(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
     try:
         lock(descriptor)
@@ -96,19 +100,22 @@ def _opened(path: Path) -> Index:
         db = connect(path)
         if _version(db) == current_version():
             return Index(path, db, None)
-        notice = None if is_new else "the index is of another version of turnlog: it is made anew"
+        notice = None if is_new else "rebuilding the index: another version of turnlog wrote it"
         db.close()
     except sqlite3.DatabaseError as error:
+        # An OperationalError (locked, read-only, disk full) does not mean that the file is damaged;
+        # replacing it would destroy a good index.
         if isinstance(error, sqlite3.OperationalError):
             raise
-        notice = "the index is damaged: it is made anew"
+        notice = "rebuilding the index: it is damaged"
     return Index(path, _created(path), notice)
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection to an index that is known to be sound.
+    """Open a connection for reading and writing.
 
-    SQLite gives its -wal and -shm files the mode of the database: that has to be private before.
+    SQLite copies the database's file mode to its -wal and -shm files, so the database has to be
+    private before SQLite opens it.
     """
     _create_private(path)
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
@@ -117,15 +124,15 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _create_private(path: Path) -> None:
-    # Only a file that is not there may be opened here: when any descriptor of a file is closed, the
-    # process loses all its locks on it, also those of other connections.
-    with suppress(OSError):  # SQLite tells better what is wrong
+    # Never open an existing database here: closing any descriptor of a file drops all locks that
+    # the process holds on it, including those of other connections.
+    with suppress(OSError):  # SQLite reports the same failure with a better message
         if not path.exists():
             os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that writes nothing, and that any thread may use, one at a time."""
+    """Open a read-only connection that any thread may use, one at a time."""
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     db.execute("PRAGMA query_only = ON")
     return db
@@ -133,7 +140,9 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def writing(db: sqlite3.Connection) -> Generator[None]:
-    """A transaction that writes: all of it counts, or nothing."""
+    """Run a write transaction: commit on success, roll back on any exception."""
+    # IMMEDIATE takes the write lock at once. A deferred transaction would read first, and fail with
+    # "locked" instead of waiting if another process wrote in the meantime.
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -145,7 +154,7 @@ def writing(db: sqlite3.Connection) -> Generator[None]:
 
 @contextmanager
 def unless_busy(db: sqlite3.Connection) -> Generator[None]:
-    """Write what can be done without, unless another process is writing: do not wait for it."""
+    """Write something optional, such as a cache entry; skip it if another process is writing."""
     db.execute("PRAGMA busy_timeout = 0")
     try:
         with suppress(sqlite3.OperationalError):
@@ -154,34 +163,36 @@ def unless_busy(db: sqlite3.Connection) -> Generator[None]:
         db.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000}")
 
 
-def put_merging_off(db: sqlite3.Connection) -> None:
-    """Have what is written next to the words stay in pieces of its own."""
+def defer_merging(db: sqlite3.Connection) -> None:
+    """Stop FTS5 from merging its segments during a large write."""
     _set_merging(db, 0, 1000)
 
 
-def make_up_for_merging(db: sqlite3.Connection) -> None:
-    """Merge what was left in pieces, be it by a process that was killed, and go on as usual."""
-    kept = db.execute("SELECT v FROM words_config WHERE k = 'automerge'").fetchone()
-    if kept == (0,):
+def finish_merging(db: sqlite3.Connection) -> None:
+    """Merge all FTS5 segments if merging was deferred, even by a process that was killed since."""
+    automerge = db.execute("SELECT v FROM words_config WHERE k = 'automerge'").fetchone()
+    if automerge == (0,):
         db.execute("INSERT INTO words (words) VALUES ('optimize')")
         _set_merging(db, 4, 16)
 
 
 def _set_merging(db: sqlite3.Connection, usual: int, urgent: int) -> None:
-    """From how many pieces on words are merged: a little with each write, and all at once."""
+    """Set the segment counts at which FTS5 merges: gradually at `usual`, at once at `urgent`."""
     for name, pieces in (("automerge", usual), ("crisismerge", urgent)):
         db.execute("INSERT INTO words (words, rank) VALUES (?, ?)", (name, pieces))
 
 
 def is_built(db: sqlite3.Connection) -> bool:
-    """Return whether the first build has ended, so that every later write settles what it adds."""
-    asked = "SELECT 1 FROM sqlite_master WHERE name = 'messages_at_work'"
-    return db.execute(asked).fetchone() is not None
+    """Return whether the first build has finished; after it, every write dedupes its rows."""
+    # The first build adds its database indexes at the end, in the transaction that dedupes all
+    # rows; testing for one of them is enough.
+    statement = "SELECT 1 FROM sqlite_master WHERE name = 'messages_at_work'"
+    return db.execute(statement).fetchone() is not None
 
 
 def add_indexes(db: sqlite3.Connection) -> None:
-    """Add what the first build does without; part of the caller's transaction."""
-    # Not executescript, which would commit.
+    """Create the database indexes that the first build omits, within the caller's transaction."""
+    # executescript would commit the caller's transaction.
     for statement in _sql("indexes.sql").split(";")[:-1]:
         db.execute(statement)
 
@@ -193,7 +204,7 @@ def _version(db: sqlite3.Connection) -> str | None:
 
 
 def discard_index(path: Path) -> None:
-    """Delete an index: words of what was taken out of files stay in it until it is made anew."""
+    """Delete an index, because FTS5 keeps the words of deleted texts until a rebuild."""
     if path.exists():
         with _alone(path):
             _remove(path)
@@ -205,7 +216,7 @@ def _remove(path: Path) -> None:
 
 
 def _created(path: Path) -> sqlite3.Connection:
-    """A new, empty index; others that have the old one open go on with it until they end."""
+    """Create an empty index; processes that have the old one open keep using it until they exit."""
     _remove(path)
     db = connect(path)
     db.executescript(_sql("schema.sql"))
@@ -218,7 +229,7 @@ def _created(path: Path) -> sqlite3.Connection:
 
 
 def current_version() -> str:
-    """Changes with all that decides what is in the index: tables, prices, reading."""
+    """Return a version that depends on all that determines the rows: tables, prices, reader."""
     prices = Path(__file__).parent.parent.joinpath("conversation", "prices.json").read_bytes()
     tables = _sql("schema.sql") + _sql("indexes.sql")
     return f"{READING}-{zlib.crc32(tables.encode() + prices):08x}"
@@ -230,15 +241,15 @@ def _sql(name: str) -> str:
 
 @contextmanager
 def _explained(path: Path) -> Generator[None]:
-    """Errors of the database as a user can act on them."""
+    """Turn SQLite's errors into errors that name the path and a remedy."""
     try:
         yield
     except sqlite3.OperationalError as error:
         reason = str(error)
         if "locked" in reason:
-            raise Unavailable(f"{path} is in use by another process", "try again") from error
+            raise Unavailable(f"{path} is locked by another process", f"fuser {path}") from error
         if "readonly" in reason or "unable to open" in reason:
-            raise Unavailable(f"{path} cannot be written to", ELSEWHERE) from error
+            raise Unavailable(f"cannot write to {path}: {reason}", ELSEWHERE) from error
         if "full" in reason or "disk I/O" in reason:
-            raise Unavailable(f"{path} cannot be written: {reason}", "is the disk full?") from error
+            raise Unavailable(f"cannot write to {path}: {reason}", f"df {path.parent}") from error
         raise TurnlogError(f"{path}: {reason}", f"rm {path}") from error

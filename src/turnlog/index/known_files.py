@@ -1,4 +1,4 @@
-"""Rows about files: which ones the index knows, and what a check found in them."""
+"""Look up files in the index, and store the result of their last check."""
 
 import sqlite3
 from pathlib import Path
@@ -9,19 +9,19 @@ from turnlog.format.jsonl import FileState
 from turnlog.index.database import writing
 
 SHORT = 8
-"""How many characters of an id are usually enough."""
+"""Length of an id prefix that is usually unique."""
 LAST = "\U0010ffff"
-"""Comes after every other character."""
+"""The highest code point: `prefix + LAST` is an upper bound for all strings with that prefix."""
 COLUMNS = "id, path, opened_by, session, is_subagent, project, title, ended"
 
 
 class File(Struct, frozen=True):
-    """A session's file, or that of a sub-agent."""
+    """The file of a session or of a sub-agent."""
 
     id: int
     path: str
     opened_by: str
-    """The id that opens it."""
+    """The id that `turnlog show` accepts."""
     session: str | None
     is_subagent: bool
     project: str | None
@@ -30,26 +30,26 @@ class File(Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """The session that it belongs to, or itself where that is not known."""
+        """The session that the file belongs to, or the file's own path if that is unknown."""
         return self.session or self.path
 
 
 def kept_check(db: sqlite3.Connection, path: Path, state: FileState) -> tuple[bool, str | None]:
-    """Return whether a file was checked in its present state, and its worst finding if any."""
+    """Return whether a file was already checked in this state, and its worst finding if any."""
     where = "path = ? AND inode = ? AND size = ? AND mtime_ns = ?"
     row = db.execute(f"SELECT message FROM checks WHERE {where}", (str(path), *state)).fetchone()
     return row is not None, row[0] if row else None
 
 
 def keep_check(db: sqlite3.Connection, path: Path, state: FileState, message: str | None) -> None:
-    """Remember the worst finding of a file in this state; None if it would resume."""
+    """Store the worst finding of a file in this state; None if it can be resumed."""
     with writing(db):
         row = (str(path), *state, message)
         db.execute("INSERT OR REPLACE INTO checks VALUES (?, ?, ?, ?, ?)", row)
 
 
 def recent_sessions(db: sqlite3.Connection, limit: int) -> tuple[list[str], int]:
-    """Return the paths of the sessions active last, and how many sessions there are."""
+    """Return the paths of the most recently active sessions, and the total number of sessions."""
     are_present = "FROM files WHERE NOT is_subagent AND NOT is_gone"
     order = "ORDER BY coalesce(ended, mtime_ns / 1e9) DESC"
     rows = db.execute(f"SELECT path {are_present} {order} LIMIT ?", (limit,))
@@ -58,7 +58,7 @@ def recent_sessions(db: sqlite3.Connection, limit: int) -> tuple[list[str], int]
 
 
 class Files:
-    """The files of an index, each asked for once."""
+    """The files of an index, each queried at most once."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
@@ -71,25 +71,26 @@ class Files:
         return self.known[id_]
 
     def newest_first(self) -> list[File]:
-        """Every file; those of a session that was active last come first."""
+        """Return all files grouped by session, the most recently active session first."""
         rows = self.db.execute(f"SELECT {COLUMNS} FROM files ORDER BY is_subagent, id").fetchall()
         found = [File(*row) for row in rows]
         last: dict[str, float] = {}
         for file in found:
             last[file.owner] = max(last.get(file.owner, 0.0), file.ended or 0.0)
+        # The sort is stable: within a session, its own file stays before those of its sub-agents.
         return sorted(found, key=lambda file: (-last[file.owner], file.owner))
 
     def main(self, file: File) -> File:
-        """The session of a sub-agent; itself where that is not in the index."""
+        """Return the session file of a sub-agent, or the file itself if there is none."""
         if not file.is_subagent:
             return file
-        asked = f"SELECT {COLUMNS} FROM files WHERE session = ? AND NOT is_subagent"
-        row = self.db.execute(asked, (file.session,)).fetchone()
+        statement = f"SELECT {COLUMNS} FROM files WHERE session = ? AND NOT is_subagent"
+        row = self.db.execute(statement, (file.session,)).fetchone()
         return File(*row) if row else file
 
     def short_name(self, file: File) -> str:
-        """The start of an id, if that is enough to tell which one is meant."""
-        start = file.opened_by[:SHORT]
-        asked = "SELECT 1 FROM files WHERE opened_by BETWEEN ? AND ? LIMIT 2"
-        alike = self.db.execute(asked, (start, start + LAST)).fetchall()
-        return start if len(alike) == 1 else file.opened_by
+        """Return the prefix of an id if it is unique, otherwise the whole id."""
+        prefix = file.opened_by[:SHORT]
+        statement = "SELECT 1 FROM files WHERE opened_by BETWEEN ? AND ? LIMIT 2"
+        matches = self.db.execute(statement, (prefix, prefix + LAST)).fetchall()
+        return prefix if len(matches) == 1 else file.opened_by

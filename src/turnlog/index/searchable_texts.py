@@ -1,4 +1,7 @@
-"""The texts of an entry that can be searched: what the index takes in, and what a hit shows."""
+"""Extract the searchable texts of an entry.
+
+Indexing and showing a hit use the same functions, so a hit's text is found again in its line.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -23,45 +26,45 @@ from turnlog.index.tokenizer import composed
 
 
 class Passage(NamedTuple):
-    """A text of an entry, by what it is; it may be blank."""
+    """A searchable text of an entry, possibly blank."""
 
     kind: str
     """prompt, answer, thinking, input, result, summary, title or note"""
     text: str
     tool: str | None = None
-    """That a call is of; a result names only the call."""
+    """The tool of a call; None for results, which carry only the call's id."""
     call_id: str = ""
     is_error: bool = False
 
 
 def texts_in(raw: bytes, kind: str) -> list[str]:
-    """The texts of a kind in a line: usually one."""
+    """Return the texts of one kind in a line, usually a single one."""
     entries = decode_line(Line(raw, 0, 0)).entries
     passages = [p for entry in entries for p in (*slug_of(entry), *passages_of(entry))]
     return [composed(each.text) for each in passages if each.kind == kind and each.text.strip()]
 
 
 def slug_of(entry: Entry) -> Iterator[Passage]:
-    """The nickname of the session, which each of its lines names; the index takes it in once."""
+    """Yield the session's nickname; every line repeats it, but the index stores it once."""
     if isinstance(entry, User | Assistant) and entry.slug:
         yield Passage("title", entry.slug)
 
 
 def passages_of(entry: Entry) -> Iterator[Passage]:
-    """The texts of an entry, in their order."""
+    """Yield the texts of an entry in order."""
     match entry:
         case User():
             yield from _of_user(entry)
         case Assistant():
             yield from _of_assistant(entry)
         case Attachment():
-            # A prompt that was typed while the model worked is kept as an attachment (2.1.91 on).
-            held = given(entry.attachment) or {}
-            if held.get("type") == "queued_command":
-                yield Passage("prompt", "\n".join(_strings(held.get("prompt"))))
+            # Since 2.1.91, a prompt typed while the model works is stored as an attachment.
+            attached = given(entry.attachment) or {}
+            if attached.get("type") == "queued_command":
+                yield Passage("prompt", "\n".join(_strings(attached.get("prompt"))))
         case LocalCommand():
-            held = given(entry.content)
-            yield Passage("note", local_command_text(held) if isinstance(held, str) else "")
+            content = given(entry.content)
+            yield Passage("note", local_command_text(content) if isinstance(content, str) else "")
         case CustomTitle():
             yield Passage("title", given(entry.custom_title) or "")
         case AiTitle():
@@ -87,6 +90,9 @@ def _of_user(entry: User) -> Iterator[Passage]:
 def _of_assistant(entry: Assistant) -> Iterator[Passage]:
     is_error = bool(given(entry.is_api_error_message))
     is_synthetic = entry.body is not None and given(entry.body.model) == SYNTHETIC
+    # The client writes synthetic messages such as "No response requested." itself: the model did
+    # not say them, so they rank as notes. API errors are synthetic too, but users do search for
+    # them.
     kind = "note" if is_synthetic and not is_error else "answer"
     content = entry.content
     if isinstance(content, str):
@@ -106,15 +112,15 @@ def _of_assistant(entry: Assistant) -> Iterator[Passage]:
 
 
 def _strings(value: object) -> Iterator[str]:
-    """Every text in a value."""
+    """Yield every string in a JSON value, depth first."""
     if isinstance(value, str):
         yield value
     elif is_object(value):
-        for held in value.values():
-            yield from _strings(held)
+        for item in value.values():
+            yield from _strings(item)
     elif is_array(value):
-        for held in value:
-            yield from _strings(held)
+        for item in value:
+            yield from _strings(item)
 
 
 USER_KINDS = {
@@ -124,4 +130,4 @@ USER_KINDS = {
     PromptKind.BASH_OUTPUT: "note",
     PromptKind.INTERRUPTION: "note",
 }
-"""What a user line is to a search, where it is not a prompt."""
+"""Kinds of user lines that are not prompts, and the kind of text they are indexed as."""

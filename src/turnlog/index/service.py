@@ -1,4 +1,4 @@
-"""Query the index: what commands and library users call.
+"""Query the index; commands and library users call these functions.
 
 Every function brings the index up to date first.
 """
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnlog.index.search.selection import Selection
-from turnlog.index.search.word_search import Begun, SearchTerms, begin, understand
-from turnlog.index.sync_policy import SILENT, Feedback, asked_index, synced_index
+from turnlog.index.search.word_search import Begun, SearchTerms, begin, parse_search
+from turnlog.index.sync_policy import SILENT, Feedback, speculative_index, synced_index
 from turnlog.store.paths import Store, archive_folder
 
 if TYPE_CHECKING:
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
     from turnlog.index.search.search import SessionHits
 
 ALL_TURNS = 1000
-"""Turns shown of a search in one session."""
+"""Turns shown when the search is limited to one session."""
 LIMIT = 10
 """Sessions that a search returns by default."""
 
 
 class SearchRequest(NamedTuple):
-    """A search as a user asks for it."""
+    """A search as the user asked for it."""
 
     text: str
     is_regex: bool = False
     selection: Selection = Selection()
     limit: int = LIMIT
-    """Of sessions; 0 for all."""
+    """Maximum number of sessions; 0 for all."""
     reveal: bool = False
-    """Show secrets."""
+    """Show secrets instead of masking them."""
 
 
 def search_sessions(
     store: Store, request: SearchRequest, feedback: Feedback = SILENT
 ) -> "Iterator[SessionHits]":
     """Search the texts of all sessions; yield the best sessions first, as they are found."""
-    query = understand(request.text, request.is_regex)
+    query = parse_search(request.text, request.is_regex)
     terms = SearchTerms(query, request.selection, request.limit, archive_folder())
 
     def ask(db: sqlite3.Connection) -> Begun | None:
         return None if query.pattern else begin(db, terms)
 
-    with asked_index(store, ask, feedback) as ahead:
-        # What reads entries is loaded while SQLite ranks.
+    with speculative_index(store, ask, feedback) as speculative:
+        # Import the modules that decode entries while SQLite ranks in its own thread.
         from turnlog.index.search.search import ResultLimits, search
 
         turns = ALL_TURNS if request.selection.session else ResultLimits().turns
-        db, begun = ahead.answer()
+        db, begun = speculative.answer()
         yield from search(db, terms, ResultLimits(turns, reveal=request.reveal), begun)
 
 
@@ -74,13 +74,13 @@ def report(
 
 
 def run_sql(store: Store, statement: str, feedback: Feedback = SILENT) -> "SqlResult":
-    """Run one SQL query on the index, which is opened for reading only."""
-    from turnlog.index.reports.user_sql import ask
+    """Run one SQL query on the index, which is opened read-only."""
+    from turnlog.index.reports.user_sql import run_query
 
-    # A statement that reads the texts has to name one of their tables.
+    # Indexing words takes most of a sync, and only statements that name these tables need them.
     words = any(name in statement.lower() for name in ("docs", "words"))
     with synced_index(store, words=words, feedback=feedback) as index:
-        return ask(index.path, statement)
+        return run_query(index.path, statement)
 
 
 def list_tables(store: Store, feedback: Feedback = SILENT) -> "list[IndexTable]":

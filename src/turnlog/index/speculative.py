@@ -1,6 +1,7 @@
-"""A question put to an index before it is known to be current.
+"""Run a query speculatively while checking files for changes.
 
-SQLite needs no interpreter while it works: meanwhile the files are looked at, and modules loaded.
+SQLite releases the interpreter lock while it works, so scanning files and importing modules cost
+nothing extra. A result counts only if nothing was written since the query started.
 """
 
 import sqlite3
@@ -12,17 +13,17 @@ from typing import Generic, TypeVar
 from turnlog.index.database import Index, connect_to_read
 
 STEPS = 1_000_000
-"""SQLite's own, after which it notices that nobody waits any more."""
+"""SQLite instructions after which an abandoned query notices that it was closed."""
 
 T = TypeVar("T")
 Ask = Callable[[sqlite3.Connection], T]
 
 
-class Ahead(Generic[T]):
-    """A question that is being answered; the answer counts if nobody wrote since it was put.
+class SpeculativeQuery(Generic[T]):
+    """A query running in a thread, on a connection of its own.
 
-    It is answered in a thread, on a connection of its own. What the thread does in Python is in the
-    way of all else: it had better be one statement, whose rows are fetched later.
+    Python code in the thread competes with the main thread for the interpreter lock: pass a
+    function that executes one statement, and fetch its rows later.
     """
 
     def __init__(self, index: Index, ask: Ask[T]) -> None:
@@ -37,25 +38,26 @@ class Ahead(Generic[T]):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and let go of the file; who still wants an answer has it asked anew."""
+        """Stop the query and close its connection; a later `answer()` runs the query again."""
         self._is_closed = True
         self._thread.join()
         self._db.close()
 
     def answer(self) -> tuple[sqlite3.Connection, T]:
-        """What the index answers as it is now, and the connection that it did so on."""
+        """Return a current result and its connection, repeating the query if needed."""
         self._thread.join()
-        is_good = not self._is_closed and _version(self._index.db) == self._version
-        if is_good and self._answers:
+        is_valid = not self._is_closed and _version(self._index.db) == self._version
+        if is_valid and self._answers:
             return self._db, self._answers[0]
         return self._index.db, self._ask(self._index.db)
 
     def _work(self) -> None:
-        # Whatever goes wrong here does so again where it can be told.
+        # Without a result, `answer` repeats the query on the caller's thread, where the same error
+        # is raised to someone who can report it.
         with suppress(Exception):
             self._answers.append(self._ask(self._db))
 
 
 def _version(db: sqlite3.Connection) -> int:
-    """Changes when another connection has written."""
+    """Return a number that changes when another connection has committed."""
     return db.execute("PRAGMA data_version").fetchone()[0]

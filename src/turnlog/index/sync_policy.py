@@ -1,7 +1,7 @@
-"""When the index is brought up to date: before a query, during one, or in the background.
+"""Decide when the index is brought up to date: before a query, during one, or in the background.
 
-Queries see every line that was in the files when they began. A query may also run speculatively
-while the files are checked for changes: its answer counts only if nothing had changed.
+Queries see every line that was in the files when they started. A speculative query runs while the
+files are checked for changes: its result counts only if nothing had changed.
 """
 
 import os
@@ -16,7 +16,7 @@ from turnlog.format.private_files import create_private_folder, touch_private
 from turnlog.index.database import Index, index_path, open_index
 from turnlog.index.ingest.change_check import is_current, is_session_current
 from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
-from turnlog.index.speculative import Ahead, Ask
+from turnlog.index.speculative import Ask, SpeculativeQuery
 from turnlog.store.paths import Store, archive_folder
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LITTLE = 4 << 20
-"""Bytes that are read while a status line waits."""
+"""Bytes that a status line is willing to wait for."""
 AGE = 60
 """Seconds after which a status line starts a sync in the background."""
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes read so far and the bytes to read; starts again for each phase."""
+"""Called with the bytes read so far and the total; starts over for each phase."""
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def _no_progress() -> Generator[Progress]:
 
 
 class Feedback(NamedTuple):
-    """How a sync reports to whoever waits for it; by default not at all."""
+    """Callbacks for progress and notices of a sync; silent by default."""
 
     progress: Callable[[], AbstractContextManager[Progress]] = _no_progress
     notice: Callable[[str], None] = lambda text: None
@@ -50,7 +50,7 @@ SILENT = Feedback()
 
 
 def sync_index(store: Store, feedback: Feedback = SILENT) -> "tuple[Path, Synced]":
-    """Bring the index of a store up to date; return its path and what was read."""
+    """Bring the index of a store up to date; return its path and a summary of the sync."""
     with _opened(store, feedback) as index:
         return index.path, _bring_up_to_date(index, store, feedback)
 
@@ -63,9 +63,9 @@ def synced_index(
     states: FileStates | None = None,
     feedback: Feedback = SILENT,
 ) -> Generator[Index]:
-    """Open the index of a store with its figures up to date, and on request its words.
+    """Open the index of a store with its figures up to date, and its words if requested.
 
-    `states` are those of a scan just made.
+    Pass `states` if the store was just scanned.
     """
     finish_scan = begin_scan(store) if states is None else lambda: states
     with _opened(store, feedback) as index:
@@ -77,9 +77,9 @@ def synced_index(
 
 @contextmanager
 def open_without_waiting(store: Store, session: Path | None) -> Generator[Index | None]:
-    """Open the index for a status line: one session as of now, all others as of a minute ago.
+    """Open the index for a status line: one session current, all others up to a minute old.
 
-    A background process reads the rest. Yields None while there is no index at all.
+    A background process reads the rest. Yields None while there is no index.
     """
     path = index_path(store)
     if _is_due(path):
@@ -97,15 +97,17 @@ def open_without_waiting(store: Store, session: Path | None) -> Generator[Index 
 
 
 @contextmanager
-def asked_index(store: Store, ask: Ask[T], feedback: Feedback) -> Generator[Ahead[T]]:
+def speculative_index(
+    store: Store, ask: Ask[T], feedback: Feedback
+) -> Generator[SpeculativeQuery[T]]:
     """Run a query on figures and words speculatively while checking files for changes."""
     finish_scan = begin_scan(store)
-    with _opened(store, feedback) as index, closing(Ahead(index, ask)) as ahead:
+    with _opened(store, feedback) as index, closing(SpeculativeQuery(index, ask)) as speculative:
         states = finish_scan()
         if not is_current(index.db, states, archive_folder()):
-            ahead.close()
+            speculative.close()
             _bring_up_to_date(index, store, feedback, states)
-        yield ahead
+        yield speculative
 
 
 @contextmanager
@@ -135,7 +137,7 @@ def _bring_up_to_date(
 
 
 class _TooMuch(Exception):
-    """More is to be read than a status line can wait for."""
+    """There is more to read than a status line can wait for."""
 
 
 def _require_little(done: int, total: int) -> None:
@@ -154,7 +156,7 @@ def _is_due(path: Path) -> bool:
 
 
 def _stamp(path: Path) -> Path:
-    """Return the file whose modification time says when the index was last synced."""
+    """Return the file whose modification time records the last sync."""
     return path.with_suffix(".synced")
 
 
@@ -176,7 +178,7 @@ def _sync_in_background() -> None:
 
 
 def _start_detached(command: list[str]) -> None:
-    """Start a process that outlives this one on Windows."""
+    """Start a process on Windows that outlives this one."""
     import subprocess
 
     flags = getattr(subprocess, "DETACHED_PROCESS", 0)

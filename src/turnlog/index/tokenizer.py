@@ -1,7 +1,7 @@
-"""Text as the index stores it, and as it is compared.
+"""Normalize text for the full-text index and for comparison with it.
 
-Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese are written without spaces: each letter is
-made a word, and a word of theirs is looked for as a phrase.
+Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese are written without spaces: each of their
+letters becomes a token, and a word is searched as a phrase of letters.
 """
 
 import re
@@ -16,10 +16,11 @@ UNSPACED = (
 )
 _LETTERS = f"[{UNSPACED}]+"
 _OTHERS = "[^\x00-\u0dff\u2000-\u2dff\U0001f000-\U0001faff]+"
-"""A class of few ranges, found faster: whatever is not Latin, Cyrillic, punctuation, drawing …"""
+"""A superset with few ranges, which matches faster: everything but Latin, Cyrillic, punctuation …
+"""
 ASCII = bytes(range(128))
 FEW = 24
-"""Characters of which each may be looked for by itself; more are found faster by a pattern."""
+"""Up to this many distinct characters, `str.replace` for each is faster than a pattern."""
 _TOKEN = rf"[{UNSPACED}]|[^\W_{UNSPACED}]+"
 COLUMNS = {
     "title": "asked",
@@ -31,17 +32,19 @@ COLUMNS = {
     "input": "done",
     "result": "done",
 }
-"""The kinds of texts, and the column of `words` that each is in."""
+"""The column of `words` for each kind of text."""
 
 
 def searchable(text: str) -> str:
-    """A text with its words set apart.
+    """Return a text with unspaced letters separated into words.
 
     >>> searchable("fix 検索 now")
     'fix  検  索  now'
     """
     if text.isascii():
         return text
+    # The same word may be spelled composed or decomposed: "é" as one character or two, Hangul as
+    # syllables or as single letters. Only one spelling is indexed.
     text = normalize("NFC", text)
     letters = _few_letters(text)
     if letters is None:
@@ -52,7 +55,7 @@ def searchable(text: str) -> str:
 
 
 def _few_letters(text: str) -> list[str] | None:
-    """The letters to set apart, if most of a text is ASCII and the rest of few characters."""
+    """Return the letters to separate, if the text is mostly ASCII with few other characters."""
     rest = text.encode("utf-8", "surrogatepass").translate(None, ASCII)
     if 2 * len(rest) >= len(text):
         return None
@@ -65,7 +68,7 @@ def _apart(letters: re.Match[str]) -> str:
 
 
 def in_column(kind: str, text: str) -> tuple[str | None, str | None, str | None]:
-    """A text in its column: asked, said, done."""
+    """Return a text in its column: (asked, said, done)."""
     column = COLUMNS[kind]
     return (
         text if column == "asked" else None,
@@ -75,7 +78,7 @@ def in_column(kind: str, text: str) -> tuple[str | None, str | None, str | None]
 
 
 def tokens_of(text: str) -> list[str]:
-    """The words that the index would make of a text.
+    """Return the tokens that the index would make of a text.
 
     >>> tokens_of("Café_au.lait("), tokens_of("修正fix")
     (['cafe', 'au', 'lait'], ['修', '正', 'fix'])
@@ -85,12 +88,12 @@ def tokens_of(text: str) -> list[str]:
 
 
 def is_unspaced(letter: str) -> bool:
-    """Whether a letter is a word of its own."""
+    """Return whether a letter is a token of its own."""
     return letter > "\u0e00" and re.match(_LETTERS, letter) is not None
 
 
 def folded(text: str) -> str:
-    """A text without capitals and accents, each character in its place.
+    """Return a text in lower case without accents, with every character at its old offset.
 
     >>> folded("ÀÉ straße")
     'ae straße'
@@ -101,23 +104,24 @@ def folded(text: str) -> str:
 
 
 def composed(text: str) -> str:
-    """A text whose accents are part of their letters, so that folding keeps every place."""
+    """Return a text with accents composed into their letters, so that folding keeps offsets."""
     return text if text.isascii() else normalize("NFC", text)
 
 
 def _fold(code: int) -> int:
-    """A letter in lower case; of Latin letters without their accents, as the index has them."""
+    """Return a letter in lower case, Latin letters without accents, as FTS5 folds them."""
     base = code
     while parts := decomposition(chr(base)).split():
         if parts[0].startswith("<"):
             break
         base = int(parts[0], 16)
     lower = chr(base if base < 128 else code).casefold()
+    # "ß" casefolds to two letters; replacing it would shift all later offsets.
     return ord(lower) if len(lower) == 1 else code
 
 
 class _Folding(dict[int, int]):
-    """Each character's folded form, worked out when it is first met."""
+    """A cache of folded characters, filled on first use."""
 
     def __missing__(self, code: int) -> int:
         self[code] = _fold(code)

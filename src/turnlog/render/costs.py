@@ -1,4 +1,7 @@
-"""What a session cost, by model, its sub-agents apart, beside what the client itself counted."""
+"""Compute what a session cost by model, with sub-agents separate.
+
+Every message counts once, even if several files contain it.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,44 +17,45 @@ from turnlog.render.json_views import UsageView, cost_of_messages, usage_view
 
 
 class ModelCost(Struct):
-    """What one model took."""
+    """Usage and cost of one model."""
 
     model: str
     messages: int
     usage: UsageView
     cost_usd: float | None
-    """null where the model has no known price."""
+    """null if the price is unknown."""
     by_subagents: bool
 
 
 class CostView(Struct):
-    """What a session took in all."""
+    """Usage and cost of a session."""
 
     models: list[ModelCost]
     cost_usd: float
-    """Of the models that have a known price."""
+    """Total of the models with a known price."""
     unpriced: list[str]
     output_understated: bool
-    """Some messages are of client versions known to record too few output tokens."""
+    """True if a client version is involved that records too few output tokens."""
     client_cost_usd: float | None
-    """What the client itself counted, calls included that no session shows; null if it did not."""
+    """The client's own total, including calls that no session shows; null if there is none."""
 
 
 def session_cost(session: Session) -> CostView:
-    """Count a session, each message once, and its sub-agents."""
+    """Return the cost of a session and its sub-agents."""
     main = {node.index for node in session.tree.chain}
     said, repeated = _said_in(session)
     own = [message for message in said if any(node.index in main for node in message.nodes)]
     others = [message for message in said if all(node.index not in main for node in message.nodes)]
-    seen = {message.id for message in said if message.id}
+    # Sub-agents that start from a copy of the conversation repeat its messages in their own files.
+    known = {message.id for message in said if message.id}
     for agent in session.subagents:
         if agent.root is None:
             found, further = _said_in(session.open_subagent(agent))
-            others += [message for message in found if message.id not in seen]
-            seen |= {message.id for message in found if message.id}
+            others += [message for message in found if message.id not in known]
+            known |= {message.id for message in found if message.id}
             repeated += further
-    # Where the sub-agent has a file, what that says counts.
-    others += {m.id: m for m in reversed(repeated) if m.id not in seen}.values()
+    # A sub-agent's own file is more accurate than the progress lines that repeat its messages.
+    others += {m.id: m for m in reversed(repeated) if m.id not in known}.values()
     models = [*_by_model(own, is_agent=False), *_by_model(others, is_agent=True)]
     return CostView(
         models=models,
@@ -68,6 +72,7 @@ def _said_in(session: Session) -> tuple[list[Message], list[Message]]:
     only: list[Message] = []
     for message in session.repeated_messages:
         known = said.get(message.id or "")
+        # Lines written while a message streams have lower counts: the largest is the final one.
         if known and message.id:
             said[message.id] = replace(known, usage=larger_usage(known.usage, message.usage))
         elif not message.is_synthetic:
@@ -86,8 +91,10 @@ def _by_model(messages: Iterable[Message], is_agent: bool) -> list[ModelCost]:
 
 
 def _client_cost(session: Session) -> float | None:
-    """The sum over the client's processes: each counts anew from its start."""
+    """Return the sum over the client's processes."""
     nodes = [node for node in session.nodes if node.kind == "cost-state"]
+    # Each process counts from 0 and writes its total again and again, so the last value of each
+    # start time counts.
     latest: dict[float | None, float] = {}
     for entry in session.entries(nodes):
         if isinstance(entry, CostState):

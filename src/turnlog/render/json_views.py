@@ -1,4 +1,4 @@
-"""The JSON that commands print: stable, documented, with a schema generated from these types."""
+"""The JSON that commands print; its schema is generated from these types."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -29,41 +29,41 @@ class UsageView(Struct):
 
 
 class CallView(Struct):
-    """A tool call and what came back."""
+    """A tool call and its result."""
 
     id: str
     name: str
     input: Any
     ok: bool | None
-    """null while there is no result."""
+    """null if there is no result."""
     result: str | None
     duration_ms: int | None
     agent_id: str | None
-    """The sub-agent that the call started."""
+    """Id of the sub-agent that the call started."""
     line: int
     uuid: str | None
-    """The entry with the call."""
+    """uuid of the entry with the call."""
     result_line: int | None
     result_uuid: str | None
-    """The entry with the result."""
+    """uuid of the entry with the result."""
     tool_use_result: Any
-    """The result as the tool gave it, where the client kept it."""
+    """The tool's structured result, if the client recorded it."""
 
 
 class MessageView(Struct):
-    """An answer: all its lines."""
+    """A message of the model, possibly spread over several lines."""
 
     id: str | None
     model: str | None
     stop_reason: str | None
     synthetic: bool
-    """Written by the client in the place of an answer."""
+    """Written by the client instead of the model."""
     lines: list[int]
     uuids: list[str | None]
 
 
 class CompactionView(Struct):
-    """Where older entries were replaced by a summary."""
+    """A point where older entries were replaced by a summary."""
 
     line: int
     uuid: str | None
@@ -71,25 +71,25 @@ class CompactionView(Struct):
     trigger: str | None
     """`manual` or `auto`."""
     pre_tokens: int | None
-    """Tokens of the context before it."""
+    """Tokens of the context before the compaction."""
 
 
 class IdeContext(Struct):
-    """What the editor told the model along with a prompt."""
+    """Context that the editor added to a prompt."""
 
     kind: str
     text: str
 
 
 class TurnView(Struct):
-    """A prompt and all that followed on it."""
+    """A prompt and everything up to the next one."""
 
     n: int
     line: int
     prompt_uuid: str | None
     prompt: str
     label: str
-    """The prompt as a person would put it: a command as it was typed, a notification's summary."""
+    """A readable form of the prompt: a command as typed, the summary of a notification."""
     kind: str | None
     permission_mode: str | None
     ide_context: list[IdeContext]
@@ -97,9 +97,9 @@ class TurnView(Struct):
     started: str | None
     ended: str | None
     working_ms: int | None
-    """As the client measured it, without waiting for the user; else `elapsed_ms`."""
+    """Working time measured by the client, without waiting for the user; else `elapsed_ms`."""
     elapsed_ms: int | None
-    """From `started` to `ended`."""
+    """Time from `started` to `ended`."""
     complete: bool
     models: list[str]
     message_ids: list[str]
@@ -108,21 +108,21 @@ class TurnView(Struct):
     calls: list[CallView]
     usage: UsageView
     cost_usd: float | None
-    """null where a model has no known price."""
+    """null if the price of a model is unknown."""
     unpriced: list[str]
-    """The models without a known price."""
+    """Models without a known price."""
     output_understated: bool
-    """The client's version is known to record too few output tokens."""
+    """True if the client version records too few output tokens."""
     files: list[str]
-    """The files that its calls changed."""
+    """Files that its calls changed."""
     subagents: list[str]
-    """The sub-agents that its calls started; their tokens are not in `usage`."""
+    """Sub-agents that its calls started; their tokens are not included in `usage`."""
 
 
 def turn_view(
     session: Session, turn: Turn, reveal: bool = False, resumed_after: timedelta = RESUMED_AFTER
 ) -> TurnView:
-    """Return a turn as JSON shows it."""
+    """Return the JSON view of a turn."""
     said = [message for message in turn.messages if not message.is_synthetic]
     calls = [call_view(session, call, reveal) for call in turn.calls]
     cost, unpriced = cost_of_messages(said)
@@ -156,7 +156,7 @@ def turn_view(
 
 
 def call_view(session: Session, call: Call, reveal: bool = False) -> CallView:
-    """A call as JSON shows it."""
+    """Return the JSON view of a call."""
     detail = session.detail(call)
     output = detail.output
     return CallView(
@@ -176,7 +176,7 @@ def call_view(session: Session, call: Call, reveal: bool = False) -> CallView:
 
 
 def compaction_view(node: BoundaryNode) -> CompactionView:
-    """Return a compaction as JSON shows it."""
+    """Return the JSON view of a compaction."""
     return CompactionView(node.line, node.uuid, node.time, node.trigger, node.pre_tokens)
 
 
@@ -193,32 +193,33 @@ def _message_view(message: Message) -> MessageView:
 
 def _ide_context(session: Session, turn: Turn, reveal: bool) -> list[IdeContext]:
     entry = session.entry(turn.prompt) if turn.prompt else None
-    told = ide_context(entry) if isinstance(entry, User) else []
-    return [IdeContext(kind, text if reveal else mask(text)) for kind, text in told]
+    parts = ide_context(entry) if isinstance(entry, User) else []
+    return [IdeContext(kind, text if reveal else mask(text)) for kind, text in parts]
 
 
-def prompt_of(session: Session, turn: Turn, reveal: bool, told: Callable[[User], str]) -> str:
-    """What was asked in a turn, told one way or another."""
+def prompt_of(session: Session, turn: Turn, reveal: bool, text_of: Callable[[User], str]) -> str:
+    """Return the prompt of a turn as extracted by `text_of`, with secrets masked."""
     entry = session.entry(turn.prompt) if turn.prompt else None
-    text = told(entry) if isinstance(entry, User) else ""
+    text = text_of(entry) if isinstance(entry, User) else ""
     return text if reveal else mask(text)
 
 
 def usage_view(messages: Sequence[Message]) -> UsageView:
-    """The tokens of some messages."""
+    """Return the total tokens of messages."""
     return UsageView(**add_usage(message.usage for message in messages))
 
 
 def cost_of_messages(messages: Sequence[Message]) -> tuple[float | None, list[str]]:
-    """What messages cost, and the models among them that have no known price."""
+    """Return the cost of messages, None if a price is unknown, and the models without a price."""
     unpriced = {name for m in messages for name in unpriced_models(m.model, m.usage)}
     costs = [cost_of(m.model, m.usage, m.started) for m in messages]
+    # A partial sum would look like the whole cost, so one unknown price makes the total unknown.
     known = [cost for cost in costs if cost is not None]
     return (round(sum(known), 6) if len(known) == len(costs) else None), sorted(unpriced)
 
 
 def changed_file(call: CallView) -> str | None:
-    """The file that a call changed, if it did."""
+    """Return the file that a call changed; None if it changed none."""
     if call.name not in CHANGING or not call.ok or not is_object(call.input):
         return None
     path = call.input.get("file_path") or call.input.get("notebook_path")

@@ -1,15 +1,15 @@
-"""Rows as Markdown."""
+"""Render rows as Markdown."""
 
 from collections.abc import Iterable, Iterator
 
-from turnlog.render.rows import AnswerRow, Did, NoteRow, PromptRow, Row, Thought, TurnEndRow
+from turnlog.render.rows import AnswerRow, CallRow, NoteRow, PromptRow, Row, ThoughtRow, TurnEndRow
 from turnlog.render.terminal_text import FOLDED
 
 QUOTE = "> "
 
 
 def to_markdown(rows: Iterable[Row], full: bool = False) -> Iterator[str]:
-    """The lines of a Markdown document."""
+    """Yield the lines of a Markdown document."""
     for row in rows:
         yield from _lines(row, full)
         yield ""
@@ -23,23 +23,25 @@ def _lines(row: Row, full: bool) -> Iterator[str]:
             yield from _quoted(row.text)
         case AnswerRow():
             yield row.text
-        case Thought():
+        case ThoughtRow():
             yield from _quoted(f"*thinking:* {row.text}")
         case NoteRow():
             yield row.text if full or row.is_open else f"*{_first_line(row.text)}*"
-        case Did():
+        case CallRow():
             yield from _call(row, full)
         case TurnEndRow():
             yield "---"
 
 
-def _call(row: Did, full: bool) -> Iterator[str]:
+def _call(row: CallRow, full: bool) -> Iterator[str]:
     mark = "✗" if row.is_error else "•"
     outcome = f" → {row.outcome}" if row.outcome else ""
+    # A backtick would end the code span; the modifier letter looks alike.
     yield f"{mark} **{row.name}** `{_first_line(row.title).replace('`', 'ˋ')}`{outcome}"
     is_whole = full or row.is_open or row.style == "diff"
     body = row.body if is_whole else row.body[:FOLDED] if row.is_error else []
     if body:
+        # A fence has to be longer than any run of backticks in the code that it encloses.
         fence = "`" * max(3, 1 + max(_longest_run(line) for line in body))
         yield ""
         yield f"{fence}{'diff' if row.style == 'diff' else ''}"

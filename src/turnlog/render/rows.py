@@ -1,4 +1,7 @@
-"""A session as rows to show: pure, the same for terminal, Markdown and page."""
+"""Turn a session into rows to show, the same for terminal, Markdown and web page.
+
+Pure. Texts are masked here, so no front end can forget to mask them.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,51 +31,53 @@ from turnlog.secrets import mask, mask_value
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """What to show."""
+    """Options for what to show."""
 
     turn: int | None = None
     """Only this turn."""
     leaf: int | None = None
     """The branch that ends here; the active one by default."""
     line: int | None = None
-    """What is in this line is unfolded."""
+    """The line to unfold."""
     full: bool = False
-    """Whole outputs and injected texts, not only what was said and done."""
+    """Show complete outputs and injected texts, not only prompts, answers and calls."""
     thinking: bool = True
     reveal: bool = False
-    """Show secrets."""
+    """Show secrets instead of masking them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """What was asked."""
+    """A prompt."""
 
     n: int
     kind: str
     text: str
     time: str | None
     is_open: bool = False
-    """Whether to unfold the text."""
+    """True to show the whole text."""
     mode: str | None = None
     """The permission mode, unless it is the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """What the model answered, in Markdown."""
+    """Text of the model, in Markdown."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
+class ThoughtRow:
+    """Thinking of the model."""
+
     text: str
     is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NoteRow:
-    """Something that happened: a compaction, an interruption, an error."""
+    """An event: a compaction, an interruption, an error."""
 
     text: str
     is_error: bool = False
@@ -80,8 +85,8 @@ class NoteRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Did:
-    """A call, on one line, and what may be unfolded below it."""
+class CallRow:
+    """A call in one line, with a body that can be unfolded."""
 
     name: str
     title: str
@@ -89,17 +94,17 @@ class Did:
     is_error: bool
     duration_ms: int | None
     style: str
-    """How to show the body: `diff` or `text`."""
+    """Style of the body: `diff` or `text`."""
     is_open: bool = False
-    """Whether to unfold the body."""
+    """True to show the whole body."""
     body: list[str] = field(default_factory=list[str])
     rows: "list[Row]" = field(default_factory=list["Row"])
-    """What the sub-agent said and did that the call started."""
+    """Rows of the sub-agent that the call started."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEndRow:
-    """The end of a turn: what it took."""
+    """The end of a turn, with its time, tokens and cost."""
 
     n: int
     working_ms: int | None
@@ -110,53 +115,52 @@ class TurnEndRow:
 
 DEFAULT_MODE = "default"
 LOCAL_COMMAND = "system/local_command"
-Row = PromptRow | AnswerRow | Thought | NoteRow | Did | TurnEndRow
+Row = PromptRow | AnswerRow | ThoughtRow | NoteRow | CallRow | TurnEndRow
 
 NOTED = {
     PromptKind.INTERRUPTION: "interrupted by the user",
     PromptKind.COMPACT_SUMMARY: "summary of what came before",
 }
 WHOLE = frozenset({None, "end_turn", "tool_use", "stop_sequence", "pause_turn"})
-"""Stop reasons of messages that are not cut off."""
+"""Stop reasons of complete messages."""
 HIDDEN_NODES = frozenset({PromptKind.META, PromptKind.TOOL_RESULT})
 
 
 def rows_of(
-    session: Session, options: ViewOptions, told: frozenset[Path] = frozenset()
+    session: Session, options: ViewOptions, shown: frozenset[Path] = frozenset()
 ) -> Iterator[Row]:
-    """The rows of a session; files of sub-agents that are told already are not told again.
-
-    Without that, sub-agents that started with a copy of one context would tell each other.
-    """
+    """Yield the rows of a session; sub-agents whose files are in `shown` are skipped."""
     turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
     calls = {call.id for call in session.calls}
+    # Sub-agents that start from a copy of the same context contain each other's calls. Without
+    # `shown`, A would show B, which would show A, and so on.
     own = [
-        agent for agent in session.subagents if agent.call_id in calls and agent.path not in told
+        agent for agent in session.subagents if agent.call_id in calls and agent.path not in shown
     ]
-    teller = _RowBuilder(session, options, own, told.union(agent.path for agent in own))
-    if session.slug and options.turn is None and not told:
-        yield NoteRow(teller.shown(f"session {session.id}: {session.slug}"))
+    builder = _RowBuilder(session, options, own, shown.union(agent.path for agent in own))
+    if session.slug and options.turn is None and not shown:
+        yield NoteRow(builder.masked(f"session {session.id}: {session.slug}"))
     for turn in turns:
         if options.turn in (None, turn.n):
-            yield from teller.tell(turn)
+            yield from builder.turn(turn)
 
 
 class _RowBuilder:
-    """Tells a turn, keeping at hand the entries and calls that it needs."""
+    """Builds the rows of turns, with secrets masked."""
 
     def __init__(
         self,
         session: Session,
         options: ViewOptions,
         agents: Iterable[SubAgent],
-        told: frozenset[Path],
+        shown: frozenset[Path],
     ) -> None:
         self.session = session
         self.options = options
         self.agents = {agent.call_id: agent for agent in agents}
-        self.told = told
+        self.shown = shown
 
-    def tell(self, turn: Turn) -> Iterator[Row]:
+    def turn(self, turn: Turn) -> Iterator[Row]:
         calls: dict[int, list[Call]] = {}
         for call in turn.calls:
             calls.setdefault(call.use.index, []).append(call)
@@ -168,7 +172,7 @@ class _RowBuilder:
             elif isinstance(node, AssistantNode):
                 yield from self._said(node, calls.get(node.index, []))
                 if reason := cut_off.get(node.index):
-                    yield NoteRow(self.shown(f"the answer was cut off ({reason})"), is_error=True)
+                    yield NoteRow(self.masked(f"the answer was cut off ({reason})"), is_error=True)
             elif isinstance(node, UserNode):
                 yield from self._user_note(node)
             else:
@@ -179,20 +183,20 @@ class _RowBuilder:
         assert turn.prompt, "called for a turn that has a prompt"
         entry = self.session.entry(turn.prompt)
         text = prompt_label(entry) if isinstance(entry, User) else ""
-        is_open = self._is_wanted(turn.prompt)
+        is_open = self._is_selected(turn.prompt)
         mode = turn.prompt.permission_mode
-        mode = self.shown(mode) if mode and mode != DEFAULT_MODE else None
-        return PromptRow(turn.n, str(turn.kind), self.shown(text), turn.prompt.time, is_open, mode)
+        mode = self.masked(mode) if mode and mode != DEFAULT_MODE else None
+        return PromptRow(turn.n, str(turn.kind), self.masked(text), turn.prompt.time, is_open, mode)
 
     def _ide_notes(self, node: ChainNode) -> Iterator[Row]:
-        """What the editor told the model along with a prompt."""
-        is_wanted = self._is_wanted(node)
-        if not (self.options.full or is_wanted):
+        """Yield the context that the editor added to a prompt."""
+        is_selected = self._is_selected(node)
+        if not (self.options.full or is_selected):
             return
         entry = self.session.entry(node)
         for kind, text in ide_context(entry) if isinstance(entry, User) else ():
-            shown = self.shown(f"{kind.replace('_', ' ')}: {text}")
-            yield NoteRow(shown, is_open=is_wanted or self.options.full)
+            masked = self.masked(f"{kind.replace('_', ' ')}: {text}")
+            yield NoteRow(masked, is_open=is_selected or self.options.full)
 
     def _said(self, node: AssistantNode, calls: Sequence[Call]) -> Iterator[Row]:
         entry = self.session.entry(node)
@@ -200,28 +204,30 @@ class _RowBuilder:
         for block in [TextBlock(text=content)] if isinstance(content, str) else content:
             text = given(block.text) if isinstance(block, TextBlock) else None
             if text and text.strip():
-                shown = self.shown(text)
+                masked = self.masked(text)
                 is_said = not node.is_error and node.model != SYNTHETIC
-                told = shown if node.is_error else f"{shown} (written by the client)"
-                yield AnswerRow(shown) if is_said else NoteRow(told, is_error=node.is_error)
+                note = masked if node.is_error else f"{masked} (written by the client)"
+                yield AnswerRow(masked) if is_said else NoteRow(note, is_error=node.is_error)
             thought = given(block.thinking) if isinstance(block, ThinkingBlock) else None
             if thought and self.options.thinking:
-                yield Thought(self.shown(thought), self._is_wanted(node))
+                yield ThoughtRow(self.masked(thought), self._is_selected(node))
         yield from map(self._did, calls)
 
     def _did(self, call: Call) -> Row:
         detail = self.session.detail(call)
         style, body = body_of(call.name, detail)
+        # Mask the arguments before the title is cut from them: half a secret is not recognized.
         given = detail.input if self.options.reveal else mask_value(detail.input)
-        return Did(
-            name=self.shown(call.name),
-            title=self.shown(title_of(call.name, replace(detail, input=given))),
-            outcome=self.shown(outcome_of(call.name, detail)),
+        return CallRow(
+            name=self.masked(call.name),
+            title=self.masked(title_of(call.name, replace(detail, input=given))),
+            outcome=self.masked(outcome_of(call.name, detail)),
             is_error=call.is_error,
             duration_ms=detail.duration_ms,
             style=style,
-            is_open=self._is_wanted(call.use) or self._is_wanted(call.result),
-            body=self.shown("\n".join(body)).split("\n") if body else [],
+            is_open=self._is_selected(call.use) or self._is_selected(call.result),
+            # All lines at once: a private key spans many of them.
+            body=self.masked("\n".join(body)).split("\n") if body else [],
             rows=list(self._agent_rows(call)),
         )
 
@@ -231,10 +237,10 @@ class _RowBuilder:
             inner = ViewOptions(
                 full=self.options.full, thinking=self.options.thinking, reveal=self.options.reveal
             )
-            yield from rows_of(self.session.open_subagent(agent), inner, self.told)
+            yield from rows_of(self.session.open_subagent(agent), inner, self.shown)
 
     def _user_note(self, node: UserNode) -> Iterator[Row]:
-        is_full = self.options.full or self._is_wanted(node)
+        is_full = self.options.full or self._is_selected(node)
         if node.prompt in HIDDEN_NODES and not (is_full and not node.results):
             return
         entry = self.session.entry(node)
@@ -242,24 +248,26 @@ class _RowBuilder:
         text = prompt_label(entry) if isinstance(entry, User) and not is_full else text
         label = NOTED.get(node.prompt, str(node.prompt).replace("_", " "))
         shown = f"{label}: {text}" if is_full or node.prompt not in NOTED else label
-        yield NoteRow(self.shown(shown), is_open=self._is_wanted(node))
+        yield NoteRow(self.masked(shown), is_open=self._is_selected(node))
 
     def _note(self, node: ChainNode) -> Iterator[Row]:
         if isinstance(node, BoundaryNode):
-            told = compaction_text(node)
-            yield NoteRow(f"the conversation was compacted here{f' ({told})' if told else ''}")
+            cause = compaction_text(node)
+            yield NoteRow(f"the conversation was compacted here{f' ({cause})' if cause else ''}")
         elif node.kind == LOCAL_COMMAND:
             entry = self.session.entry(node)
-            held = given(entry.content) if isinstance(entry, LocalCommand) else None
-            if text := local_command_text(held) if isinstance(held, str) else "":
-                yield NoteRow(self.shown(f"local command: {text}"), is_open=self._is_wanted(node))
+            content = given(entry.content) if isinstance(entry, LocalCommand) else None
+            if text := local_command_text(content) if isinstance(content, str) else "":
+                yield NoteRow(
+                    self.masked(f"local command: {text}"), is_open=self._is_selected(node)
+                )
         elif self.options.full and node.kind.startswith("attachment/"):
-            yield NoteRow(self.shown(node.kind))
+            yield NoteRow(self.masked(node.kind))
 
-    def _is_wanted(self, node: ChainNode | None) -> bool:
+    def _is_selected(self, node: ChainNode | None) -> bool:
         return node is not None and node.line == self.options.line
 
-    def shown(self, text: str) -> str:
+    def masked(self, text: str) -> str:
         return text if self.options.reveal else mask(text)
 
 
@@ -271,6 +279,6 @@ def _ended(turn: Turn) -> TurnEndRow:
 
 
 def _cut_off(turn: Turn) -> dict[int, str]:
-    """Return the last lines of messages that did not end by themselves, with the reason."""
+    """Return the stop reasons of messages that were cut off, by the index of their last line."""
     reasons = {m.nodes[-1].index: m.stop_reason for m in turn.messages if not m.is_synthetic}
     return {index: reason for index, reason in reasons.items() if reason not in WHOLE and reason}

@@ -1,34 +1,34 @@
-"""Rows as text for a terminal, with colours as the caller's `style` gives them."""
+"""Render rows as text for a terminal, coloured by the caller's `style`."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from turnlog.render.rows import AnswerRow, Did, NoteRow, PromptRow, Row, Thought, TurnEndRow
+from turnlog.render.rows import AnswerRow, CallRow, NoteRow, PromptRow, Row, ThoughtRow, TurnEndRow
 from turnlog.text import duration, exact_money
 
 Style = Callable[[str, str], str]
-"""Colours a text, and takes from it what could harm the terminal: (text, role)."""
+"""Colours a text and makes it safe for the terminal: (text, role)."""
 
 INLINE = re.compile(r"(`|\*\*)(?=\S)(.+?)(?<=\S)\1")
 BULLET = re.compile(r"^(\s*)[-*] ")
 APART = 1000
 """Milliseconds by which elapsed time must exceed working time for both to be shown."""
 FOLDED = 8
-"""How many lines of a failed call's output are shown without --full."""
+"""Lines of a failed call's output that are shown without --full."""
 DIFF_FOLDED = 24
 LINE_LIMIT = 1000
-"""Longer lines are cut unless everything is asked for."""
+"""Longer lines are cut, except with --full."""
 
 
 class Terminal:
-    """How to draw: the colours, and whether to unfold everything."""
+    """Draws rows with a style, folded or in full."""
 
     def __init__(self, style: Style, full: bool) -> None:
         self.style = style
         self.full = full
 
     def draw(self, rows: Iterable[Row], indent: str = "") -> Iterator[str]:
-        """The lines of the rows."""
+        """Yield the lines of rows."""
         for row in rows:
             for line in self._row(row):
                 yield f"{indent}{line}".rstrip()
@@ -40,11 +40,11 @@ class Terminal:
             case AnswerRow():
                 yield from self._answer(row.text)
                 yield ""
-            case Thought():
+            case ThoughtRow():
                 yield from self._thought(row)
             case NoteRow():
                 yield from self._note(row)
-            case Did():
+            case CallRow():
                 yield from self._call(row)
             case TurnEndRow():
                 yield self.style(_what_it_took(row), "dim")
@@ -63,7 +63,7 @@ class Terminal:
         yield ""
 
     def _answer(self, text: str) -> Iterator[str]:
-        """An answer's Markdown, coloured but not laid out anew: what is code stays as it is."""
+        """Colour the Markdown of an answer without reflowing it, so that code stays as it is."""
         in_code = False
         for line in text.strip("\n").splitlines():
             if line.lstrip().startswith("```"):
@@ -74,12 +74,14 @@ class Terminal:
             elif line.startswith("#"):
                 yield self.style(line.lstrip("# "), "heading")
             else:
+                # Style first: it removes control characters, and must not see the escape sequences
+                # that inline styles add.
                 yield INLINE.sub(self._inline, self.style(BULLET.sub(r"\1• ", line), "text"))
 
     def _inline(self, found: re.Match[str]) -> str:
         return self.style(found[2], "code" if found[1] == "`" else "bold")
 
-    def _thought(self, row: Thought) -> Iterator[str]:
+    def _thought(self, row: ThoughtRow) -> Iterator[str]:
         lines = row.text.splitlines()
         shown = lines if self.full or row.is_open else lines[:3]
         for line in shown:
@@ -92,7 +94,7 @@ class Terminal:
         for line in row.text.splitlines() if row.is_open else [self._short(row.text)]:
             yield self.style(f"── {line}", role)
 
-    def _call(self, row: Did) -> Iterator[str]:
+    def _call(self, row: CallRow) -> Iterator[str]:
         mark = self.style("✗", "error") if row.is_error else self.style("●", "ok")
         facts = "  ".join(filter(None, (row.outcome, _seconds(row.duration_ms))))
         title = self.style(self._short(row.title), "text")
@@ -100,7 +102,9 @@ class Terminal:
         yield from self._body(row)
         yield from self.draw(row.rows, indent="  ┃ ")
 
-    def _body(self, row: Did) -> Iterator[str]:
+    def _body(self, row: CallRow) -> Iterator[str]:
+        # Diffs are what the user reviews, errors explain what follows; other output is noise by
+        # default.
         limit = DIFF_FOLDED if row.style == "diff" else FOLDED if row.is_error else 0
         shown = row.body if self.full or row.is_open else row.body[:limit]
         for line in shown:
@@ -118,7 +122,7 @@ class Terminal:
 
 
 def prompt_about(row: PromptRow) -> str:
-    """Return what kind of prompt it is and in which permission mode, where that is unusual."""
+    """Return the kind and permission mode of a prompt, if they are unusual."""
     kind = "" if row.kind == "typed" else row.kind.replace("_", " ")
     return ", ".join(filter(None, (kind, row.mode)))
 
@@ -136,7 +140,7 @@ def _seconds(milliseconds: int | None) -> str:
 
 
 def times_text(working_ms: int | None, elapsed_ms: int | None) -> str:
-    """Return how long a turn took: the working time, and the elapsed time if it is longer.
+    """Return the working time of a turn, and the elapsed time if that is longer.
 
     >>> times_text(5200, 5900), times_text(5200, 95_000)
     ('5s', '5s working, 1m 35s elapsed')
@@ -148,7 +152,7 @@ def times_text(working_ms: int | None, elapsed_ms: int | None) -> str:
 def times_apart(working_ms: int | None, elapsed_ms: int | None) -> tuple[str, str]:
     """Return working and elapsed time; the latter is empty unless it is a second longer.
 
-    The client measures hooks that run after the last answer: working time may exceed elapsed time.
+    Working time may exceed elapsed time, because the client includes hooks after the last answer.
 
     >>> times_apart(5200, 95_000), times_apart(95_000, 90_000)
     (('5s', '1m 35s'), ('1m 35s', ''))

@@ -1,4 +1,4 @@
-"""How each tool's call and result is shown: one table of functions."""
+"""Format calls and results, with one function per tool in a table."""
 
 import difflib
 from collections.abc import Callable, Iterator
@@ -13,12 +13,12 @@ BOXES = {"completed": "☑", "in_progress": "◐"}
 
 
 def title_of(name: str, detail: Detail) -> str:
-    """A call on one line, without the tool's name."""
+    """Return a call in one line, without the tool's name."""
     return call_title(name, detail.input)
 
 
 def body_of(name: str, detail: Detail) -> tuple[str, list[str]]:
-    """What a call did, as `diff` or `text`, in lines."""
+    """Return the style (`diff` or `text`) and the lines of what a call did."""
     if name in ("Edit", "MultiEdit", "Write", "NotebookEdit") and (lines := diff_of(detail)):
         return "diff", lines
     if name == "TodoWrite" and is_object(detail.input):
@@ -27,7 +27,7 @@ def body_of(name: str, detail: Detail) -> tuple[str, list[str]]:
 
 
 def outcome_of(name: str, detail: Detail) -> str:
-    """How a call went, in a word or two."""
+    """Return the outcome of a call in a word or two."""
     structured = detail.structured if is_object(detail.structured) else {}
     if detail.denial:
         return f"denied ({detail.denial})"
@@ -101,11 +101,12 @@ OUTCOMES: dict[str, Callable[[Fields, Detail], str]] = {
 
 
 def diff_of(detail: Detail) -> list[str]:
-    """The lines of the diff that a call made; empty where its lines do not tell."""
+    """Return the lines of the diff that a call made; empty if they are unknown."""
     structured = detail.structured if is_object(detail.structured) else {}
     patch = structured.get("structuredPatch")
     if is_array(patch) and patch:
         return list(_patch_lines(patch))
+    # Without a patch, as in old clients, the arguments show what was replaced, but not where.
     given = detail.input if is_object(detail.input) else {}
     edits = given.get("edits") if is_array(given.get("edits")) else [given]
     return [line for edit in edits or [] if is_object(edit) for line in _edit_lines(edit)]
@@ -124,4 +125,4 @@ def _edit_lines(edit: dict[str, Any]) -> Iterator[str]:
     old = str(edit.get("old_string") or "").splitlines()
     new = str(edit.get("new_string") or edit.get("content") or edit.get("new_source") or "")
     lines = difflib.unified_diff(old, new.splitlines(), lineterm="", n=3)
-    yield from islice(lines, 2, None)  # without the names of the files
+    yield from islice(lines, 2, None)  # skip the file names: --- and +++

@@ -1,4 +1,4 @@
-"""The files that a session touched, each with the calls that did it."""
+"""List the files that a session read or changed, with the calls that did it."""
 
 from msgspec import Struct
 
@@ -13,18 +13,18 @@ READING = "Read"
 
 
 class ChangeView(Struct):
-    """What one call changed in a file."""
+    """The change of a file by one call."""
 
     call_id: str
     tool: str
     line: int
-    """The line of the session file with the call."""
+    """Line of the call in the session file."""
     time: str | None
     diff: list[str]
 
 
 class FileView(Struct):
-    """A file, and how the session touched it."""
+    """A file, and how the session used it."""
 
     path: str
     reads: int
@@ -34,7 +34,7 @@ class FileView(Struct):
 
 
 def touched_files(session: Session, reveal: bool = False) -> list[FileView]:
-    """The files that calls read or changed, in the order in which they were first touched."""
+    """Return the files that calls read or changed, in order of first use."""
     files: dict[str, FileView] = {}
     for call in session.calls:
         if call.result is None or call.is_error or call.name not in CHANGING | {READING}:
@@ -45,6 +45,7 @@ def touched_files(session: Session, reveal: bool = False) -> list[FileView]:
         if not isinstance(path, str):
             continue
         shown = path if reveal else mask(path)
+        # Grouped by the real path: two different secrets may look the same once masked.
         file = files.setdefault(path, FileView(shown, 0, [], 0, 0))
         if call.name == READING:
             file.reads += 1
@@ -54,7 +55,7 @@ def touched_files(session: Session, reveal: bool = False) -> list[FileView]:
 
 
 def _add_change(file: FileView, call: Call, diff: list[str], reveal: bool) -> None:
-    # All lines at once, as a private key has many.
+    # Mask all lines at once: a private key spans many of them.
     shown = diff if reveal else mask("\n".join(diff)).split("\n")
     file.changes.append(ChangeView(call.id, call.name, call.use.line, call.use.time, shown))
     file.added += sum(line.startswith("+") for line in diff)

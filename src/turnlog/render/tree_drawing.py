@@ -1,4 +1,4 @@
-"""A session's tree as a picture in text: prompts, branches, compactions, sub-agents."""
+"""Draw a session's tree as text: prompts, branches, compactions and sub-agents."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,32 +15,33 @@ MILESTONES = ASKING | {PromptKind.COMMAND}
 
 @dataclass(frozen=True)
 class Milestone:
-    """A prompt or a compaction, with what follows on it."""
+    """A prompt or a compaction, with the milestones that follow it."""
 
     node: ChainNode
     is_active: bool
     agents: list[SubAgent] = field(default_factory=list[SubAgent])
     next: list[int] = field(default_factory=list[int])
-    """The ranks of the milestones that follow; several where the conversation branches."""
+    """Ranks of the next milestones; several where the conversation branches."""
 
 
 def draw_tree(session: Session, reveal: bool = False) -> Iterator[str]:
-    """The lines of the picture; the branch that the client would go on with is marked."""
+    """Yield the lines of the drawing; the branch that the client would resume is marked."""
     stones, firsts = milestones(session)
-    waiting = [(rank, "", "") for rank in reversed(firsts)]
-    while waiting:
-        rank, lead, indent = waiting.pop()
+    # A stack instead of recursion: a session may have thousands of prompts in a row.
+    stack = [(rank, "", "") for rank in reversed(firsts)]
+    while stack:
+        rank, lead, indent = stack.pop()
         stone = stones[rank]
         yield f"{lead}{'●' if stone.is_active else '○'} {_label(session, stone.node, reveal)}"
         last = not stone.next
         for agent in stone.agents:
-            told = f"{agent.description} (agent {agent.id})"
-            yield f"{indent}{' ' if last else '│'}  ↳ {told if reveal else mask(told)}"
-        waiting += reversed(list(_following(stone.next, indent)))
+            label = f"{agent.description} (agent {agent.id})"
+            yield f"{indent}{' ' if last else '│'}  ↳ {label if reveal else mask(label)}"
+        stack += reversed(list(_following(stone.next, indent)))
 
 
 def milestones(session: Session) -> tuple[dict[int, Milestone], list[int]]:
-    """The milestones of a session by rank, and those that nothing comes before."""
+    """Return the milestones of a session by rank, and the ranks of those without a predecessor."""
     tree = session.tree
     active = set(tree.path_to(tree.active_leaf)) if tree.active_leaf is not None else set[int]()
     stones = {r: Milestone(n, r in active) for r, n in enumerate(tree.chain) if _is_milestone(n)}
@@ -54,7 +55,7 @@ def milestones(session: Session) -> tuple[dict[int, Milestone], list[int]]:
 
 
 class _Nearest:
-    """Finds the milestone above a node, remembering what it has found."""
+    """Finds the milestone above a node and caches it for all nodes on the way."""
 
     def __init__(self, session: Session, stones: dict[int, Milestone]) -> None:
         self.tree = session.tree
@@ -62,7 +63,9 @@ class _Nearest:
         self.known: dict[int, int | None] = {}
 
     def above(self, rank: int) -> int | None:
-        """The nearest milestone before a node."""
+        """Return the nearest milestone before a node."""
+        # Remember the result for every node passed: a branch with thousands of entries between two
+        # prompts is walked once, not once per sub-agent.
         passed: list[int] = []
         at: int | None = self._before(rank)
         while at is not None and at not in self.stones and at not in self.known:
@@ -78,7 +81,7 @@ class _Nearest:
 
 
 def _following(ranks: list[int], indent: str) -> Iterator[tuple[int, str, str]]:
-    """What follows goes straight on; branches are drawn beside each other, the last one last."""
+    """Yield the next milestones: a single one continues the line, several become branches."""
     if len(ranks) == 1:
         yield ranks[0], indent, indent
         return
@@ -88,9 +91,9 @@ def _following(ranks: list[int], indent: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _hang_agents(session: Session, stones: dict[int, Milestone], nearest: _Nearest) -> None:
-    places = {call.id: call.use.uuid for call in session.calls}
+    uuids = {call.id: call.use.uuid for call in session.calls}
     for agent in session.subagents:
-        rank = session.tree.rank_of(places.get(agent.call_id or ""))
+        rank = session.tree.rank_of(uuids.get(agent.call_id or ""))
         owner = nearest.above(rank) if rank is not None else None
         if owner is not None:
             stones[owner].agents.append(agent)
@@ -102,15 +105,15 @@ def _is_milestone(node: ChainNode) -> bool:
 
 
 def compaction_text(node: BoundaryNode) -> str:
-    """Say what started a compaction, and how many tokens the context had before."""
+    """Return the trigger of a compaction, and the tokens of the context before it."""
     tokens = f"{node.pre_tokens:,} tokens before" if node.pre_tokens is not None else ""
     return ", ".join(filter(None, (mask(node.trigger or ""), tokens)))
 
 
 def _label(session: Session, node: ChainNode, reveal: bool) -> str:
     if isinstance(node, BoundaryNode):
-        told = compaction_text(node)
-        return f"── compacted{f' ({told})' if told else ''} ──"
+        cause = compaction_text(node)
+        return f"── compacted{f' ({cause})' if cause else ''} ──"
     entry = session.entry(node)
     text = " ".join(prompt_label(entry).split()) if isinstance(entry, User) else ""
     shown = text if reveal else mask(text)

@@ -18,7 +18,7 @@ from turnlog.conversation.nodes import SYNTHETIC
 from turnlog.conversation.prompts import BASH_INPUT, INTERRUPTION, label_of
 from turnlog.format.blocks import command_text
 from turnlog.format.json_values import Fields, is_array, is_object
-from turnlog.render.rows import Did
+from turnlog.render.rows import CallRow
 from turnlog.render.terminal_text import Terminal
 from turnlog.render.tool_views import body_of, outcome_of, title_of
 from turnlog.text import as_printed, visible
@@ -96,9 +96,11 @@ class Teller:
         call = ScrollbackItem([head.rstrip(), *body])
         return [call, ScrollbackItem(reasons, is_attached=True)] if reasons else [call]
 
-    def _did(self, name: str, detail: Detail, outcome: str, style: str, body: list[str]) -> Did:
+    def _did(self, name: str, detail: Detail, outcome: str, style: str, body: list[str]) -> CallRow:
         title = title_of(name, detail).replace(f"{self._root}/", "")
-        return Did(name, title, outcome, is_error=False, duration_ms=None, style=style, body=body)
+        return CallRow(
+            name, title, outcome, is_error=False, duration_ms=None, style=style, body=body
+        )
 
     def printed(self, text: str) -> ScrollbackItem:
         """Render the output of the user's shell command."""
@@ -190,7 +192,7 @@ class Teller:
 
     def _outcome(
         self, name: str, detail: Detail, is_error: bool, stop: str, seconds: float | None
-    ) -> Did:
+    ) -> CallRow:
         style, body = body_of(name, detail)
         outcome = outcome_of(name, detail)
         task = _object(detail.structured).get("backgroundTaskId")
@@ -203,7 +205,7 @@ class Teller:
             body = [] if name in SILENT else list(_few(body))
         did = self._did(name, detail, outcome, style, body)
         milliseconds = round(seconds * 1000) if seconds else None
-        return Did(did.name, did.title, outcome, is_error, milliseconds, style, is_open, body)
+        return CallRow(did.name, did.title, outcome, is_error, milliseconds, style, is_open, body)
 
 
 def _few(lines: list[str]) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Every fault that is looked for: how bad it is, what to tell of it, what mends it.
+"""All faults that are checked for, with severity, message and fix.
 
-Each was seen with the real clients, resuming a file that has it (observed: 1.0.60 to 2.1.325);
-what the API refuses is from its error messages (reported). docs/check.md says which is which.
+Each was observed by resuming a file that has it with real clients (1.0.60 to 2.1.325); what the API
+refuses is taken from its error messages (reported). docs/check.md says which is which.
 """
 
 from typing import NamedTuple
@@ -16,23 +16,23 @@ MOVE = "turnlog mv {session} {cwd}"
 
 
 class CheckRule(NamedTuple):
-    """What to say of a fault."""
+    """Severity, message and fix of a fault."""
 
     kind: str
     severity: Severity
     message: str
     fix: str | None = REPAIR
-    """The command that mends it."""
+    """The command that fixes it."""
     fixed_in: str | None = None
-    """The first client version seen to lose nothing, for what only older clients lose."""
+    """The first client version observed to lose nothing, for faults of older clients."""
     refused_before: str | None = None
-    """The first version that resumes such a session; older ones fail, or the API refuses theirs."""
+    """The first version that resumes such a session; before it, the client or the API fails."""
 
     def severity_for(self, version: str | None) -> Severity | None:
-        """Return how bad the fault is for a client version; None if that client is not affected.
+        """Return the severity for a client version; None if that client is not affected.
 
-        Without a version, the severity is that for the newest client. Versions between the last one
-        seen with a fault and the first one seen without it count as affected.
+        Without a version, return the severity for the newest client. Versions between the last one
+        observed with a fault and the first one without it count as affected.
         """
         if version is None:
             return self.severity
@@ -48,7 +48,7 @@ def _is_before(version: str, limit: str | None) -> bool:
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
-    """The parts of a client version, to be compared.
+    """Return a client version as numbers, for comparison.
 
     >>> numbers_of("2.1.45") < numbers_of("2.1.150")
     True
@@ -60,7 +60,7 @@ RULES: dict[str, CheckRule] = {
     "no-conversation": CheckRule(
         "no-conversation",
         FATAL,
-        "there is no conversation in the file: the client finds none",
+        "the file contains no conversation",
         None,
     ),
     "not-a-uuid": CheckRule(
@@ -87,19 +87,19 @@ RULES: dict[str, CheckRule] = {
         fixed_in="2.1.150",
     ),
     "no-uuid": CheckRule(
-        "no-uuid", LOSS, "a line has no uuid: of all such lines the client keeps only the last"
+        "no-uuid", LOSS, "a line has no uuid: the client keeps only the last of such lines"
     ),
     "no-uuid-cut": CheckRule(
-        "no-uuid", LOSS, "a line has no uuid: the client leaves out all that came before the next"
+        "no-uuid", LOSS, "a line has no uuid: the client omits everything before the next line"
     ),
     "no-uuid-old": CheckRule(
         "no-uuid",
         OLD,
-        "a line has no uuid: clients up to 2.1.45 cut the history behind it",
+        "a line has no uuid: clients up to 2.1.45 cut the history there",
         fixed_in="2.1.150",
     ),
     "no-parent": CheckRule(
-        "no-parent", LOSS, "a line has no parentUuid: what came before it is not sent"
+        "no-parent", LOSS, "a line has no parentUuid: the client omits everything before it"
     ),
     "no-type": CheckRule("no-type", LOSS, "a line has no type: the client does not read it"),
     "no-message": CheckRule(
@@ -112,23 +112,23 @@ RULES: dict[str, CheckRule] = {
     "flat-message": CheckRule(
         "no-message",
         LOSS,
-        "what a line says stands where the client does not look for it",
+        "the content of a line is in a field that the client does not read",
         refused_before="2.1.325",
     ),
     "dangling-parent": CheckRule(
         "dangling-parent",
         LOSS,
-        "a parent is not in the file: the client leaves out what came before",
+        "a parent is not in the file: the client omits everything before it",
     ),
     "unknown-parent": CheckRule(
         "unknown-parent",
         LOSS,
-        "a parent is of a type that clients do not know: what came before it is not sent",
+        "a parent has a type that clients do not know: the client omits everything before it",
     ),
     "unknown-parent-old": CheckRule(
         "unknown-parent",
         OLD,
-        "a parent is of a type that clients do not know: those up to 2.1.45 cut the history there",
+        "a parent has a type that clients do not know: those up to 2.1.45 cut the history there",
         fixed_in="2.1.150",
     ),
     "dangling-parent-old": CheckRule(
@@ -140,35 +140,35 @@ RULES: dict[str, CheckRule] = {
     "progress-parent": CheckRule(
         "progress-parent",
         OLD,
-        "a progress entry stands in the chain: clients up to 2.0.76 leave out what came before it",
+        "a progress entry is part of the chain: clients up to 2.0.76 omit everything before it",
         STRAIGHTEN,
         fixed_in="2.1.29",
     ),
     "circular-parents-cut": CheckRule(
         "circular-parents",
         LOSS,
-        "parents run in a circle: the client leaves out what came before",
+        "parents form a cycle: the client omits everything before it",
     ),
     "circular-parents": CheckRule(
         "circular-parents",
         OLD,
-        "parents run in a circle: clients 2.0.76 and 1.0.60 hang",
+        "parents form a cycle: clients 2.0.76 and 1.0.60 hang",
         fixed_in="2.1.45",
         refused_before="2.1.45",
     ),
     "duplicate-uuid": CheckRule(
-        "duplicate-uuid", LOSS, "two different lines have one uuid: only the later one is sent"
+        "duplicate-uuid", LOSS, "two different lines have the same uuid: only the last one is sent"
     ),
-    "duplicate-uuid-note": CheckRule("duplicate-uuid", NOTE, "a line stands twice"),
+    "duplicate-uuid-note": CheckRule("duplicate-uuid", NOTE, "a line occurs twice"),
     "second-root": CheckRule(
         "second-root",
         LOSS,
-        "a line without a parent starts the history anew: the client leaves out {lost} before it",
+        "a line without a parent restarts the history: the client omits {lost} before it",
     ),
     "stray-tip": CheckRule(
         "stray-tip",
         LOSS,
-        "the last line hangs on an old entry: the client leaves out {lost} that followed on it",
+        "the last line has an old entry as parent: the client omits {lost} that followed it",
     ),
     "parallel-results": CheckRule(
         "parallel-results",
@@ -180,21 +180,21 @@ RULES: dict[str, CheckRule] = {
     "late-time": CheckRule(
         "late-time",
         OLD,
-        "the latest timestamp is not at the tip: clients up to 2.1.45 go on here, without {lost}",
+        "the latest timestamp is not at the tip: clients up to 2.1.45 resume here, without {lost}",
         fixed_in="2.1.150",
     ),
     "gone-preserved": CheckRule(
         "gone-preserved",
         LOSS,
-        "{gone} of the messages that the compaction preserved are gone: none of them is sent",
+        "{gone} of the messages that the compaction preserved are missing: none of them is sent",
     ),
     "gone-anchor": CheckRule(
         "gone-preserved",
         LOSS,
-        "what the messages that the compaction preserved follow on is gone: none of them is sent",
+        "the anchor of the messages that the compaction preserved is missing: none of them is sent",
     ),
     "unanswered-call": CheckRule(
-        "unanswered-call", LOSS, "a call has no result: the client leaves it out"
+        "unanswered-call", LOSS, "a call has no result: the client omits it"
     ),
     "open-call": CheckRule(
         "open-call",
@@ -212,38 +212,38 @@ RULES: dict[str, CheckRule] = {
     "duplicate-call": CheckRule(
         "duplicate-call",
         LOSS,
-        "a second call has the same id: it is not sent",
+        "two calls have the same id: the second one is not sent",
         refused_before="2.1.150",
     ),
     "torn-line": CheckRule(
         "torn-line",
         OLD,
-        "the last line is torn: clients up to 2.1.45 write their next line onto it",
+        "the last line is torn: clients up to 2.1.45 append their next line to it",
         fixed_in="2.1.150",
     ),
     "no-newline": CheckRule(
         "no-newline",
         OLD,
-        "the last line has no newline: clients up to 2.1.45 write their next line onto it",
+        "the last line has no newline: clients up to 2.1.45 append their next line to it",
         fixed_in="2.1.150",
     ),
     "several-values": CheckRule(
-        "several-values", LOSS, "several entries stand on one line: the client reads only the first"
+        "several-values", LOSS, "several entries are on one line: the client reads only the first"
     ),
     "several-values-old": CheckRule(
         "several-values",
         OLD,
-        "something stands behind an entry on its line: clients up to 2.1.45 read none of it",
+        "an entry is followed by more text on its line: clients up to 2.1.45 read none of it",
         fixed_in="2.1.150",
     ),
     "several-values-note": CheckRule(
-        "several-values", NOTE, "several values stand on one line, in which nobody says anything"
+        "several-values", NOTE, "several values are on one line, none of them a message"
     ),
     "unreadable-line": CheckRule(
         "unreadable-line", LOSS, "the client cannot read this line: it is not JSON"
     ),
     "unreadable-note": CheckRule(
-        "unreadable-line", NOTE, "the client cannot read this line, which says nothing"
+        "unreadable-line", NOTE, "the client cannot read this line, which is not a message"
     ),
     "nul-line": CheckRule("nul-line", NOTE, "a line of NUL bytes: the client skips it"),
     "invalid-utf-8": CheckRule(
@@ -251,7 +251,7 @@ RULES: dict[str, CheckRule] = {
     ),
     "byte-order-mark": CheckRule("byte-order-mark", NOTE, "the line starts with a byte order mark"),
     "empty-prompt": CheckRule(
-        "empty-text", FATAL, "an empty prompt is sent as it is: the API refuses every request"
+        "empty-text", FATAL, "an empty prompt is sent: the API refuses every request"
     ),
     "empty-text": CheckRule(
         "empty-text",
@@ -270,45 +270,45 @@ RULES: dict[str, CheckRule] = {
     "blank-answer": CheckRule(
         "empty-answer",
         OLD,
-        "an answer of white space: clients up to 2.0.76 send it, and the API refuses it",
+        "an answer is only whitespace: clients up to 2.0.76 send it, and the API refuses it",
         fixed_in="2.1.45",
         refused_before="2.1.45",
     ),
     "text-answer": CheckRule(
         "text-answer",
         OLD,
-        "an answer is a text without a block: clients up to 2.1.150 fail to resume the session",
+        "an answer is a string, not a list of blocks: clients up to 2.1.150 fail to resume",
         fixed_in="2.1.325",
         refused_before="2.1.325",
     ),
     "text-error": CheckRule(
         "text-answer",
         OLD,
-        "an API error is a text without a block: clients up to 2.0.76 fail to resume the session",
+        "an API error is a string, not a list of blocks: clients up to 2.0.76 fail to resume",
         fixed_in="2.1.45",
         refused_before="2.1.45",
     ),
     "no-message-id": CheckRule(
         "no-message-id",
         NOTE,
-        "answers have no message id: clients join those of a turn, since 2.1.325 for some models",
+        "answers have no message id: clients merge those of a turn, since 2.1.325 for some models",
         fixed_in="2.1.325",
     ),
     "bare-block": CheckRule(
         "bare-block",
         LOSS,
-        "a block is not an object: the client leaves it out",
+        "a block is not an object: the client omits it",
         refused_before="2.1.325",
     ),
     "unsigned-thinking": CheckRule(
         "unsigned-thinking",
         FATAL,
-        "thinking without a signature is sent as it is: the API refuses every request",
+        "thinking without a signature is sent: the API refuses every request",
     ),
     "thinking-only": CheckRule(
         "thinking-only",
         OLD,
-        "an answer is nothing but thinking: clients up to 2.0.76 send it so",
+        "an answer is nothing but thinking: clients up to 2.0.76 send it",
         fixed_in="2.1.29",
     ),
     "image-size": CheckRule(
@@ -324,8 +324,8 @@ RULES: dict[str, CheckRule] = {
     "image-pixels-many": CheckRule(
         "image-pixels",
         FATAL,
-        "one of {images} images is {side} pixels long: of more than 20, the API refuses any over "
-        "2000",
+        "one of {images} images is {side} pixels long: with more than 20 images, the API refuses "
+        "any over 2000",
     ),
     "image-count": CheckRule(
         "image-count",
@@ -333,7 +333,7 @@ RULES: dict[str, CheckRule] = {
         "{images} images would be sent: the API refuses more than 100",
     ),
     "large-result": CheckRule(
-        "large-result", NOTE, "a result is {size} kB long, and sent each time"
+        "large-result", NOTE, "a result of {size} kB is sent with every request"
     ),
     "lone-surrogate": CheckRule(
         "lone-surrogate",
@@ -346,14 +346,16 @@ RULES: dict[str, CheckRule] = {
     "other-folder": CheckRule(
         "other-folder",
         OLD,
-        "the session ran in {cwd}, but lies in {folder}: clients up to 2.1.150 do not find it",
+        "the session ran in {cwd}, but is stored in {folder}: clients up to 2.1.150 do not find it",
         MOVE,
         fixed_in="2.1.325",
         refused_before="2.1.325",
     ),
     "hidden": CheckRule(
-        "hidden", NOTE, "it was made by a program (sdk-cli): the client's picker does not list it"
+        "hidden", NOTE, "a program (sdk-cli) made the session: the client's picker does not list it"
     ),
-    "lost-output": CheckRule("lost-output", NOTE, "the saved output {name} is gone", None),
-    "lost-subagent": CheckRule("lost-subagent", NOTE, "the sub-agent's file {name} is gone", None),
+    "lost-output": CheckRule("lost-output", NOTE, "the saved output {name} is missing", None),
+    "lost-subagent": CheckRule(
+        "lost-subagent", NOTE, "the sub-agent's file {name} is missing", None
+    ),
 }

@@ -1,4 +1,4 @@
-"""What the checks look at: an opened session, what of it would be sent, what its lines hold."""
+"""The session under examination: its tree, the entries to be sent, facts about its lines."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -19,19 +19,19 @@ from turnlog.edit.image_size import Pixels
 ASIDE = frozenset(
     {PromptKind.TOOL_RESULT, PromptKind.META, PromptKind.COMMAND, PromptKind.COMMAND_OUTPUT}
 )
-"""User lines that may follow on an answer that still waits for results."""
+"""User lines that may come between an answer and the results it waits for."""
 
 
 class Fault(NamedTuple):
-    """A fault at a place: the name of its rule, and the facts that its message tells."""
+    """An occurrence of a fault: the name of its rule, and the facts for its message."""
 
     rule: str
     line: int | None = None
     facts: Mapping[str, Any] = MappingProxyType({})
     node: ChainNode | None = None
-    """The entry that has the fault, where it is that of an entry."""
+    """The affected entry, if it is a single one."""
     onto: ChainNode | None = None
-    """The entry that it is to follow on, where it follows on the wrong one."""
+    """The correct parent, if the entry has a wrong one."""
 
 
 class SentImage(NamedTuple):
@@ -39,35 +39,35 @@ class SentImage(NamedTuple):
 
     node: ChainNode
     size: int
-    """Of its base64, which is what the API's limit counts."""
+    """Length of its base64, which the API limits."""
     pixels: Pixels | None
 
 
 @dataclass
 class LineFacts:
-    """What one reading of the lines gathers; it grows with the faults, not with the contents."""
+    """Facts from one pass over the lines; grows with the number of faults, not with the content."""
 
     marks: list[Fault] = field(default_factory=list[Fault])
     images: list[SentImage] = field(default_factory=list[SentImage])
     thinking: dict[str | int, list[AssistantNode]] = field(
         default_factory=dict[str | int, list[AssistantNode]]
     )
-    """The entries of each message that think, by its id."""
+    """Thinking entries, by message."""
     unsigned: list[AssistantNode] = field(default_factory=list[AssistantNode])
     speaking: set[str | int] = field(default_factory=set[str | int])
-    """Messages that say or do something."""
+    """Messages with text or calls."""
     twins: dict[str, dict[int, int]] = field(default_factory=dict[str, dict[int, int]])
-    """For each uuid that stands twice, what each entry with it holds, hashed."""
+    """For each duplicate uuid, a hash of the content of each entry that has it."""
     nameless: list[ChainNode] = field(default_factory=list[ChainNode])
     """Entries without a uuid."""
     parentless: list[ChainNode] = field(default_factory=list[ChainNode])
-    """Entries without the field for a parent, sent or not."""
+    """Entries without the field `parentUuid`, sent or not."""
     is_odd_line: bool = False
-    """Whether a strict parser refuses the line that is being read."""
+    """True if a strict parser rejects the current line."""
     directories: set[str] = field(default_factory=set[str])
     entrypoint: str | None = None
     other_id: tuple[int, str] | None = None
-    """The first line with the id of another session, and that id."""
+    """The first line that names another session, and that session's id."""
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Case:
 
     session: Session
     place: Path
-    """Where the session lies, of which this may be a copy."""
+    """Original path of the session, which may be a copy."""
     facts: LineFacts = field(default_factory=LineFacts)
 
     @property
@@ -85,7 +85,7 @@ class Case:
 
     @cached_property
     def sent(self) -> list[ChainNode]:
-        """The nodes that the newest client would send, in their order."""
+        """Entries that the newest client would send, in order."""
         leaf = self.session.tree.active_leaf
         return [] if leaf is None else since_compaction(self.session.tree, leaf)
 
@@ -95,7 +95,7 @@ class Case:
 
     @cached_property
     def path(self) -> list[int]:
-        """The ranks from the active leaf up, as the client walks, to the last compaction."""
+        """Ranks from the active leaf upwards to the last compaction, as the client walks them."""
         tree = self.session.tree
         ranks: list[int] = []
         for rank in tree.resumed_path(tree.active_leaf) if tree.active_leaf is not None else []:
@@ -110,7 +110,7 @@ class Case:
 
     @cached_property
     def unanswered(self) -> dict[str, AssistantNode]:
-        """Calls that would be sent if they had results."""
+        """Calls without a result among the entries that would be sent."""
         answered = {r.call_id for n in self.sent if isinstance(n, UserNode) for r in n.results}
         return {
             call.id: node
@@ -122,28 +122,29 @@ class Case:
 
     @cached_property
     def open_calls(self) -> set[str]:
-        """Those of them that everything ends with: the client closes them itself."""
+        """Unanswered calls of the last message, which the client closes itself."""
         for node in reversed(self.sent):
             if isinstance(node, AssistantNode):
                 key = message_key(node)
                 return {name for name, use in self.unanswered.items() if message_key(use) == key}
+            # A prompt after the calls shows that the user continued without their results.
             if isinstance(node, UserNode) and node.prompt not in ASIDE:
                 break
         return set()
 
     @cached_property
     def dropped_calls(self) -> set[str]:
-        """Those of them that the client leaves out."""
+        """Unanswered calls that the client omits."""
         return self.unanswered.keys() - self.open_calls
 
     @cached_property
     def last_said(self) -> ChainNode | None:
-        """The last line of the user or the model that would be sent."""
+        """Last user or assistant line that would be sent."""
         return next((node for node in reversed(self.sent) if is_talk(node)), None)
 
     @cached_property
     def repeated(self) -> set[str]:
-        """Uuids that stand more than once."""
+        """Uuids that occur more than once."""
         counts = Counter(
             node.uuid
             for node in self.session.nodes
@@ -153,12 +154,12 @@ class Case:
 
     @cached_property
     def last_rewind(self) -> int:
-        """The last place where the user left a branch on purpose, which the client notes."""
+        """Index of the last note that the user left a branch on purpose; -1 if there is none."""
         notes = (n.index for n in self.session.nodes if isinstance(n, TipNode) and n.is_explicit)
         return max(notes, default=-1)
 
     def is_main(self, node: ChainNode) -> bool:
-        """Whether a node is of the main conversation, and not of a sub-agent inside the file."""
+        """Return whether a node belongs to the main conversation, not to an inline sub-agent."""
         return self.is_subagent or not is_sidechain(node)
 
 
@@ -166,22 +167,22 @@ Check = Callable[[Case], Iterator[Fault]]
 
 
 def mark_at(rule: str, node: ChainNode, onto: ChainNode | None = None, **facts: Any) -> Fault:
-    """The mark of a fault that is one entry's."""
+    """Return a fault of one entry."""
     return Fault(rule, node.line, facts, node, onto)
 
 
 def is_talk(node: object) -> bool:
-    """Whether a node is a line of the user or of the model."""
+    """Return whether a node is a line of the user or the model."""
     return isinstance(node, UserNode | AssistantNode)
 
 
 def message_key(node: AssistantNode) -> str | int:
-    """What tells one message from another: its id, or its line where it has none."""
+    """Return what identifies a message: its id, or its index if it has none."""
     return node.message_id or node.index
 
 
 def some(count: int, noun: str) -> str:
-    """A number of things, in words.
+    """Return a count with its noun.
 
     >>> some(1, "line"), some(3, "line")
     ('1 line', '3 lines')

@@ -1,7 +1,7 @@
-"""Everything a session must satisfy to be resumed in full, and what of it does not hold.
+"""Check whether a session can be resumed in full, and find what prevents it.
 
-Pure: it reads the session and changes nothing. Linear in the size of the file, of which it holds
-one line at a time.
+Checks are pure: they read the session and change nothing. They take time linear in the size of the
+file, and hold one line of it at a time.
 """
 
 import shlex
@@ -17,7 +17,7 @@ from turnlog.edit.check.request_checks import UUID
 
 CHECKS = (*tree_checks.CHECKS, *request_checks.CHECKS)
 SHORT_ID = 8
-"""Characters of a session's id that tell it from others."""
+"""Length of a session id prefix that is usually unique."""
 
 
 STRAIGHTENED = frozenset(
@@ -29,7 +29,7 @@ STRAIGHTENED = frozenset(
         "unknown-parent-old",
     }
 )
-"""Faults that are gone in a straight chain: older clients lose history by them."""
+"""Faults that straightening fixes: older clients lose history because of them."""
 FOR_OLD_CLIENTS = frozenset(
     {
         "blank-answer",
@@ -45,22 +45,22 @@ FOR_OLD_CLIENTS = frozenset(
         "thinking-only",
     }
 )
-"""Faults that are mended before a session is straightened: the newest client sends the same."""
+"""Faults that are repaired before straightening; the newest client sends the same afterwards."""
 DROPPED = frozenset({"orphan-result", "empty-answer", "blank-answer", "thinking-only"})
-"""Faults for which a whole line may go."""
+"""Faults whose repair may drop a whole line."""
 
 
 def check_session(session: Session, version: str | None = None) -> list[Finding]:
-    """Return the faults of a session, the worst first: one finding for each kind.
+    """Return the findings of a session, the worst first, one per kind.
 
-    With a client version, findings are those that concern this client, and what it would lose is a
-    loss; without one, they are told for the newest client.
+    With a client version, return those that affect this client, and treat what it would lose as a
+    loss; without one, assume the newest client.
     """
     return findings_of(examine(session), version)
 
 
 def needs_straightening(session: Session, version: str) -> bool:
-    """Whether a client resumes a session in full only once it is straightened."""
+    """Return whether a client can resume a session in full only after straightening."""
     case = examine(session)
     marks = [m for m in case.facts.marks if m.rule in STRAIGHTENED or concerns_old_clients(case, m)]
     rules = {mark.rule for mark in marks}
@@ -68,10 +68,11 @@ def needs_straightening(session: Session, version: str) -> bool:
 
 
 def concerns_old_clients(case: Case, mark: Fault) -> bool:
-    """Whether a fault is to be mended for older clients alone, as the newest sends the same after.
+    """Return whether a fault can be repaired for older clients without affecting the newest.
 
-    Without the line at the tip, it would go on elsewhere: at a branch that the user left. A result
-    cannot follow on a call without a uuid; in a plain log, it would hide all other lines.
+    A line at the tip must not be dropped: the conversation would continue at a branch that the user
+    left. A result cannot follow a call without a uuid; in a log without uuids, it would hide all
+    other lines.
     """
     leaf = case.session.tree.active_leaf
     is_tip = leaf is not None and case.session.tree.chain[leaf] is mark.node
@@ -81,7 +82,7 @@ def concerns_old_clients(case: Case, mark: Fault) -> bool:
 
 
 def examine(session: Session, place: Path | None = None) -> Case:
-    """Look for every fault of a session; a copy is examined as if it lay in its place."""
+    """Find all faults of a session; `place` is the original path if the session is a copy."""
     case = Case(session, place or session.path)
     read_facts(case)
     case.facts.marks += [mark for check in CHECKS for mark in check(case)]
@@ -89,7 +90,7 @@ def examine(session: Session, place: Path | None = None) -> Case:
 
 
 def findings_of(case: Case, version: str | None = None) -> list[Finding]:
-    """Return findings for the faults that were found, the worst first."""
+    """Return one finding per kind of fault, the worst first."""
     groups: dict[str, list[Fault]] = {}
     for mark in case.facts.marks:
         groups.setdefault(mark.rule, []).append(mark)
@@ -99,7 +100,7 @@ def findings_of(case: Case, version: str | None = None) -> list[Finding]:
 
 
 def name_of(place: Path) -> str:
-    """What to call a session in a command: the start of its id, or its path if not in a store."""
+    """Return a session's name for commands: a prefix of its id, or its path outside of a store."""
     if "projects" not in place.absolute().parts:
         return shlex.quote(str(place))
     return place.stem[:SHORT_ID] if UUID.fullmatch(place.stem) else shlex.quote(place.stem)

@@ -1,4 +1,4 @@
-"""What a check finds: a fault of a session, how bad it is, where, and what mends it."""
+"""Findings of a check: a fault, its severity, its position, and the command that fixes it."""
 
 from enum import StrEnum
 
@@ -6,39 +6,39 @@ from msgspec import Struct
 
 
 class Severity(StrEnum):
-    """How bad a finding is; the worst comes first."""
+    """Severity of a finding; the worst comes first."""
 
     FATAL = "fatal"
-    """The client refuses the session, or the API every request made from it."""
+    """The client refuses the session, or the API refuses every request made from it."""
     LOSS = "loss"
-    """The newest client (2.1.325) resumes the session without a part of the conversation."""
+    """The newest client (2.1.325) resumes the session without part of the conversation."""
     OLD = "old"
-    """Only older clients fail, or lose something."""
+    """Only older clients fail or lose something."""
     NOTE = "note"
-    """Good to know."""
+    """For information."""
 
 
 ORDER = tuple(Severity)
 
 
 class Finding(Struct, frozen=True):
-    """One kind of fault in a session, at the first place that has it."""
+    """One kind of fault in a session, at its first occurrence."""
 
     kind: str
     severity: Severity
     line: int | None
     message: str
     fix: str | None = None
-    """The command that mends it; None for what cannot be mended."""
+    """The command that fixes it; None if nothing does."""
     count: int = 1
-    """How many places have it."""
+    """Number of occurrences."""
 
     @property
     def is_serious(self) -> bool:
-        """Whether the session cannot be resumed as it is, or not in full."""
+        """True if the session cannot be resumed, or not in full."""
         return self.severity in (Severity.FATAL, Severity.LOSS)
 
 
 def by_weight(finding: Finding) -> tuple[int, int, str]:
-    """The order to show findings in: by severity, then line."""
+    """Return the sort key of a finding: severity, then line."""
     return ORDER.index(finding.severity), finding.line or 0, finding.kind

@@ -1,6 +1,7 @@
-"""One reading of a session's lines, which gathers what is wrong with them one by one.
+"""Check each line of a session in one pass.
 
-A line is read twice: as the client's JSON parser reads it, and as turnlog does, which saves more.
+A line is read twice: as strictly as the client's JSON parser reads it, and as leniently as turnlog
+does.
 """
 
 import json
@@ -27,7 +28,7 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def read_facts(case: Case) -> None:
-    """Read every line of a session once, and gather what the checks want to know."""
+    """Read every line of a session once and collect facts for the checks."""
     nodes = iter(case.session.nodes)
     node = next(nodes, None)
     for line in read_lines(case.session.path):
@@ -42,11 +43,13 @@ def read_facts(case: Case) -> None:
 
 
 def _read_line(case: Case, line: Line, nodes: list[Node]) -> list[Fields]:
-    """The objects on a line; what is wrong with it as a line is marked."""
+    """Return the objects on a line, and record faults of the line as such."""
     if line.is_blank:
         case.facts.is_odd_line = True
         return []
     try:
+        # msgspec accepts nothing that the client rejects: only lines that fail here need a closer
+        # look.
         values = [msgspec.json.decode(line.raw)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         values = values_of(line)
@@ -60,7 +63,7 @@ def _read_line(case: Case, line: Line, nodes: list[Node]) -> list[Fields]:
 
 
 def _unsound(line: Line, nodes: list[Node], count: int) -> Iterator[Fault]:
-    """What is wrong with a line that a strict parser refuses."""
+    """Yield the faults of a line that a strict parser rejects."""
     raw = line.raw.removeprefix(MARK).strip()
     is_talking = any(is_talk(node) for node in nodes)
     if raw != line.raw.strip():
@@ -86,18 +89,18 @@ def _unsound(line: Line, nodes: list[Node], count: int) -> Iterator[Fault]:
 
 
 def _is_json(raw: bytes) -> bool:
-    """Whether the client's parser takes a line; it replaces what is not UTF-8."""
+    """Return whether the client's parser accepts a line; it replaces invalid UTF-8."""
     try:
         json.loads(raw.decode(errors="replace"), parse_constant=_refuse)
     except ValueError:
         return False
-    except RecursionError:  # it reads what nests deeper than ours can
+    except RecursionError:  # the client's parser allows deeper nesting
         return True
     return True
 
 
 def _refuse(constant: str) -> None:
-    """Take no NaN and no Infinity: they are not JSON."""
+    """Reject NaN and Infinity, which Python accepts but JSON does not allow."""
     raise ValueError(constant)
 
 
@@ -121,9 +124,9 @@ def _read_entry(case: Case, node: Node, value: Fields) -> None:
     if is_talk(node):
         facts.marks += _missing_fields(case, node, value)
     if node.uuid and node.uuid in case.repeated:
-        held = [value.get(name) for name in ("type", "parentUuid", "message", "attachment")]
-        held_here = facts.twins.setdefault(node.uuid, {})
-        held_here[node.index] = hash(json.dumps(held, sort_keys=True))
+        content = [value.get(name) for name in ("type", "parentUuid", "message", "attachment")]
+        hashes = facts.twins.setdefault(node.uuid, {})
+        hashes[node.index] = hash(json.dumps(content, sort_keys=True))
     if node.index in case.sent_indexes:
         _read_sent(case, node, value)
 
@@ -156,31 +159,32 @@ def _is_flat(value: Fields) -> bool:
 
 
 def _has_text_or_block(content: object) -> bool:
-    """Whether content can be read at all: an empty list can."""
+    """Return whether content is readable; an empty list is."""
     if is_array(content):
         return not content or any(isinstance(part, str) or is_object(part) for part in content)
     return isinstance(content, str)
 
 
 def flat_content(value: Fields) -> str | list[Any] | None:
-    """What is said in the flat shape of some exporters, where no client looks for it."""
+    """Return the content in the flat format of some exporters, which no client reads."""
     message = value.get("message")
     content = value.get("content") if message is None else message
     return content if isinstance(content, str) or is_array(content) else None
 
 
 def _read_sent(case: Case, node: ChainNode, value: Fields) -> None:
-    """Look at what an entry adds to the request."""
+    """Check what an entry adds to the request."""
     message = value.get("message")
     content = message.get("content") if is_object(message) else None
     if isinstance(node, UserNode):
         case.facts.marks += _user_marks(node, content)
         _read_results(case, node, content)
     elif isinstance(node, AssistantNode):
-        is_left_out = node.is_error and node.model == SYNTHETIC
+        # The client shows API errors to the user, but does not send them.
+        is_omitted = node.is_error and node.model == SYNTHETIC
         if isinstance(content, str):
-            case.facts.marks.append(mark_at("text-error" if is_left_out else "text-answer", node))
-        if is_left_out:
+            case.facts.marks.append(mark_at("text-error" if is_omitted else "text-answer", node))
+        if is_omitted:
             return
         _read_answer(case, node, content)
     else:
@@ -205,8 +209,8 @@ def _read_results(case: Case, node: UserNode, content: object) -> None:
     for block in _objects(content):
         if block.get("type") != "tool_result":
             continue
-        held = block.get("content")
-        parts = [held] if isinstance(held, str) else [p.get("text") for p in _objects(held)]
+        inner = block.get("content")
+        parts = [inner] if isinstance(inner, str) else [p.get("text") for p in _objects(inner)]
         texts = [text for text in parts if isinstance(text, str)]
         size = sum(map(len, texts))
         if size > LARGE_RESULT:
@@ -244,13 +248,13 @@ def _read_answer(case: Case, node: AssistantNode, content: object) -> None:
 
 
 def _note(nodes: list[AssistantNode], node: AssistantNode) -> None:
-    """Add a node once, however many of its blocks ask for it."""
+    """Append a node unless it is already the last one."""
     if not nodes or nodes[-1] is not node:
         nodes.append(node)
 
 
 def is_unsigned(block: Fields) -> bool:
-    """Whether a block is thinking that the API would not take."""
+    """Return whether a block is thinking that the API would reject."""
     return block.get("type") == "thinking" and not block.get("signature")
 
 
@@ -259,13 +263,13 @@ def _objects(content: object) -> list[Fields]:
 
 
 def is_blank(block: Fields) -> bool:
-    """Whether a block is a text that says nothing."""
+    """Return whether a block is a text without any visible character."""
     text = block.get("text")
     return block.get("type") == "text" and not (isinstance(text, str) and text.strip())
 
 
 def _mentioned(attachment: object) -> list[Fields]:
-    """The image that a prompt mentions, as the block that is sent for it."""
+    """Return the image of an attachment as the block that is sent for it."""
     content = attachment.get("content") if is_object(attachment) else None
     file = content.get("file") if is_object(content) and content.get("type") == "image" else None
     data = file.get("base64") if is_object(file) else None
@@ -281,21 +285,22 @@ def _images(content: object) -> Iterator[str]:
 
 
 def image_data(block: Fields) -> str | None:
-    """The base64 of an image; None for other blocks, and images that lie elsewhere."""
+    """Return the base64 of an image; None for other blocks and for images by URL."""
     source = block.get("source") if block.get("type") == "image" else None
     data = source.get("data") if is_object(source) else None
     return data if isinstance(data, str) else None
 
 
 def _has_surrogate(value: Any) -> bool:
-    """Whether a text in a value has half a character: JSON can hold it, UTF-8 cannot."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, str) and SURROGATE.search(each):
+    """Return whether a value contains a lone surrogate, which JSON can express but UTF-8 cannot."""
+    # A stack instead of recursion: hostile content may nest thousands of levels deep.
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str) and SURROGATE.search(item):
             return True
-        if is_object(each):
-            waiting += [*each.keys(), *each.values()]
-        elif is_array(each):
-            waiting += each
+        if is_object(item):
+            stack += [*item.keys(), *item.values()]
+        elif is_array(item):
+            stack += item
     return False

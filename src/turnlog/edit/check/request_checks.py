@@ -1,4 +1,4 @@
-"""What the API would refuse in the request, and what is wrong with where the session lies."""
+"""Check for content that the API would refuse, and for a wrong name or folder of the session."""
 
 import re
 from collections.abc import Iterator
@@ -14,23 +14,25 @@ MANY_IMAGES = 20
 SIDE_OF_MANY = 2000
 MOST_IMAGES = 100
 BY_PROGRAM = "sdk-cli"
-"""The entrypoint of sessions that no person typed in."""
+"""The entrypoint of sessions started by a program rather than a person."""
 
 
 def unsigned_thinking(case: Case) -> Iterator[Fault]:
-    """Thinking that nothing was said after is not sent."""
+    """Yield thinking blocks without a signature, except those the client does not send."""
     for node in case.facts.unsigned:
         if message_key(node) in case.facts.speaking:
             yield mark_at("unsigned-thinking", node)
 
 
 def thinking_only(case: Case) -> Iterator[Fault]:
+    """Yield the lines of messages that contain nothing but thinking."""
     for key, nodes in case.facts.thinking.items():
         if key not in case.facts.speaking:
             yield from (mark_at("thinking-only", node) for node in nodes)
 
 
 def images(case: Case) -> Iterator[Fault]:
+    """Yield images that exceed the API's limits for size, pixels or number."""
     found = case.facts.images
     for image in found:
         side = max(image.pixels or (0,))
@@ -45,6 +47,7 @@ def images(case: Case) -> Iterator[Fault]:
 
 
 def no_conversation(case: Case) -> Iterator[Fault]:
+    """Yield a fault if there is no conversation, or only that of sub-agents."""
     tree = case.session.tree
     is_side = all(node.is_sidechain for node in tree.chain) and not case.is_subagent
     if not tree.leaves or is_side:
@@ -52,19 +55,21 @@ def no_conversation(case: Case) -> Iterator[Fault]:
 
 
 def name(case: Case) -> Iterator[Fault]:
+    """Yield a fault if the file's name is not a UUID."""
     if not case.is_subagent and not UUID.fullmatch(case.session.id):
         rule = "not-a-uuid" if _project(case) else "not-a-uuid-note"
         yield Fault(rule, None, {"name": case.place.name})
 
 
 def other_id(case: Case) -> Iterator[Fault]:
+    """Yield the first line that names another session."""
     if case.facts.other_id and UUID.fullmatch(case.session.id):
         line, found = case.facts.other_id
         yield Fault("other-id", line, {"id": found})
 
 
 def other_folder(case: Case) -> Iterator[Fault]:
-    """Whether none of the session's directories is that of the project folder it lies in."""
+    """Yield a fault if no directory of the session matches its project folder."""
     folder = _project(case)
     if case.is_subagent or not folder or not case.facts.directories:
         return
@@ -75,11 +80,13 @@ def other_folder(case: Case) -> Iterator[Fault]:
 
 
 def hidden(case: Case) -> Iterator[Fault]:
+    """Yield a fault if the client's session picker hides the session."""
     if case.facts.entrypoint == BY_PROGRAM and not case.is_subagent:
         yield Fault("hidden")
 
 
 def lost_subagents(case: Case) -> Iterator[Fault]:
+    """Yield calls whose sub-agent's file is missing."""
     named = [call for call in case.session.calls if call.agent_id and call.result]
     if not named:
         return
@@ -91,13 +98,13 @@ def lost_subagents(case: Case) -> Iterator[Fault]:
 
 
 def _project(case: Case) -> Path | None:
-    """The project's folder that a session lies in, if it lies in a store."""
+    """Return the project folder of a session; None outside of a store."""
     folder = case.place.absolute().parent
     return folder if folder.parent.name == "projects" else None
 
 
 def _cut(folder: str) -> str:
-    """A folder's name without the hash that newer clients end long ones with."""
+    """Return a folder name without the hash that newer clients append to long ones."""
     return folder[:NAME_LIMIT]
 
 

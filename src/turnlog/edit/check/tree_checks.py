@@ -1,4 +1,4 @@
-"""What is wrong with how the entries hang together, and with calls and results among them."""
+"""Check how entries are linked, and how calls and results match."""
 
 from bisect import bisect
 from collections import Counter
@@ -19,15 +19,18 @@ class Gap(NamedTuple):
 
     node: ChainNode
     onto: ChainNode
-    """What it follows on: for the client, or in the file where the client starts here."""
+    """Its parent for the client, or in the file if the client starts here."""
     is_bridged: bool
-    """Whether the client goes on with another entry."""
+    """True if the client continues with another entry."""
     is_unknown: bool
-    """Whether the parent is in the file, but of an unknown type."""
+    """True if the parent is in the file, but has an unknown type."""
 
 
 def no_uuid(case: Case) -> Iterator[Fault]:
-    """The client keeps one line without a uuid, the last; nothing can name it as its parent."""
+    """Yield lines without a uuid.
+
+    The client keeps only the last of them, and no other line can name it as its parent.
+    """
     nodes = case.facts.nameless
     lost = [node for node in nodes[:-1] if is_talk(node)]
     is_cut = any(not gap.onto.uuid and not gap.is_bridged for gap in _gaps(case))
@@ -37,6 +40,7 @@ def no_uuid(case: Case) -> Iterator[Fault]:
 
 
 def no_parent(case: Case) -> Iterator[Fault]:
+    """Yield sent lines without the field `parentUuid`, except the first line."""
     first = case.session.tree.chain[:1]
     for node in case.facts.parentless:
         starts = node in first or is_compaction(node) or not node.uuid
@@ -45,17 +49,18 @@ def no_parent(case: Case) -> Iterator[Fault]:
 
 
 def dangling_parents(case: Case) -> Iterator[Fault]:
+    """Yield entries whose parent is not in the file."""
     broken = sorted(mark.line or 0 for mark in case.facts.marks if mark.rule in UNREAD)
     for gap in _gaps(case):
         is_unread = bisect(broken, gap.onto.line) < bisect(broken, gap.node.line)
         is_named = gap.node.uuid and gap.onto.uuid
-        if is_named and not is_unread and not gap.is_unknown:  # else it is told already
+        if is_named and not is_unread and not gap.is_unknown:  # else another check reports it
             rule = "dangling-parent-old" if gap.is_bridged else "dangling-parent"
             yield mark_at(rule, gap.node, gap.onto)
 
 
 def unknown_parents(case: Case) -> Iterator[Fault]:
-    """An entry of a type that a client does not know is not there for it."""
+    """Yield entries whose parent has a type that clients do not know, and therefore ignore."""
     for gap in _gaps(case):
         if gap.is_unknown:
             rule = "unknown-parent-old" if gap.is_bridged else "unknown-parent"
@@ -63,7 +68,7 @@ def unknown_parents(case: Case) -> Iterator[Fault]:
 
 
 def progress_parents(case: Case) -> Iterator[Fault]:
-    """Clients up to 2.0.76 do not know progress entries, and stop at one in the chain."""
+    """Yield entries below a progress entry, where clients up to 2.0.76 stop reading."""
     tree = case.session.tree
     for rank in case.path:
         node = tree.chain[rank]
@@ -75,8 +80,11 @@ def progress_parents(case: Case) -> Iterator[Fault]:
 
 
 def circular_parents(case: Case) -> Iterator[Fault]:
-    """Where the tree had to cut a circle, a node is not joined to the parent that it names."""
+    """Yield nodes that are part of a cycle of parents."""
     tree = case.session.tree
+    # The tree breaks a cycle by giving one of its nodes another parent than the one it names: with
+    # A -> B -> A in the file, A is attached to the entry before it. That difference is the
+    # evidence.
     for rank, node in enumerate(tree.chain):
         named = tree.rank_of(node.parent) if node.uuid else None
         used = tree.parents[rank]
@@ -87,6 +95,7 @@ def circular_parents(case: Case) -> Iterator[Fault]:
 
 
 def duplicate_uuids(case: Case) -> Iterator[Fault]:
+    """Yield entries that share their uuid with another one."""
     tree = case.session.tree
     for uuid, contents in case.facts.twins.items():
         rank = tree.rank_of(uuid)
@@ -100,16 +109,19 @@ def duplicate_uuids(case: Case) -> Iterator[Fault]:
 
 
 def second_root(case: Case) -> Iterator[Fault]:
-    """An earlier conversation in the same file that nothing joins to the one that is sent."""
+    """Yield earlier conversations in the file that are not connected to the one that is sent."""
     tree = case.session.tree
     root = case.path[-1] if case.path else None
     if root is None or is_compaction(tree.chain[root]) or tree.chain[root].uuid is None:
         return
-    if not tree.is_root(root):  # told as a missing parent
+    if not tree.is_root(root):  # reported as a dangling parent
         return
     start = tree.chain[root]
     if is_talk(start) and any(node is start for node in case.facts.parentless):
         return
+    # Example: lines 1-40 are one conversation, line 41 has no parent and starts another. The client
+    # walks up from the tip, stops at line 41, and never sends the first 40 lines. Only
+    # conversations with an answer count, and only if the user did not rewind after them.
     following = root
     for rank in reversed(tree.roots):
         first = tree.chain[rank]
@@ -124,11 +136,15 @@ def second_root(case: Case) -> Iterator[Fault]:
 
 
 def stray_tip(case: Case) -> Iterator[Fault]:
-    """A lone line hung on an old entry hides what really followed on that entry."""
+    """Yield a fault if a lone last line has an old parent, hiding what followed that parent."""
     tree, leaf = case.session.tree, case.session.tree.active_leaf
     if leaf is None or leaf != tree.leaves[-1]:
         return
     has_notes = any(isinstance(node, TipNode) for node in case.session.nodes)
+    # Walk up from the tip. Branches that the user created by going back must not be reported, so
+    # stop at the first answer and, if the file has no notes about rewinds, at the first prompt.
+    # Example: after 50 turns, a note is attached to turn 3. The client would then resume at turn 3
+    # without the other 47.
     before, said = leaf, 0
     for rank in case.path:
         node = tree.chain[rank]
@@ -147,37 +163,41 @@ def stray_tip(case: Case) -> Iterator[Fault]:
 
 
 def parallel_results(case: Case) -> Iterator[Fault]:
-    """Clients up to 2.1.45 follow parents from the latest entry, and see nothing beside them."""
+    """Yield a fault for entries that are not among the ancestors of the latest one.
+
+    Clients up to 2.1.45 follow parents from the latest entry, and miss parallel results.
+    """
     tree = case.session.tree
     first = tree.chain[case.path[-1]] if case.path else None
-    # What a compaction preserved is known to no client that would lose it.
+    # Clients old enough to miss parallel results do not write compactions that preserve messages.
     start = first.index if isinstance(first, BoundaryNode) else -1
     latest = [] if tree.newest_leaf is None else tree.ancestors(tree.newest_leaf)
     kept = [rank for rank in _preserved(case) if rank is not None]
-    seen = case.path_indexes | {tree.chain[rank].index for rank in [*latest, *kept]}
-    missed = [node for node in case.sent if node.index > start and node.index not in seen]
-    aside = [node for node in missed if node.uuid and is_talk(node)]
-    results = sum(len(node.results) for node in aside if isinstance(node, UserNode))
-    if aside:
-        told = some(results, "result"), some(len(aside), "line")
-        yield mark_at("parallel-results", aside[0], results=told[0], lines=told[1])
+    visible = case.path_indexes | {tree.chain[rank].index for rank in [*latest, *kept]}
+    missed = [node for node in case.sent if node.index > start and node.index not in visible]
+    lost = [node for node in missed if node.uuid and is_talk(node)]
+    results = sum(len(node.results) for node in lost if isinstance(node, UserNode))
+    if lost:
+        counts = some(results, "result"), some(len(lost), "line")
+        yield mark_at("parallel-results", lost[0], results=counts[0], lines=counts[1])
 
 
 def late_times(case: Case) -> Iterator[Fault]:
-    """Clients up to 2.1.45 go on at the latest time, wherever that stands."""
+    """Yield a fault if the latest entry is not the tip: clients up to 2.1.45 continue there."""
     tree = case.session.tree
     if tree.newest_leaf is None or not case.path or tree.newest_leaf == case.path[0]:
         return
     if parse_timestamp(tree.chain[case.path[0]].time) is None:
         return
-    seen = set(tree.ancestors(tree.newest_leaf))
-    lost = [rank for rank in case.path if is_talk(tree.chain[rank]) and rank not in seen]
+    visible = set(tree.ancestors(tree.newest_leaf))
+    lost = [rank for rank in case.path if is_talk(tree.chain[rank]) and rank not in visible]
     if lost:
         newest = tree.chain[tree.newest_leaf]
         yield mark_at("late-time", newest, lost=some(len(lost), "line"))
 
 
 def gone_preserved(case: Case) -> Iterator[Fault]:
+    """Yield a fault if messages that the last compaction preserved are missing."""
     missing = [rank for rank in _preserved(case) if rank is None]
     if missing:
         boundary = case.session.tree.chain[case.path[-1]]
@@ -185,12 +205,13 @@ def gone_preserved(case: Case) -> Iterator[Fault]:
 
 
 def gone_anchor(case: Case) -> Iterator[Fault]:
-    """Preserved messages follow on an anchor; what followed on it follows on them."""
+    """Yield a fault if the anchor of preserved messages is missing."""
     nodes = [case.session.tree.chain[rank] for rank in reversed(case.path)]
     boundary = nodes[0] if nodes else None
     if not isinstance(boundary, BoundaryNode) or not _preserved(case):
         return
     anchor = boundary.preserved.anchor_uuid if boundary.preserved else None
+    # Preserved messages follow their anchor, and the entries that followed the anchor follow them.
     named = {uuid for node in nodes for uuid in (node.uuid, node.parent)}
     if anchor not in named:
         is_summary = len(nodes) > 1 and _is_summary(nodes[1])
@@ -198,6 +219,7 @@ def gone_anchor(case: Case) -> Iterator[Fault]:
 
 
 def unanswered_calls(case: Case) -> Iterator[Fault]:
+    """Yield calls without a result."""
     for name, node in case.unanswered.items():
         yield mark_at(
             "open-call" if name in case.open_calls else "unanswered-call", node, call=name
@@ -205,6 +227,7 @@ def unanswered_calls(case: Case) -> Iterator[Fault]:
 
 
 def orphan_results(case: Case) -> Iterator[Fault]:
+    """Yield lines with results whose call is not sent."""
     calls = {c.id for node in case.sent if isinstance(node, AssistantNode) for c in node.calls}
     for node in case.sent:
         if isinstance(node, UserNode) and any(r.call_id not in calls for r in node.results):
@@ -212,19 +235,23 @@ def orphan_results(case: Case) -> Iterator[Fault]:
 
 
 def duplicate_calls(case: Case) -> Iterator[Fault]:
-    seen: Counter[str] = Counter()
+    """Yield calls whose id was used before."""
+    counts: Counter[str] = Counter()
     for node in case.sent:
         for call in node.calls if isinstance(node, AssistantNode) else ():
-            seen[call.id] += 1
-            if seen[call.id] > 1:
+            counts[call.id] += 1
+            if counts[call.id] > 1:
                 yield mark_at("duplicate-call", node)
 
 
 def unnamed_answers(case: Case) -> Iterator[Fault]:
-    """Clients take answers without a message id for one, as far as results go.
+    """Yield answers without a message id that clients would merge with an earlier answer.
 
-    They join user lines first: a prompt right behind a result does not part two answers.
+    Clients merge such answers across results. They join user lines first: a prompt right after a
+    result does not separate two answers.
     """
+    # Two answers "a" and "b" of one turn, separated only by a result, become one message if neither
+    # has an id.
     is_first = True
     between: list[UserNode] = []
     for node in case.sent:
@@ -240,7 +267,7 @@ def unnamed_answers(case: Case) -> Iterator[Fault]:
 
 
 def _preserved(case: Case) -> list[int | None]:
-    """The ranks of the messages that the last compaction preserved; None for one that is gone."""
+    """Return the ranks of messages that the last compaction preserved; None for missing ones."""
     tree = case.session.tree
     boundary = tree.chain[case.path[-1]] if case.path else None
     if not isinstance(boundary, BoundaryNode) or boundary.preserved is None:
@@ -249,21 +276,21 @@ def _preserved(case: Case) -> list[int | None]:
 
 
 def _lost_talk(case: Case, ranks: list[int]) -> list[ChainNode]:
-    """What the user and the model said at some nodes and below, and is not sent."""
+    """Return user and assistant lines at some nodes and below that are not sent."""
     nodes = [node for rank in ranks for node in case.session.tree.below(rank)]
     lost = [node for node in nodes if is_talk(node) and node.index not in case.sent_indexes]
     return sorted(lost, key=lambda node: node.index)
 
 
 def _gaps(case: Case) -> Iterator[Gap]:
-    """Entries on the path whose parent is not in the file, or of a type that clients ignore."""
+    """Yield entries on the path whose parent is missing or of a type that clients ignore."""
     tree = case.session.tree
-    for place, rank in enumerate(case.path):
+    for position, rank in enumerate(case.path):
         node = tree.chain[rank]
         if tree.links[rank] >= 0 or tree.is_root(rank) or is_compaction(node):
             continue
-        is_bridged = place + 1 < len(case.path)
-        onto = case.path[place + 1] if is_bridged else _joined_to(tree, rank)
+        is_bridged = position + 1 < len(case.path)
+        onto = case.path[position + 1] if is_bridged else _joined_to(tree, rank)
         if onto >= 0:
             named = tree.rank_of(node.parent)
             is_unknown = named is not None and not is_progress(tree.chain[named])
@@ -271,7 +298,7 @@ def _gaps(case: Case) -> Iterator[Gap]:
 
 
 def _joined_to(tree: Tree, rank: int) -> int:
-    """The nearest entry above a node that clients read, or the one right above it; -1 for none."""
+    """Return the nearest ancestor that clients read, else the direct parent; -1 for none."""
     above = first = tree.parents[rank]
     while above >= 0 and not can_be_tip(tree.chain[above]):
         above = tree.parents[above]
@@ -283,7 +310,7 @@ def _is_summary(node: ChainNode) -> bool:
 
 
 def _end_of(tree: Tree, rank: int, aside: int) -> ChainNode:
-    """The last tip in the file that follows on a node, across compactions, and not on another."""
+    """Return the last leaf in the file that descends from a node, but not from `aside`."""
     for leaf in reversed(tree.leaves):
         path = tree.path_to(leaf)
         if rank in path and aside not in path:

@@ -1,4 +1,4 @@
-"""Repairs of calls and results: each call an id of its own, and a result."""
+"""Repair calls and results: give each call an id of its own, and a result."""
 
 import uuid
 from collections.abc import Container
@@ -32,20 +32,20 @@ SHARED = (
     "slug",
     "agentId",
 )
-"""Fields that the entries around a new one have in common with it."""
+"""Fields that a new entry copies from the entries around it."""
 Names = dict[int, dict[int, str]]
-"""New ids of the calls or results of an entry, by its index and their ranks."""
+"""New ids of calls or results, by entry index and position in the entry."""
 
 
 def rename_calls(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Give an id of its own to each call whose id was used before, and to its result."""
+    """Assign a new id to each call whose id was used before, and to its result."""
     for index, names in _new_names(case.sent).items():
         node = case.session.nodes[index]
         plan.rewrite(node, partial(_with_names, names=names))
 
 
 def answer_calls(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Put a result that tells of the interruption behind the message of each open call."""
+    """Add a result that reports an interruption after the message of each unanswered call."""
     ends = _ends_of_messages(case.sent)
     waiting: dict[int, list[Fault]] = {}
     for mark in marks:
@@ -56,7 +56,7 @@ def answer_calls(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def drop_orphans(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Take results away whose calls are not sent."""
+    """Remove results whose calls are not sent."""
     calls = {c.id for node in case.sent if isinstance(node, AssistantNode) for c in node.calls}
 
     def is_orphan(block: Fields) -> bool:
@@ -67,7 +67,7 @@ def drop_orphans(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def _new_names(nodes: list[ChainNode]) -> Names:
-    """New ids for calls whose id was used before; a result is that of the call before it."""
+    """Return new ids for calls whose id was used before, and for their results."""
     names: Names = {}
     used: set[str] = set()
     open_calls: dict[str, list[str]] = {}
@@ -83,6 +83,8 @@ def _new_names(nodes: list[ChainNode]) -> Names:
                 if name != call.id:
                     names.setdefault(node.index, {})[rank] = name
         elif isinstance(node, UserNode):
+            # With two calls of the same id, the first result belongs to the first call: take ids in
+            # order.
             for rank, result in enumerate(node.results):
                 name = next(iter(open_calls.get(result.call_id, [])), result.call_id)
                 open_calls.get(result.call_id, [name]).pop(0)
@@ -92,7 +94,8 @@ def _new_names(nodes: list[ChainNode]) -> Names:
 
 
 def _unused_id(call_id: str, index: int, used: Container[str]) -> str:
-    """Return `call_id`, or an id derived from it: a preview and the edit must agree on new ids."""
+    """Return `call_id` or, if it is taken, an id derived from it."""
+    # Derived instead of random, so that a preview and the edit agree on new ids.
     name = call_id
     while name in used:
         name = f"toolu_{uuid.uuid5(uuid.NAMESPACE_OID, f'{name} {index}').hex[:24]}"
@@ -114,7 +117,7 @@ def _with_names(value: Fields, names: dict[int, str]) -> Fields:
 
 
 def _ends_of_messages(nodes: list[ChainNode]) -> dict[int, AssistantNode]:
-    """The last entry of each entry's message; results may stand in between, but no prompt."""
+    """Map each entry to the last one of its message, which results may interrupt, but no prompt."""
     ends: dict[int, AssistantNode] = {}
     end: AssistantNode | None = None
     for node in reversed(nodes):
@@ -128,7 +131,7 @@ def _ends_of_messages(nodes: list[ChainNode]) -> dict[int, AssistantNode]:
 
 
 def _add_results(case: Case, plan: Plan, last: AssistantNode, calls: list[Fault]) -> None:
-    """Put results between a message and what follows on it."""
+    """Insert results between a message and the entries that follow it."""
     (like,) = case.session.values([last])
     parent, moment = last.uuid, parse_timestamp(last.time)
     for mark in calls:
@@ -142,14 +145,14 @@ def _add_results(case: Case, plan: Plan, last: AssistantNode, calls: list[Fault]
 
 
 def _followers(case: Case, node: ChainNode) -> list[ChainNode]:
-    """What follows on a node on the way to where the conversation goes on."""
+    """Return the children of a node on the path to the tip."""
     tree = case.session.tree
     children = tree.children.get(tree.ranks[node.uuid], []) if node.uuid else []
     return [tree.chain[rank] for rank in children if tree.chain[rank].index in case.path_indexes]
 
 
 def _result(like: Fields, mark: Fault, parent: str | None) -> Fields:
-    """What the client itself writes for a call that was interrupted (2.1.325)."""
+    """Return the entry that the client writes for an interrupted call (2.1.325)."""
     failed = {"type": RESULT, "content": INTERRUPTED_CALL, "is_error": True}
     failed["tool_use_id"] = mark.facts["call"]
     return {

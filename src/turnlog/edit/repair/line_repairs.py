@@ -1,4 +1,4 @@
-"""Repairs of lines: each entry on a whole line of its own that every client can read."""
+"""Repair lines: put each entry on a complete line of its own that every client can parse."""
 
 import json
 import math
@@ -18,27 +18,28 @@ _decoder = json.JSONDecoder(strict=False)
 
 
 def mend_lines(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Give each entry a line of its own; drop remains that nothing can be read from.
+    """Put each entry on a line of its own; drop unreadable remains.
 
-    What turnlog can read and the client cannot is written anew.
+    Entries that turnlog can parse and the client cannot are encoded again.
     """
     plan.dropped_lines |= {mark.line for mark in marks if mark.line}
     unread = {mark.line for mark in marks if mark.rule in UNREAD}
     for node in case.session.nodes:
         if node.line in unread:
-            plan.rewrite(node, _written_anew)
+            plan.rewrite(node, _encodable)
     _rescue(case, plan)
 
 
 def replace_halves(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Put the mark for what is lost in the place of half a character, as 2.1.150 and later do."""
+    """Replace lone surrogates with U+FFFD, as 2.1.150 and later do."""
     for mark in marks:
         if mark.node:
             plan.rewrite(mark.node, sound_text)
 
 
 def _rescue(case: Case, plan: Plan) -> None:
-    """Keep whole entries behind the remains of another: old clients write onto a torn line."""
+    """Keep complete entries after the remains of another one."""
+    # Old clients append to a torn line: {"type":"us{"type":"user",...} holds one complete entry.
     nodes = iter(case.session.nodes)
     node, before = next(nodes, None), -1
     for line in read_lines(case.session.path):
@@ -50,31 +51,31 @@ def _rescue(case: Case, plan: Plan) -> None:
 
 
 def entries_in(remains: str) -> Iterator[Fields]:
-    """The whole entries that stand somewhere in a text.
+    """Yield the complete entries within a text.
 
     >>> [entry["type"] for entry in entries_in('{"type":"us{"type":"mode","sessionId":"x"}')]
     ['mode']
     """
-    place = remains.find('{"')
-    while place >= 0:
+    start = remains.find('{"')
+    while start >= 0:
         try:
-            value, end = _decoder.raw_decode(remains, place)
+            value, end = _decoder.raw_decode(remains, start)
         except (ValueError, RecursionError):
-            value, end = None, place + 1
-        # What an entry of its own has, and what is held by another has not.
+            value, end = None, start + 1
+        # Objects within an entry, such as blocks, do not have both fields.
         if is_object(value) and "type" in value and "sessionId" in value:
             yield value
-        place = remains.find('{"', end)
+        start = remains.find('{"', end)
 
 
-def _written_anew(value: Fields) -> Fields:
-    """An entry of which every value can be written as JSON."""
-    return {key: _finite(held) for key, held in value.items()}
+def _encodable(value: Fields) -> Fields:
+    """Return an entry with every value representable in JSON."""
+    return {key: _finite(item) for key, item in value.items()}
 
 
 def _finite(value: Any) -> Any:
     if is_object(value):
-        return {key: _finite(held) for key, held in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if is_array(value):
         return [_finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

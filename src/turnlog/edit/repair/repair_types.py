@@ -1,4 +1,4 @@
-"""What the repairs have in common: what a repair is, and small changes of entries."""
+"""The type of a repair, and small edits that repairs share."""
 
 import uuid
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from turnlog.edit.transforms import blocks_of, with_blocks
 from turnlog.format.json_values import Fields
 
 Repair = Callable[[Case, list[Fault], Plan], None]
-"""Adds to a plan what takes away the faults that were marked."""
+"""Adds the changes that fix some faults to a plan."""
 
 
 def new_uuid() -> str:
@@ -19,13 +19,13 @@ def new_uuid() -> str:
 
 
 def marked_nodes(marks: Iterable[Fault]) -> list[ChainNode]:
-    """The entries that have faults, each once."""
+    """Return the entries with faults, each once."""
     nodes = {mark.node.index: mark.node for mark in marks if mark.node}
     return list(nodes.values())
 
 
 def set_fields(plan: Plan, node: Node, **fields: object) -> None:
-    """Let an entry have other values in some fields, named as the file has them."""
+    """Set fields of an entry, by their names in the file."""
     plan.rewrite(node, partial(_with_fields, fields=fields))
 
 
@@ -36,7 +36,7 @@ def take_blocks(
     is_unwanted: Callable[[Fields], bool],
     instead: Fields | None = None,
 ) -> None:
-    """Take blocks out of an entry; one of which nothing is left goes, or has a block instead."""
+    """Remove blocks from an entry; if none is left, use `instead` or drop the entry."""
     (value,) = case.session.values([node])
     kept = [block for block in blocks_of(value) if not is_unwanted(block)]
     if kept or instead:

@@ -1,7 +1,7 @@
-"""Takes away all faults of a session that can be taken away.
+"""Repair all faults of a session that can be repaired.
 
-One fault hides another, and what mends one changes where others are. So a repair goes in rounds:
-each takes away the faults of one group, writes a copy, and looks at it anew.
+Faults hide one another, and fixing one moves others. A repair therefore runs in rounds: each fixes
+one group of faults, writes a copy and checks it again.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from turnlog.edit.repair import call_repairs, line_repairs, request_repairs, tre
 from turnlog.edit.repair.repair_types import Repair
 
 TRIES = 4
-"""Rounds that a group may have: what it cannot take away with them, it leaves."""
+"""Maximum number of rounds per group; whatever remains then is left."""
 
 
 GROUPS: tuple[dict[str, Repair], ...] = (
@@ -39,72 +39,75 @@ GROUPS: tuple[dict[str, Repair], ...] = (
     request_repairs.NUMBER,
     tree_repairs.STRAIGHT,
 )
-"""In the order in which they have their rounds: what is read first comes first."""
-IsWanted = Callable[[Case, Fault], bool]
-"""Whether a fault is to be mended."""
+"""Groups in the order in which they run: what is read first is repaired first."""
+IsRepairable = Callable[[Case, Fault], bool]
+"""Decides whether a fault is to be repaired."""
 
 
 class Repaired(NamedTuple):
-    """A session without its faults."""
+    """A repaired session."""
 
     session: Session
-    """A copy that lasts as long as the repair; the session itself if nothing was to be done."""
+    """A temporary copy, or the session itself if nothing had to be done."""
     mended: list[Finding]
-    """Findings that are no more. Those that others hid at first have no line."""
+    """Findings that were fixed; those hidden at first have no line."""
     left: list[Finding]
-    """Findings that are still there."""
+    """Findings that remain."""
 
 
 @contextmanager
 def repaired(
-    session: Session, tally: Tally, is_wanted: IsWanted = lambda case, mark: True
+    session: Session, tally: Tally, is_repairable: IsRepairable = lambda case, mark: True
 ) -> Generator[Repaired]:
-    """Make a copy of a session without its faults, or without some; count what is changed."""
+    """Yield a copy of a session with its faults, or some of them, fixed; count the changes."""
     with TemporaryDirectory(prefix="turnlog-") as folder:
-        place, tries = session.path, Counter[int]()
-        case = examine(session, place)
-        seen = {_key(finding): finding for finding in findings_of(case)}
+        original, tries = session.path, Counter[int]()
+        case = examine(session, original)
+        findings = {_key(finding): finding for finding in findings_of(case)}
         hopeless = set[str]()
-        while (group := _next_group(case, tries, hopeless, is_wanted)) is not None:
+        while (group := _next_group(case, tries, hopeless, is_repairable)) is not None:
             tries[group] += 1
             before = _counted(case, group)
-            copy = Path(folder, str(tries.total()), place.name)
-            _write(copy, carry_out(_planned(case, GROUPS[group], is_wanted), tally))
-            if case.session.path != place:
+            copy = Path(folder, str(tries.total()), original.name)
+            _write(copy, carry_out(_planned(case, GROUPS[group], is_repairable), tally))
+            if case.session.path != original:
                 case.session.path.unlink()
-            del case  # what is known of a large session is let go before its copy is read
-            case = examine(open_session(copy), place)
+            del case  # free the memory of a large session before opening its copy
+            case = examine(open_session(copy), original)
             if _counted(case, group) == before:
-                # What a round leaves as it was must not take the turns of faults found later.
+                # A group that cannot fix anything must not use up the rounds of faults that other
+                # repairs uncover later.
                 hopeless |= before.keys()
+            # Line numbers of the copy would be misleading for the user's file.
             for finding in findings_of(case):
-                seen.setdefault(_key(finding), replace(finding, line=None))
+                findings.setdefault(_key(finding), replace(finding, line=None))
         left = findings_of(case)
-        kinds = {_key(finding) for finding in left}
-        yield Repaired(case.session, [each for key, each in seen.items() if key not in kinds], left)
+        remaining = {_key(finding) for finding in left}
+        mended = [finding for key, finding in findings.items() if key not in remaining]
+        yield Repaired(case.session, mended, left)
 
 
 def _counted(case: Case, group: int) -> Counter[str]:
-    """Count the faults that a group is for."""
+    """Count the faults of a group."""
     return Counter(mark.rule for mark in case.facts.marks if mark.rule in GROUPS[group])
 
 
 def _next_group(
-    case: Case, tries: Counter[int], hopeless: set[str], is_wanted: IsWanted
+    case: Case, tries: Counter[int], hopeless: set[str], is_repairable: IsRepairable
 ) -> int | None:
-    """Return the first group that has something to do, and has not done it in vain."""
-    rules = {mark.rule for mark in case.facts.marks if is_wanted(case, mark)} - hopeless
+    """Return the first group with faults that it may still be able to fix."""
+    rules = {mark.rule for mark in case.facts.marks if is_repairable(case, mark)} - hopeless
     for number, group in enumerate(GROUPS):
         if tries[number] < TRIES and rules & group.keys():
             return number
     return None
 
 
-def _planned(case: Case, group: dict[str, Repair], is_wanted: IsWanted) -> Plan:
+def _planned(case: Case, group: dict[str, Repair], is_repairable: IsRepairable) -> Plan:
     plan = Plan(case.session)
-    wanted = [mark for mark in case.facts.marks if is_wanted(case, mark)]
+    faults = [mark for mark in case.facts.marks if is_repairable(case, mark)]
     for repair in dict.fromkeys(group.values()):
-        marks = [mark for mark in wanted if group.get(mark.rule) is repair]
+        marks = [mark for mark in faults if group.get(mark.rule) is repair]
         if marks:
             repair(case, marks, plan)
     close_gaps(plan)
@@ -112,7 +115,7 @@ def _planned(case: Case, group: dict[str, Repair], is_wanted: IsWanted) -> Plan:
 
 
 def _write(copy: Path, lines: Iterable[bytes]) -> None:
-    """Write a copy under the session's name: part of what is checked is what it is called."""
+    """Write a copy under the session's name, because checks also look at the name."""
     copy.parent.mkdir(mode=0o700)
     with copy.open("wb") as file:
         file.writelines(lines)

@@ -1,4 +1,4 @@
-"""Repairs of what the API would refuse, and of what the session says of itself."""
+"""Repair content that the API would refuse, and wrong session ids and entrypoints."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from turnlog.format.json_values import Fields, is_array, is_object
 
 Unwanted = Callable[[Fields], bool]
 TooMuch = Callable[[int, str], bool]
-"""Whether an image goes, by its rank in its entry and its data."""
+"""Decides whether an image is removed, by its position in the entry and its data."""
 
 UNWANTED: dict[str, Unwanted] = {
     "empty-text": is_blank,
@@ -37,17 +37,17 @@ UNWANTED: dict[str, Unwanted] = {
     "unsigned-thinking": is_unsigned,
     "thinking-only": lambda block: block.get("type") in THINKING,
 }
-"""The blocks that are taken away for each fault."""
+"""Blocks to remove, for each fault."""
 
 
 def fill_prompts(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Let an empty prompt say that it is empty, as the client does for empty blocks."""
+    """Replace empty prompts with the placeholder that the client uses for empty blocks."""
     for node in marked_nodes(marks):
         set_fields(plan, node, message={"role": "user", "content": NO_CONTENT})
 
 
 def drop_blocks(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Take away blocks that must not be sent, and answers of which nothing is left."""
+    """Remove blocks that must not be sent, and answers of which nothing is left."""
     faults: dict[int, list[Unwanted]] = {}
     for mark in marks:
         if mark.node:
@@ -58,27 +58,28 @@ def drop_blocks(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def name_answers(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Give answers without a message id one of their own."""
+    """Assign message ids to answers without one."""
     for node in marked_nodes(marks):
         name = uuid5(NAMESPACE_OID, f"{case.session.id} {node.index}").hex
         plan.rewrite(node, partial(_with_message_id, name=f"msg_{name[:24]}"))
 
 
 def make_blocks(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Put texts that stand where a block should into blocks of their own."""
+    """Wrap bare strings in text blocks."""
     for node in marked_nodes(marks):
         plan.rewrite(node, _in_blocks)
 
 
 def drop_large_images(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Take away images that break a limit."""
+    """Remove images that exceed a limit."""
     side = SIDE_OF_MANY if len(case.facts.images) > MANY_IMAGES else IMAGE_SIDE
     for node in marked_nodes(marks):
         _drop_images(plan, node, lambda _, data: _is_large(data, side))
 
 
 def drop_old_images(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Take away the oldest images, so that no more are left than may be sent."""
+    """Remove the oldest images until their number is within the limit."""
+    # Recent images are the ones that the conversation is about.
     surplus = case.facts.images[:-MOST_IMAGES]
     for index, number in Counter(image.node.index for image in surplus).items():
         node = case.session.nodes[index]
@@ -86,13 +87,13 @@ def drop_old_images(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def shorten_results(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Keep the starts of results that are too large to be sent each time."""
+    """Shorten results that are too large to be sent with every request."""
     for node in marked_nodes(marks):
         plan.rewrite(node, lambda value: with_short_results(value, TransformOptions().larger_than))
 
 
 def own_lines(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Let all entries name this session; the first one tells which they come from."""
+    """Set this session's id in all entries; the first records the original one."""
     name = case.session.id
     first = next((node for node in case.session.nodes if isinstance(node, ChainNode)), None)
     if first:
@@ -101,7 +102,7 @@ def own_lines(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def list_in_picker(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Let all entries say that a person made them."""
+    """Mark all entries as typed by a person, so that the client's picker lists the session."""
     plan.everywhere.append(_by_person)
 
 
@@ -111,7 +112,7 @@ def _with_message_id(value: Fields, name: str) -> Fields:
 
 
 def _in_blocks(value: Fields) -> Fields:
-    """An entry whose content is a list of blocks; what is neither block nor text goes."""
+    """Return an entry whose content is a list of blocks; other values in it are removed."""
     message = value["message"]
     content = message["content"]
     parts: list[Any] = content if is_array(content) else [content]
@@ -132,7 +133,7 @@ def _drop_images(plan: Plan, node: Node, is_too_much: TooMuch) -> None:
     if isinstance(node, UserNode):
         plan.rewrite(node, partial(_without_images, is_too_much=is_too_much))
     else:
-        plan.drop(node)  # an attachment is nothing but its image
+        plan.drop(node)  # an attachment consists only of its image
 
 
 def _without_images(value: Fields, is_too_much: TooMuch) -> Fields:
@@ -142,12 +143,12 @@ def _without_images(value: Fields, is_too_much: TooMuch) -> Fields:
 
 
 def _replaced(content: list[Any], ranks: Iterator[int], is_too_much: TooMuch) -> Iterator[Any]:
-    """Blocks with a word in the place of images that go."""
+    """Yield blocks with placeholders for removed images."""
     for block in content:
-        held = block.get("content") if is_object(block) else None
+        inner = block.get("content") if is_object(block) else None
         data = image_data(block) if is_object(block) else None
-        if is_array(held):
-            yield block | {"content": list(_replaced(held, ranks, is_too_much))}
+        if is_array(inner):
+            yield block | {"content": list(_replaced(inner, ranks, is_too_much))}
         elif data is not None and is_too_much(next(ranks), data):
             yield text_block("[image removed]")
         else:

@@ -1,4 +1,4 @@
-"""Repairs of how entries hang together: names, times and parents."""
+"""Repair how entries are linked: uuids, times and parents."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -17,14 +17,14 @@ from turnlog.format.timestamps import TICK, parse_timestamp, stamp_of
 
 
 def drop_speechless(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Drop lines in which nothing is said; a file of which nothing would be left is not ours."""
+    """Drop lines without content, unless no other line would be left."""
     nodes = marked_nodes(marks)
     if len(nodes) < sum(is_talk(node) for node in main_nodes(case.session)):
         plan.dropped |= {node.index for node in nodes}
 
 
 def wrap_contents(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Put what is said where clients look for it."""
+    """Move flat content into a message, where clients read it."""
     nodes = marked_nodes(marks)
     for node, value in zip(nodes, case.session.values(nodes), strict=True):
         message = {"role": node.kind, "content": flat_content(value)}
@@ -32,15 +32,15 @@ def wrap_contents(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def set_types(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Write down of what type an entry is, which its message tells."""
+    """Set the missing type of entries, derived from their messages."""
     for node in marked_nodes(marks):
         set_fields(plan, node, type=node.kind)
 
 
 def name_entries(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Give a uuid to what has none: that which the next entry names as its parent, or a new one.
+    """Assign uuids to entries without one: the parent that the next entry names, or a new one.
 
-    Unless it names a parent itself, it follows on the entry before it.
+    Unless it names a parent itself, such an entry follows the one before it.
     """
     known = set(case.session.tree.ranks)
     nodes = [node for node in main_nodes(case.session) if node.index not in plan.dropped]
@@ -49,6 +49,7 @@ def name_entries(case: Case, marks: list[Fault], plan: Plan) -> None:
         name = node.uuid
         if not name:
             named = following.parent if following else None
+            # If the next entry names a parent that does not exist, it most likely means this one.
             name = named if named and named not in known else new_uuid()
             set_fields(plan, node, uuid=name)
             if node.parent not in known and not isinstance(node, BoundaryNode):
@@ -58,12 +59,12 @@ def name_entries(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def set_times(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Give a time to what has none: a moment after the entry before it."""
-    wanted = {node.index for node in marked_nodes(marks)}
+    """Set missing times to a moment after the preceding entry."""
+    missing = {node.index for node in marked_nodes(marks)}
     nodes = list(main_nodes(case.session))
-    clock = _start_of_time(case, nodes, wanted)
+    clock = _start_of_time(case, nodes, missing)
     for node in nodes:
-        if node.index in wanted:
+        if node.index in missing:
             clock += TICK
             set_fields(plan, node, timestamp=stamp_of(clock))
         else:
@@ -71,11 +72,11 @@ def set_times(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def part_twins(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Keep the last of equal entries; give those that differ names of their own."""
+    """Keep the last of identical entries; assign new uuids to those that differ."""
     for mark in marks:
         uuid = (mark.node and mark.node.uuid) or ""
         contents = case.facts.twins[uuid]
-        last = {held: index for index, held in sorted(contents.items())}
+        last = {content: index for index, content in sorted(contents.items())}
         for index in contents.keys() - set(last.values()):
             plan.drop(case.session.nodes[index])
         for first, second in pairwise(sorted(last.values())):
@@ -86,7 +87,7 @@ def part_twins(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def hang_parentless(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Let entries without the field for a parent follow on the entry before them."""
+    """Set the entry before as parent of entries without the field `parentUuid`."""
     tree = case.session.tree
     for node in case.facts.parentless:
         rank = tree.rank_of(node.uuid)
@@ -95,18 +96,16 @@ def hang_parentless(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def hang_elsewhere(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Let entries follow on those that the check found for them."""
+    """Set the parents that the check determined."""
     for mark in marks:
         if mark.node:
             set_fields(plan, mark.node, parentUuid=mark.onto.uuid if mark.onto else None)
 
 
 def join_ends(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Hang the tip's conversation behind the one it hid, and let the client's note name the tip.
-
-    A note that names an older entry would overrule the tip as soon as a compaction lies between.
-    """
+    """Attach the tip's conversation to the end of the one it hid, and update the tip note."""
     hang_elsewhere(case, marks, plan)
+    # A note of an older entry would override the tip once a compaction comes in between.
     tree = case.session.tree
     if tree.tip_note and tree.active_leaf is not None:
         tip = tree.chain[tree.active_leaf].uuid
@@ -114,7 +113,7 @@ def join_ends(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def forget_preserved(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Take what is gone out of the lists of what a compaction preserved."""
+    """Remove missing messages from a compaction's lists of preserved ones."""
     for mark in marks:
         if isinstance(mark.node, BoundaryNode) and mark.node.preserved:
             kept = mark.node.preserved
@@ -124,14 +123,14 @@ def forget_preserved(case: Case, marks: list[Fault], plan: Plan) -> None:
 
 
 def set_anchor(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Let what a compaction preserved follow on its summary, or on itself if that is gone."""
+    """Attach preserved messages to the summary, or to the boundary if the summary is missing."""
     for mark in marks:
         if mark.node and mark.onto:
             plan.rewrite(mark.node, partial(_anchored, uuid=mark.onto.uuid))
 
 
 def make_straight(case: Case, marks: list[Fault], plan: Plan) -> None:
-    """Make one chain of the conversation, also across entries that name no parent."""
+    """Turn the conversation into one chain, including entries that name no parent."""
     straighten(case.session, plan, TransformOptions())
     branch = case.session.branch_to(case.session.tree.active_leaf)
     before = None
@@ -141,26 +140,27 @@ def make_straight(case: Case, marks: list[Fault], plan: Plan) -> None:
         before = node if can_be_tip(node) else before
 
 
-def _start_of_time(case: Case, nodes: list[ChainNode], wanted: set[int]) -> datetime:
-    """A moment early enough for those at the start that have no time."""
-    missing = 1
+def _start_of_time(case: Case, nodes: list[ChainNode], missing: set[int]) -> datetime:
+    """Return a time early enough for leading entries without a time."""
+    count = 1
     for node in nodes:
-        if node.index in wanted:
-            missing += 1
+        if node.index in missing:
+            count += 1
         elif moment := parse_timestamp(node.time):
-            return moment - TICK * missing
+            return moment - TICK * count
     return datetime.fromtimestamp(case.session.state.mtime_ns / 1e9, UTC)
 
 
 def _rename(case: Case, plan: Plan, uuid: str, first: int, second: int) -> str | None:
-    """Rename the first of two entries with one uuid, for all that stands between them.
+    """Rename the first of two entries with the same uuid, and references to it up to the second.
 
-    Gives the end of what follows on it; None if the second follows on some of that already.
+    Return the last descendant of the first; None if the second already descends from it.
     """
     nodes = case.session.nodes
     name = end = new_uuid()
     set_fields(plan, nodes[first], uuid=name)
     below = {uuid}
+    # Entries between the two can only mean the first one; later ones mean the second.
     for node in nodes[first + 1 : second]:
         plan.rewrite(node, partial(_with_name, old=uuid, new=name))
         if isinstance(node, ChainNode) and node.uuid and node.parent in below:
@@ -177,20 +177,20 @@ def _with_name(value: Fields, old: str, new: str) -> Fields:
 
 def _replaced(value: Any, old: str, new: str) -> Any:
     if is_object(value):
-        return {key: _replaced(held, old, new) for key, held in value.items()}
+        return {key: _replaced(item, old, new) for key, item in value.items()}
     if is_array(value):
         return [_replaced(each, old, new) for each in value]
     return new if value == old else value
 
 
 def _without_gone(value: Fields, gone: set[str]) -> Fields:
-    """A compaction that names only what is there; if it preserved no more, it names nothing."""
+    """Remove missing messages from a compaction; if none is left, remove the lists."""
     changed = without_preserved(value, gone)
     metadata = changed["compactMetadata"]
     if metadata["preservedMessages"].get("uuids"):
         return changed
     lists = ("preservedMessages", "preservedSegment")
-    kept = {key: held for key, held in metadata.items() if key not in lists}
+    kept = {key: field for key, field in metadata.items() if key not in lists}
     return changed | {"compactMetadata": kept}
 
 

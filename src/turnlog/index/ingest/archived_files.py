@@ -1,4 +1,4 @@
-"""Files that are gone from the store, but in the archive: the index goes on covering them."""
+"""Find files that are gone from the store but archived; the index keeps covering them."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -11,9 +11,9 @@ from turnlog.store.paths import Store, is_session_name
 def archived_sources(
     archive: Archive, store: Store, present: Iterable[SourceFile]
 ) -> Iterator[SourceFile]:
-    """The files of sessions and sub-agents that only the archive has."""
+    """Yield the files of sessions and sub-agents that only the archive has."""
     root = str(store.root.resolve())
-    # A session that was moved is there under another path.
+    # Compare without the project's folder: a moved session exists under another path.
     roles = {source.path.relative_to(store.projects).parts[1:] for source in present}
     for manifest in archive.manifests():
         if manifest.store == root:
@@ -24,7 +24,8 @@ def _sources(
     archive: Archive, store: Store, manifest: Manifest, roles: set[tuple[str, ...]]
 ) -> Iterator[SourceFile]:
     for file in manifest.current:
-        if manifest.problem(file):  # a path of a hostile archive could name any file of the user
+        # A manifest from elsewhere may name any path, such as "../../.ssh/id_rsa".
+        if manifest.problem(file):
             continue
         folder, *_, name = PurePosixPath(file.path).parts
         role = tuple(file.role.split("/"))

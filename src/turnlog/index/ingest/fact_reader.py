@@ -1,7 +1,7 @@
-"""The figures of a session's lines: prompts, messages, calls, pull requests and commits.
+"""Read the figures of a session file: prompts, messages, calls, pull requests and commits.
 
-A fact rests on its own line and on what reading carries along, never on lines to come: so a file
-that has grown gives what it would give if it were read anew.
+A fact depends only on its own line and on the carried state, never on later lines. Reading a file
+in parts as it grows therefore produces the same facts as reading it at once.
 """
 
 import re
@@ -53,9 +53,9 @@ from turnlog.secrets import cut_whole
 
 NO_USAGE = Usage()
 HEAD = 300
-"""How many characters of a prompt, a command or an error the index keeps."""
+"""Characters of a prompt, command or error that the index stores."""
 _SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)")
-"""Pairs, or halves; an escaped backslash is none of them."""
+"""Escaped backslashes, surrogate pairs and, as group 1, unpaired surrogates."""
 
 
 def read_facts(
@@ -66,9 +66,9 @@ def read_facts(
     limit: int,
     look: Callable[[bytes], Glance | None] = glance,
 ) -> FileFacts:
-    """Read a part of a file of at most `limit` bytes and a line; `carry` is left as it is.
+    """Read a part of a file, at most `limit` bytes plus one line, without changing `carry`.
 
-    `owner` is the session that the file lies with, if known; `look` is the fast way to read a line.
+    `owner` is the session that the file belongs to, if known; `look` is the fast decoder.
     """
     carry = replace(carry, pending=dict(carry.pending))
     reader = _Reader(carry, name, owner, look)
@@ -105,40 +105,40 @@ class _Reader:
     def read(self, line: Line) -> None:
         carry = self.facts.carry
         carry.lines += 1
-        seen = self.look(line.raw)
-        if seen is not None:
-            self._read_glance(seen)
+        view = self.look(line.raw)
+        if view is not None:
+            self._read_glance(view)
         elif not line.is_blank:
             decoded = decode_sound(line) or decode_line(storable(line))
             for entry in decoded.entries:
                 self._read_entry(_LinePlace(carry.lines), entry)
 
-    def _read_glance(self, seen: Glance) -> None:
-        """Read a line by its glance; this runs for nearly every line, so it calls little."""
-        facts, kind = self.facts, seen.type
+    def _read_glance(self, view: Glance) -> None:
+        """Read a line from its glance; nearly every line takes this path, so it makes few calls."""
+        facts, kind = self.facts, view.type
         if facts.session is None:
-            facts.session = seen.session_id or None
-        if seen.slug:
-            facts.slug = seen.slug
+            facts.session = view.session_id or None
+        if view.slug:
+            facts.slug = view.slug
         if facts.cwd is None and CHAINED.get(kind or "", True):
-            facts.cwd = seen.cwd
-        place = _LinePlace(facts.carry.lines, seconds_of(seen.when))
-        if kind == "assistant" and seen.message:
-            self._read_answer(place, seen)
-            self._read_calls(place, seen, seen.message.content or ())
+            facts.cwd = view.cwd
+        place = _LinePlace(facts.carry.lines, seconds_of(view.when))
+        if kind == "assistant" and view.message:
+            self._read_answer(place, view)
+            self._read_calls(place, view, view.message.content or ())
         else:
             facts.carry.loose = None
             if kind == "user":
                 place.is_work = True
-                self._read_results(place, seen)
+                self._read_results(place, view)
         self._note_time(place)
 
-    def _read_results(self, place: "_LinePlace", seen: Glance) -> None:
-        content = seen.message.content if seen.message else None
+    def _read_results(self, place: "_LinePlace", view: Glance) -> None:
+        content = view.message.content if view.message else None
         for block in content or ():
             if not isinstance(block, str):
                 result = Result(block.tool_use_id or "")
-                self._read_result(place, result, seen.git_branch, seen.raw_tool_use_result)
+                self._read_result(place, result, view.git_branch, view.raw_tool_use_result)
 
     def _read_entry(self, place: "_LinePlace", entry: Entry) -> None:
         facts = self.facts
@@ -153,9 +153,9 @@ class _Reader:
             case User():
                 self._read_user(place, entry)
             case Assistant():
-                seen = _answer_glance(entry)
-                self._read_answer(place, seen)
-                self._read_calls(place, seen, map(_call_glance, entry.content))
+                view = _answer_glance(entry)
+                self._read_answer(place, view)
+                self._read_calls(place, view, map(_call_glance, entry.content))
             case Progress():
                 self._read_progress(place, entry)
             case PrLink():
@@ -186,7 +186,7 @@ class _Reader:
             facts.ended_before = at
 
     def _add_working(self, entry: TurnDuration) -> None:
-        """Add the client's measure to the turn that it ends."""
+        """Add the client's measured working time to the turn that ends here."""
         lasted = given(entry.duration_ms)
         if not lasted or not 0 < lasted < LONGEST:
             return
@@ -224,16 +224,16 @@ class _Reader:
         )
 
     def _prompt_key(self, place: "_LinePlace", entry: User, text: str) -> str:
-        """Identify a prompt by what a copy keeps: a clone has new uuids, but the same times."""
+        """Return a key that copies share: a clone has new uuids, but the same times and texts."""
         if place.at is None:
             return given(entry.uuid) or f"{self.name}:{place.line}"
-        told = f"{given(entry.cwd)} {text}".encode(errors="replace")
-        return f"{place.at:.3f} {zlib.crc32(told):08x}"
+        content = f"{given(entry.cwd)} {text}".encode(errors="replace")
+        return f"{place.at:.3f} {zlib.crc32(content):08x}"
 
     def _read_result(
         self, place: "_LinePlace", result: "Result", branch: str | None, raw: Raw | None
     ) -> None:
-        """Take note of what came back for a call; `raw` is what the client keeps of it."""
+        """Record the result of a call; `raw` is the client's own record of it."""
         facts, is_error = self.facts, result.is_error
         tool = facts.carry.pending.pop(result.call_id, None)
         if tool is None:
@@ -245,6 +245,7 @@ class _Reader:
         self._add_answer(ResultFact(*where, is_error, result.error, *(changed or (None, None))))
 
     def _add_answer(self, answer: ResultFact) -> None:
+        # The call may be in an earlier part of the file: then the writer updates its row.
         use = self.facts.uses.get(answer.key)
         if use is None:
             self.facts.answers[answer.key] = answer
@@ -254,21 +255,21 @@ class _Reader:
         use.added = use.added if answer.added is None else answer.added
         use.removed = use.removed if answer.removed is None else answer.removed
 
-    def _read_answer(self, place: "_LinePlace", seen: Glance) -> None:
-        body = seen.message
-        is_error = bool(seen.is_api_error_message)
+    def _read_answer(self, place: "_LinePlace", view: Glance) -> None:
+        body = view.message
+        is_error = bool(view.is_api_error_message)
         is_said = body is not None and not is_error and body.model != SYNTHETIC
         place.is_work = is_said or is_error
         if body and is_said:
-            self._add_said(place, seen, body)
+            self._add_said(place, view, body)
             self._note_model(body.model)
 
     def _read_calls(
-        self, place: "_LinePlace", seen: Glance, content: "Iterable[str | GlanceBlock]"
+        self, place: "_LinePlace", view: Glance, content: "Iterable[str | GlanceBlock]"
     ) -> None:
         for block in content:
             if not isinstance(block, str) and block.type == "tool_use":
-                self._add_use(place, seen, block)
+                self._add_use(place, view, block)
 
     def _note_model(self, model: str | None) -> None:
         facts = self.facts
@@ -277,52 +278,52 @@ class _Reader:
         else:
             facts.model_before = facts.model_before or model
 
-    def _add_said(self, place: "_LinePlace", seen: Glance, body: GlanceBody) -> None:
-        facts, name, told = self.facts, body.id, body.usage
-        key = name or facts.carry.loose or seen.uuid or f"{self.name}:{place.line}"
+    def _add_said(self, place: "_LinePlace", view: Glance, body: GlanceBody) -> None:
+        facts, name, usage = self.facts, body.id, body.usage
+        key = name or facts.carry.loose or view.uuid or f"{self.name}:{place.line}"
         facts.carry.loose = None if name else key
         if known := facts.said.get(key):
-            known.request = known.request or seen.request_id
+            known.request = known.request or view.request_id
             known.stop_reason = body.stop_reason or known.stop_reason
-            if told != known.usage:
-                known.usage = larger_usage(known.usage, told or NO_USAGE)
+            if usage != known.usage:
+                known.usage = larger_usage(known.usage, usage or NO_USAGE)
             return
         facts.said[key] = MessageFact(
             line=place.line,
             prompt=self._prompt,
             key=key,
-            request=seen.request_id,
+            request=view.request_id,
             model=body.model,
             at=place.at,
-            branch=seen.git_branch,
-            version=seen.version,
-            is_copy=self._is_copy(seen.session_id, seen.forked_from),
-            is_subagent=bool(seen.is_sidechain),
-            usage=told or NO_USAGE,
+            branch=view.git_branch,
+            version=view.version,
+            is_copy=self._is_copy(view.session_id, view.forked_from),
+            is_subagent=bool(view.is_sidechain),
+            usage=usage or NO_USAGE,
             stop_reason=body.stop_reason,
         )
 
     def _read_progress(self, place: "_LinePlace", entry: Progress) -> None:
         """Add the message of a sub-agent that its session repeats while it works.
 
-        Clients 2.1.12 to 2.1.81 wrote such lines; where the sub-agent's own file has the message
-        too, that one counts.
+        Clients 2.1.12 to 2.1.81 wrote such lines. If the sub-agent's own file has the message too,
+        that one counts.
         """
-        held = given(entry.data)
-        told = given(held.message) if isinstance(held, AgentProgress) else None
-        if not told or told.get("type") != "assistant":
+        data = given(entry.data)
+        message = given(data.message) if isinstance(data, AgentProgress) else None
+        if not message or message.get("type") != "assistant":
             return
-        inner = fit(Assistant, told, [])
-        seen = _answer_glance(inner)
-        body = seen.message
+        inner = fit(Assistant, message, [])
+        view = _answer_glance(inner)
+        body = view.message
         if body is None or not body.id:
             return
-        is_error = seen.is_api_error_message or body.model == SYNTHETIC
+        is_error = view.is_api_error_message or body.model == SYNTHETIC
         if is_error or body.id in self.facts.said:
             self._enlarge(body)
             return
-        seen.git_branch, seen.version = given(entry.git_branch), given(entry.version)
-        self._add_said(_LinePlace(place.line, seconds_of(inner.when) or place.at), seen, body)
+        view.git_branch, view.version = given(entry.git_branch), given(entry.version)
+        self._add_said(_LinePlace(place.line, seconds_of(inner.when) or place.at), view, body)
         added = self.facts.said[body.id]
         added.is_copy, added.is_subagent = True, True
 
@@ -332,17 +333,17 @@ class _Reader:
             known.usage = larger_usage(known.usage, body.usage or NO_USAGE)
 
     def set_advice_apart(self) -> None:
-        """Make messages of their own of what advisors took: theirs is another model."""
+        """Split the usage of advisors, which are other models, into messages of their own."""
         said = self.facts.said
-        for each in list(said.values()):
-            if given(each.usage.iterations) is None:
+        for message in list(said.values()):
+            if given(message.usage.iterations) is None:
                 continue
-            each.usage, advice = split_advice(each.usage)
+            message.usage, advice = split_advice(message.usage)
             for rank, (model, usage) in enumerate(advice, 1):
-                key = f"{each.key}/{rank}"
-                said[key] = replace(each, key=key, model=model, usage=usage)
+                key = f"{message.key}/{rank}"
+                said[key] = replace(message, key=key, model=model, usage=usage)
 
-    def _add_use(self, place: "_LinePlace", seen: Glance, block: GlanceBlock) -> None:
+    def _add_use(self, place: "_LinePlace", view: Glance, block: GlanceBlock) -> None:
         key, tool = block.id or f"{self.name}:{place.line}", block.name or ""
         fields: dict[str, Any] = block.input if is_object(block.input) else {}
         self.facts.carry.pending[key] = tool
@@ -357,14 +358,14 @@ class _Reader:
             key=key,
             tool=tool,
             at=place.at,
-            branch=seen.git_branch,
+            branch=view.git_branch,
             path=path if isinstance(path, str) else None,
             command=cut_whole(command, HEAD) if isinstance(command, str) else None,
             added=added,
             removed=removed,
-            model=seen.message.model if seen.message else None,
-            is_copy=self._is_copy(seen.session_id, seen.forked_from),
-            is_subagent=bool(seen.is_sidechain),
+            model=view.message.model if view.message else None,
+            is_copy=self._is_copy(view.session_id, view.forked_from),
+            is_subagent=bool(view.is_sidechain),
         )
 
     @property
@@ -372,12 +373,12 @@ class _Reader:
         return len(self.facts.prompts) - 1 if self.facts.prompts else None
 
     def _is_copy(self, session: str | None, forked_from: ForkedFrom | None) -> bool:
-        """Whether an entry was first written in another session."""
+        """Return whether an entry was first written in another session."""
         return forked_from is not None or bool(self.owner and session and session != self.owner)
 
 
 def _answer_glance(entry: Assistant) -> Glance:
-    """Return what a glance would tell of an entry, except for its content."""
+    """Return the glance of a decoded entry, without its content."""
     return Glance(
         type="assistant",
         uuid=given(entry.uuid),
@@ -404,12 +405,12 @@ def _body_glance(body: MessageBody) -> GlanceBody:
 def _call_glance(block: Block | str) -> str | GlanceBlock:
     if not isinstance(block, ToolUseBlock):
         return ""
-    name, held = given(block.name), given(block.input)
-    return GlanceBlock(type="tool_use", id=given(block.id), name=name, input=held)
+    name, arguments = given(block.name), given(block.input)
+    return GlanceBlock(type="tool_use", id=given(block.id), name=name, input=arguments)
 
 
 class Result(Struct):
-    """What came back for a call, and the start of its text if it failed."""
+    """The result of a call, with the start of its text if it failed."""
 
     call_id: str
     is_error: bool = False
@@ -427,14 +428,16 @@ def begins_turn(entry: User, kind: PromptKind) -> bool:
 
 
 class _LinePlace(Struct):
+    """The position and time of the line being read."""
+
     line: int
     at: float | None = None
     is_work: bool = False
-    """Whether the turn was going on at this time."""
+    """True if the line counts as activity in its turn."""
 
 
 def storable(line: Line) -> Line:
-    """A line without halves of surrogate pairs: they have no UTF-8, and so no place in SQLite."""
+    """Replace unpaired surrogates in a line: SQLite stores UTF-8, which cannot encode them."""
     raw = _SURROGATES.sub(lambda found: rb"\ufffd" if found[1] else found[0], line.raw)
     return replace(line, raw=raw)
 
@@ -447,17 +450,18 @@ def _pull(place: _LinePlace, entry: PrLink) -> Pull:
 
 
 def _compaction(place: _LinePlace, entry: CompactBoundary) -> Compaction:
-    told = given(entry.compact_metadata)
-    tokens = given(told.pre_tokens) if told else None
+    metadata = given(entry.compact_metadata)
+    tokens = given(metadata.pre_tokens) if metadata else None
     is_sound = tokens is not None and 0 <= tokens <= LARGEST
-    trigger = given(told.trigger) if told else None
+    trigger = given(metadata.trigger) if metadata else None
     return Compaction(place.line, place.at, trigger, tokens if is_sound else None)
 
 
 def _commits(place: _LinePlace, branch: str | None, raw: Raw | None) -> Iterator[Commit]:
-    """The commit that a command made, where its result tells; most are not even decoded."""
-    held = decode_raw(raw) if raw and b'"gitOperation"' in bytes(raw) else None
-    done = held.get("gitOperation") if is_object(held) else None
+    """Yield the commit that a command made, if its result names one."""
+    # Few commands commit: searching the bytes saves decoding most results.
+    decoded = decode_raw(raw) if raw and b'"gitOperation"' in bytes(raw) else None
+    done = decoded.get("gitOperation") if is_object(decoded) else None
     made = done.get("commit") if is_object(done) else None
     name = made.get("sha") if is_object(made) else None
     if isinstance(name, str) and name.isascii():

@@ -1,4 +1,4 @@
-"""The figures of a part of a session file, and what reading carries from part to part."""
+"""The facts of a part of a session file, and the state carried from part to part."""
 
 from typing import NamedTuple
 
@@ -10,17 +10,19 @@ from turnlog.index.ingest.figures import Figures
 
 
 class Carry(Struct):
-    """What reading takes along from one part of a file to the next."""
+    """State carried from one part of a file to the next."""
 
     bookmark: Bookmark = Bookmark()
     lines: int = 0
     loose: str | None = None
-    """The key of the message without an id that the last line was of."""
+    """Key of the message that the last line belonged to, if that message has no id."""
     pending: dict[str, str] = field(default_factory=dict[str, str])
-    """The tools of calls that have no result yet, by their ids."""
+    """Tools of calls without a result yet, by call id."""
 
 
 class PromptFact(Struct):
+    """A prompt that begins a turn."""
+
     line: int
     key: str
     kind: str
@@ -30,20 +32,20 @@ class PromptFact(Struct):
     text: str
     is_copy: bool
     model: str | None = None
-    """Of the first answer."""
+    """The model of the first answer."""
     working: float | None = None
-    """Seconds that the client measured."""
+    """Working time in seconds, as measured by the client."""
     permission_mode: str | None = None
 
 
 class MessageFact(Struct):
-    """A message, as far as this part tells."""
+    """A message, as far as this part contains it."""
 
     line: int
     prompt: int | None
     key: str
     request: str | None
-    """The id of the request that it answers."""
+    """The id of its API request."""
     model: str | None
     at: float | None
     branch: str | None
@@ -53,11 +55,11 @@ class MessageFact(Struct):
     usage: Usage
     stop_reason: str | None = None
     figures: Figures = ()
-    """Of this part alone; worked out when it has been read."""
+    """Figures of this part alone, computed once it has been read."""
 
 
 class CallFact(Struct):
-    """A call, with what came back for it in the same part."""
+    """A tool call, with its result if that is in the same part."""
 
     line: int
     prompt: int | None
@@ -79,7 +81,7 @@ class CallFact(Struct):
 
 
 class ResultFact(Struct):
-    """What came back for a call."""
+    """A result of a call in an earlier part."""
 
     key: str
     line: int
@@ -87,7 +89,7 @@ class ResultFact(Struct):
     is_error: bool
     error: str | None
     added: int | None
-    """Lines that it added: none if it failed, what it asked for if its result does not tell."""
+    """Lines added: 0 if the call failed, None if the result has no patch."""
     removed: int | None
 
 
@@ -113,28 +115,32 @@ class Compaction(NamedTuple):
 
 
 class FileFacts(Struct):
-    """What a part of a file tells. A prompt is named by its rank here; None is the one before."""
+    """The facts of a part of a file.
+
+    Prompts are referred to by their position in this part; None refers to the last prompt before
+    it.
+    """
 
     carry: Carry
     prompts: list[PromptFact] = field(default_factory=list[PromptFact])
     said: dict[str, MessageFact] = field(default_factory=dict[str, MessageFact])
     uses: dict[str, CallFact] = field(default_factory=dict[str, CallFact])
     answers: dict[str, ResultFact] = field(default_factory=dict[str, ResultFact])
-    """For calls of earlier parts."""
+    """Results of calls in earlier parts."""
     pulls: list[Pull] = field(default_factory=list[Pull])
     commits: list[Commit] = field(default_factory=list[Commit])
     compactions: list[Compaction] = field(default_factory=list[Compaction])
     slug: str | None = None
     session: str | None = None
-    """The session that the first entry names."""
+    """The session named by the first entry."""
     cwd: str | None = None
     started: float | None = None
     ended: float | None = None
     ended_before: float | None = None
-    """The last time of work on the turn that began before this part."""
+    """Last activity in the turn that began before this part."""
     working_before: float | None = None
-    """What the client measured of that turn, in seconds."""
+    """Working time of that turn in seconds, as measured by the client."""
     model_before: str | None = None
-    """The model that first answered in that turn, as far as this part tells."""
+    """Model of the first answer in that turn within this part."""
     is_last: bool = True
-    """Whether the end of the file was reached."""
+    """True if the end of the file was reached."""

@@ -1,4 +1,4 @@
-"""Write figures into the tables, and settle over all files which copy of a thing counts."""
+"""Write figures into the tables, and dedupe them across files: exactly one copy counts."""
 
 import os
 import sqlite3
@@ -21,27 +21,27 @@ from turnlog.index.ingest.figures import FIGURES, figures_of
 from turnlog.store.archive.archive import ArchivedCopy
 
 KEYED = ("prompts", "messages", "calls")
-"""Tables of things that other files may have as well."""
+"""Tables whose rows may occur in several files."""
 OF_FILES = (*KEYED, "pulls", "commits", "compactions", "docs")
 
 Owners = dict[int | None, int | None]
-"""The ids of prompts by their ranks in a part; under None that of the one before."""
+"""Row ids of prompts by their position in a part; None maps to the last prompt before it."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_usage = msgspec.json.Decoder(Usage).decode
 
 
 class SourceFile(NamedTuple):
-    """A file to be read into the index."""
+    """A file to be ingested."""
 
     name: str
-    """Its path; as text, because most files need not be read, and paths take long to make."""
+    """Its path as text: most files need no reading, and creating a Path is slow."""
     state: FileState
     owner: str | None
-    """The session that it lies with; unknown for sub-agents of 2.0.x, whose lines tell."""
+    """The session that it belongs to; None for sub-agents of 2.0.x, whose lines name it."""
     is_subagent: bool
     archived: ArchivedCopy | None = None
-    """Where to read a file that is gone."""
+    """The archived copy of a file that is gone."""
 
     @property
     def path(self) -> Path:
@@ -53,34 +53,34 @@ class SourceFile(NamedTuple):
 
 
 class KnownFile(NamedTuple):
-    """What the index knows of a file."""
+    """The state of a file in the index."""
 
     state: FileState
     reached: int
     is_gone: bool
 
     def is_of(self, source: SourceFile) -> bool:
-        """Whether it was read as it is now."""
+        """Return whether the file was read in its present state."""
         return self.state == source.state and self.is_gone == (source.archived is not None)
 
 
 class Writer:
-    """Writes facts in one transaction, and settles at its end what they change elsewhere."""
+    """Writes facts within one transaction; call `settle` at its end."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
         self.touched: dict[str, set[str]] = {name: set() for name in KEYED}
-        """Keys of which a copy was added or changed."""
+        """Keys with a copy that was added or changed."""
         self.lost: dict[str, set[str]] = {name: set() for name in KEYED}
-        """Keys of which a copy was removed."""
+        """Keys with a copy that was removed."""
         self.next_prompt: int = self._one("SELECT coalesce(max(id), 0) + 1 FROM prompts")
 
     def known(self, path: str) -> KnownFile | None:
-        """What the index knows of a file by now."""
+        """Return the current state of a file in the index."""
         return known_files(self.db, [path]).get(path)
 
     def remove(self, path: str) -> None:
-        """Take a file out."""
+        """Delete all rows of a file."""
         file = self._row("SELECT id FROM files WHERE path = ?", path)
         if file is None:
             return
@@ -114,14 +114,14 @@ class Writer:
             [(file, *each) for each in facts.compactions],
         )
         if is_known:
-            self._go_on(prompt, facts)
+            self._extend_turn(prompt, facts)
         if facts.prompts:
             self._add_prompts(file, facts, first)
             last = self.next_prompt - 1
             self.db.execute("UPDATE files SET prompt = ? WHERE id = ?", (last, file))
 
-    def _go_on(self, prompt: int | None, facts: FileFacts) -> None:
-        """Add to the turn that began in an earlier part."""
+    def _extend_turn(self, prompt: int | None, facts: FileFacts) -> None:
+        """Update the turn that began in an earlier part."""
         self.db.execute(
             "UPDATE prompts SET model = coalesce(model, ?1),"
             " ended = coalesce(max(ended, ?2), ended, ?2),"
@@ -130,9 +130,9 @@ class Writer:
         )
 
     def settle(self) -> None:
-        """Deduplicate across files: one copy counts, of messages with the largest counts.
+        """Dedupe across files: one copy counts, a message with its largest usage.
 
-        The first build leaves that to its end: see `end_first_build`.
+        The first build defers this to its end: see `end_first_build`.
         """
         if is_built(self.db):
             for name in KEYED:
@@ -140,7 +140,7 @@ class Writer:
         self.db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
 
     def end_first_build(self) -> None:
-        """Add the indexes that the first build did without, and settle everything at once."""
+        """Create the database indexes that the first build omitted, and dedupe everything."""
         add_indexes(self.db)
         for name in KEYED:
             copied = f"SELECT key FROM {name} GROUP BY key HAVING count(*) > 1"
@@ -150,7 +150,7 @@ class Writer:
     def _file(
         self, source: SourceFile, facts: FileFacts, title: str | None
     ) -> tuple[int, int | None]:
-        """The row of a file, brought up to date, and the prompt that its last line was of."""
+        """Insert or update the row of a file; return its id and the prompt of its last line."""
         values: dict[str, Any] = {
             "path": source.name,
             "opened_by": source.stem.removeprefix("agent-"),
@@ -180,13 +180,16 @@ class Writer:
         )
 
     def _add_to_known(self, file: int, said: list[MessageFact]) -> list[MessageFact]:
-        """Add to messages of which an earlier part told as well; give the others."""
+        """Merge messages that an earlier part already had; return the others."""
         new: list[MessageFact] = []
         for each in said:
             known = self._row(
                 "SELECT id, usage FROM messages WHERE file = ? AND key = ?", file, each.key
             )
             if known:
+                # A message spans several lines, one per block, and each repeats the usage so far.
+                # The part may have ended between two of them, so the largest count of both parts is
+                # the right one.
                 usage = larger_usage(_decode_usage(known[1]), each.usage)
                 self.db.execute(
                     "UPDATE messages SET usage = ?, request = coalesce(request, ?),"
@@ -229,6 +232,12 @@ class Writer:
         )
 
     def _settle(self, name: str) -> None:
+        # Forking or resuming copies lines into a new file, so a message may be in many files, but
+        # was paid for once. The copy that counts is the first in this order: one written by its own
+        # session (is_copy = 0) before one copied from elsewhere, then by path and line, so that the
+        # choice does not depend on the order in which files are read. Example: session B is a fork
+        # of A, and both have msg_1. A's row counts. When A is deleted, its keys are in `lost`, and
+        # B's row counts from then on.
         request = "t.request" if name == "messages" else "NULL"
         rows = self.db.execute(
             f"SELECT t.key, t.id, {request} FROM {name} t JOIN files f ON f.id = t.file"
@@ -248,7 +257,7 @@ class Writer:
                     self._settle_usage(ids)
 
     def _settle_usage(self, ids: list[int]) -> None:
-        """Give the copy that counts the largest figures of all, the others their own."""
+        """Set the largest usage of all copies on the one that counts; others keep their own."""
         usages = [
             _decode_usage(self._one("SELECT usage FROM messages WHERE id = ?", id_)) for id_ in ids
         ]
@@ -280,7 +289,7 @@ class Writer:
 
 
 def _by_request(copies: list[tuple[int, str | None]]) -> list[list[int]]:
-    """Group copies by request; one that names no request is taken for a copy of the first.
+    """Group copies by request; a copy without a request belongs to the first one.
 
     >>> _by_request([(1, "a"), (2, None), (3, "b")])
     [[1, 2], [3]]
@@ -293,10 +302,10 @@ def _by_request(copies: list[tuple[int, str | None]]) -> list[list[int]]:
 
 
 def known_files(db: sqlite3.Connection, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
-    """What the index knows of some files, or of all, by their paths."""
+    """Return the states of some files in the index, or of all, by path."""
     where = "" if paths is None else f"WHERE path IN ({', '.join('?' * len(paths))})"
-    asked = f"SELECT path, inode, size, mtime_ns, reached, is_gone FROM files {where}"
-    rows = db.execute(asked, paths or ())
+    statement = f"SELECT path, inode, size, mtime_ns, reached, is_gone FROM files {where}"
+    rows = db.execute(statement, paths or ())
     return {
         path: KnownFile(FileState(*state), reached, bool(gone))
         for path, *state, reached, gone in rows

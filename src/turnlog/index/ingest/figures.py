@@ -1,4 +1,4 @@
-"""The figures of a message: tokens by kind, and dollars."""
+"""Compute the figures of a message: tokens by kind, and cost in dollars."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -7,17 +7,17 @@ from turnlog.conversation.cost import cache_writes, cost_on, searches
 from turnlog.format.blocks import Usage
 
 FIGURES = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "searches", "cost")
-"""The columns that hold them."""
+"""Columns of `messages` with figures."""
 
 LARGEST = 10**12
-"""A number that is larger, or below nothing, is none; `Tokens` has the same bounds."""
+"""Larger or negative numbers are discarded as implausible; `Tokens` has the same bounds."""
 
 DAY = 86400
 Figures = tuple[float | None, ...]
 
 
 def figures_of(model: str | None, at: float | None, usage: Usage) -> Figures:
-    """The figures of a message, in the order of their columns."""
+    """Return the figures of a message in the order of `FIGURES`."""
     return (
         usage.input_tokens or 0,
         usage.output_tokens or 0,

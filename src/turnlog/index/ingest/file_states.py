@@ -1,7 +1,7 @@
-"""Scan a store for the states of its files: inode, size and time of change of each.
+"""Scan a store for the state of each file: inode, size and modification time.
 
-Nearly every command does this first. It consists of system calls and little else; half of a large
-store is scanned by a second process.
+Nearly every command does this first, so it consists of little but system calls; a second process
+scans half of a large store.
 """
 
 import marshal
@@ -24,20 +24,20 @@ from turnlog.format.regular_files import (
 from turnlog.store.paths import SUBAGENTS, Store
 
 MANY = 20_000
-"""Names in the folders of projects from which on a second process is worth starting."""
+"""Number of file names from which a second process pays off."""
 
 State = tuple[int, int, int]
-"""Inode, size and time of change in nanoseconds."""
+"""Inode, size and modification time in nanoseconds."""
 States = dict[str, State]
-"""The files of sessions and sub-agents, by path."""
+"""States of session and sub-agent files, by path."""
 Listing = list[tuple[str, list[str]]]
-"""Folders of projects, with the names in each."""
+"""Project folders with the names in each."""
 Rows = list[tuple[str, int, int, int]]
-"""Files of one folder: name and state."""
+"""Files of one folder, each with its name and state."""
 
 
 class FileStates:
-    """The states of all files of a store, as a scan found them.
+    """The states of all files of a store, as found by a scan.
 
     They stay encoded: most commands only compare the bytes with those of an earlier scan.
     """
@@ -47,7 +47,7 @@ class FileStates:
 
     @cached_property
     def by_path(self) -> States:
-        """The states, by path."""
+        """Decoded states, by path."""
         return {
             f"{folder}{os.sep}{name}": (inode, size, time)
             for folder, rows in self._folders()
@@ -55,7 +55,7 @@ class FileStates:
         }
 
     def names_before(self, moment: float) -> list[str]:
-        """Return the names of the files that were last changed before `moment` (in ns)."""
+        """Return the names of files last modified before `moment`, in nanoseconds."""
         return [name for _, rows in self._folders() for name, _, _, time in rows if time < moment]
 
     def _folders(self) -> Iterator[tuple[str, Rows]]:
@@ -64,18 +64,19 @@ class FileStates:
 
 
 def scan_store(store: Store) -> FileStates:
-    """Return the states of all files of sessions and sub-agents."""
+    """Return the states of all session and sub-agent files."""
     return begin_scan(store)()
 
 
 def begin_scan(store: Store, many: int = MANY) -> Callable[[], FileStates]:
-    """Start to scan a store; return a function that ends it and returns what was found.
+    """Start to scan a store; return a function that finishes the scan and returns the states.
 
-    Call this before any thread is started: a large store is scanned with the help of a fork.
+    Call this before starting any thread: a large store is scanned with the help of a fork.
     """
     listing = _list_projects(store)
     first, second = _halves(listing)
-    # A fork copies no other threads, only the locks that they hold at that moment.
+    # A fork copies the locks that other threads hold, but not the threads that would release them:
+    # the child could wait forever.
     can_fork = sys.platform == "linux" and threading.active_count() == 1
     is_shared = can_fork and sum(len(names) for _, names in listing) >= many
     finish_second = _begin_apart(second) if is_shared else lambda: _scan(second)
@@ -83,7 +84,7 @@ def begin_scan(store: Store, many: int = MANY) -> Callable[[], FileStates]:
 
 
 def scan_session(session: Path) -> States:
-    """Return the states of a session's file and of the sub-agents in its own folder."""
+    """Return the states of a session's file and of its sub-agents."""
     states: States = {}
     with skipping(session):
         found = session.stat()
@@ -103,23 +104,23 @@ def _list_projects(store: Store) -> Listing:
 
 
 def _halves(listing: Listing) -> tuple[Listing, Listing]:
-    """Split a listing into two with as many names, if need be within a folder."""
-    left = sum(len(names) for _, names in listing) // 2
+    """Split a listing into two of equal size, dividing a folder if necessary."""
+    room = sum(len(names) for _, names in listing) // 2
     halves: tuple[Listing, Listing] = [], []
     for folder, names in listing:
-        for half, part in zip(halves, (names[:left], names[left:]), strict=True):
+        for half, part in zip(halves, (names[:room], names[room:]), strict=True):
             if part:
                 half.append((folder, part))
-        left = max(0, left - len(names))
+        room = max(0, room - len(names))
     return halves
 
 
 def _begin_apart(listing: Listing) -> Callable[[], bytes]:
-    """Start to scan folders in a process of its own; return a function that waits for its end."""
+    """Scan folders in a forked process; return a function that waits for its result."""
     reading, writing = os.pipe()
     try:
         child = os.fork()
-    except OSError:  # no more processes are allowed
+    except OSError:  # the process limit is reached
         os.close(reading)
         os.close(writing)
         return lambda: _scan(listing)
@@ -130,15 +131,16 @@ def _begin_apart(listing: Listing) -> Callable[[], bytes]:
                 pipe.write(marshal.dumps((_scan(listing), skipped)))
             os._exit(0)
         finally:
-            os._exit(1)  # run nothing of the parent's: its buffers and its index are its own
+            # Skip the parent's exit handlers: they would flush its buffers a second time.
+            os._exit(1)
     os.close(writing)
 
     def finish() -> bytes:
         with os.fdopen(reading, "rb") as pipe:
-            told = pipe.read()
-        if os.waitpid(child, 0)[1] != 0:  # killed, for example for want of memory
+            output = pipe.read()
+        if os.waitpid(child, 0)[1] != 0:  # killed, for example by the OOM killer
             return _scan(listing)
-        part, skipped = marshal.loads(told)
+        part, skipped = marshal.loads(output)
         for path, reason in skipped.items():
             note_skipped(path, reason)
         return part
@@ -147,27 +149,28 @@ def _begin_apart(listing: Listing) -> Callable[[], bytes]:
 
 
 def _scan(listing: Listing) -> bytes:
-    """Return the encoded states of the files in folders of projects."""
+    """Return the encoded states of the files in project folders."""
     found: list[tuple[str, Rows]] = []
     for folder, names in listing:
         with skipping(folder), opened_folder(folder) as descriptor:
             found.append((folder, _stat_sessions(folder, names, descriptor)))
         found += _scan_below(folder, names)
-    # Version 2 of the format has no back references, which would depend on reference counts.
+    # Later versions of the format encode back references depending on reference counts, so equal
+    # states could produce different bytes.
     return marshal.dumps(found, 2)
 
 
 def _stat_sessions(folder: str, names: list[str], descriptor: int | None) -> Rows:
     rows: Rows = []
     for name in names:
-        is_wanted = name.endswith(".jsonl") and not name.startswith(".")
-        if is_wanted and (status := stat_regular(folder, name, descriptor)):
+        is_session = name.endswith(".jsonl") and not name.startswith(".")
+        if is_session and (status := stat_regular(folder, name, descriptor)):
             rows.append((name, status.st_ino, status.st_size, status.st_mtime_ns))
     return rows
 
 
 def _scan_below(folder: str, names: list[str]) -> Iterator[tuple[str, Rows]]:
-    """Yield the states of sub-agents, which lie with their session or with the project."""
+    """Yield the states of sub-agents, stored per session or per project."""
     for name in names:
         if name.endswith(".jsonl"):
             continue
@@ -178,7 +181,7 @@ def _scan_below(folder: str, names: list[str]) -> Iterator[tuple[str, Rows]]:
 
 
 def _scan_subagents(folder: str) -> list[tuple[str, Rows]]:
-    """Return the states of sub-agents below a folder, those of workflows included."""
+    """Return the states of all sub-agents below a folder, including those of workflows."""
     rows: Rows = []
     found = [(folder, rows)]
     for entry in entries_of(folder):

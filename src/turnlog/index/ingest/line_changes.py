@@ -1,4 +1,4 @@
-"""Count the lines that a call added to a file and removed from it."""
+"""Count the lines that a call added to and removed from a file."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _decode_patch = msgspec.json.Decoder(_Patched).decode
 
 
 def _patch_in(raw: Raw) -> Any:
-    """Decode the patch alone: the rest of such a result is the file's former content."""
+    """Decode only the patch, skipping the file's former content, which is far larger."""
     try:
         return {"structuredPatch": given(_decode_patch(raw).structured_patch)}
     except msgspec.MsgspecError:
@@ -25,9 +25,9 @@ def _patch_in(raw: Raw) -> Any:
 
 
 def patched_lines(raw: Raw | None) -> tuple[int, int] | None:
-    """Return how many lines a result says were added and removed; None if it does not say."""
-    held = _patch_in(raw) if raw else None
-    patch = held.get("structuredPatch") if is_object(held) else None
+    """Return the lines added and removed according to a result; None if it has no patch."""
+    decoded = _patch_in(raw) if raw else None
+    patch = decoded.get("structuredPatch") if is_object(decoded) else None
     if not is_array(patch) or not patch:
         return None
     hunks = [hunk.get("lines") for hunk in patch if is_object(hunk)]
@@ -36,7 +36,7 @@ def patched_lines(raw: Raw | None) -> tuple[int, int] | None:
 
 
 def requested_lines(fields: dict[str, Any]) -> tuple[int, int]:
-    """Return how many lines a call asks to add and remove, for results that do not say."""
+    """Return the lines that a call asks to add and remove, for results without a patch."""
     edits = fields.get("edits") if is_array(fields.get("edits")) else [fields]
     pairs = [
         (_lines(e, "old_string"), _lines(e, "new_string", "content", "new_source"))
@@ -47,5 +47,5 @@ def requested_lines(fields: dict[str, Any]) -> tuple[int, int]:
 
 
 def _lines(edit: dict[str, Any], *names: str) -> list[str]:
-    held = next((edit[name] for name in names if isinstance(edit.get(name), str)), "")
-    return held.splitlines()
+    text = next((edit[name] for name in names if isinstance(edit.get(name), str)), "")
+    return text.splitlines()

@@ -1,8 +1,8 @@
-"""Decode only those fields of a line that the figures need, skipping texts and tool output.
+"""Decode only the fields of a line that the figures need, skipping texts and tool output.
 
-A glance has the same values as the fully decoded entry. Whatever it cannot vouch for (a prompt, a
-failed call, an unknown type, a malformed line) gives None: the caller decodes the whole line.
-The one exception: Python refuses numbers of over 4,300 digits, which a glance can skip.
+A glance has the same values as the fully decoded entry. Where that is not certain (a prompt, a
+failed call, an unknown type, a malformed line), `glance` returns None and the caller decodes the
+whole line. One exception: Python rejects numbers of over 4,300 digits, which a glance may skip.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ from turnlog.format.system import CompactBoundary, TurnDuration
 AGENT_PROGRESS = b'"agent_progress"'
 NO_RESULT = Raw()
 FIGURES = (CompactBoundary, TurnDuration)
-"""Notes of the client that hold figures."""
+"""Client notes that contain figures."""
 TELLING = ("turn_duration", "compact_boundary")
-"""Their subtypes."""
+"""The subtypes of those notes."""
 
 
 class GlanceBlock(SnakeView, gc=False):
-    """A tool call or a result; what other blocks hold is skipped."""
+    """A tool call or a result; the content of other blocks is skipped."""
 
     type: str | None = None
     id: str | None = None
@@ -49,10 +49,10 @@ class GlanceBody(SnakeView, gc=False):
 
 
 class Glance(CamelView, gc=False):
-    """What the figures need of a line.
+    """The fields of a line that the figures need.
 
-    One type serves lines of all kinds, so that each is decoded in one pass. Whether a field is
-    absent or null makes no difference to the figures.
+    One type covers all kinds of lines, so each is decoded in one pass. Figures do not distinguish
+    absent fields from null.
     """
 
     type: str | None = None
@@ -74,43 +74,47 @@ class Glance(CamelView, gc=False):
 
     @property
     def when(self) -> str | None:
-        """The time of the line."""
+        """The line's timestamp."""
         if self.timestamp or self.type not in ("user", "assistant"):
             return self.timestamp
         return self.message.timestamp if self.message else None
 
 
 def glance(raw: bytes) -> Glance | None:
-    """Decode the figures of a line, or return None where the whole line has to be decoded."""
+    """Decode the figures of a line; return None if the whole line has to be decoded."""
     try:
-        seen = _decode(raw)
+        fields = _decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    is_enough = _ENOUGH.get(seen.type)
-    return seen if is_enough and is_enough(seen, raw) else None
+    # The guess is safe because it is checked against an allowlist: a type that is not listed, or a
+    # line of a listed type with an unusual shape, falls back to the full decoder. For example a
+    # user line counts only if all its blocks are successful results; "type": "user" with text is a
+    # prompt, whose kind depends on the text that a glance skips.
+    is_enough = _ENOUGH.get(fields.type)
+    return fields if is_enough and is_enough(fields, raw) else None
 
 
-def _is_answer(seen: Glance, raw: bytes) -> bool:
-    return seen.message is not None and seen.flat_content is None
+def _is_answer(fields: Glance, raw: bytes) -> bool:
+    return fields.message is not None and fields.flat_content is None
 
 
-def _is_results(seen: Glance, raw: bytes) -> bool:
-    content = seen.message.content if seen.message else None
+def _is_results(fields: Glance, raw: bytes) -> bool:
+    content = fields.message.content if fields.message else None
     if not isinstance(content, list) or not content:
         return False
-    # The text of an error is kept; any other block may change what kind of line this is.
+    # The index stores the text of errors, and any other block may make the line a prompt.
     return all(block.type == "tool_result" and not block.is_error for block in content)
 
 
-def _is_progress(seen: Glance, raw: bytes) -> bool:
+def _is_progress(fields: Glance, raw: bytes) -> bool:
     return AGENT_PROGRESS not in raw
 
 
-def _is_note(seen: Glance, raw: bytes) -> bool:
-    return seen.subtype not in TELLING
+def _is_note(fields: Glance, raw: bytes) -> bool:
+    return fields.subtype not in TELLING
 
 
-def _is_plain(seen: Glance, raw: bytes) -> bool:
+def _is_plain(fields: Glance, raw: bytes) -> bool:
     return True
 
 
@@ -120,9 +124,9 @@ CHAINED = {
     for name, kind in KINDS.items()
     if kind not in (User, Assistant, PrLink, *FIGURES) and kind.when is Entry.when
 }
-"""Types whose lines tell no more than a time, a session and a directory.
+"""Types whose lines contribute only a time, a session and a directory.
 
-True for those that are part of the conversation: only there the directory counts.
+True for those that are part of the conversation: only their directory counts.
 """
 _ENOUGH: dict[Any, Callable[[Glance, bytes], bool]] = {
     **dict.fromkeys(CHAINED, _is_plain),
@@ -131,4 +135,4 @@ _ENOUGH: dict[Any, Callable[[Glance, bytes], bool]] = {
     "progress": _is_progress,
     "system": _is_note,
 }
-"""Whether a glance tells all of a line, by its type."""
+"""Per type, a predicate: is a glance sufficient for this line?"""

@@ -1,7 +1,7 @@
-"""The two phases of a sync: figures first, words when somebody searches.
+"""The two phases of a sync: figures always, words only for searches.
 
-Reports need figures only, and reading them takes a fraction of the time that words take. Both are
-read from where they stopped; words never further than figures.
+Reports need only figures, which take a fraction of the time that words take. Both continue where
+they stopped; words never go beyond the figures.
 """
 
 import sqlite3
@@ -20,14 +20,14 @@ from turnlog.store.catalog import title_of
 
 
 class FigureJob(NamedTuple):
-    """A file whose figures are to be read, from where reading stopped."""
+    """A file whose figures are to be read, from the carried offset on."""
 
     source: SourceFile
     carry: Carry
     is_new: bool
-    """Whether what the index has of the file is to be thrown away."""
+    """True if existing rows of the file are to be replaced."""
     known: KnownFile | None
-    """What that was when the file was looked at."""
+    """The state of those rows when the job was planned."""
 
     @property
     def size(self) -> int:
@@ -39,7 +39,7 @@ class FigurePart(NamedTuple):
 
     job: FigureJob
     start: int
-    """Where it starts, in bytes."""
+    """Offset of its first byte."""
     facts: FileFacts
     title: str | None
 
@@ -57,7 +57,7 @@ def _read_figures(job: FigureJob, limit: int) -> Iterator[FigurePart]:
 
 
 def _read_part(job: FigureJob, limit: int) -> FigurePart | None:
-    """Read a part of a file; None if it is gone by now."""
+    """Read a part of a file; return None if the file no longer exists."""
     source, start = job.source, job.carry.bookmark.offset
     try:
         lines = _lines(source, start)
@@ -87,10 +87,16 @@ def _write_figures(db: sqlite3.Connection, parts: list[FigurePart]) -> None:
 
 
 def _write_part(writer: Writer, part: FigurePart) -> None:
-    """Write a part, unless another process was faster."""
+    """Write a part, unless another process already wrote it."""
     job, path = part.job, part.job.source.name
+    # Files are read outside of the transaction, so two syncs may read the same lines at once. The
+    # rows decide: a part counts only if the index still is where this job started from. For
+    # example A and B both read bytes 0-900. A commits first, so `reached` is 900 when B gets the
+    # write lock; B expects 0 and drops its part. Otherwise every message would be added twice.
     known = writer.known(path)
     if job.is_new:
+        # Rows that changed since planning and match the file came from a faster process. Rows of
+        # another state, such as those of a file that was rewritten again, are replaced.
         if known and known != job.known and known.is_of(job.source):
             return
         if known:
@@ -101,7 +107,7 @@ def _write_part(writer: Writer, part: FigurePart) -> None:
 
 
 class WordJob(NamedTuple):
-    """A file whose texts are to be read, as far as its figures were."""
+    """A file whose texts are to be read up to where its figures end."""
 
     source: SourceFile
     file: Wordless

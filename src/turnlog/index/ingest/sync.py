@@ -1,4 +1,7 @@
-"""Brings the index up to date from the bytes that changed."""
+"""Bring the index up to date by reading the bytes that were added since the last sync.
+
+The result is the same as rebuilding the index from all files.
+"""
 
 import os
 import sqlite3
@@ -12,41 +15,41 @@ from turnlog.format.jsonl import FileState
 from turnlog.format.regular_files import is_readable
 from turnlog.index.database import (
     Index,
+    defer_merging,
+    finish_merging,
     is_built,
-    make_up_for_merging,
-    put_merging_off,
     writing,
 )
 from turnlog.index.ingest.archived_files import archived_sources
-from turnlog.index.ingest.change_check import archive_state, keep_fingerprint, kept_state
+from turnlog.index.ingest.change_check import archive_state, keep_fingerprint, stored_archive_state
 from turnlog.index.ingest.facts import Carry
 from turnlog.index.ingest.figure_writer import KnownFile, SourceFile, Writer, known_files
 from turnlog.index.ingest.file_states import FileStates, State, scan_session, scan_store
 from turnlog.index.ingest.phases import FIGURES, WORDS, FigureJob, WordJob
 from turnlog.index.ingest.text_writer import wordless_files
-from turnlog.index.ingest.workers import USUAL, BatchLimits, Progress, is_worth_sharing, take_in
+from turnlog.index.ingest.workers import USUAL, BatchLimits, Progress, ingest, is_worth_sharing
 from turnlog.store.archive.archive import Archive
 from turnlog.store.paths import SUBAGENTS, Store, is_session_name
 
 FEW = 500
-"""Files that are asked for by name."""
+"""Up to this many files are queried by path, more by reading the whole table."""
 MUCH = 10
-"""Words are merged once, at the end, if what is new is at least this part of what is there."""
+"""Defer merging words if the new bytes are at least 1/MUCH of those already indexed."""
 
 _decode_carry = msgspec.json.Decoder(Carry).decode
 
 
 class Synced(NamedTuple):
-    """What a sync did."""
+    """Summary of a sync."""
 
     read: int
-    """Files that were new or had changed."""
+    """Number of files that were new or changed."""
     removed: int
     bytes: int
 
 
 class Scan(NamedTuple):
-    """A store and the states its files were just found in."""
+    """A store and the states of its files."""
 
     store: Store
     states: FileStates
@@ -61,9 +64,9 @@ def sync(
     *,
     words: bool = True,
 ) -> Synced:
-    """Bring the index up to date; without `words` only the figures, which reports are made of.
+    """Bring the index up to date; without `words`, only the figures that reports use.
 
-    Files that are gone from the store stay if they are in the archive.
+    Files that are gone from the store stay indexed if they are archived.
     """
     return sync_scanned(index, Scan(store, scan_store(store)), progress, limits, archive, words)
 
@@ -76,7 +79,7 @@ def sync_scanned(
     archive: Archive | None = None,
     words: bool = True,
 ) -> Synced:
-    """Bring the index up to date with files as they were found."""
+    """Bring the index up to date with a scan that was just made."""
     store, states = scan
     known = known_files(index.db)
     root = f"{store.projects}{os.sep}"
@@ -89,17 +92,19 @@ def sync_scanned(
     jobs = _jobs(index.db, found, known)
     gone = [] if is_settled else [path for path in known if path not in found]
     _remove(index.db, gone)
-    total = _take_in(index, jobs, progress, limits)
+    total = _ingest_figures(index, jobs, progress, limits)
     if state and not is_settled:
         with writing(index.db):
             index.db.execute("INSERT OR REPLACE INTO about VALUES ('archive', ?)", (state,))
     if words:
+        # If the archive is unchanged, its files were not listed above; their words may still be
+        # missing if earlier syncs read figures only.
         if archive and any(
             file.is_gone and file.path not in found for file in wordless_files(index.db)
         ):
             kept = archived_sources(archive, store, found.values())
             found |= {source.name: source for source in kept}
-        total = max(total, _take_in_words(index, found, progress, limits))
+        total = max(total, _ingest_words(index, found, progress, limits))
     keep_fingerprint(index.db, states)
     return Synced(len(jobs), len(gone), total)
 
@@ -116,46 +121,50 @@ def _remove(db: sqlite3.Connection, gone: list[str]) -> None:
 def sync_session(
     index: Index, session: Path, progress: Progress = lambda done, total: None
 ) -> None:
-    """Bring the figures of one session and its sub-agents up to date, and nothing else."""
+    """Bring only the figures of one session and its sub-agents up to date."""
     states = scan_session(session)
     sources = {
         path: SourceFile(path, FileState(*state), session.stem, path != str(session))
         for path, state in states.items()
     }
     known = known_files(index.db, list(sources))
-    _take_in(index, _jobs(index.db, sources, known), progress)
+    _ingest_figures(index, _jobs(index.db, sources, known), progress)
 
 
-def _take_in(
+def _ingest_figures(
     index: Index, jobs: list[FigureJob], progress: Progress, limits: BatchLimits = USUAL
 ) -> int:
-    """Read figures; then what was left to another process, if that has ended before it was done."""
-    total = _take_in_jobs(index, jobs, progress, limits) if jobs else 0
-    # A process that was killed may have read all files, but not have ended the first build.
+    """Read figures, and finish the first build if that is still to do."""
+    total = _ingest_jobs(index, jobs, progress, limits) if jobs else 0
+    # A process killed after reading the last file left nothing to read, but an unfinished build.
     if not is_built(index.db):
         with writing(index.db):
             Writer(index.db).end_first_build()
     return total
 
 
-def _take_in_jobs(
+def _ingest_jobs(
     index: Index, jobs: list[FigureJob], progress: Progress, limits: BatchLimits
 ) -> int:
-    total = take_in(index, FIGURES, jobs, progress, limits)
+    total = ingest(index, FIGURES, jobs, progress, limits)
     sources = {job.source.name: job.source for job in jobs}
     known = known_files(index.db, list(sources) if len(sources) <= FEW else None)
-    left = {path: source for path, source in sources.items() if _is_behind(source, known.get(path))}
-    # Reading passes over files that cannot be opened, possibly in another process.
-    left = {path: each for path, each in left.items() if each.archived or is_readable(each.path)}
-    if left:
-        total += take_in(index, FIGURES, _jobs(index.db, left, known), progress, limits)
+    # Parts are dropped if another process is faster with the same file. If that process was then
+    # killed, the file is still behind: read it again.
+    behind = {path: file for path, file in sources.items() if _is_behind(file, known.get(path))}
+    # Unreadable files stay behind forever; a second attempt would not help.
+    behind = {
+        path: file for path, file in behind.items() if file.archived or is_readable(file.path)
+    }
+    if behind:
+        total += ingest(index, FIGURES, _jobs(index.db, behind, known), progress, limits)
     return total
 
 
-def _take_in_words(
+def _ingest_words(
     index: Index, sources: dict[str, SourceFile], progress: Progress, limits: BatchLimits
 ) -> int:
-    """Read words; a second time what was left to another process that has ended since."""
+    """Read words; try again if another process took over a file but did not finish it."""
     total = 0
     for _ in range(2):
         jobs = [WordJob(sources[f.path], f) for f in wordless_files(index.db) if f.path in sources]
@@ -163,9 +172,9 @@ def _take_in_words(
             break
         size = sum(job.size for job in jobs)
         if is_worth_sharing(jobs) and MUCH * size >= _bytes_read(index.db):
-            put_merging_off(index.db)
-        total += take_in(index, WORDS, jobs, progress, limits)
-    make_up_for_merging(index.db)
+            defer_merging(index.db)
+        total += ingest(index, WORDS, jobs, progress, limits)
+    finish_merging(index.db)
     return total
 
 
@@ -176,9 +185,9 @@ def _bytes_read(db: sqlite3.Connection) -> int:
 def _jobs(
     db: sqlite3.Connection, sources: dict[str, SourceFile], known: dict[str, KnownFile]
 ) -> list[FigureJob]:
-    """What is to be read of which files."""
-    looked_at = ((source, known.get(path)) for path, source in sources.items())
-    return [_job(db, *each) for each in looked_at if not _is_read(*each)]
+    """Plan which files are to be read, and from where."""
+    pairs = ((source, known.get(path)) for path, source in sources.items())
+    return [_job(db, *pair) for pair in pairs if not _is_read(*pair)]
 
 
 def _is_settled(
@@ -187,18 +196,18 @@ def _is_settled(
     known: dict[str, KnownFile],
     found: dict[str, SourceFile],
 ) -> bool:
-    """Whether the archive need not be looked at: neither it nor which files there are changed."""
+    """Return whether the archive need not be listed: neither it nor the set of files changed."""
     present = {path for path, row in known.items() if not row.is_gone}
-    return state is not None and kept_state(db) == state and found.keys() == present
+    return state is not None and stored_archive_state(db) == state and found.keys() == present
 
 
 def _source(path: str, state: State, root: str) -> SourceFile:
-    """Tell from its path below `root` whose file it is.
+    """Derive from a path below `root` which session a file belongs to.
 
-    A sub-agent may lie among the sessions, or in a folder of the project's: then only its lines
-    name its session.
+    A sub-agent's file may be stored among the sessions or in a folder of the project: then only its
+    lines name the session.
     """
-    # A Path takes ten times as long to make, and there may be 100,000.
+    # There may be 100,000 files, and creating a Path takes ten times as long as this.
     _, owner, *below = path.removeprefix(root).replace(os.sep, "/").split("/")
     is_session = not below and is_session_name(owner)
     is_owned = is_session or (below and owner != SUBAGENTS)
@@ -211,31 +220,35 @@ def _source(path: str, state: State, root: str) -> SourceFile:
 
 
 def _is_read(source: SourceFile, known: KnownFile | None) -> bool:
-    """Whether all of a file was read."""
+    """Return whether a file was read to its end in its present state."""
     return known is not None and known.is_of(source) and known.reached >= source.state.size
 
 
 def _is_behind(source: SourceFile, known: KnownFile | None) -> bool:
-    """Whether less of a file was read than there was of it."""
+    """Return whether a file has bytes that were not read yet."""
     return known is None or known.reached < source.state.size
 
 
 def _job(db: sqlite3.Connection, source: SourceFile, known: KnownFile | None) -> FigureJob:
-    """What is to be read of a file."""
-    anew = FigureJob(source, Carry(), is_new=True, known=known)
+    """Plan how to read a file: from the last offset if it only grew, otherwise from the start."""
+    from_start = FigureJob(source, Carry(), is_new=True, known=known)
     if known is None:
-        return anew
+        return from_start
     was, now = known.state, source.state
     is_same = was.inode == now.inode and (was.size < now.size or was == now)
     if source.archived:
         is_same = known.reached == now.size
     if not is_same:
-        return anew
-    kept = db.execute("SELECT carry FROM files WHERE path = ?", (source.name,)).fetchone()
-    carry = _decode_carry(kept[0]) if kept else Carry()
+        return from_start
+    row = db.execute("SELECT carry FROM files WHERE path = ?", (source.name,)).fetchone()
+    carry = _decode_carry(row[0]) if row else Carry()
+    # Without a newline at the end, the last line was read while the client was writing it, and the
+    # rest of it may have followed since.
     is_whole = carry.bookmark.probe[-1:] in (b"\n", b"")
-    goes_on = FigureJob(source, carry, is_new=False, known=known)
-    return goes_on if is_whole and _holds(source, carry) else anew
+    continued = FigureJob(source, carry, is_new=False, known=known)
+    # Inode and size do not reveal a file that was rewritten in place and grew: the bookmark
+    # compares the bytes before the offset.
+    return continued if is_whole and _holds(source, carry) else from_start
 
 
 def _holds(source: SourceFile, carry: Carry) -> bool:

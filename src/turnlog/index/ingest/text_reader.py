@@ -1,6 +1,6 @@
-"""The texts of a session's lines, to be searched: read after the figures, from where it stopped.
+"""Read the searchable texts of a session file, continuing where the last read stopped.
 
-What is read rests on its own line and on what reading carries along, as figures do.
+Like figures, a text depends only on its own line and on the carried state, never on later lines.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,9 +25,9 @@ from turnlog.index.tokenizer import searchable
 
 PROGRESS = b'"type":"progress"'
 NEAR = 512
-"""How near to a line's start or end its type stands in most lines."""
+"""Bytes at either end of a line in which its type usually appears."""
 READ = (User, Assistant, Attachment, LocalCommand, CustomTitle, AiTitle, Summary)
-"""Entries that have texts."""
+"""Entry types with searchable texts."""
 
 
 class _Typed(Struct):
@@ -38,20 +38,20 @@ _decode_type = msgspec.json.Decoder(_Typed).decode
 
 
 class DocCarry(Struct):
-    """What reading takes along from one part of a file to the next."""
+    """State carried from one part of a file to the next."""
 
     bookmark: Bookmark = Bookmark()
     lines: int = 0
     prompts: int = 0
-    """Prompts so far."""
+    """Number of prompts so far."""
     slug: str | None = None
-    """The nickname of the session, as the last line named it."""
+    """The session's nickname in the last line."""
     pending: dict[str, str] = field(default_factory=dict[str, str])
-    """The tools of calls that have no result yet, by their ids."""
+    """Tools of calls without a result yet, by call id."""
 
 
 class Doc(NamedTuple):
-    """A text to search."""
+    """A text to be indexed."""
 
     line: int
     offset: int
@@ -61,7 +61,7 @@ class Doc(NamedTuple):
     is_error: bool
     at: float | None
     prompt: int
-    """How many prompts the file has up to here; 0 before the first."""
+    """Number of prompts in the file up to here; 0 before the first."""
     text: str
 
 
@@ -71,11 +71,11 @@ class Docs(Struct):
     carry: DocCarry
     found: list[Doc] = field(default_factory=list[Doc])
     is_last: bool = True
-    """Whether the end was reached."""
+    """True if the end of the file was reached."""
 
 
 def read_docs(name: str, lines: Iterable[Line], carry: DocCarry, limit: int) -> Docs:
-    """Read the texts of lines up to an offset; `carry` is left as it is."""
+    """Read the texts of lines up to an offset without changing `carry`."""
     docs = Docs(replace(carry, pending=dict(carry.pending)))
     trail = Trail(carry.bookmark)
     for line in lines:
@@ -97,9 +97,10 @@ def _entries(line: Line) -> tuple[Entry, ...]:
 
 
 def _is_textless(raw: bytes) -> bool:
-    """Return whether a line only reports progress; its data need not be decoded."""
+    """Return whether a line only reports progress, so that it need not be decoded."""
     if PROGRESS not in raw[:NEAR] and PROGRESS not in raw[-NEAR:]:
         return False
+    # The bytes may also be quoted text of a prompt: confirm by decoding the type alone.
     try:
         return _decode_type(raw).type == "progress"
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -113,6 +114,7 @@ def _read_entry(docs: Docs, name: str, line: Line, entry: Entry) -> None:
     if isinstance(entry, User):
         kind = prompt_kind(entry)
         if kind is PromptKind.TOOL_RESULT:
+            # A result names only its call; the call may have been in an earlier part of the file.
             passages = (each._replace(tool=_tool(carry, each)) for each in passages)
         elif begins_turn(entry, kind):
             carry.prompts += 1

@@ -14,24 +14,24 @@ _decode_carry = msgspec.json.Decoder(DocCarry).decode
 
 
 class Wordless(NamedTuple):
-    """A file whose texts are not all in the index."""
+    """A file whose texts are not fully indexed."""
 
     id: int
     path: str
     state: FileState
-    """As it was when its figures were read."""
+    """Its state when the figures were read."""
     reached: int
     is_gone: bool
     carry: DocCarry
 
     @property
     def size(self) -> int:
-        """How many bytes are left to read."""
+        """The number of bytes left to read."""
         return self.reached - self.carry.bookmark.offset
 
 
 def wordless_files(db: sqlite3.Connection) -> list[Wordless]:
-    """Return the files whose texts are not all in the index."""
+    """Return the files whose texts are not fully indexed."""
     rows = db.execute(
         "SELECT id, path, inode, size, mtime_ns, reached, is_gone, words_carry FROM files"
         " WHERE words_reached < reached"
@@ -43,7 +43,7 @@ def wordless_files(db: sqlite3.Connection) -> list[Wordless]:
 
 
 class WordWriter:
-    """Writes texts in one transaction."""
+    """Writes texts within one transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
@@ -51,7 +51,7 @@ class WordWriter:
         self.next_doc: int = row[0]
 
     def add(self, file: Wordless, docs: Docs) -> None:
-        """Add the texts of a part of a file, unless the file has changed or was read by others."""
+        """Add the texts of a part, unless the file changed or another process was faster."""
         row = self.db.execute(
             "SELECT id, inode, size, mtime_ns, words_reached, reached FROM files WHERE path = ?",
             (file.path,),
@@ -60,7 +60,8 @@ class WordWriter:
         if row is None or row[:5] != (file.id, *file.state, start):
             return
         end = docs.carry.bookmark.offset
-        # A torn line may have been completed since its figures were read; then those come first.
+        # A torn last line may have been completed since the figures were read. Its texts refer to
+        # a prompt that has no row yet, so they wait for the next sync.
         if end <= row[5]:
             self._add_docs(file.id, docs.found)
             self.db.execute(
@@ -69,15 +70,15 @@ class WordWriter:
             )
 
     def finish(self) -> None:
-        """Store how many texts there are."""
+        """Store the next free document id."""
         self.db.execute("UPDATE about SET value = ? WHERE name = 'next_doc'", (self.next_doc,))
 
     def _add_docs(self, file: int, docs: list[Doc]) -> None:
         first = self.next_doc
         self.next_doc += len(docs)
         prompts: list[int | None] = [None]
-        asked = "SELECT id FROM prompts WHERE file = ? ORDER BY id"
-        prompts += [id_ for (id_,) in self.db.execute(asked, (file,))]
+        statement = "SELECT id FROM prompts WHERE file = ? ORDER BY id"
+        prompts += [id_ for (id_,) in self.db.execute(statement, (file,))]
         self.db.executemany(
             "INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             ((id_, file, *doc[:-2], prompts[doc.prompt]) for id_, doc in enumerate(docs, first)),

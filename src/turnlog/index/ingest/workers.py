@@ -1,6 +1,6 @@
-"""Read files into the index: few in this process, many in several that take turns in writing.
+"""Ingest files in this process or, if there is much to read, in a pool of processes.
 
-A part of a file is written in one transaction with how far the file was read.
+A part of a file and the offset reached in that file are written in one transaction.
 """
 
 import gc
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from multiprocessing.synchronize import Lock
 
 WORTH_SHARING = 32 << 20
-"""Starting other processes takes longer than reading this many bytes."""
+"""Bytes that are read faster in one process than a pool is started."""
 PROCESSES = 3
-"""One writes while two read."""
+"""One process writes while two read."""
 SHARES = 4
-"""Batches for each process, at least: none is left alone for long with the last one."""
+"""Minimum number of batches per process, so that all finish at about the same time."""
 PER_FILE = 4 << 10
-"""What a file costs beside its bytes, expressed in bytes."""
+"""Overhead of a file, expressed in bytes."""
 
 
 class BatchLimits(NamedTuple):
-    """How many bytes are handled at a time."""
+    """Limits on the bytes processed at a time."""
 
     part: int = 8 << 20
-    """Read before what they tell is handed on."""
+    """Bytes read before the facts are handed on."""
     transaction: int = 24 << 20
-    """Of files that one transaction takes in."""
+    """Bytes ingested in one transaction."""
 
 
 USUAL = BatchLimits()
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes of how many are done."""
+"""Called with the bytes done and the total."""
 
 
 class Sized(Protocol):
@@ -47,22 +47,22 @@ class Sized(Protocol):
 
 
 class Phase(NamedTuple):
-    """How jobs are read, and how what they give is written; functions of a module."""
+    """The functions that read jobs and write parts; module-level, so that they can be pickled."""
 
     read: Callable[[Any, int], Iterator[Sized]]
-    """Yields the parts of a job, each of at most so many bytes and a line."""
+    """Yields the parts of a job, each at most `limit` bytes plus one line."""
     write: Callable[[sqlite3.Connection, list[Any]], None]
-    """Writes parts within a transaction."""
+    """Writes parts within the caller's transaction."""
 
 
-def take_in(
+def ingest(
     index: Index,
     phase: Phase,
     jobs: Iterable[Sized],
     progress: Progress,
     limits: BatchLimits = USUAL,
 ) -> int:
-    """Read files into the index; return how many bytes that were."""
+    """Read files into the index; return the number of bytes."""
     jobs = list(jobs)
     total = sum(job.size for job in jobs)
     done = 0
@@ -78,7 +78,7 @@ def take_in(
 
 
 def is_worth_sharing(jobs: Iterable[Sized]) -> bool:
-    """Return whether several processes would be done sooner than one."""
+    """Return whether a pool of processes would finish sooner than one process."""
     return sum(map(_weight, jobs)) >= WORTH_SHARING
 
 
@@ -89,13 +89,13 @@ def _weight(job: Sized) -> int:
 def _written(
     db: sqlite3.Connection, phase: Phase, jobs: Iterable[Sized], limits: BatchLimits
 ) -> Iterator[int]:
-    """Read and write; yields the bytes of each transaction."""
+    """Read and write in this process; yield the bytes of each transaction."""
     for parts in _gathered(phase, jobs, limits):
         yield _write(db, phase, parts)
 
 
 def _shared(index: Index, phase: Phase, jobs: list[Sized], limits: BatchLimits) -> Iterator[int]:
-    """Have other processes read and write; yields the bytes of each batch of files."""
+    """Read and write in a pool of processes; yield the bytes of each batch."""
     from concurrent.futures import as_completed
 
     from turnlog.store.parallel import CONTEXT, open_pool
@@ -103,7 +103,7 @@ def _shared(index: Index, phase: Phase, jobs: list[Sized], limits: BatchLimits) 
     share = sum(map(_weight, jobs)) // (SHARES * PROCESSES)
     batches = in_batches(jobs, _weight, min(limits.transaction, share))
     with (
-        index.let_go(),
+        index.disconnected(),
         open_pool(PROCESSES, _PoolWorker.start, index.path, CONTEXT.Lock(), phase, limits) as pool,
     ):
         for task in as_completed([pool.submit(_PoolWorker.work, batch) for batch in batches]):
@@ -111,7 +111,7 @@ def _shared(index: Index, phase: Phase, jobs: list[Sized], limits: BatchLimits) 
 
 
 class _PoolWorker:
-    """What a process of the pool has from one batch to the next."""
+    """State of a worker process that lasts from batch to batch."""
 
     db: ClassVar[sqlite3.Connection]
     turn: ClassVar["Lock"]
@@ -121,27 +121,29 @@ class _PoolWorker:
     @classmethod
     def start(cls, path: Path, turn: "Lock", phase: Phase, limits: BatchLimits) -> None:
         cls.db, cls.turn, cls.phase, cls.limits = connect(path), turn, phase, limits
-        # Facts hold no cycles; looking for some takes a sixth of the time.
+        # Facts contain no reference cycles, and the collector would take a sixth of the time.
         gc.disable()
 
     @classmethod
     def work(cls, batch: list[Sized]) -> int:
-        """Read files, and write what they tell when it is this process's turn."""
+        """Read files in parallel with other workers; write them while holding the lock."""
         done = 0
         for parts in _gathered(cls.phase, batch, cls.limits):
+            # SQLite allows one writer. A worker waiting for this lock wakes up at once, whereas
+            # SQLite would poll with growing delays until its timeout.
             with cls.turn:
                 done += _write(cls.db, cls.phase, parts)
         return done
 
 
 def _gathered(phase: Phase, jobs: Iterable[Sized], limits: BatchLimits) -> Iterator[list[Sized]]:
-    """What files tell, in as many parts as one transaction takes in."""
+    """Yield the parts of files, grouped into transactions."""
     parts = chain.from_iterable(phase.read(job, limits.part) for job in jobs)
     return gathered(parts, _weight, limits.transaction)
 
 
 def _write(db: sqlite3.Connection, phase: Phase, parts: list[Sized]) -> int:
-    """Write parts in one transaction; return how many bytes they are of."""
+    """Write parts in one transaction; return the number of bytes."""
     with writing(db):
         phase.write(db, parts)
     return sum(part.size for part in parts)

@@ -1,7 +1,7 @@
--- The windows of five hours that the service counts limits by, and what was used in each: one starts
--- at the full hour of its first message; the first message after its end starts the next.
--- Filters choose what is counted, never where windows start. Rates are over the time from the first
--- message to the last, in the window that has not ended to :now.
+-- Usage per five-hour window, by which the service counts its limits. A window starts at the full
+-- hour of its first message; the first message after its end starts the next.
+-- Filters choose what is counted, never where windows start. Rates cover the time from the first
+-- message to the last or, in the current window, to :now.
 WITH RECURSIVE
 used AS MATERIALIZED (
     SELECT quarter, row_number() OVER (ORDER BY quarter) AS n
@@ -44,7 +44,7 @@ taken AS (
     GROUP BY w.start
 ),
 rated AS (
-    -- A rate over less than a minute would say nothing.
+    -- A rate over less than a minute would be meaningless.
     SELECT *, iif(hours * 60 > 1, 1 / hours, NULL) AS rate, (stop - :now) / 3600 AS hours_left
     FROM taken
 )

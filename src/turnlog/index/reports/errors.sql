@@ -1,5 +1,5 @@
--- Which tools and commands fail most. `program` gives the words of a command that say what is run.
--- Where max() stands alone, the error beside it is of the same call: the last one that failed.
+-- The tools and commands that fail most often. `program` shortens a command to what it runs.
+-- SQLite takes bare columns from the row with max(): the error is that of the last failed call.
 SELECT
     c.tool AS tool,
     program(c.command) AS command,

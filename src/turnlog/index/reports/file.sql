@@ -1,4 +1,4 @@
--- Which files were changed and read most. Calls that failed are left out.
+-- The files that were changed and read most often. Failed calls are excluded.
 SELECT
     c.path AS path,
     count(DISTINCT coalesce(f.session, f.path)) AS sessions,

@@ -1,6 +1,6 @@
-"""Keep the answers of reports until the figures change.
+"""Cache report results until the figures change.
 
-A report over 100,000 sessions takes a second; most are asked for again before anything changed.
+A report over 100,000 sessions takes a second, and the same one is often requested again.
 """
 
 import json
@@ -17,9 +17,9 @@ from turnlog.index.ingest.change_check import generation
 from turnlog.index.reports.reports import EVERYTHING, Filters, Report, query, run_report
 
 MOST_ROWS = 2000
-"""More are not kept: reading them back would take as long as asking."""
+"""Larger reports are not cached: decoding them takes as long as the query."""
 OF_THE_MOMENT = "blocks"
-"""The report that depends on the time it is asked for."""
+"""A report that depends on the current time, and is therefore never cached."""
 
 
 def cached_report(
@@ -30,13 +30,14 @@ def cached_report(
     if name == OF_THE_MOMENT:
         return run_report(db, name, filters)
     question = json.dumps([__version__, name, zlib.crc32(statement.encode()), filters, _zone()])
-    kept = db.execute(
+    cached = db.execute(
         "SELECT answer FROM answers WHERE question = ? AND generation = ?",
         (question, generation(db)),
     ).fetchone()
-    if kept:
-        return Report(*json.loads(kept[0]))
-    db.execute("BEGIN")  # figures and generation of one moment
+    if cached:
+        return Report(*json.loads(cached[0]))
+    # One transaction: a sync between the two reads would store old figures under a new generation.
+    db.execute("BEGIN")
     try:
         report, current = run_report(db, name, filters, by=by), generation(db)
     finally:
@@ -53,7 +54,7 @@ def _keep(db: sqlite3.Connection, question: str, current: int, answer: str) -> N
 
 
 def _zone() -> list[str | int | None]:
-    """Identify the time zone: days and hours are local."""
+    """Identify the time zone, because days and hours are local."""
     rules = b""
     with suppress(OSError):
         rules = Path("/etc/localtime").read_bytes()

@@ -24,43 +24,43 @@ REPORTS = (
     "errors",
 )
 LISTS = frozenset({"pull_requests", "commits"})
-"""Columns that hold several words."""
+"""Columns with space-separated lists."""
 SUMS = frozenset(
     "turns messages calls agent_calls errors tokens input output cache_write_5m cache_write_1h"
     " cache_read agent_tokens agent_cost_usd seconds elapsed_seconds added removed changes reads"
     " unpriced understated".split()
 )
-"""Columns that can be added up."""
+"""Columns that have a total."""
 
 Value = str | int | float | list[str] | None
 Row = dict[str, Value]
 
 
 class Filters(NamedTuple):
-    """What a report is about; None is everything."""
+    """Filters on the messages, prompts and calls of a report; None means all."""
 
     since: float | None = None
-    """Seconds since 1970, as is `until`; reports that add up take whole quarters of an hour."""
+    """Seconds since 1970, like `until`; reports with totals round to quarters of an hour."""
     until: float | None = None
     project: str | None = None
-    """Part of a working directory."""
+    """A substring of the working directory."""
     model: str | None = None
-    """Part of a model's name."""
+    """A substring of the model's name."""
 
 
 EVERYTHING = Filters()
 
 
 class Report(NamedTuple):
-    """What a report says."""
+    """The rows and totals of a report."""
 
     name: str
     columns: list[str]
     rows: list[Row]
     total: Row
-    """Of the columns that can be added up, and of sessions that models answered in, each once."""
+    """Totals of the summable columns, and the number of distinct sessions with answers."""
     unpriced_models: list[str]
-    """Those whose messages are not in the costs."""
+    """Models without a price, whose messages are missing from the costs."""
 
 
 def run_report(
@@ -74,11 +74,12 @@ def run_report(
     """Compute a report from the tables, grouped by further dimensions on request."""
     db.create_function("program", 1, program, deterministic=True)
     values = {**filters._asdict(), "now": time() if now is None else now}
-    columns, rows = _asked(db, query(name, by), values)
+    columns, rows = _run(db, query(name, by), values)
     total = _total(columns, rows)
     if {"sessions", "turns"} <= set(columns):
-        total["sessions"] = _asked(db, query("sessions"), values)[1][0]["sessions"]
-    unpriced = _asked(db, query("unpriced"), values)[1] if total.get("unpriced") else []
+        # Rows cannot be added up here: a session that spans two days is in both of them.
+        total["sessions"] = _run(db, query("sessions"), values)[1][0]["sessions"]
+    unpriced = _run(db, query("unpriced"), values)[1] if total.get("unpriced") else []
     return Report(name, columns, rows, total, [str(row["model"] or "unknown") for row in unpriced])
 
 
@@ -92,7 +93,7 @@ def query(name: str, by: tuple[str, ...] = ()) -> str:
     return Path(__file__).with_name(f"{name}.sql").read_text("utf-8")
 
 
-def _asked(
+def _run(
     db: sqlite3.Connection, statement: str, values: dict[str, str | float | None]
 ) -> tuple[list[str], list[Row]]:
     found = db.execute(statement, values)
@@ -114,5 +115,6 @@ def _total(columns: list[str], rows: list[Row]) -> Row:
         if name in SUMS:
             total[name] = sum(known)
         elif name == "cost_usd":
+            # A total of 0 would claim that unpriced messages were free.
             total[name] = sum(known) if known or not rows else None
     return total

@@ -1,4 +1,4 @@
--- In how many sessions a model answered.
+-- The number of sessions in which a model answered.
 SELECT count(DISTINCT coalesce(f.session, f.path)) AS sessions
 FROM files f
 WHERE (:project IS NULL OR instr(lower(f.project), lower(:project)))

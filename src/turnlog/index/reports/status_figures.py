@@ -1,4 +1,4 @@
-"""What a status line tells: the figures of a session, of today and of the running window."""
+"""Compute the figures of a status line: cost of the session, of today and of the current window."""
 
 import sqlite3
 from datetime import datetime
@@ -10,19 +10,19 @@ WINDOW_HOURS = 5
 
 
 class Status(NamedTuple):
-    """The figures; None where nothing is known."""
+    """The figures of a status line; None where unknown."""
 
     session_usd: float | None
     today_usd: float | None
     window_usd: float | None
     window_ends: str | None
     context_tokens: int | None
-    """What the last request of the session held, its answer included."""
+    """Tokens of the session's last request, including its answer."""
     model: str | None
 
 
 def status_of(db: sqlite3.Connection, session: str, now: float) -> Status:
-    """The figures for a session at a moment."""
+    """Return the figures for a session at a moment."""
     midnight = datetime.fromtimestamp(now).astimezone().replace(hour=0, minute=0, second=0)
     window = _window(db, now)
     last = db.execute(LAST_MESSAGE, (session,)).fetchone()

@@ -1,5 +1,5 @@
--- How often each tool was called, how often it failed, and how long its calls took, with what they
--- waited for. The tools of one MCP server are one row. The most called first.
+-- Calls, failures and durations per tool, including waiting time, the most frequent first.
+-- All tools of an MCP server form one row.
 SELECT
     iif(
         c.tool GLOB 'mcp__?*__*',

@@ -1,4 +1,4 @@
--- The models that have no price, or whose advisors have none: their messages are not in any cost.
+-- The models without a price, or with advisors without one: no cost includes their messages.
 SELECT DISTINCT w.model AS model
 FROM work w JOIN files f ON f.id = w.file
 WHERE (:since IS NULL OR w.quarter * 900 > :since - 900)

@@ -1,4 +1,4 @@
-"""Questions that users ask the index themselves, in SQL: it is read, never changed."""
+"""Run SQL that users write themselves; the index is opened read-only."""
 
 import sqlite3
 from collections.abc import Generator
@@ -10,7 +10,7 @@ from turnlog.errors import UsageError
 from turnlog.index.command_names import program
 
 STEPS = 100_000
-"""SQLite's own, after which Python may notice that the user wants to stop."""
+"""SQLite instructions between checks for Ctrl-C."""
 OUTSIDE = (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
 TABLES_HINT = "turnlog sql --tables"
 NAMES = {
@@ -21,7 +21,7 @@ NAMES = {
 
 
 class SqlResult(NamedTuple):
-    """What a question gave."""
+    """The columns and rows of a query."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -34,8 +34,8 @@ class IndexTable(NamedTuple):
     columns: list[str]
 
 
-def ask(path: Path, statement: str) -> SqlResult:
-    """Ask the index one question, a SELECT or what reads as one."""
+def run_query(path: Path, statement: str) -> SqlResult:
+    """Run one statement that returns rows."""
     with _reading(path) as db:
         try:
             found = db.execute(statement)
@@ -43,7 +43,7 @@ def ask(path: Path, statement: str) -> SqlResult:
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
             raise _explained(error) from error
     if found.description is None:
-        raise UsageError("that asks for nothing", TABLES_HINT)
+        raise UsageError("the statement returns no rows", TABLES_HINT)
     return SqlResult([name for name, *_ in found.description], [_readable(row) for row in rows])
 
 
@@ -56,7 +56,7 @@ def used_names(path: Path, column: Literal["tool", "model"]) -> list[str]:
 
 
 def tables_of(path: Path) -> list[IndexTable]:
-    """The tables and views that can be asked."""
+    """Return the tables and views that can be queried."""
     with _reading(path) as db:
         names = [
             name
@@ -80,8 +80,9 @@ def _reading(path: Path) -> Generator[sqlite3.Connection]:
     try:
         db.execute("PRAGMA query_only = ON")
         db.create_function("program", 1, program, deterministic=True)
+        # A read-only connection does not stop ATTACH and VACUUM INTO from opening other files.
         db.set_authorizer(_allowed)
-        db.set_progress_handler(_go_on, STEPS)
+        db.set_progress_handler(_check_signals, STEPS)
         yield db
     finally:
         db.close()
@@ -91,8 +92,8 @@ def _allowed(action: int, *_: str | None) -> int:
     return sqlite3.SQLITE_DENY if action in OUTSIDE else sqlite3.SQLITE_OK
 
 
-def _go_on() -> int:
-    """Python raises what a signal asked for when it runs this, and SQLite stops."""
+def _check_signals() -> int:
+    """Let Python run its signal handlers, so that Ctrl-C interrupts a long query."""
     return 0
 
 
@@ -101,7 +102,7 @@ def _explained(error: Exception) -> BaseException:
     if reason == "interrupted":
         return KeyboardInterrupt()
     if "readonly" in reason or "authoriz" in reason:
-        reason = "the index can only be read"
+        reason = "the index is read-only"
     return UsageError(reason, TABLES_HINT)
 
 

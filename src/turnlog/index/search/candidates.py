@@ -1,4 +1,4 @@
-"""The texts that a query matches, best first, as far as the index can tell without reading them."""
+"""Rank the texts that match a query, using only what the index stores about them."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -9,17 +9,17 @@ from msgspec import Struct
 from turnlog.index.search.selection import Selection, conditions
 
 COMMON = 20_000
-"""A query that more texts match is asked of what tells most first, and of the rest if need be."""
+"""With more matches than this, the most telling column is searched first, the rest if needed."""
 TIERS = ("{asked}", "{said}", "{done}")
 WEIGHTS = "bm25(8.0, 3.0, 1.0)"
-"""Of words in what was asked, said and done."""
+"""Weights of the columns: asked, said, done."""
 KIND_WEIGHTS = {"title": 3.0, "prompt": 2.5, "answer": 1.3, "input": 0.8, "result": 0.6}
 COPY_WEIGHT = 0.5
-"""Of a text that another file has as well, so that the other one comes first."""
+"""Factor for a copy, so that the original comes first."""
 AGENT_WEIGHT = 0.6
-"""Of a text of a sub-agent, whose prompt no one typed."""
+"""Factor for texts of sub-agents, whose prompts nobody typed."""
 AGEING = 90 * 86_400
-"""Seconds in which a text loses most of what it has for being new."""
+"""Seconds after which most of the bonus for recent texts is gone."""
 COLUMNS = (
     "d.id, d.file, d.line, d.offset, d.size, d.kind, d.tool, d.is_error, d.at, d.prompt,"
     " coalesce(p.counts, 1), coalesce(nullif(f.session, ''), f.path), f.is_subagent,"
@@ -29,7 +29,7 @@ JOINED = "docs d JOIN files f ON f.id = d.file LEFT JOIN prompts p ON p.id = d.p
 
 
 class Candidate(Struct, frozen=True):
-    """A text that may be shown, and where it is."""
+    """A text that may be shown, and its position in a file."""
 
     id: int
     file: int
@@ -43,25 +43,26 @@ class Candidate(Struct, frozen=True):
     prompt: int | None
     counts: bool
     owner: str
-    """The session that it belongs to, or the path of its file where that is not known."""
+    """The session, or the path of the file if the session is unknown."""
     is_subagent: bool
     newest: float
-    """When it was said, or the last of what its file tells."""
+    """The time of the text, or the last time in its file."""
     rank: float = 0.0
-    """By its words alone: the lower the better."""
+    """FTS5's bm25 rank: the lower, the better."""
 
 
 def tiers_of(db: sqlite3.Connection, match: str) -> tuple[str, ...]:
-    """A query, or for a common one its parts, those that tell most first."""
+    """Split a common query into one per column, the most telling first; leave others whole."""
     counted = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     is_common = db.execute(counted, (match, COMMON + 1)).fetchone()[0] > COMMON
     return tuple(f"{tier} : ({match})" for tier in TIERS) if is_common else (match,)
 
 
 def ranked(db: sqlite3.Connection, match: str, selection: Selection) -> Iterator[Candidate]:
-    """The texts that match, those with the best words first."""
+    """Return the matching texts, best words first."""
     where, values = conditions(selection)
     rows = db.execute(
+        # CROSS JOIN fixes the join order: FTS5 has to come first to deliver rows sorted by rank.
         f"SELECT {COLUMNS}, rank FROM words CROSS JOIN {JOINED}"
         " WHERE words MATCH :match AND rank MATCH :weights AND d.id = words.rowid"
         f" AND {where} ORDER BY rank",
@@ -71,7 +72,7 @@ def ranked(db: sqlite3.Connection, match: str, selection: Selection) -> Iterator
 
 
 def unranked(db: sqlite3.Connection, match: str, selection: Selection) -> Iterator[Candidate]:
-    """The texts that match, in no order."""
+    """Return the matching texts in no particular order."""
     where, values = conditions(selection)
     rows = db.execute(
         f"SELECT {COLUMNS} FROM words CROSS JOIN {JOINED}"
@@ -82,7 +83,7 @@ def unranked(db: sqlite3.Connection, match: str, selection: Selection) -> Iterat
 
 
 def in_file(db: sqlite3.Connection, file: int, selection: Selection) -> Iterator[Candidate]:
-    """The texts of a file, in their order."""
+    """Return the texts of a file in order."""
     where, values = conditions(selection)
     rows = db.execute(
         f"SELECT {COLUMNS} FROM {JOINED} WHERE d.file = :id AND {where} ORDER BY d.id",
@@ -92,7 +93,7 @@ def in_file(db: sqlite3.Connection, file: int, selection: Selection) -> Iterator
 
 
 def score(candidate: Candidate, now: float) -> float:
-    """How good a candidate is: its words, what it is, and a little how new it is."""
+    """Return a candidate's score from its words, its kind and, slightly, its age."""
     age = max(0.0, now - candidate.newest)
     weight = KIND_WEIGHTS.get(candidate.kind, 1.0) * (0.7 + 0.3 * exp(-age / AGEING))
     if not candidate.counts:

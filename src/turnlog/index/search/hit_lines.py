@@ -1,4 +1,4 @@
-"""Lines of hits, read again from the files that they are in."""
+"""Read the lines of hits from session files, or from the archive if a file is gone."""
 
 import os
 from pathlib import Path
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from turnlog.store.archive.archive import ArchivedFile
 
 OPEN = 32
-"""How many files are kept open."""
+"""Maximum number of open files."""
 
 
 class Reader:
-    """Reads lines of files by where they are."""
+    """Reads lines by file and offset, keeping files open."""
 
     def __init__(self, archive: Path | None = None) -> None:
         self.archive = archive
-        """The folder of an archive, for files that are gone."""
+        """The archive's folder, for files that are gone."""
         self.opened: dict[str, int] = {}
         self.archived: dict[int, ArchivedFile | None] = {}
 
     def line(self, file: File, offset: int, size: int) -> bytes:
-        """A line, from the archive if the file is gone; nothing if it can no longer be read."""
+        """Return a line, from the archive if the file is gone; empty if neither has it."""
         try:
             return read_at(self._descriptor(file.path), size, offset)
         except OSError:
@@ -46,9 +46,9 @@ class Reader:
         archive = Archive(self.archive)
         if file.id not in self.archived:
             self.archived[file.id] = archive.find(file.path)
-        kept = self.archived[file.id]
+        copy = self.archived[file.id]
         try:
-            return archive.read_at(kept, offset, size) if kept else b""
+            return archive.read_at(copy, offset, size) if copy else b""
         except Damaged:
             return b""
 

@@ -1,4 +1,7 @@
-"""A regular expression, and what can be told from it about the texts that it matches."""
+"""Compile a regular expression, and derive index queries that narrow down where it can match.
+
+Every text that the expression matches also matches the derived queries; the reverse need not hold.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,7 +18,7 @@ try:
 except ImportError:
     parser: Any = None
 EDGE = "\0"
-"""Where a word cannot go on."""
+"""Marks a position in a run where a word must end: a word boundary, or the end of the text."""
 _SURE = re.compile(rf"[\0\x20-\x7e{UNSPACED}]+")
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 _RAW = re.compile(r"[\x20-\x7e]+")
@@ -24,7 +27,7 @@ _CASELESS = re.compile(r"\(\?[a-zA-Z]*i")
 
 
 def parse_pattern(text: str) -> Query:
-    """Understand a regular expression.
+    """Compile a regular expression and the queries derived from it.
 
     >>> parse_pattern(r"def test_(cart|shop)_total\\(").match
     '"test_" AND "total("'
@@ -32,7 +35,7 @@ def parse_pattern(text: str) -> Query:
     if not text:
         raise UsageError("nothing to search for", "turnlog search --regex PATTERN")
     with catch_warnings():
-        simplefilter("ignore")  # such as that [[ may come to mean something else
+        simplefilter("ignore")  # such as FutureWarning: Possible nested set
         pattern = _compiled(text)
         runs = list(_runs_in(text))
     return Query(
@@ -45,11 +48,11 @@ def _compiled(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         hint = f"turnlog search {quote(text)}"
-        raise UsageError(f"{text!r} is no regular expression: {error}", hint) from error
+        raise UsageError(f"{text!r} is not a regular expression: {error}", hint) from error
 
 
 def literal_query(text: str) -> Query:
-    """A query for a text that has no word in it."""
+    """Return a query for a text without any words, such as `=>`."""
     return Query(match=None, pattern=re.compile(re.escape(text)), needle=_needle([text]))
 
 
@@ -59,11 +62,13 @@ def _expression(runs: Iterable[str]) -> str | None:
 
 
 def _phrases(run: str) -> Iterator[str]:
-    """What the index must have of a text that is part of a longer one.
+    """Yield the phrase that the index must contain for a literal part of a pattern.
 
-    A word at its start may be the end of a longer one, which the index does not find; a word at its
-    end may be the start of one.
+    The first word may be the tail of a longer word, which the index cannot find: it is dropped. The
+    last word may be the head of one: it becomes a prefix.
     """
+    # For example "st_total" also occurs in "test_total": only "total" can be queried, and as the
+    # prefix total* since the text may go on with "totals".
     found = list(_WORD.finditer(run))
     if found and found[0].start() == 0 and not re.match(f"[{UNSPACED}]", run):
         del found[0]
@@ -72,16 +77,19 @@ def _phrases(run: str) -> Iterator[str]:
 
 
 def _needle(runs: Iterable[str], is_caseless: bool = False) -> bytes | None:
-    """The longest text that a line must have, as every writer of JSON spells it."""
+    """Return the longest literal of a pattern that all JSON writers spell alike."""
+    # Quotes, slashes, backslashes and non-ASCII characters can be escaped in JSON or not ("/" or
+    # "\/"), so they end a part.
     parts = [part for run in runs for raw in _RAW.findall(run) for part in _SPELT.findall(raw)]
     return None if is_caseless or not parts else max(parts, key=len).encode()
 
 
 def _runs_in(text: str) -> Iterator[str]:
-    """The texts that every match holds, as far as they are plain to see."""
+    """Yield the literal parts that every match contains, as far as the parser shows them."""
     try:
         yield from _runs(parser.parse(text))
     except (AttributeError, RecursionError):
+        # `re._parser` is private and may change: without runs, every text is scanned.
         return
 
 

@@ -1,4 +1,4 @@
-"""Which sessions have what a pattern matches, and where: texts are read to find out."""
+"""Search with a regular expression: candidates from the index are read and matched one by one."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -13,22 +13,20 @@ from turnlog.index.search.word_search import SearchTerms
 from turnlog.index.searchable_texts import texts_in
 
 SCANNED = 50
-"""Of a file that is looked through, so many hits are found."""
+"""Maximum number of hits per file."""
 
 
-def scan(files: Files, reader: Reader, wanted: SearchTerms) -> Iterator[list[Candidate]]:
-    """The candidates of each session that the pattern matches, sessions active last first."""
-    match, now = wanted.query.match, time()
+def scan(files: Files, reader: Reader, terms: SearchTerms) -> Iterator[list[Candidate]]:
+    """Yield the matching candidates of each session, the most recently active session first."""
+    match, now = terms.query.match, time()
     chosen: dict[int, list[Candidate]] = {}
-    for row in unranked(files.db, match, wanted.selection) if match else ():
+    for row in unranked(files.db, match, terms.selection) if match else ():
         chosen.setdefault(row.file, []).append(row)
     for _, members in groupby(files.newest_first(), key=lambda file: file.owner):
         found: list[Candidate] = []
         for file in members:
-            rows = (
-                chosen.get(file.id, []) if match else in_file(files.db, file.id, wanted.selection)
-            )
-            found += islice(_matching(reader, wanted.query, file, rows), SCANNED)
+            rows = chosen.get(file.id, []) if match else in_file(files.db, file.id, terms.selection)
+            found += islice(_matching(reader, terms.query, file, rows), SCANNED)
         if found:
             yield sorted(found, key=lambda row: -score(row, now))
 
@@ -36,10 +34,11 @@ def scan(files: Files, reader: Reader, wanted: SearchTerms) -> Iterator[list[Can
 def _matching(
     reader: Reader, query: Query, file: File, rows: Iterable[Candidate]
 ) -> Iterator[Candidate]:
-    """Those candidates of a file that the pattern matches."""
+    """Yield the candidates of a file that the pattern matches."""
     pattern, needle = query.pattern or re.compile(""), query.needle or b""
     for row in rows:
         raw = reader.line(file, row.offset, row.size)
+        # Searching bytes for the needle is far cheaper than decoding the line.
         if needle in raw and any(_occurs(pattern, text) for text in texts_in(raw, row.kind)):
             yield row
 

@@ -1,6 +1,6 @@
-"""What a user types, as the index is asked: words, phrases, prefixes, OR, NOT, parentheses.
+"""Parse what a user types into an FTS5 query: words, phrases, prefixes, OR, NOT, parentheses.
 
-Whatever is typed has a meaning: what reaches SQLite is made of quoted words alone.
+Any input is valid: only quoted words reach SQLite, so no FTS5 syntax can leak through.
 """
 
 import re
@@ -12,7 +12,7 @@ from turnlog.errors import UsageError
 from turnlog.index.tokenizer import searchable, tokens_of
 
 DEEPEST = 50
-"""How deep parentheses may nest."""
+"""Maximum nesting of parentheses."""
 QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»"}
 _SPACE = re.compile(r"[\s\0]*")
 _WORD = re.compile(r"[^\s\0]+")
@@ -20,19 +20,19 @@ _EXCLUDED = re.compile(r'-(?=["“„«(]|[^\W\d_][^\s)])')
 
 
 class Term(Struct, frozen=True):
-    """A word or a phrase, as it was typed."""
+    """A word or phrase as it was typed."""
 
     text: str
     is_prefix: bool = False
 
     @property
     def is_literal(self) -> bool:
-        """Whether it holds signs that the index does not keep."""
+        """True if the term contains characters that the index does not store, as in "C++"."""
         return not all(sign.isalnum() or sign.isspace() for sign in self.text)
 
 
 class QueryGroup(Struct, frozen=True):
-    """Parts that must all occur, or of which one must."""
+    """Parts joined by AND or OR."""
 
     operator: str
     """AND or OR."""
@@ -40,6 +40,8 @@ class QueryGroup(Struct, frozen=True):
 
 
 class Negation(Struct, frozen=True):
+    """A part that must not occur."""
+
     part: "Node"
 
 
@@ -47,22 +49,22 @@ Node = Term | QueryGroup | Negation
 
 
 class Query(Struct, frozen=True):
-    """A query, understood."""
+    """A parsed query."""
 
     match: str | None
-    """As the index is asked; None if it cannot tell, so that every text must be looked through."""
+    """The FTS5 expression; None if the index cannot help and every text must be scanned."""
     terms: tuple[Term, ...] = ()
-    """What a hit has, or some of it."""
+    """The terms to mark in hits."""
     literals: tuple[str, ...] = ()
-    """Texts with signs in them: hits that have them as they are come first."""
+    """Terms with punctuation: hits that contain them verbatim come first."""
     pattern: re.Pattern[str] | None = None
-    """What a text must match as well."""
+    """A regular expression that the text must match as well."""
     needle: bytes | None = None
-    """What is in every line that has such a text."""
+    """Bytes that every matching line contains."""
 
 
 def parse_query(text: str) -> Query:
-    """Understand what was typed.
+    """Parse what the user typed.
 
     >>> parse_query('fix* "a phrase" -old').match
     '("fix"* AND "a phrase") NOT "old"'
@@ -74,7 +76,7 @@ def parse_query(text: str) -> Query:
         raise UsageError("nothing to search for", "turnlog search WORD")
     tree = _Parser(list(_lex(text))).parse()
     if tree is None:
-        # Signs or operators alone: they are what is looked for.
+        # Only punctuation or operators, such as "OR": search for them literally.
         tree = _plain(text)
     terms = tuple(_terms(tree))
     literals = tuple(term.text for term in terms if term.is_literal)
@@ -83,7 +85,7 @@ def parse_query(text: str) -> Query:
 
 
 def quoted(text: str, is_prefix: bool = False) -> str:
-    """Words as a phrase in the language of the index."""
+    """Return words as a quoted FTS5 phrase."""
     words = searchable(text.replace('"', " ").replace("\0", " ")).split()
     return f'"{" ".join(words)}"{"*" if is_prefix else ""}'
 
@@ -93,46 +95,47 @@ def _plain(text: str) -> Node:
     return words[0] if len(words) == 1 else QueryGroup("AND", words)
 
 
-# From text to pieces: terms, and the signs ( ) AND OR NOT.
+# Lexer: text to terms and the operators ( ) AND OR NOT.
 
 Piece = Term | str
 
 
 def _lex(text: str) -> Iterator[Piece]:
-    place, depth = 0, 0
-    while (place := _skip(_SPACE, text, place)) < len(text):
-        sign = text[place]
+    position, depth = 0, 0
+    while (position := _skip(_SPACE, text, position)) < len(text):
+        sign = text[position]
         if sign in "()":
             depth += 1 if sign == "(" else -1
-            place += 1
+            position += 1
             yield sign
-        elif excluded := _EXCLUDED.match(text, place):
-            place = excluded.end()
+        elif excluded := _EXCLUDED.match(text, position):
+            position = excluded.end()
             yield "NOT"
         elif sign in QUOTES:
-            place, phrase = _phrase(text, place)
+            position, phrase = _phrase(text, position)
             yield phrase
         else:
-            word = text[place : _skip(_WORD, text, place)]
+            word = text[position : _skip(_WORD, text, position)]
+            # "(a OR foo())" closes one group: the last parenthesis is an operator, "foo()" a word.
             word = word[: len(word) - min(_unopened(word), max(0, depth))]
-            place += len(word)
+            position += len(word)
             yield word if word in ("AND", "OR", "NOT") else _term(word)
 
 
-def _skip(pattern: re.Pattern[str], text: str, place: int) -> int:
-    found = pattern.match(text, place)
-    return found.end() if found else place
+def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
+    found = pattern.match(text, position)
+    return found.end() if found else position
 
 
-def _phrase(text: str, place: int) -> tuple[int, Term]:
-    end = text.find(QUOTES[text[place]], place + 1)
+def _phrase(text: str, position: int) -> tuple[int, Term]:
+    end = text.find(QUOTES[text[position]], position + 1)
     end = len(text) if end < 0 else end
     is_prefix = text[end + 1 : end + 2] == "*"
-    return end + 1 + is_prefix, Term(text[place + 1 : end], is_prefix)
+    return end + 1 + is_prefix, Term(text[position + 1 : end], is_prefix)
 
 
 def _unopened(word: str) -> int:
-    """How many parentheses at a word's end close what the word did not open.
+    """Return how many parentheses at the end of a word close none that the word opened.
 
     >>> _unopened("b)"), _unopened("foo()"), _unopened("foo())")
     (1, 0, 1)
@@ -148,11 +151,11 @@ def _term(word: str) -> Term:
     return Term(body, is_prefix=body[-1].isalnum())
 
 
-# From pieces to a tree.
+# Parser: tokens to a tree.
 
 
 class _Parser:
-    """Reads pieces; those that make no sense where they stand are passed over."""
+    """A recursive-descent parser that skips tokens it cannot place, such as a trailing OR."""
 
     def __init__(self, pieces: list[Piece]) -> None:
         self.pieces = pieces[::-1]
@@ -163,7 +166,7 @@ class _Parser:
         while self.pieces:
             parts += self._either()
             if self.pieces:
-                self.pieces.pop()  # a parenthesis that nothing opened
+                self.pieces.pop()  # an unmatched closing parenthesis
         return _joined("AND", parts)
 
     def _either(self) -> list[Node]:
@@ -196,7 +199,9 @@ class _Parser:
     def _group(self) -> list[Node]:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise UsageError("the parentheses nest too deeply", "turnlog search WORD")
+            raise UsageError(
+                f"parentheses are nested more than {DEEPEST} levels deep", "turnlog search WORD"
+            )
         found = self._either()
         if self.pieces:
             self.pieces.pop()
@@ -209,6 +214,7 @@ class _Parser:
             self.pieces.pop()
             times += 1
         found = self._one() if self.pieces and self.pieces[-1] not in ("OR", ")") else []
+        # An even number of NOTs cancels out.
         return [Negation(node) for node in found] if times % 2 else found
 
 
@@ -218,11 +224,11 @@ def _joined(operator: str, parts: list[Node]) -> Node | None:
     return QueryGroup(operator, tuple(parts))
 
 
-# From a tree to what the index is asked.
+# Generator: tree to FTS5 expression.
 
 
 def _terms(node: Node) -> Iterator[Term]:
-    """The terms that a hit may have."""
+    """Yield the terms that a hit may contain, omitting negated ones."""
     if isinstance(node, Term):
         yield node
     elif isinstance(node, QueryGroup):
@@ -231,15 +237,16 @@ def _terms(node: Node) -> Iterator[Term]:
 
 
 def _worded(node: Node) -> Node | None:
-    """A tree without the terms that hold no word."""
+    """Return the tree without terms that contain no word; None if nothing remains."""
     match node:
         case Term():
             return node if tokens_of(node.text) else None
         case Negation():
-            held = _worded(node.part)
-            return Negation(held) if held else None
+            inner = _worded(node.part)
+            return Negation(inner) if inner else None
         case QueryGroup():
-            return _joined(node.operator, [held for part in node.parts if (held := _worded(part))])
+            parts = [worded for part in node.parts if (worded := _worded(part))]
+            return _joined(node.operator, parts)
 
 
 def _expression(node: Node) -> str:
@@ -247,19 +254,18 @@ def _expression(node: Node) -> str:
         case Term():
             return quoted(node.text, node.is_prefix)
         case Negation():
-            raise UsageError(
-                "NOT takes away from what else is looked for", "turnlog search 'WORD NOT OTHER'"
-            )
+            raise UsageError("NOT needs a word to exclude from", "turnlog search 'WORD NOT OTHER'")
         case QueryGroup():
             kept = [part for part in node.parts if not isinstance(part, Negation)]
             dropped = [part.part for part in node.parts if isinstance(part, Negation)]
+            # FTS5's NOT is binary, "a NOT b": there is no way to express "everything but b".
             if not kept or (dropped and node.operator == "OR"):
                 return _expression(Negation(node))
-            wanted = f" {node.operator} ".join(map(_nested, kept))
+            required = f" {node.operator} ".join(map(_nested, kept))
             if not dropped:
-                return wanted
-            wanted = wanted if len(kept) == 1 else f"({wanted})"
-            return f"{wanted} NOT {_nested(_joined('OR', dropped) or dropped[0])}"
+                return required
+            required = required if len(kept) == 1 else f"({required})"
+            return f"{required} NOT {_nested(_joined('OR', dropped) or dropped[0])}"
 
 
 def _nested(node: Node) -> str:

@@ -1,4 +1,7 @@
-"""From a query to hits, best first, by session and turn; texts are read as they are shown."""
+"""Search the index and return hits grouped by session and turn, best first.
+
+Texts are read from the session files only as hits are shown.
+"""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -19,13 +22,13 @@ from turnlog.index.searchable_texts import texts_in
 from turnlog.secrets import cut_whole, mask
 
 READ = 7
-"""How many times as many texts as are shown are read at most, to find some that were not yet."""
+"""Texts read per text shown at most, to replace duplicates that were already shown."""
 PROMPT = 300
-"""How many characters of a prompt are shown."""
+"""Characters of a prompt that are shown."""
 
 
 class Hit(Struct):
-    """A text that was found."""
+    """A text that matched."""
 
     kind: str
     """title, prompt, answer, thinking, input, result, summary or note"""
@@ -34,24 +37,24 @@ class Hit(Struct):
     line: int
     time: str | None
     text: str
-    """The part of it that shows why."""
+    """The snippet around the match."""
     marks: list[tuple[int, int]]
-    """Where in `text` the hits are, in characters."""
+    """Character ranges of the matches in `text`."""
 
 
 class TurnHits(Struct):
-    """The hits in a turn, or in a sub-agent."""
+    """The hits in one turn, or in a sub-agent."""
 
     id: str
-    """Of the session or the sub-agent, for `turnlog show`."""
+    """The id of the session or sub-agent, for `turnlog show`."""
     is_subagent: bool
     prompt: str | None
-    """The start of what was asked; null for titles, which belong to no turn."""
+    """The start of the prompt; None for titles, which belong to no turn."""
     hits: list[Hit]
 
 
 class SessionHits(Struct):
-    """The hits in a session."""
+    """The hits in one session."""
 
     id: str
     path: str
@@ -60,46 +63,46 @@ class SessionHits(Struct):
     last_active: str | None
     turns: list[TurnHits]
     more: int
-    """At least so many further hits."""
+    """At least this many more hits."""
 
 
 class ResultLimits(Struct, frozen=True):
-    """How much is shown of a session."""
+    """Limits on the hits shown per session."""
 
     turns: int = 3
     hits: int = 2
-    """Of a turn."""
+    """Hits per turn."""
     reveal: bool = False
-    """Show secrets."""
+    """Show secrets instead of masking them."""
 
 
 def search(
-    db: sqlite3.Connection, wanted: SearchTerms, shown: ResultLimits, begun: Begun | None = None
+    db: sqlite3.Connection, terms: SearchTerms, shown: ResultLimits, begun: Begun | None = None
 ) -> Iterator[SessionHits]:
-    """The sessions that have hits, best first; of a pattern, those active last first."""
+    """Yield the sessions with hits, best first; for a pattern, the most recently active first."""
     files = Files(db)
-    with closing(Reader(wanted.archive)) as reader:
-        if wanted.query.pattern:
-            found = scan(files, reader, wanted)
+    with closing(Reader(terms.archive)) as reader:
+        if terms.query.pattern:
+            found = scan(files, reader, terms)
         else:
-            found = rank(db, wanted, begun or begin(db, wanted))
-        teller = _SnippetReader(files, reader, wanted.query, shown)
-        told = (hits for candidates in found if (hits := teller.tell(candidates)).turns)
-        yield from islice(told, wanted.limit or None)
+            found = rank(db, terms, begun or begin(db, terms))
+        snippets = _SnippetReader(files, reader, terms.query, shown)
+        results = (hits for candidates in found if (hits := snippets.read(candidates)).turns)
+        yield from islice(results, terms.limit or None)
 
 
 class _SnippetReader:
-    """Reads the texts of candidates; what several files have is told once."""
+    """Reads the texts of candidates and dedupes them across files."""
 
     def __init__(self, files: Files, reader: Reader, query: Query, shown: ResultLimits) -> None:
         self.files = files
         self.reader = reader
         self.find = finder_of(query)
         self.shown = shown
-        self.told: set[tuple[object, ...]] = set()
+        self.shown_keys: set[tuple[object, ...]] = set()
 
-    def tell(self, candidates: list[Candidate]) -> SessionHits:
-        """What is to be shown of a session."""
+    def read(self, candidates: list[Candidate]) -> SessionHits:
+        """Return the hits to show for a session."""
         main = self.files.main(self.files[candidates[0].file])
         by_turn: dict[tuple[int, int | None], list[Candidate]] = {}
         for each in candidates[: READ * self.shown.turns * self.shown.hits]:
@@ -136,9 +139,11 @@ class _SnippetReader:
         raw = self.reader.line(file, candidate.offset, candidate.size)
         texts = texts_in(raw, candidate.kind)
         for text in [text for text in texts if any(self.find(text))] or texts[:1]:
+            # A forked session repeats the lines of its origin with the same times: show each text
+            # once.
             key = (candidate.kind, candidate.at or file.id, text)
-            if key not in self.told:
-                self.told.add(key)
+            if key not in self.shown_keys:
+                self.shown_keys.add(key)
                 snippet = snippet_of(text, self.find, self.shown.reveal)
                 return [
                     Hit(
@@ -154,7 +159,7 @@ class _SnippetReader:
         return []
 
     def _prompt(self, file: File, prompt: int | None) -> str | None:
-        """What was asked in a turn; of a sub-agent, what it was started with."""
+        """Return the prompt of a turn, or the prompt that started a sub-agent."""
         db = self.files.db
         if prompt is not None:
             row = db.execute("SELECT text FROM prompts WHERE id = ?", (prompt,)).fetchone()

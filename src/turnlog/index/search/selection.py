@@ -1,4 +1,4 @@
-"""Which texts a search is about, as conditions on the index's tables."""
+"""Translate search filters into SQL conditions on the index's tables."""
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -9,31 +9,31 @@ ROLES = {
     "assistant": ("answer", "thinking", "input", "summary"),
     "tool": ("result",),
 }
-"""Who wrote texts of which kinds."""
+"""The kinds of texts that each role writes."""
 
 
 class Selection(Struct, frozen=True):
-    """What texts to search; None and the like leave nothing out."""
+    """Filters for a search; unset ones match everything."""
 
     kinds: tuple[str, ...] = ()
     project: str | None = None
-    """Part of a working directory."""
+    """A substring of the working directory."""
     folder: str | None = None
-    """The name of a project's folder."""
+    """The name of the project's folder in the store."""
     since: float | None = None
     """Seconds since 1970."""
     until: float | None = None
     tool: str | None = None
     model: str | None = None
-    """Part of the name of a model that answered in the turn."""
+    """A substring of the name of a model that answered in the turn."""
     branch: str | None = None
     """The git branch of the turn."""
     errors: bool = False
-    """Only calls that failed, and errors of the API."""
+    """Only failed calls and API errors."""
     file: str | None = None
-    """A file that a call read or changed: its path, or the end of it."""
+    """A file that a call read or changed: its path, or a suffix of it."""
     session: str | None = None
-    """The id of a session, whose sub-agents count as well, or the path of a file."""
+    """A session id, which includes its sub-agents, or the path of a file."""
     no_subagents: bool = False
 
 
@@ -41,13 +41,13 @@ Values = dict[str, str | float | None]
 
 
 def conditions(selection: Selection) -> tuple[str, Values]:
-    """What must hold for a row `d` of docs, and the values that it names."""
-    asked = {name: value for name, value in asdict(selection).items() if value}
-    values: Values = {**asked, "kinds": f" {' '.join(selection.kinds)} "}
+    """Return the condition for a row `d` of `docs`, and the values bound in it."""
+    active = {name: value for name, value in asdict(selection).items() if value}
+    values: Values = {**active, "kinds": f" {' '.join(selection.kinds)} "}
     if selection.file:
-        # Sessions of Windows name files with backslashes; a query may have either separator.
+        # Sessions from Windows contain backslashes; a filter may use either separator.
         values["file"] = selection.file.replace("\\", "/")
-    return " AND ".join(["1", *(CONDITIONS[name] for name in asked)]), values
+    return " AND ".join(["1", *(CONDITIONS[name] for name in active)]), values
 
 
 _MODEL = "instr(lower(model), lower(:model))"

@@ -1,4 +1,4 @@
-"""The part of a text that shows why it was found, with the hits marked and the secrets masked."""
+"""Cut the snippet around a match, with matches marked and secrets masked."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -11,27 +11,27 @@ from turnlog.index.tokenizer import composed, folded, is_unspaced, tokens_of
 from turnlog.secrets import Secret, find_secrets, mask, placeholder_for
 
 LENGTH = 240
-"""How many characters a snippet has."""
+"""Length of a snippet in characters."""
 LEAD = 60
-"""How many of them come before the first hit."""
+"""Characters before the first match."""
 MOST = 200
-"""How many places of a word are looked at."""
+"""Maximum number of matches per term."""
 AROUND = 16384
-"""A secret may begin before a snippet, or end after it."""
+"""Characters on both sides of a snippet that are scanned for secrets reaching into it."""
 
 Span = tuple[int, int]
 Finder = Callable[[str], list[list[Span]]]
-"""Where in a text each of the things is that were looked for."""
+"""Returns the spans of each search term in a text."""
 
 
 class Snippet(Struct, frozen=True):
     text: str
     marks: list[Span]
-    """Where in it the hits are."""
+    """Spans of the matches in `text`."""
 
 
 def finder_of(query: Query) -> Finder:
-    """What finds the places of a query in a text."""
+    """Return a function that finds the terms of a query in a text."""
     if query.pattern is not None:
         pattern = query.pattern
         return lambda text: [list(islice(_spans(pattern, text), MOST))]
@@ -40,7 +40,7 @@ def finder_of(query: Query) -> Finder:
 
 
 def snippet_of(text: str, find: Finder, reveal: bool = False) -> Snippet:
-    """Cut from a text the part around its hits; without a hit, its start."""
+    """Return the snippet around the matches of a text, or its start if nothing matches."""
     text = composed(text)
     places = find(text)
     first = _best_start(places)
@@ -49,8 +49,10 @@ def snippet_of(text: str, find: Finder, reveal: bool = False) -> Snippet:
     secrets = [] if reveal else list(_secrets_near(text, start, end))
     marks = [span for spans in places for span in spans if start <= span[0] < end]
     shown = _assembled(text, (start, end), _merged(marks), secrets)
-    again = shown.text if reveal else mask(shown.text)
-    return shown if again == shown.text else Snippet(again, [])
+    # Cutting can expose a secret that was not recognizable in its context: mask the result as well.
+    # The offsets of the marks no longer fit then, so they are dropped.
+    masked = shown.text if reveal else mask(shown.text)
+    return shown if masked == shown.text else Snippet(masked, [])
 
 
 def _places(finders: list[Callable[[str], list[Span]]], text: str) -> list[list[Span]]:
@@ -59,7 +61,7 @@ def _places(finders: list[Callable[[str], list[Span]]], text: str) -> list[list[
 
 
 def _term_finder(term: Term) -> Callable[[str], list[Span]]:
-    """What finds a term in a folded text: as it was typed, else as the index found it."""
+    """Return a function that finds a term in a folded text: verbatim, else as FTS5 matches it."""
     literal = re.compile(re.escape(folded(composed(term.text))))
     tokens = tokens_of(composed(term.text))
     phrase = re.compile(r"[\W_]*".join(map(re.escape, tokens)))
@@ -75,7 +77,7 @@ def _term_finder(term: Term) -> Callable[[str], list[Span]]:
 
 
 def _is_apart(text: str, span: Span, is_prefix: bool) -> bool:
-    """Whether words begin and end where a span does."""
+    """Return whether a span starts and ends at word boundaries."""
     start, end = span
     starts = start == 0 or _is_edge(text[start - 1], text[start])
     return starts and (is_prefix or end == len(text) or _is_edge(text[end - 1], text[end]))
@@ -91,11 +93,11 @@ def _spans(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _best_start(places: list[list[Span]]) -> int:
-    """Where the most different things are found close to each other; the earliest of such."""
+    """Return where most different terms occur close together; the earliest such position."""
     spans = sorted((start, rank) for rank, found in enumerate(places) for start, _ in found)
     best, most = 0, 0
-    for place, (start, _) in enumerate(spans):
-        near = {rank for at, rank in spans[place : place + MOST] if at < start + LENGTH - LEAD}
+    for number, (start, _) in enumerate(spans):
+        near = {rank for at, rank in spans[number : number + MOST] if at < start + LENGTH - LEAD}
         if len(near) > most:
             best, most = start, len(near)
         if most == len(places):
@@ -104,7 +106,7 @@ def _best_start(places: list[list[Span]]) -> int:
 
 
 def _word_start(text: str, start: int, limit: int) -> int:
-    """The start of a word from here on, where there is one before the limit."""
+    """Return the start of the next word before `limit`, or `start` if there is none."""
     if start == 0:
         return 0
     space = re.compile(r"\s\S").search(text, start - 1, limit + 1)
@@ -122,7 +124,7 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def _secrets_near(text: str, start: int, end: int) -> Iterator[Secret]:
-    """The secrets that reach into a part of a text."""
+    """Yield the secrets that overlap a part of a text."""
     shift = max(0, start - AROUND)
     for secret in find_secrets(text[shift : end + AROUND]):
         kind, first, last = secret.kind, secret.start + shift, secret.end + shift
@@ -131,10 +133,11 @@ def _secrets_near(text: str, start: int, end: int) -> Iterator[Secret]:
 
 
 def _assembled(text: str, part: Span, marks: list[Span], secrets: list[Secret]) -> Snippet:
-    """A part of a text with its marks, and with placeholders for its secrets."""
+    """Return a part of a text with its marks shifted and its secrets replaced by placeholders."""
     start, end = part
     shown = "…" if start else ""
     kept: list[Span] = []
+    # Each round copies the text up to the next secret, then the placeholder; None is the end.
     for secret in [*secrets, None]:
         until = secret.start if secret else end
         shift = len(shown) - start

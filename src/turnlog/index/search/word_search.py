@@ -1,4 +1,4 @@
-"""Which sessions have the words that are looked for, and where."""
+"""Search by words: FTS5 ranks the texts, then candidates are grouped by session."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -17,35 +17,35 @@ from turnlog.index.search.query import Query, parse_query
 from turnlog.index.search.selection import Selection
 
 ENOUGH = 200
-"""Of so many candidates the best are shown, if they are of enough sessions."""
+"""Stop after this many candidates if they come from enough sessions."""
 LITERAL_DEPTH = 2_000
-"""How many candidates are looked at for signs that the index does not keep."""
+"""Candidates read from their files at most to find literal punctuation."""
 SPARE = 5
-"""Sessions that are found beyond those asked for: some may have nothing but copies."""
+"""Extra sessions to find, because some may turn out to contain only copies."""
 
 
 class SearchTerms(Struct, frozen=True):
-    """What is looked for, and where."""
+    """A query and the texts it searches."""
 
     query: Query
     selection: Selection
     limit: int
-    """Of sessions; 0 for all."""
+    """Maximum number of sessions; 0 for all."""
     archive: Path | None = None
-    """The folder of an archive, for files that are gone."""
+    """The archive's folder, for files that are gone."""
 
 
 class Begun(NamedTuple):
-    """A ranking that SQLite has done the first part of."""
+    """A ranking that SQLite has started."""
 
     tiers: tuple[str, ...]
-    """What the index is asked, one after the other until there is enough."""
+    """FTS5 expressions, run one after the other until there are enough hits."""
     rows: Iterator[Candidate]
-    """Of the first one."""
+    """The rows of the first expression."""
 
 
-def understand(text: str, is_regex: bool = False) -> Query:
-    """What was typed, as a query; signs alone are looked for as they are."""
+def parse_search(text: str, is_regex: bool = False) -> Query:
+    """Parse what was typed; punctuation without any word is searched literally."""
     query = None if is_regex else parse_query(text)
     if query and query.match:
         return query
@@ -54,21 +54,21 @@ def understand(text: str, is_regex: bool = False) -> Query:
     return parse_pattern(text) if is_regex else literal_query(text.strip())
 
 
-def begin(db: sqlite3.Connection, wanted: SearchTerms) -> Begun:
-    """Have SQLite rank the texts: most of the work that words take."""
-    tiers = tiers_of(db, wanted.query.match or "")
-    return Begun(tiers, ranked(db, tiers[0], wanted.selection))
+def begin(db: sqlite3.Connection, terms: SearchTerms) -> Begun:
+    """Have SQLite rank the texts, which is most of the work of a word search."""
+    tiers = tiers_of(db, terms.query.match or "")
+    return Begun(tiers, ranked(db, tiers[0], terms.selection))
 
 
-def rank(db: sqlite3.Connection, wanted: SearchTerms, begun: Begun) -> Iterator[list[Candidate]]:
-    """The candidates of each session that has the words, best first."""
+def rank(db: sqlite3.Connection, terms: SearchTerms, begun: Begun) -> Iterator[list[Candidate]]:
+    """Yield the candidates of each session that has the words, best first."""
     files = Files(db)
-    with closing(Reader(wanted.archive)) as reader:
-        ranking = _Ranking(files, reader, wanted)
+    with closing(Reader(terms.archive)) as reader:
+        ranking = _Ranking(files, reader, terms)
         ranking.fill(0, begun.rows)
         for tier, match in enumerate(begun.tiers[1:], 1):
             if not ranking.is_full:
-                ranking.fill(tier, ranked(db, match, wanted.selection))
+                ranking.fill(tier, ranked(db, match, terms.selection))
     groups: dict[str, list[Candidate]] = {}
     for row in _without_copies([row for *_, row in sorted(ranking.rows)]):
         groups.setdefault(row.owner, []).append(row)
@@ -76,7 +76,9 @@ def rank(db: sqlite3.Connection, wanted: SearchTerms, begun: Begun) -> Iterator[
 
 
 def _without_copies(rows: list[Candidate]) -> Iterator[Candidate]:
-    """Candidates without those that another file has as well, if that one is found too."""
+    """Yield the candidates, omitting copies whose original was found too."""
+    # A copy has the same kind, time and words as its original, and therefore the same bm25 rank;
+    # reading both texts to compare them would be slow.
     originals = {(row.kind, row.at, row.rank) for row in rows if row.counts}
     for row in rows:
         if row.counts or (row.kind, row.at, row.rank) not in originals:
@@ -84,18 +86,18 @@ def _without_copies(rows: list[Candidate]) -> Iterator[Candidate]:
 
 
 class _Ranking:
-    """Gathers candidates until there are enough of them, in enough sessions."""
+    """Collects candidates until there are enough of them, in enough sessions."""
 
-    def __init__(self, files: Files, reader: Reader, wanted: SearchTerms) -> None:
+    def __init__(self, files: Files, reader: Reader, terms: SearchTerms) -> None:
         self.files = files
         self.reader = reader
-        self.enough = wanted.limit + SPARE if wanted.limit else float("inf")
-        self.literals = [_as_in_lines(text) for text in wanted.query.literals]
+        self.enough = terms.limit + SPARE if terms.limit else float("inf")
+        self.literals = [_as_in_lines(text) for text in terms.query.literals]
         self.now = time()
         self.rows: list[tuple[int, int, float, int, Candidate]] = []
         self.sessions: set[str] = set()
         self.exact: set[str] = set()
-        """The sessions that have the literals as they were typed."""
+        """Sessions that contain the literals verbatim."""
         self.titles: set[tuple[int, float]] = set()
 
     @property
@@ -111,15 +113,15 @@ class _Ranking:
                 return
 
     def _add(self, tier: int, row: Candidate) -> None:
-        if row.kind == "title":  # which the client writes again and again
+        if row.kind == "title":  # the client repeats the title throughout the file
             if (row.file, row.rank) in self.titles:
                 return
             self.titles.add((row.file, row.rank))
-        held = self._literals_in(row)
+        matched = self._literals_in(row)
         self.sessions.add(row.owner)
-        if held == len(self.literals):
+        if matched == len(self.literals):
             self.exact.add(row.owner)
-        self.rows.append((-held, tier, -score(row, self.now), row.id, row))
+        self.rows.append((-matched, tier, -score(row, self.now), row.id, row))
 
     def _literals_in(self, row: Candidate) -> int:
         if not self.literals:
@@ -129,5 +131,5 @@ class _Ranking:
 
 
 def _as_in_lines(text: str) -> bytes:
-    """A text in lower case as the client spells it in JSON."""
+    """Return a text in lower case, escaped as in the client's JSON."""
     return dumps(text.lower(), ensure_ascii=False)[1:-1].encode()
