@@ -51,7 +51,7 @@ def used_names(path: Path, column: Literal["tool", "model"]) -> list[str]:
     """Return the tools or models that occur in the index, without bringing it up to date."""
     if not path.exists():
         return []
-    found = ask(path, NAMES[column])
+    found = run_query(path, NAMES[column])
     return [name for (name,) in found.rows if name]
 
 
