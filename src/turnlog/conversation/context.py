@@ -13,7 +13,7 @@ import msgspec
 
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.drafts import NO_CONTENT, Draft, draft_messages, text_block
-from turnlog.conversation.node_log import Log
+from turnlog.conversation.node_log import NodeLog
 from turnlog.format.blocks import THINKING
 from turnlog.format.json_values import Fields
 
@@ -29,7 +29,7 @@ INTERRUPTED_CALL = (
 )
 
 
-def context_at(log: Log, leaf: int | None = None) -> list[Fields]:
+def context_at(log: NodeLog, leaf: int | None = None) -> list[Fields]:
     """The messages at a leaf, by its rank in the tree; at the active one unless told otherwise."""
     tree = log.tree
     leaf = tree.active_leaf if leaf is None else leaf

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from turnlog.conversation.node_log import Log
+from turnlog.conversation.node_log import NodeLog
 from turnlog.conversation.nodes import BoundaryNode, ChainNode, Node
 from turnlog.edit.effect import Tally
 from turnlog.format.decode import Piece, split_values
@@ -37,7 +37,7 @@ NAMED = re.compile(rb'("\w*(?:[uU]uid|UUID|[mM]essageId)s?"\s*:\s*)(' + STRINGS 
 class Plan:
     """What is to become of each entry of a file, by its index; what is not named stays."""
 
-    log: Log
+    log: NodeLog
     dropped: set[int] = field(default_factory=set[int])
     rewrites: dict[int, list[Rewrite]] = field(default_factory=dict[int, list[Rewrite]])
     everywhere: list[Rewrite] = field(default_factory=list[Rewrite])
@@ -104,7 +104,7 @@ def _hung_on(gone: str | None, heir: str | None) -> Rewrite:
     return lambda value: value | {"parentUuid": heir} if value.get("parentUuid") == gone else value
 
 
-def main_nodes(log: Log) -> Iterator[ChainNode]:
+def main_nodes(log: NodeLog) -> Iterator[ChainNode]:
     """The entries of the main conversation, with those that a later one of their uuid replaces."""
     is_agent = all(node.is_sidechain for node in log.tree.chain)
     for node in log.nodes:
@@ -112,7 +112,7 @@ def main_nodes(log: Log) -> Iterator[ChainNode]:
             yield node
 
 
-def replaced_nodes(log: Log) -> dict[str | None, list[ChainNode]]:
+def replaced_nodes(log: NodeLog) -> dict[str | None, list[ChainNode]]:
     """The entries that a later one replaces, by the uuid that they have in common."""
     counting = {node.index for node in log.tree.chain}
     found: dict[str | None, list[ChainNode]] = {}
