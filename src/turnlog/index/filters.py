@@ -1,4 +1,4 @@
-"""The filters of a search as users name them, and the selection of texts that they stand for."""
+"""The filters of searches and reports as users name them, and the values that they stand for."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from turnlog.errors import UsageError
 from turnlog.format.timestamps import Moment, parse_since, parse_until
+from turnlog.index.reports.reports import Filters
 from turnlog.index.search.selection import KINDS, ROLES, Selection
 from turnlog.store.paths import Store, folder_name, is_subagent_name
 from turnlog.store.session_lookup import find_session
@@ -35,6 +36,28 @@ class SearchFilters(TypedDict, total=False):
     subagents: bool
 
 
+class ReportFilters(TypedDict, total=False):
+    """What a report covers; a filter that is left out excludes nothing."""
+
+    since: Moment | None
+    until: Moment | None
+    project: str | None
+    """Part of a project's directory."""
+    model: str | None
+    """Part of a model's name."""
+
+
+def filters_of(filters: ReportFilters) -> Filters:
+    """Resolve the filters of a report: dates and ages to seconds since 1970."""
+    since, until = filters.get("since"), filters.get("until")
+    return Filters(
+        None if since is None else parse_since(since).timestamp(),
+        None if until is None else parse_until(until).timestamp(),
+        filters.get("project"),
+        filters.get("model"),
+    )
+
+
 def selection_of(store: Store, filters: SearchFilters) -> Selection:
     """Resolve the filters of a search: names of sessions and projects, dates and ages."""
     since, until = filters.get("since"), filters.get("until")
@@ -44,8 +67,8 @@ def selection_of(store: Store, filters: SearchFilters) -> Selection:
         kinds=_kinds(filters.get("role"), tuple(filters.get("kinds", ()))),
         project=None if folder else filters.get("project"),
         folder=folder,
-        since=parse_since(since).timestamp() if since else None,
-        until=parse_until(until).timestamp() if until else None,
+        since=None if since is None else parse_since(since).timestamp(),
+        until=None if until is None else parse_until(until).timestamp(),
         tool=filters.get("tool"),
         model=filters.get("model"),
         branch=filters.get("branch"),
