@@ -266,7 +266,7 @@ class LoggedSession:
     @property
     def files(self) -> list[PlainRow]:
         """The files that calls read or changed, with the changes as diffs."""
-        files = touched_files(self._opened(), reveal=True)
+        files = touched_files(self._opened(), self._reveal)
         return [plain_row(file, self._reveal) for file in files]
 
     @property
