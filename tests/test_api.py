@@ -116,6 +116,7 @@ def test_a_session_is_found_by_path(root: Path) -> None:
         ({"until": "2026-11-13"}, 0),
         ({"project": "shop"}, 1),
         ({"project": "blog"}, 0),
+        ({"project": "/home/ada"}, 1),
     ],
 )
 def test_sessions_are_selected(root: Path, period: dict[str, Any], count: int) -> None:
@@ -227,13 +228,14 @@ def test_several_stores_are_one_log(root: Path, tmp_path: Path) -> None:
 
 
 def test_a_session_in_two_stores_is_ambiguous_unless_named_by_path(
-    root: Path, tmp_path: Path
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(root, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path)
     log = turnlog.open(root, tmp_path / "copy")
     with pytest.raises(Ambiguous):
         log.session(SESSION)
-    path = tmp_path / "copy" / "projects" / "-home-ada-shop" / f"{SESSION}.jsonl"
+    path = Path("copy", "projects", "-home-ada-shop", f"{SESSION}.jsonl")
     copy = log.session(path)
     os.utime(path, (LONG_AGO, LONG_AGO))
     copy.rename("The copy")

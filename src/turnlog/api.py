@@ -44,7 +44,7 @@ from turnlog.trace.service import send_traces, write_traces
 from turnlog.trace.targets import FileTarget, target_of
 from turnlog.trace.trace_settings import load_targets
 
-StorePath = str | Path
+AnyPath = str | Path
 
 
 class TraceChoices(TypedDict, total=False):
@@ -61,7 +61,7 @@ class TraceChoices(TypedDict, total=False):
     metrics: str
 
 
-def open(*stores: StorePath, reveal: bool = False) -> "Log":  # noqa: A001 - called turnlog.open
+def open(*stores: AnyPath, reveal: bool = False) -> "Log":  # noqa: A001 - called turnlog.open
     """Open stores: directories such as ~/.claude; by default the user's own.
 
     `reveal` shows secrets, which are masked otherwise.
@@ -88,7 +88,7 @@ class Log:
     def sessions(
         self,
         *,
-        project: str | None = None,
+        project: AnyPath | None = None,
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> "list[LoggedSession]":
@@ -102,12 +102,12 @@ class Log:
         found = [
             (file, store)
             for store in self._stores
-            for file in select_sessions(store, project, start, end)
+            for file in select_sessions(store, project and str(project), start, end)
         ]
         found.sort(key=lambda each: each[0].last_active, reverse=True)
         return [LoggedSession(store, file.path, self._reveal) for file, store in found]
 
-    def session(self, name: StorePath = "last") -> "LoggedSession":
+    def session(self, name: AnyPath = "last") -> "LoggedSession":
         """Return one session by its path, id, start of an id, title or slug; or the `last` one."""
         found = self._find(str(name))
         if name == "last":
@@ -200,7 +200,11 @@ class Log:
         if not found:
             raise missing[0]
         # A path is found by way of every store; the one that holds it counts.
-        own = [each for each in found if each[0].path.is_relative_to(each[1].root)]
+        own = [
+            (file, store)
+            for file, store in found
+            if file.path.resolve().is_relative_to(store.root.resolve())
+        ]
         return own or found[:1]
 
 
@@ -320,7 +324,7 @@ class LoggedSession:
         )
         return plain_row(summarise_redaction(outcome, dry_run))
 
-    def export(self, path: StorePath, *, full: bool = False, thinking: bool = True) -> Path:
+    def export(self, path: AnyPath, *, full: bool = False, thinking: bool = True) -> Path:
         """Write the session to a .md, .json or .txt file; `full` unfolds outputs."""
         target = Path(path).expanduser()
         options = ViewOptions(full=full, thinking=thinking, reveal=self._reveal)
@@ -328,7 +332,7 @@ class LoggedSession:
         return target
 
     def trace(
-        self, to: StorePath, *, again: bool = False, **choices: Unpack[TraceChoices]
+        self, to: AnyPath, *, again: bool = False, **choices: Unpack[TraceChoices]
     ) -> PlainRow:
         """Send the session as traces to a backend or a URL, or write them to FILE.json.
 
