@@ -13,7 +13,7 @@ import pytest
 import turnlog
 from support.build import SESSION, assistant, call, line, result, session, text, thinking, user
 from support.otlp_receiver import receiving
-from turnlog.errors import Ambiguous, NotFound, TurnlogError, UsageError
+from turnlog.errors import Ambiguous, Conflict, NotFound, TurnlogError, UsageError
 from turnlog.index.reports.reports import REPORTS
 
 LONG_AGO = 1_763_000_000
@@ -317,9 +317,8 @@ def test_secrets_are_masked_unless_revealed(root: Path, tmp_path: Path) -> None:
         found = log.session()
         shown = [found.title, found.turns, found.messages, found.context(), found.to_dict()]
         shown += [log.search("use"), log.stats("session"), log.sql("SELECT text FROM prompts")]
-        shown += [
-            found.export(tmp_path / f"x{end}").read_text() for end in (".md", ".json", ".txt")
-        ]
+        for name in ("x.md", "x.json", "x.txt"):
+            shown.append(found.export(tmp_path / name, overwrite=True).read_text())
         assert [SECRET in str(each) for each in shown] == [reveal] * len(shown)
 
 
@@ -351,6 +350,20 @@ def test_a_session_is_exported_by_extension(
 def test_an_export_of_an_unknown_kind_is_refused(root: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"\.md, \.json, \.txt"):
         turnlog.open().session().export(tmp_path / "x.docx")
+
+
+def test_a_file_is_overwritten_only_on_request(root: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("mine")
+    found = turnlog.open().session()
+    for write in (found.export, found.trace):
+        with pytest.raises(Conflict, match="exists"):
+            write(path)
+        assert path.read_text() == "mine"
+    found.export(path, overwrite=True)
+    assert path.read_text().startswith("[")
+    found.trace(path, overwrite=True)
+    assert "resourceSpans" in path.read_text()
 
 
 def test_a_session_is_traced_to_a_file(root: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.edit.check.checks import check_session
@@ -20,6 +20,7 @@ from turnlog.edit.plan_builder import EditOptions
 from turnlog.edit.redact.service import redact_sessions, summarise_redaction
 from turnlog.edit.service import clone_session, edit_session, rename_session
 from turnlog.errors import Ambiguous, NotFound
+from turnlog.format.atomic import require_absent
 from turnlog.format.timestamps import Moment, parse_since, parse_until
 from turnlog.index.database import discard_index, index_path
 from turnlog.index.filters import ReportFilters, SearchFilters, filters_of, selection_of
@@ -40,25 +41,11 @@ from turnlog.secrets import mask_value
 from turnlog.store.catalog import SessionFile, describe, locate_session, select_sessions
 from turnlog.store.paths import Store, open_store
 from turnlog.store.session_lookup import find_session, require_in_store
-from turnlog.trace.service import send_traces, write_traces
+from turnlog.trace.service import TraceChoices, send_traces, write_traces
 from turnlog.trace.targets import FileTarget, target_of
 from turnlog.trace.trace_settings import load_targets
 
 AnyPath = str | Path
-
-
-class TraceChoices(TypedDict, total=False):
-    """How to trace, as the options of `turnlog trace` do."""
-
-    layout: str
-    content: str
-    """`redacted` (the default), `full` or `none`."""
-    max_chars: int
-    user: str
-    tags: Sequence[str]
-    environment: str
-    release: str
-    metrics: str
 
 
 def open(*stores: AnyPath, reveal: bool = False) -> "Log":  # noqa: A001 - called turnlog.open
@@ -200,11 +187,7 @@ class Log:
         if not found:
             raise missing[0]
         # A path is found by way of every store; the one that holds it counts.
-        own = [
-            (file, store)
-            for file, store in found
-            if file.path.resolve().is_relative_to(store.root.resolve())
-        ]
+        own = [each for each in found if _is_in(each[1], each[0].path)]
         return own or found[:1]
 
 
@@ -324,15 +307,24 @@ class LoggedSession:
         )
         return plain_row(summarise_redaction(outcome, dry_run))
 
-    def export(self, path: AnyPath, *, full: bool = False, thinking: bool = True) -> Path:
+    def export(
+        self, path: AnyPath, *, full: bool = False, thinking: bool = True, overwrite: bool = False
+    ) -> Path:
         """Write the session to a .md, .json or .txt file; `full` unfolds outputs."""
         target = Path(path).expanduser()
+        if not overwrite:
+            require_absent(target)
         options = ViewOptions(full=full, thinking=thinking, reveal=self._reveal)
         export_session(self._opened(), target, options)
         return target
 
     def trace(
-        self, to: AnyPath, *, again: bool = False, **choices: Unpack[TraceChoices]
+        self,
+        to: AnyPath,
+        *,
+        again: bool = False,
+        overwrite: bool = False,
+        **choices: Unpack[TraceChoices],
     ) -> PlainRow:
         """Send the session as traces to a backend or a URL, or write them to FILE.json.
 
@@ -342,6 +334,8 @@ class LoggedSession:
         settings = load_targets({"to": str(to), **choices})[0]
         target = target_of(settings)
         if isinstance(target, FileTarget):
+            if not overwrite:
+                require_absent(target.path)
             tally = write_traces(self._store, [self.path], target, settings)
             return {"target": str(target.path), "turns": len(tally.turns), "sent": tally.spans}
         (sent,) = send_traces(self._store, [self.path], target, settings, again=again)
@@ -386,6 +380,10 @@ def _store_at(path: Path) -> Store:
     if not (path / "projects").is_dir():
         raise NotFound(f"{path} has no projects folder", "turnlog where")
     return Store(path)
+
+
+def _is_in(store: Store, path: Path) -> bool:
+    return path.resolve().is_relative_to(store.root.resolve())
 
 
 def _require_known(method: str, given: Mapping[str, Any], known: type) -> None:

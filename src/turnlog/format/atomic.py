@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from turnlog.errors import Unavailable
+from turnlog.errors import Conflict, Unavailable
 from turnlog.format.locks import lock
 from turnlog.format.portable import CREATE, DIRECTORY, NOFOLLOW, NONBLOCK
 from turnlog.format.private_files import create_private_folder
@@ -36,6 +36,12 @@ def write_atomic(path: Path, content: bytes) -> None:
         if error.errno in NO_ROOM:
             raise Unavailable(f"no room for {path}", "free some disk space") from error
         raise
+
+
+def require_absent(path: Path) -> None:
+    """Raise Conflict if something is at a path, so that it is not overwritten by mistake."""
+    if os.path.lexists(path):
+        raise Conflict(f"{path} exists", "overwrite=True")
 
 
 @contextmanager

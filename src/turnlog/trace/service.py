@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from turnlog.conversation.session import Session, open_session
 from turnlog.store.catalog import live_sessions
@@ -23,6 +23,20 @@ if TYPE_CHECKING:
     from turnlog.trace.otlp import Exporter
 
 LANGFUSE = "langfuse"
+
+
+class TraceChoices(TypedDict, total=False):
+    """How to trace, as the options of `turnlog trace` do."""
+
+    layout: str
+    content: str
+    """`redacted` (the default), `full` or `none`."""
+    max_chars: int
+    user: str
+    tags: Sequence[str]
+    environment: str
+    release: str
+    metrics: str
 
 
 def spans_in(store: Store, settings: TraceSettings, path: Path) -> Iterator[Span]:
