@@ -42,6 +42,11 @@ def test_the_client_of_the_api_is_loaded_when_a_model_is_asked(module: str) -> N
     assert not loaded_by(f"import turnlog.{module}") & {"anthropic", "pydantic"}
 
 
+def test_the_library_loads_no_front_end_and_no_client_of_a_service() -> None:
+    heavy = {"click", "rich", "prompt_toolkit", "anthropic", "opentelemetry", "requests"}
+    assert not loaded_by("import turnlog; turnlog.open") & heavy
+
+
 def test_public_names_resolve() -> None:
     import turnlog
 

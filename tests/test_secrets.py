@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog import secrets
-from turnlog.secrets import MASKED, Secret, find_secrets, mask, placeholder_for
+from turnlog.secrets import MASKED, Secret, find_secrets, mask, mask_value, placeholder_for
 from turnlog.secrets.detector import NEAR, _rules
 
 RULES = Path(secrets.__file__).with_name("rules.json")
@@ -343,3 +343,17 @@ def test_importing_it_reads_no_rules() -> None:
     code += "; print('json' in sys.modules, 'click' in sys.modules, 'rich' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["0", "False", "False", "False"]
+
+
+@pytest.mark.parametrize("prefix", ["", "+", "-", " "])
+def test_a_private_key_split_into_lines_is_masked(prefix: str) -> None:
+    lines = [f"{prefix}{line}" for line in ["before", *PEM.splitlines(), "after"]]
+    masked = mask_value({"structuredPatch": [{"oldStart": 1, "lines": lines}]})
+    shown = masked["structuredPatch"][0]["lines"]
+    assert (shown[0], shown[-1]) == (f"{prefix}before", f"{prefix}after")
+    assert not any(line in str(shown) for line in PEM_BODY.splitlines())
+
+
+def test_a_list_that_only_mentions_private_keys_stays_as_it_is() -> None:
+    texts = ["grep 'PRIVATE KEY' -r .", "two\nlines"]
+    assert mask_value(texts) == texts

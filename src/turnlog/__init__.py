@@ -3,6 +3,7 @@
 # Type checkers take this name as true; `typing` itself would take longer to load than the help.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from turnlog.api import Log, LoggedSession, SessionEdit, open  # noqa: A004 - as gzip.open
     from turnlog.conversation.session import open_session
     from turnlog.errors import TurnlogError
     from turnlog.format.decode import Problem, read_entries
@@ -14,12 +15,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Log",
+    "LoggedSession",
     "Problem",
+    "SessionEdit",
     "TurnlogError",
     "append_lines",
     "describe",
     "find_session",
     "list_sessions",
+    "open",
     "open_session",
     "open_store",
     "read_entries",
@@ -27,12 +32,16 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Log": "turnlog.api",
+    "LoggedSession": "turnlog.api",
     "Problem": "turnlog.format.decode",
+    "SessionEdit": "turnlog.api",
     "TurnlogError": "turnlog.errors",
     "append_lines": "turnlog.format.jsonl",
     "describe": "turnlog.store.catalog",
     "find_session": "turnlog.store.session_lookup",
     "list_sessions": "turnlog.store.catalog",
+    "open": "turnlog.api",
     "open_session": "turnlog.conversation.session",
     "open_store": "turnlog.store.paths",
     "read_entries": "turnlog.format.decode",

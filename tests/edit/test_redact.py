@@ -509,3 +509,16 @@ def test_a_line_with_a_known_value_is_always_suspected(texts: list[str], every: 
     raw = escaped("".join([*texts, value, *texts]), every).encode()
     assert finder.knows(raw)
     assert find_secrets(value) == []
+
+
+def test_a_private_key_is_replaced_in_the_lines_of_a_diff(
+    store: Store, redact: Redact, path: Path
+) -> None:
+    lines = [f"+{line}" for line in ["before", *PEM.splitlines(), "after"]]
+    diff = {"filePath": "/k.pem", "structuredPatch": [{"oldStart": 1, "lines": lines}]}
+    written = call("Write", {"file_path": "/k.pem", "content": PEM}, "t1")
+    write(path, session(user("hi"), assistant(written), result("t1", tool_use_result=diff)))
+    redact(path)
+    left = path.read_text("utf-8")
+    assert "+before" in left
+    assert not [line for line in PEM.splitlines()[1:-1] if line in left]

@@ -1,15 +1,14 @@
 """Resolve arguments to an open session, a leaf or a line."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import Session, open_session
-from turnlog.errors import NotFound, UsageError
-from turnlog.store.paths import Store, is_session_name
-from turnlog.store.session_lookup import find_session
+from turnlog.errors import NotFound
+from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session, require_in_store
 
 
 def open_named(store: Store, text: str) -> Session:
@@ -23,16 +22,8 @@ def leaf_of(session: Session, uuid: str | None) -> int | None:
 
 
 def own_file(store: Store, text: str) -> Path:
-    """Return the file of a session; raise UsageError if it is not in the store.
-
-    Outside the store, files next to a session need not belong to it.
-    """
-    path = Path(os.path.normpath(find_session(store, text).path.absolute()))
-    if not is_session_name(path.name):
-        raise UsageError(f"{path.stem} is a sub-agent: name its session", "turnlog ls")
-    if not (store.projects.is_dir() and path.parent.parent.samefile(store.projects)):
-        raise UsageError(f"{path} is not in {store.projects}", "turnlog where")
-    return store.projects / path.parent.name / path.name
+    """Return the file of the session that a user named, which must be in the store."""
+    return require_in_store(store, find_session(store, text).path)
 
 
 class LinePlace(NamedTuple):

@@ -3,9 +3,8 @@
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -23,33 +22,16 @@ from turnlog.cli.output import echo_json, local_time, plain, progress_bar, width
 from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
-from turnlog.conversation.session import Session, open_session
 from turnlog.render.terminal_text import times_apart
-from turnlog.store.catalog import live_sessions
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
 from turnlog.text import plural
-from turnlog.trace.cc_langfuse import adopt_sent
-from turnlog.trace.content import ContentPolicy
-from turnlog.trace.send import SendReport, add_links, send_session
-from turnlog.trace.sent_state import open_state
-from turnlog.trace.session_files import write_sessions
-from turnlog.trace.span import Span, WorkKind, parse_traceparent
-from turnlog.trace.spans import SpanOptions, first_trace, spans_of
-from turnlog.trace.targets import (
-    PERFETTO,
-    FileTarget,
-    Target,
-    resource_attributes,
-    target_of,
-)
-from turnlog.trace.trace_settings import TraceSettings, load_targets, state_folder
+from turnlog.trace.send import SendReport
+from turnlog.trace.service import send_traces, spans_in, write_traces
+from turnlog.trace.span import Span, WorkKind
+from turnlog.trace.targets import PERFETTO, FileTarget, Target, target_of
+from turnlog.trace.trace_settings import TraceSettings, load_targets
 
-if TYPE_CHECKING:
-    from turnlog.trace.metrics import Metered
-    from turnlog.trace.otlp import Exporter
-
-LANGFUSE = "langfuse"
 AGREEING = "turnlog.trace.agreeing"
 """Where a context has the same command with --yes."""
 COLOURS: dict[WorkKind, Look] = {WorkKind.GENERATION: "cyan", WorkKind.TOOL: "yellow"}
@@ -152,82 +134,30 @@ def _paths(
     return [each.path for each in reversed(chosen_sessions(store, selection))]
 
 
-def _options(store: Store, session: Session, settings: TraceSettings) -> SpanOptions:
-    has_ended = session.id not in live_sessions(store)
-    parent = parse_traceparent(settings.traceparent)
-    return SpanOptions(settings.layout, **settings.labels, parent=parent, ended=has_ended)
-
-
-def _content(settings: TraceSettings) -> ContentPolicy:
-    return ContentPolicy(settings.content, settings.max_chars)
-
-
 def _spans(store: Store, paths: list[Path], settings: TraceSettings) -> Iterator[Span]:
     for path in paths:
-        yield from _spans_in(store, settings, path)
-
-
-def _spans_in(store: Store, settings: TraceSettings, path: Path) -> Iterator[Span]:
-    session = open_session(path)
-    return map(_content(settings).of, spans_of(session, _options(store, session, settings)))
+        yield from spans_in(store, settings, path)
 
 
 def _sent(
     store: Store, paths: list[Path], target: Target, settings: TraceSettings, again: bool
 ) -> Iterator[SendReport]:
-    """Send one session after the other; ends where the backend takes nothing more."""
-    from turnlog.trace.otlp import Exporter
+    def warn(reason: str) -> None:
+        echo(style(plain(reason), "red"), err=True)
 
-    content = _content(settings)
-    with Exporter(target, settings.timeout) as exporter, progress_bar(len(paths), "sending") as bar:
-        metered = _metered(exporter, target, settings)
-        for path in paths:
-            session = open_session(path)
-            options = _options(store, session, settings)
-            name = first_trace(session) or session.id
-            with open_state(state_folder(), target.name, name) as state:
-                if settings.to == LANGFUSE:
-                    adopt_sent(store, session, options, state)
-                skip = set[str]() if again else state.sent
-                if metered:
-                    metered.known = frozenset(state.sent)
-                sending = metered or exporter
-                report = send_session(session, sending, state, options, content, skip)
-            yield add_links(report, target)
+    with progress_bar(len(paths), "sending") as bar:
+        for report in send_traces(store, paths, target, settings, again=again, warn=warn):
+            yield report
             bar.update(1)
-            if exporter.has_given_up:
-                break
-        if metered:
-            metered.meter.export(exporter)
-            if metered.meter.reason:
-                echo(style(plain(metered.meter.reason), "red"), err=True)
-
-
-def _metered(exporter: "Exporter", target: Target, settings: TraceSettings) -> "Metered | None":
-    if settings.metrics is None:
-        return None
-    from turnlog.trace.metrics import Metered, MetricStore
-
-    return Metered(exporter, MetricStore(state_folder(), target, settings.metrics))
 
 
 def _write(
     target: FileTarget, store: Store, paths: list[Path], settings: TraceSettings, as_json: bool
 ) -> dict[str, Any]:
-    """Write sessions to a file one by one: all of them would not fit in memory.
-
-    Returns the file's path and counts, and prints them unless they are printed as JSON later.
-    """
+    """Write sessions to a file; return its path and counts, printed here unless as JSON later."""
     size = sum(path.stat().st_size for path in paths if path.exists())
-    read = partial(_spans_in, store, settings)
     with progress_bar(size, "writing") as bar:
-        tally = write_sessions(
-            target.path,
-            paths,
-            read,
-            bar.update,
-            None if target.is_perfetto else resource_attributes(settings),
-        )
+        tally = write_traces(store, paths, target, settings, bar.update)
     turns, spans = plural(len(tally.turns), "turn"), plural(tally.spans, "span")
     if not as_json:
         echo(f"{target.path}: {turns}, {spans}")

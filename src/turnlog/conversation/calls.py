@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnlog.conversation.node_log import Log
+from turnlog.conversation.node_log import NodeLog
 from turnlog.conversation.nodes import AssistantNode, CallRef, Node, ResultRef, UserNode
 from turnlog.conversation.prompts import INTERRUPTION
 from turnlog.format.blocks import ToolResultBlock, ToolUseBlock
@@ -89,7 +89,7 @@ def pair_calls(nodes: Iterable[Node]) -> tuple[list[Call], list[Orphan]]:
     return calls, orphans
 
 
-def read_call(log: Log, call: Call) -> Detail:
+def read_call(log: NodeLog, call: Call) -> Detail:
     """Read the contents of a call's lines."""
     entry, *answers = log.entries([call.use, call.result] if call.result else [call.use])
     blocks = entry.content if isinstance(entry, Assistant) else []

@@ -14,7 +14,7 @@ import msgspec
 
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.drafts import NO_CONTENT, Draft, draft_messages, text_block
-from turnlog.conversation.node_log import Log
+from turnlog.conversation.node_log import NodeLog
 from turnlog.format.blocks import THINKING
 from turnlog.format.json_values import Fields
 
@@ -30,7 +30,7 @@ INTERRUPTED_CALL = (
 )
 
 
-def context_at(log: Log, leaf: int | None = None) -> list[Fields]:
+def context_at(log: NodeLog, leaf: int | None = None) -> list[Fields]:
     """Return the messages at a leaf, given by its rank in the tree; by default the active leaf."""
     tree = log.tree
     leaf = tree.active_leaf if leaf is None else leaf

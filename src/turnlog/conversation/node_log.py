@@ -35,7 +35,7 @@ class ReadExtent(NamedTuple):
 WHOLE = ReadExtent()
 
 
-class Log:
+class NodeLog:
     """The entries of one file, or those from a given line on."""
 
     slug: str | None = None

@@ -10,7 +10,7 @@ from turnlog.conversation.calls import Call, Detail, Orphan, pair_calls, read_ca
 from turnlog.conversation.context import context_at, messages_of
 from turnlog.conversation.continuations import Links, links_of
 from turnlog.conversation.messages import Message, join_messages, repeated_messages
-from turnlog.conversation.node_log import WHOLE, Log, ReadExtent, is_sidechain
+from turnlog.conversation.node_log import WHOLE, NodeLog, ReadExtent, is_sidechain
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
 from turnlog.conversation.tree import Tree, grow_tree
@@ -22,7 +22,7 @@ VERSION = re.compile(r"\d+(\.\d+){1,3}")
 """A client version such as 2.1.45; other programs may write anything."""
 
 
-class Session(Log):
+class Session(NodeLog):
     """One conversation with its messages, calls, turns and sub-agents, computed on demand."""
 
     _derived = ("tree", "messages", "_paired", "turns", "subagents", "_sidechains")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from turnlog.conversation.calls import Call, read_call
-from turnlog.conversation.node_log import Log
+from turnlog.conversation.node_log import NodeLog
 from turnlog.conversation.prompts import full_text
 from turnlog.conversation.tree import Tree
 from turnlog.format.decode import read_entries
@@ -54,7 +54,7 @@ def subagents_in_files(session: Path, calls: list[Call]) -> list[SubAgent]:
     return found
 
 
-def subagents_inside(log: Log, sidechains: Tree, calls: list[Call]) -> list[SubAgent]:
+def subagents_inside(log: NodeLog, sidechains: Tree, calls: list[Call]) -> list[SubAgent]:
     """Return the sub-agents in a session's own file, matched to calls by their prompts."""
     waiting = [call for call in calls if call.name in ("Task", "Agent")]
     found: list[SubAgent] = []
@@ -71,7 +71,7 @@ def subagents_inside(log: Log, sidechains: Tree, calls: list[Call]) -> list[SubA
     return found
 
 
-def _prompt_of(log: Log, call: Call) -> str | None:
+def _prompt_of(log: NodeLog, call: Call) -> str | None:
     arguments = read_call(log, call).input
     return arguments.get("prompt") if is_object(arguments) else None
 

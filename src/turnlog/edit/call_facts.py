@@ -4,7 +4,7 @@ import re
 
 from turnlog.conversation.call_titles import call_title
 from turnlog.conversation.calls import REFUSED, Call, result_text
-from turnlog.conversation.node_log import Log
+from turnlog.conversation.node_log import NodeLog
 from turnlog.format.entries import User
 
 TITLE = 160
@@ -17,7 +17,7 @@ TAGS = re.compile(r"</?tool_use_error>")
 ENDS = re.compile(r"[.!?:](?=\s)|[。！？]|\n")
 
 
-def fact_of(log: Log, call: Call, given: object, cwd: str | None) -> str:
+def fact_of(log: NodeLog, call: Call, given: object, cwd: str | None) -> str:
     """Return a call in one line: the tool, its main argument and, if it failed, how.
 
     Paths are relative to the working directory.
@@ -30,7 +30,7 @@ def fact_of(log: Log, call: Call, given: object, cwd: str | None) -> str:
     return f"{call.name}{f': {title}' if title else ''}{f' → {outcome}' if outcome else ''}"
 
 
-def result_of(log: Log, call: Call) -> str:
+def result_of(log: NodeLog, call: Call) -> str:
     """Return the text of a call's result; empty if there is none."""
     entry = log.entry(call.result) if call.result else None
     return result_text(entry, call.id).strip() if isinstance(entry, User) else ""
@@ -80,7 +80,7 @@ def both_ends(text: str, limit: int) -> str:
     return f"{text[:start].rstrip()}\n{left_out}\n{text[end:].lstrip()}"
 
 
-def _outcome(log: Log, call: Call) -> str:
+def _outcome(log: NodeLog, call: Call) -> str:
     if call.result is None:
         return "no result"
     if not call.is_error:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turnlog.conversation.branch import since_compaction
-from turnlog.conversation.node_log import Log
+from turnlog.conversation.node_log import NodeLog
 from turnlog.conversation.nodes import ChainNode, Node
 
 PER_TOKEN = 4
@@ -65,7 +65,7 @@ _decode_sent = msgspec.json.Decoder(_Sent).decode
 class Tally:
     """Counts dropped, rewritten and added entries while a plan is applied."""
 
-    log: Log
+    log: NodeLog
     dropped: dict[str, ChangeCount] = field(default_factory=dict[str, ChangeCount])
     rewritten: dict[str, ChangeCount] = field(default_factory=dict[str, ChangeCount])
     added: int = 0
@@ -76,7 +76,7 @@ class Tally:
     """Tokens of entries that are sent only because the conversation continues at another leaf."""
     sent: set[int] = field(default_factory=set[int])
 
-    def begin(self, log: Log, tip: int | None = None) -> None:
+    def begin(self, log: NodeLog, tip: int | None = None) -> None:
         """Start counting for a log: the session's own, or a copy made by a repair."""
         sent = _sent_at(log, log.tree.active_leaf)
         if self.context_before is None:
@@ -128,12 +128,12 @@ class Tally:
             self.tokens_saved += tokens_in(before) - tokens_in(after)
 
 
-def _sent_at(log: Log, leaf: int | None) -> dict[int, ChainNode]:
+def _sent_at(log: NodeLog, leaf: int | None) -> dict[int, ChainNode]:
     nodes = [] if leaf is None else since_compaction(log.tree, leaf)
     return {node.index: node for node in nodes}
 
 
-def _tokens_of(log: Log, nodes: Iterable[Node]) -> int:
+def _tokens_of(log: NodeLog, nodes: Iterable[Node]) -> int:
     return sum(tokens_in(line.raw) for _, line in log.lines_of(nodes))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from turnlog.conversation.node_log import Log
+from turnlog.conversation.node_log import NodeLog
 from turnlog.conversation.nodes import BoundaryNode, ChainNode, Node
 from turnlog.edit.effect import Tally
 from turnlog.format.decode import Piece, split_values
@@ -37,7 +37,7 @@ NAMED = re.compile(rb'("\w*(?:[uU]uid|UUID|[mM]essageId)s?"\s*:\s*)(' + STRINGS 
 class Plan:
     """The changes of a file's entries, by entry index; entries that are not listed stay."""
 
-    log: Log
+    log: NodeLog
     dropped: set[int] = field(default_factory=set[int])
     rewrites: dict[int, list[Rewrite]] = field(default_factory=dict[int, list[Rewrite]])
     everywhere: list[Rewrite] = field(default_factory=list[Rewrite])
@@ -104,7 +104,7 @@ def _hung_on(gone: str | None, heir: str | None) -> Rewrite:
     return lambda value: value | {"parentUuid": heir} if value.get("parentUuid") == gone else value
 
 
-def main_nodes(log: Log) -> Iterator[ChainNode]:
+def main_nodes(log: NodeLog) -> Iterator[ChainNode]:
     """Yield the entries of the main conversation, including those replaced by a later duplicate."""
     is_agent = all(node.is_sidechain for node in log.tree.chain)
     for node in log.nodes:
@@ -112,7 +112,7 @@ def main_nodes(log: Log) -> Iterator[ChainNode]:
             yield node
 
 
-def replaced_nodes(log: Log) -> dict[str | None, list[ChainNode]]:
+def replaced_nodes(log: NodeLog) -> dict[str | None, list[ChainNode]]:
     """Return the entries that a later one with the same uuid replaces, by uuid."""
     counting = {node.index for node in log.tree.chain}
     found: dict[str | None, list[ChainNode]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from turnlog.errors import Unavailable
+from turnlog.errors import Conflict, Unavailable
 from turnlog.format.locks import lock
 from turnlog.format.portable import CREATE, DIRECTORY, NOFOLLOW, NONBLOCK
 from turnlog.format.private_files import create_private_folder
@@ -39,6 +39,12 @@ def write_atomic(path: Path, content: bytes) -> None:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
             raise Unavailable(f"no space left for {path}", f"df -h {path.parent}") from error
         raise
+
+
+def require_absent(path: Path) -> None:
+    """Raise Conflict if something is at a path, so that it is not overwritten by mistake."""
+    if os.path.lexists(path):
+        raise Conflict(f"{path} exists", "overwrite=True")
 
 
 @contextmanager

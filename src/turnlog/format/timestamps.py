@@ -1,9 +1,17 @@
 """Timestamps of entries, parsed and formatted."""
 
-from datetime import UTC, datetime, timedelta
+import re
+from datetime import UTC, date, datetime, time, timedelta
+
+from turnlog.errors import UsageError
 
 TICK = timedelta(milliseconds=1)
 """The smallest difference between two timestamps."""
+Moment = str | date
+"""A point in time as users name it: a time, a day, an age (`3d`, `12h`), `today`, `yesterday`."""
+AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+NAMED_DAYS = {"today": 0, "yesterday": 1}
+"""How many days ago they began."""
 STEPS = ((60, "s"), (60, "m"), (24, "h"), (7, "d"), (52, "w"))
 
 
@@ -58,3 +66,42 @@ def age(moment: datetime, now: datetime | None = None) -> str:
             return f"{count}{unit}"
         count //= limit
     return f"{count}y"
+
+
+def parse_since(when: Moment) -> datetime:
+    """Return when a time, a day or an age begins, in UTC; raise UsageError for other texts.
+
+    Times and days without a zone are local.
+
+    >>> parse_since("2026-11-15T06:26Z").isoformat()
+    '2026-11-15T06:26:00+00:00'
+    """
+    try:
+        return _begin(when).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        expected = "a date such as 2026-11-01, an age such as 3d, today or yesterday"
+        raise UsageError(f"{when!r} is not {expected}") from error
+
+
+def parse_until(when: Moment) -> datetime:
+    """Return when a time, a day or an age ends, in UTC: a day is included up to its end."""
+    start = parse_since(when)
+    if isinstance(when, str):
+        is_day = when.lower() in NAMED_DAYS or re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", when)
+    else:
+        is_day = not isinstance(when, datetime)
+    # By the calendar: the days on which clocks change have 23 or 25 hours.
+    midnight = start.astimezone().replace(tzinfo=None)
+    return (midnight + timedelta(days=1)).astimezone(UTC) if is_day else start
+
+
+def _begin(when: Moment) -> datetime:
+    if isinstance(when, datetime):
+        return when
+    if isinstance(when, date):
+        return datetime.combine(when, time())
+    if (days := NAMED_DAYS.get(when.lower())) is not None:
+        return datetime.combine(date.today() - timedelta(days=days), time())
+    if ago := re.fullmatch(r"(\d+)([mhdw])", when):
+        return datetime.now(UTC) - timedelta(**{AGE_UNITS[ago[2]]: int(ago[1])})
+    return datetime.fromisoformat(when)

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from turnlog.errors import UsageError
 from turnlog.index.search.selection import Selection
 from turnlog.index.search.word_search import Begun, SearchTerms, begin, parse_search
 from turnlog.index.sync_policy import SILENT, Feedback, speculative_index, synced_index
@@ -67,10 +68,22 @@ def report(
     `by` groups its rows by further dimensions, such as project and model.
     """
     from turnlog.index.reports.report_cache import cached_report
-    from turnlog.index.reports.reports import EVERYTHING
+    from turnlog.index.reports.reports import EVERYTHING, REPORTS
 
+    if name not in REPORTS:
+        raise UsageError(f"no report {name}: choose from {', '.join(REPORTS)}", "turnlog stats")
     with synced_index(store, feedback=feedback) as index:
         return cached_report(index.db, name, filters or EVERYTHING, by)
+
+
+def list_calls(
+    store: Store, filters: "Filters | None" = None, feedback: Feedback = SILENT
+) -> "Report":
+    """Return every tool call as a row, each once, the oldest first."""
+    from turnlog.index.reports.reports import EVERYTHING, run_report
+
+    with synced_index(store, feedback=feedback) as index:
+        return run_report(index.db, "calls", filters or EVERYTHING)
 
 
 def run_sql(store: Store, statement: str, feedback: Feedback = SILENT) -> "SqlResult":

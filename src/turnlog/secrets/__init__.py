@@ -1,11 +1,20 @@
 """Find secrets in text and mask them: keys, tokens, private keys, passwords."""
 
 from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
-from turnlog.secrets.masking import cut_whole, mask, mask_named, mask_short, mask_start, mask_value
+from turnlog.secrets.masking import (
+    KEY_START,
+    cut_whole,
+    mask,
+    mask_named,
+    mask_short,
+    mask_start,
+    mask_value,
+)
 from turnlog.secrets.names import LABELS, VALUES, find_named, flag_name, is_secret_name
 from turnlog.secrets.value_checks import MASKED
 
 __all__ = [
+    "KEY_START",
     "LABELS",
     "MASKED",
     "VALUES",

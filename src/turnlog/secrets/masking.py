@@ -20,6 +20,8 @@ SHORT = 100
 """Maximum length of a text to cache."""
 SHORTEST = 6
 """Minimum length of a secret."""
+KEY_START = "PRIVATE KEY"
+"""Part of the first line of every private key in PEM or PGP armour."""
 PRIVATE = frozenset("d p q dp dq qi k".split())
 """Secret members of a JSON Web Key, which has a member `kty`."""
 
@@ -110,10 +112,25 @@ def _masked_items(values: Sequence[Any], name: str) -> list[Any]:
     # The item after `--password` in an argument list is judged as a field of that name.
     masked: list[Any] = []
     flag = name
-    for value in values:
+    for value in _without_split_keys(values):
         masked.append(mask_value(value, flag))
         flag = (flag_name(value) if isinstance(value, str) else "") or name
     return masked
+
+
+def _without_split_keys(values: Sequence[Any]) -> Sequence[Any]:
+    """Mask private keys that are split into lines; the lines in between look like any text.
+
+    The client keeps diffs that way: `"lines": ["+-----BEGIN PRIVATE KEY-----", "+MIIE…", …]`.
+    """
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) < len(values) or not any(KEY_START in text for text in texts):
+        return values
+    if any("\n" in text for text in texts):  # not lines: each is masked as a whole
+        return values
+    whole = "\n".join(texts)
+    masked = mask(whole)
+    return values if masked == whole else masked.split("\n")
 
 
 def _label(fields: dict[Any, Any]) -> str:

@@ -19,7 +19,13 @@ from turnlog.format.regular_files import read_regular, skipping
 from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.secrets import cut_whole
-from turnlog.store.paths import Store, adjacent_subagents, nested_subagents, title_file
+from turnlog.store.paths import (
+    Store,
+    adjacent_subagents,
+    folder_name,
+    nested_subagents,
+    title_file,
+)
 from turnlog.store.registry import start_of
 
 TITLE_MARKS = (b"-title", b"last-prompt", b"summary")
@@ -76,6 +82,37 @@ def list_sessions(store: Store, cwd: str | None = None) -> list[SessionFile]:
         with skipping(path):
             found.append(locate_session(path))
     return sorted(found, key=lambda session: session.last_active, reverse=True)
+
+
+def select_sessions(
+    store: Store,
+    project: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> list[SessionFile]:
+    """Return the sessions last active in a period, in projects whose directory matches."""
+    sessions = [
+        session
+        for session in list_sessions(store)
+        if (since is None or session.last_active >= since)
+        and (until is None or session.last_active < until)
+    ]
+    if project:
+        folders = _matching_folders(sessions, project)
+        sessions = [session for session in sessions if session.path.parent in folders]
+    return sessions
+
+
+def _matching_folders(sessions: list[SessionFile], text: str) -> set[Path]:
+    """Return the folders of projects whose directory is `text` or contains it."""
+    newest = {session.path.parent: session for session in reversed(sessions)}
+    directory = folder_name(str(Path(text).resolve())) if Path(text).is_dir() else None
+    return {
+        folder
+        for folder, session in newest.items()
+        if folder.name == directory
+        or (directory is None and text.lower() in (describe(session).cwd or folder.name).lower())
+    }
 
 
 def locate_session(path: Path) -> SessionFile:

@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from turnlog.errors import Ambiguous, NotFound
+from turnlog.errors import Ambiguous, NotFound, UsageError
 from turnlog.format.regular_files import collect_skipped, note_skipped, open_descriptor, skipping
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
-from turnlog.store.paths import Store, expand_user
+from turnlog.store.paths import Store, expand_user, is_session_name
 
 
 def find_session(store: Store, text: str) -> SessionFile:
@@ -26,6 +26,19 @@ def find_session(store: Store, text: str) -> SessionFile:
     if len(matches) > 1:
         raise Ambiguous(f"{text!r} matches {len(matches)} sessions", list(map(_candidate, matches)))
     return matches[0]
+
+
+def require_in_store(store: Store, path: Path) -> Path:
+    """Return the path of a session below the store; raise UsageError for any other file.
+
+    Elsewhere, the files next to a session file need not belong to it.
+    """
+    path = Path(os.path.normpath(path.absolute()))
+    if not is_session_name(path.name):
+        raise UsageError(f"{path.stem} is a sub-agent: name its session", "turnlog ls")
+    if not (store.projects.is_dir() and path.parent.parent.samefile(store.projects)):
+        raise UsageError(f"{path} is not in {store.projects}", "turnlog where")
+    return store.projects / path.parent.name / path.name
 
 
 def _matches(store: Store, text: str) -> list[SessionFile]:

@@ -14,7 +14,7 @@ from turnlog.agent.session.recorder import Recorder
 from turnlog.agent.workspace.access import ApprovalMode
 from turnlog.conversation.branch import since_compaction
 from turnlog.conversation.context import MissingEnd, missing_end
-from turnlog.conversation.node_log import Log, ReadExtent
+from turnlog.conversation.node_log import NodeLog, ReadExtent
 from turnlog.conversation.nodes import SYNTHETIC, BoundaryNode, ChainNode
 from turnlog.conversation.session import open_session
 from turnlog.conversation.tree import Tree, is_compaction
@@ -99,13 +99,13 @@ def latest_in(store: Store, cwd: Path) -> Path:
     return found[0].path
 
 
-def _log_of(path: Path) -> Log:
+def _log_of(path: Path) -> NodeLog:
     """Read a session's entries: all, or a sufficient tail."""
     if path.stat().st_size > SMALL:
-        log = Log(path, ReadExtent(_last_boundary(path)))
+        log = NodeLog(path, ReadExtent(_last_boundary(path)))
         if _tells_all(log.tree):
             return log
-    return Log(path)
+    return NodeLog(path)
 
 
 def _last_boundary(path: Path) -> int:

@@ -25,6 +25,7 @@ from turnlog.edit.redact.json_strings import (
     unescaped_readings,
 )
 from turnlog.secrets import (
+    KEY_START,
     MASKED,
     find_named,
     find_secrets,
@@ -46,6 +47,8 @@ PLAIN = re.compile(r"[ !#-.0-\[\]-~]+")
 """What JSON does not escape."""
 HIDDEN = re.compile(rb"\\u00[2-7]")
 """An escape that can stand for such a character all the same."""
+KEY_LINE = re.compile(rf"[A-Za-z0-9+/=]{{{LONG},}}")
+"""A line of a private key that is long enough to be looked for on its own."""
 FIELD = re.compile(r"[A-Za-z_$][\w$-]*")
 SMALL = 1 << 16
 """Characters of a text that is worth remembering."""
@@ -108,7 +111,8 @@ class Finder:
     def forms(self) -> dict[str, str]:
         """What to look for, as it may be written, with the value that it stands for."""
         values = [value for value in self.kinds if is_distinct(value)]
-        return {form: value for value in values for form in _forms(value)}
+        parts = [(part, value) for value in values for part in _parts(value)]
+        return {form: value for part, value in parts for form in _forms(part)}
 
     @cached_property
     def needles(self) -> list[bytes]:
@@ -267,6 +271,14 @@ def _disjoint(text: str, found: list[TextSpan]) -> list[TextSpan]:
             start = kept[-1].start
             kept[-1] = TextSpan(start, span.end, kept[-1].kind, text[start : span.end])
     return kept
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield a value, and the lines of a private key: diffs are stored as lists of lines."""
+    yield value
+    if KEY_START in value:
+        lines = (line.strip().lstrip("+-") for line in value.splitlines())
+        yield from filter(KEY_LINE.fullmatch, lines)
 
 
 def _forms(value: str) -> Iterator[str]:

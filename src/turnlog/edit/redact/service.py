@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from turnlog.edit.apply import require_idle
 from turnlog.edit.journal import Journal, Record, open_journal
@@ -25,6 +26,7 @@ from turnlog.edit.redact.redaction import (
 from turnlog.edit.redact.replacement import Find, FoundValue, RedactedPart
 from turnlog.edit.redact.secret_finder import Finder
 from turnlog.errors import TurnlogError
+from turnlog.secrets import placeholder_for
 from turnlog.store.paths import Store
 
 PASSES = 3
@@ -114,6 +116,25 @@ def redact_sessions(
         outcome.left = [find for find in left if find.path not in skipped]
         outcome.fixed = fixed_matches(parts, outcome.finder)
     return outcome
+
+
+def summarise_redaction(outcome: RedactionOutcome, dry_run: bool = False) -> dict[str, Any]:
+    """Return what was replaced, or would be, and what is left; placeholders stand for secrets."""
+    finds = outcome.found.finds if dry_run else outcome.replaced
+    left = outcome.found.stuck if dry_run else outcome.left
+    return {
+        "secrets": len({find.value for find in finds}),
+        "finds": [_without_value(find) for find in finds],
+        "left": [_without_value(find) for find in left],
+        "skipped": [skipped.reason for skipped in outcome.skipped],
+        "changes": [record.id for record in outcome.records],
+    }
+
+
+def _without_value(find: Find) -> dict[str, Any]:
+    # The value is the secret itself.
+    placeholder = placeholder_for(find.kind, find.value)
+    return {"path": find.path, "line": find.line, "kind": find.kind, "placeholder": placeholder}
 
 
 def _groups(store: Store, sessions: list[Path]) -> list[RedactionGroup]:

@@ -1,0 +1,394 @@
+"""The library: `turnlog.open()` returns a `Log`, whose sessions can be read, edited and exported.
+
+Rows are plain dicts (see `render.plain_rows`), ready for a data frame. Secrets are masked unless
+the log was opened with `reveal=True`. This module adapts types; the rules are in the services.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Unpack
+
+from turnlog.conversation.session import Session, open_session
+from turnlog.edit.check.checks import check_session
+from turnlog.edit.edit_choices import EditChoices, edit_options
+from turnlog.edit.journal import open_journal
+from turnlog.edit.plan_builder import EditOptions
+from turnlog.edit.redact.service import redact_sessions, summarise_redaction
+from turnlog.edit.service import clone_session, edit_session, rename_session
+from turnlog.errors import Ambiguous, NotFound
+from turnlog.format.atomic import require_absent
+from turnlog.format.timestamps import Moment, parse_since, parse_until
+from turnlog.index.database import discard_index, index_path
+from turnlog.index.filters import ReportFilters, SearchFilters, filters_of, selection_of
+from turnlog.index.service import LIMIT, SearchRequest, list_calls, report, run_sql, search_sessions
+from turnlog.render.costs import session_cost
+from turnlog.render.export import export_session
+from turnlog.render.plain_rows import (
+    PlainRow,
+    call_rows,
+    message_rows,
+    plain_row,
+    report_rows,
+    turn_rows,
+)
+from turnlog.render.rows import ViewOptions
+from turnlog.render.touched_files import touched_files
+from turnlog.secrets import mask_value
+from turnlog.store.catalog import SessionFile, describe, locate_session, select_sessions
+from turnlog.store.paths import Store, open_store
+from turnlog.store.session_lookup import find_session, require_in_store
+from turnlog.trace.service import TraceChoices, send_traces, write_traces
+from turnlog.trace.targets import FileTarget, target_of
+from turnlog.trace.trace_settings import load_targets
+
+AnyPath = str | Path
+
+
+def open(*stores: AnyPath, reveal: bool = False) -> "Log":  # noqa: A001 - called turnlog.open
+    """Open stores: directories such as ~/.claude; by default the user's own.
+
+    `reveal` shows secrets, which are masked otherwise.
+    """
+    found = [_store_at(Path(path).expanduser()) for path in stores]
+    return Log(found or [open_store()], reveal)
+
+
+class Log:
+    """All sessions of one or more stores. Queries bring the index up to date first."""
+
+    def __init__(self, stores: Sequence[Store], reveal: bool = False) -> None:
+        self._stores = list(dict.fromkeys(stores))
+        self._reveal = reveal
+
+    def __repr__(self) -> str:
+        return f"turnlog.open({', '.join(repr(str(store.root)) for store in self._stores)})"
+
+    @property
+    def stores(self) -> list[Path]:
+        """The directories that were opened."""
+        return [store.root for store in self._stores]
+
+    def sessions(
+        self,
+        *,
+        project: AnyPath | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> "list[LoggedSession]":
+        """Return sessions, the one last active first.
+
+        `project` is a project's directory or part of its path; `since` and `until` are dates,
+        datetimes, ages such as `3d`, `today` or `yesterday`.
+        """
+        start = None if since is None else parse_since(since)
+        end = None if until is None else parse_until(until)
+        found = [
+            (file, store)
+            for store in self._stores
+            for file in select_sessions(store, project and str(project), start, end)
+        ]
+        found.sort(key=lambda each: each[0].last_active, reverse=True)
+        return [LoggedSession(store, file.path, self._reveal) for file, store in found]
+
+    def session(self, name: AnyPath = "last") -> "LoggedSession":
+        """Return one session by its path, id, start of an id, title or slug; or the `last` one."""
+        found = self._find(str(name))
+        if name == "last":
+            found = [max(found, key=lambda each: each[0].last_active)]
+        paths = {file.path for file, _ in found}
+        if len(paths) > 1:
+            raise Ambiguous(f"{name!r} matches {len(paths)} sessions", sorted(map(str, paths)))
+        file, store = found[0]
+        return LoggedSession(store, file.path, self._reveal)
+
+    def search(
+        self,
+        text: str,
+        *,
+        regex: bool = False,
+        limit: int = LIMIT,
+        **filters: Unpack[SearchFilters],
+    ) -> list[PlainRow]:
+        """Search all texts; return sessions with their hits by turn, the best first.
+
+        `limit` is the number of sessions in each store; 0 is all.
+        """
+        _require_known("search", filters, SearchFilters)
+        stores = self._stores
+        if name := filters.get("session"):
+            found = self.session(name)
+            stores, filters["session"] = [found._store], str(found.path)
+        rows: list[PlainRow] = []
+        for store in stores:
+            selection = selection_of(store, filters)
+            request = SearchRequest(text, regex, selection, limit, self._reveal)
+            hits = [plain_row(each, self._reveal) for each in search_sessions(store, request)]
+            rows += self._with_store(store, hits)
+        return rows
+
+    def stats(
+        self, name: str = "daily", *, by: str | Sequence[str] = (), **filters: Unpack[ReportFilters]
+    ) -> list[PlainRow]:
+        """Return the rows of a report, as `turnlog stats` prints them.
+
+        `by` groups them by further dimensions, such as project and model.
+        """
+        _require_known("stats", filters, ReportFilters)
+        dimensions = (by,) if isinstance(by, str) else tuple(by)
+        return self._report(lambda store: report(store, name, filters_of(filters), by=dimensions))
+
+    def calls(
+        self, *, tool: str | None = None, errors: bool = False, **filters: Unpack[ReportFilters]
+    ) -> list[PlainRow]:
+        """Return the tool calls of all sessions, the oldest first; only failed ones on request."""
+        _require_known("calls", filters, ReportFilters)
+        rows = self._report(lambda store: list_calls(store, filters_of(filters)))
+        return [
+            row
+            for row in rows
+            if (tool is None or row["name"] == tool) and (row["ok"] is False or not errors)
+        ]
+
+    def sql(self, statement: str) -> list[PlainRow]:
+        """Return the rows of one SQL query on the index, values as they are stored."""
+        rows: list[PlainRow] = []
+        for store in self._stores:
+            columns, values = run_sql(store, statement)
+            found = [dict(zip(columns, row, strict=True)) for row in values]
+            rows += self._with_store(store, found if self._reveal else mask_value(found))
+        return rows
+
+    def undo(self, change: str | None = None) -> str:
+        """Undo a change by its id, or the last one; return what it was."""
+        return open_journal().undo(change).title
+
+    def _report(self, run: Callable[[Store], Any]) -> list[PlainRow]:
+        rows = (self._with_store(store, run(store).rows) for store in self._stores)
+        return report_rows((row for found in rows for row in found), self._reveal)
+
+    def _with_store(self, store: Store, rows: list[PlainRow]) -> list[PlainRow]:
+        """Add the store to rows of several: sums of distinct counts would be wrong."""
+        if len(self._stores) == 1:
+            return rows
+        return [{"store": str(store.root), **row} for row in rows]
+
+    def _find(self, name: str) -> list[tuple[SessionFile, Store]]:
+        found: list[tuple[SessionFile, Store]] = []
+        missing: list[NotFound] = []
+        for store in self._stores:
+            try:
+                found.append((find_session(store, name), store))
+            except NotFound as error:
+                missing.append(error)
+        if not found:
+            raise missing[0]
+        # A path is found by way of every store; the one that holds it counts.
+        own = [each for each in found if _is_in(each[1], each[0].path)]
+        return own or found[:1]
+
+
+class LoggedSession:
+    """One session: its figures as rows, and everything that can be done with it.
+
+    Each access reads what was appended to the file since the last one.
+    """
+
+    def __init__(self, store: Store, path: Path, reveal: bool = False) -> None:
+        self.path = path
+        self._store = store
+        self._reveal = reveal
+        self._session: Session | None = None
+
+    def __repr__(self) -> str:
+        return f"<LoggedSession {self.id}>"
+
+    @property
+    def id(self) -> str:
+        return self.path.stem
+
+    @property
+    def title(self) -> str | None:
+        """The title that the client's picker shows."""
+        return self.to_dict()["title"]
+
+    @property
+    def project(self) -> str:
+        """The working directory; the name of the project's folder if no entry names one."""
+        return self.to_dict()["project"]
+
+    @property
+    def last_active(self) -> datetime:
+        """The time of the last entry, in UTC."""
+        return locate_session(self.path).last_active
+
+    def to_dict(self) -> PlainRow:
+        """Return a row about the session, from the head and the tail of its file."""
+        file = locate_session(self.path)
+        about = plain_row(describe(file), reveal=True)
+        project = about.pop("cwd") or self.path.parent.name
+        head = {"id": self.id, "path": str(self.path), "project": project}
+        return plain_row(
+            head | about | {"last_active": file.last_active, "size": file.size}, self._reveal
+        )
+
+    @property
+    def turns(self) -> list[PlainRow]:
+        """The turns of the active branch: prompt, times, calls, tokens, cost."""
+        return turn_rows(self._opened(), self._reveal)
+
+    @property
+    def messages(self) -> list[PlainRow]:
+        """Every answer of the model, of all branches: text, model, tokens, cost."""
+        return message_rows(self._opened(), self._reveal)
+
+    @property
+    def calls(self) -> list[PlainRow]:
+        """Every tool call, of all branches, with its input and result."""
+        return call_rows(self._opened(), self._reveal)
+
+    @property
+    def files(self) -> list[PlainRow]:
+        """The files that calls read or changed, with the changes as diffs."""
+        files = touched_files(self._opened(), self._reveal)
+        return [plain_row(file, self._reveal) for file in files]
+
+    @property
+    def cost(self) -> PlainRow:
+        """The cost in total and by model, with sub-agents listed separately."""
+        return plain_row(session_cost(self._opened()), self._reveal)
+
+    def context(self, *, all_history: bool = False) -> list[PlainRow]:
+        """Return the messages that the client would send on resume, or the whole history."""
+        session = self._opened()
+        messages = session.history() if all_history else session.context()
+        return messages if self._reveal else mask_value(messages)
+
+    def check(self, client_version: str | None = None) -> list[PlainRow]:
+        """Return what keeps a client from resuming the session in full, the worst first."""
+        findings = check_session(self._opened(), client_version)
+        return [plain_row(finding, self._reveal) for finding in findings]
+
+    def edit(self, **choices: Unpack[EditChoices]) -> "SessionEdit":
+        """Prepare an edit, which is applied by `apply()`."""
+        _require_known("edit", choices, EditChoices)
+        return SessionEdit(self, edit_options(choices))
+
+    def clone(
+        self, *, client_version: str | None = None, **choices: Unpack[EditChoices]
+    ) -> "LoggedSession":
+        """Copy the session to a new one, optionally transformed, and return that."""
+        _require_known("clone", choices, EditChoices)
+        options = edit_options(choices, transcript=self.path.absolute())
+        session = self._opened()
+        result = clone_session(self._store, session, options, client_version=client_version)
+        return LoggedSession(self._store, result.clone.path, self._reveal)
+
+    def rename(self, title: str) -> str | None:
+        """Give the session a title, as the client's `/rename` does; return the change's id."""
+        path = require_in_store(self._store, self.path)
+        record = rename_session(self._store, path, title).record
+        return record.id if record else None
+
+    def redact(
+        self, *, also: Iterable[str | re.Pattern[str]] = (), dry_run: bool = False
+    ) -> PlainRow:
+        """Replace the secrets in all files of the session, and whatever matches `also`."""
+        store = self._store
+        outcome = redact_sessions(
+            store,
+            [require_in_store(store, self.path)],
+            [re.compile(each) for each in also],
+            dry_run=dry_run,
+            discard_copies=lambda: discard_index(index_path(store)),
+        )
+        return plain_row(summarise_redaction(outcome, dry_run))
+
+    def export(
+        self, path: AnyPath, *, full: bool = False, thinking: bool = True, overwrite: bool = False
+    ) -> Path:
+        """Write the session to a .md, .json or .txt file; `full` unfolds outputs."""
+        target = Path(path).expanduser()
+        if not overwrite:
+            require_absent(target)
+        options = ViewOptions(full=full, thinking=thinking, reveal=self._reveal)
+        export_session(self._opened(), target, options)
+        return target
+
+    def trace(
+        self,
+        to: AnyPath,
+        *,
+        again: bool = False,
+        overwrite: bool = False,
+        **choices: Unpack[TraceChoices],
+    ) -> PlainRow:
+        """Send the session as traces to a backend or a URL, or write them to FILE.json.
+
+        What was sent before is skipped unless `again` is set.
+        """
+        _require_known("trace", choices, TraceChoices)
+        settings = load_targets({"to": str(to), **choices})[0]
+        target = target_of(settings)
+        if isinstance(target, FileTarget):
+            if not overwrite:
+                require_absent(target.path)
+            tally = write_traces(self._store, [self.path], target, settings)
+            return {"target": str(target.path), "turns": len(tally.turns), "sent": tally.spans}
+        (sent,) = send_traces(self._store, [self.path], target, settings, again=again)
+        return plain_row(sent)
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            self._session = open_session(self.path)
+        else:
+            self._session.refresh()
+        return self._session
+
+
+@dataclass(frozen=True)
+class SessionEdit:
+    """An edit that was asked for but not made yet."""
+
+    session: LoggedSession
+    options: EditOptions
+
+    def preview(self) -> PlainRow:
+        """Return the effect of the edit without changing anything."""
+        return self._run(dry_run=True)
+
+    def apply(self) -> str | None:
+        """Change the session in place; return the change's id, or None if nothing changed."""
+        return self._run(dry_run=False)["change"]
+
+    def _run(self, *, dry_run: bool) -> PlainRow:
+        session = self.session
+        opened = session._opened()
+        result = edit_session(session._store, opened, self.options, dry_run=dry_run)
+        change = result.record.id if result.record else None
+        outcome = {"is_change": result.is_change, "repaired": result.mended, "left": result.left}
+        return plain_row(result.effect) | plain_row(outcome) | {"change": change}
+
+
+def _store_at(path: Path) -> Store:
+    """Return the store at a directory; its `projects` folder may be named as well."""
+    if path.name == "projects" and path.is_dir():
+        return Store(path.parent)
+    if not (path / "projects").is_dir():
+        raise NotFound(f"{path} has no projects folder", "turnlog where")
+    return Store(path)
+
+
+def _is_in(store: Store, path: Path) -> bool:
+    return path.resolve().is_relative_to(store.root.resolve())
+
+
+def _require_known(method: str, given: Mapping[str, Any], known: type) -> None:
+    """Raise TypeError for a misspelled name: `**` accepts any, and a filter would be ignored."""
+    for name in given.keys() - known.__annotations__.keys():
+        near = get_close_matches(name, known.__annotations__, 1)
+        hint = f". Did you mean {near[0]!r}?" if near else ""
+        raise TypeError(f"{method}() got an unexpected keyword argument {name!r}{hint}")

@@ -1,0 +1,105 @@
+"""The filters of searches and reports as users name them, and the values that they stand for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict
+
+from turnlog.errors import UsageError
+from turnlog.format.timestamps import Moment, parse_since, parse_until
+from turnlog.index.reports.reports import Filters
+from turnlog.index.search.selection import KINDS, ROLES, Selection
+from turnlog.store.paths import Store, folder_name, is_subagent_name
+from turnlog.store.session_lookup import find_session
+
+
+class SearchFilters(TypedDict, total=False):
+    """Which texts to search; a filter that is left out excludes nothing."""
+
+    project: str | None
+    """A project's directory, or part of its path."""
+    session: str | None
+    """An id, a title, a path or `last`; its sub-agents are searched as well."""
+    since: Moment | None
+    until: Moment | None
+    role: str | None
+    """`user`, `assistant` or `tool`."""
+    kinds: Sequence[str]
+    """Kinds of texts, such as prompt, answer, thinking, input or result."""
+    tool: str | None
+    file: str | None
+    """The path of a file that calls read or changed, or the end of it."""
+    errors: bool
+    """Only failed calls and API errors."""
+    model: str | None
+    branch: str | None
+    """A git branch."""
+    subagents: bool
+
+
+class ReportFilters(TypedDict, total=False):
+    """What a report covers; a filter that is left out excludes nothing."""
+
+    since: Moment | None
+    until: Moment | None
+    project: str | None
+    """Part of a project's directory."""
+    model: str | None
+    """Part of a model's name."""
+
+
+def filters_of(filters: ReportFilters) -> Filters:
+    """Resolve the filters of a report: dates and ages to seconds since 1970."""
+    since, until = filters.get("since"), filters.get("until")
+    return Filters(
+        None if since is None else parse_since(since).timestamp(),
+        None if until is None else parse_until(until).timestamp(),
+        filters.get("project"),
+        filters.get("model"),
+    )
+
+
+def selection_of(store: Store, filters: SearchFilters) -> Selection:
+    """Resolve the filters of a search: names of sessions and projects, dates and ages."""
+    since, until = filters.get("since"), filters.get("until")
+    file = filters.get("file")
+    folder = _folder(filters.get("project"))
+    return Selection(
+        kinds=_kinds(filters.get("role"), tuple(filters.get("kinds", ()))),
+        project=None if folder else filters.get("project"),
+        folder=folder,
+        since=None if since is None else parse_since(since).timestamp(),
+        until=None if until is None else parse_until(until).timestamp(),
+        tool=filters.get("tool"),
+        model=filters.get("model"),
+        branch=filters.get("branch"),
+        errors=filters.get("errors", False),
+        file=file.removeprefix("./") if file else None,
+        session=_session(store, filters.get("session")),
+        no_subagents=not filters.get("subagents", True),
+    )
+
+
+def _kinds(role: str | None, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown or (role and role not in ROLES):
+        name, known = (unknown[0], KINDS) if unknown else (role, tuple(ROLES))
+        raise UsageError(f"cannot search for {name}: choose from {', '.join(known)}")
+    allowed = ROLES[role] if role else KINDS
+    chosen = tuple(kind for kind in kinds or allowed if kind in allowed)
+    if not chosen:
+        raise UsageError(f"no {' or '.join(kinds)} is of the role {role}", "turnlog search --help")
+    return () if chosen == KINDS else chosen
+
+
+def _folder(project: str | None) -> str | None:
+    """Return the name of a project's folder in the store, if `project` is a directory."""
+    is_directory = project and Path(project).is_dir()
+    return folder_name(str(Path(project).resolve())) if project and is_directory else None
+
+
+def _session(store: Store, name: str | None) -> str | None:
+    """Return the id of a session, or the path of a sub-agent's file."""
+    if name is None:
+        return None
+    found = find_session(store, name)
+    return str(found.path) if is_subagent_name(found.path.name) else found.id
