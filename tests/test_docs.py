@@ -1,5 +1,7 @@
 """The documents tell the truth: every command, option, error and public name is in them."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -11,6 +13,8 @@ from turnlog.cli.root import COMMANDS, help_of, root
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = (ROOT / "docs/commands.md").read_text("utf-8")
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text("utf-8")
+SOURCE = ROOT / "src/turnlog"
 DOCUMENTS = "\n".join(
     path.read_text("utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
 )
@@ -37,3 +41,30 @@ def test_every_public_name_is_in_the_documents() -> None:
 def test_the_stored_help_is_what_the_command_prints() -> None:
     stored = ROOT / "src/turnlog/cli/help.txt"
     assert stored.read_text("utf-8") == help_of([])
+
+
+def described_modules() -> Iterator[str]:
+    """Yield the modules of the tables of docs/architecture.md, and every path in its text."""
+    package = ""
+    for line in ARCHITECTURE.split("\n"):
+        if heading := re.match(r"##+ (?:`([\w/]+)`$)?", line):
+            package = heading[1] or ""
+        if line.startswith("| `"):
+            cell = line.split("|")[1]
+            yield from (f"{package}/{name}" for name in re.findall(r"`([\w.]+)`", cell))
+        yield from re.findall(r"`(\w+(?:/\w+)+)`", line)
+
+
+def exists(module: str) -> bool:
+    place = SOURCE / module.strip("/")
+    return place.exists() or place.with_suffix(".py").exists()
+
+
+def test_every_module_that_the_architecture_names_exists() -> None:
+    assert [module for module in described_modules() if not exists(module)] == []
+
+
+def test_every_package_is_described_in_the_architecture() -> None:
+    packages = {path.parent.relative_to(SOURCE) for path in SOURCE.rglob("*/__init__.py")}
+    headings = re.findall(r"^##+ `([\w/]+)`$", ARCHITECTURE, re.MULTILINE)
+    assert {str(package) for package in packages} == set(headings)
