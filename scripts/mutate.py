@@ -62,7 +62,7 @@ SLOWEST = 5.0
 """Times the baseline that tests may take; a mutant that takes longer loops for ever."""
 
 
-class Change(NamedTuple):
+class ByteChange(NamedTuple):
     """A replacement of bytes in a file."""
 
     start: int
@@ -77,7 +77,7 @@ class Mutant(NamedTuple):
     """Relative to the root, as are all paths here."""
     line: int
     kind: str
-    changes: tuple[Change, ...]
+    changes: tuple[ByteChange, ...]
 
     def apply(self, source: bytes) -> bytes:
         for change in sorted(self.changes, reverse=True):
@@ -85,7 +85,7 @@ class Mutant(NamedTuple):
         return source
 
 
-class Located:
+class LocatedSource:
     """The source of a file with byte offsets of its syntax tree."""
 
     def __init__(self, source: bytes) -> None:
@@ -102,19 +102,19 @@ class Located:
         assert node.end_col_offset is not None
         return self.starts[node.end_lineno - 1] + node.end_col_offset
 
-    def between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> Change | None:
+    def between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> ByteChange | None:
         """Replace an operator between two operands; parentheses may be there as well."""
         start = self.end(left)
         at = self.source.find(old.encode(), start, self.start(right))
-        return Change(at, at + len(old), new.encode()) if at >= 0 else None
+        return ByteChange(at, at + len(old), new.encode()) if at >= 0 else None
 
-    def replace(self, node: ast.expr, text: str) -> Change:
-        return Change(self.start(node), self.end(node), text.encode())
+    def replace(self, node: ast.expr, text: str) -> ByteChange:
+        return ByteChange(self.start(node), self.end(node), text.encode())
 
 
 def mutants_of(path: Path, source: bytes) -> Iterator[Mutant]:
     """Yield every mutant of a file."""
-    located = Located(source)
+    located = LocatedSource(source)
     for node in _walk(ast.parse(source)):
         for kind, changes in _changes_of(node, located):
             if all(changes) and isinstance(node, ast.expr | ast.stmt):
@@ -140,7 +140,7 @@ def _is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
-def _changes_of(node: ast.AST, at: Located) -> Iterator[tuple[str, list[Change | None]]]:
+def _changes_of(node: ast.AST, at: LocatedSource) -> Iterator[tuple[str, list[ByteChange | None]]]:
     match node:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             old, new = COMPARISONS[type(op)]
@@ -150,7 +150,7 @@ def _changes_of(node: ast.AST, at: Located) -> Iterator[tuple[str, list[Change |
             gaps = pairwise(values)
             yield "boolean", [at.between(left, right, old, new) for left, right in gaps]
         case ast.UnaryOp(op=ast.Not()):
-            yield "boolean", [Change(at.start(node), at.start(node) + len("not "), b"")]
+            yield "boolean", [ByteChange(at.start(node), at.start(node) + len("not "), b"")]
         case ast.Constant(value=bool(value)):
             yield "constant", [at.replace(node, str(not value))]
         case ast.Constant(value=int(value)):
