@@ -25,7 +25,16 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path("src/turnlog")
-COPIED = ("src", "tests", "docs", "scripts", "pyproject.toml", "README.md", "CONTRIBUTING.md")
+COPIED = (
+    "src",
+    "tests",
+    "docs",
+    "scripts",
+    "share",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+)
 TESTS = {
     "errors": ["tests/cli/test_error_messages.py"],
     "text": ["tests/test_terminal_text.py", "tests/cli/test_output.py"],
@@ -212,7 +221,7 @@ def copy_tree(folder: Path) -> None:
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
+        elif source.exists():
             shutil.copy2(source, folder / name)
 
 
