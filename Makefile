@@ -12,12 +12,17 @@ export RUSTUP_HOME := $(CURDIR)/.cache/rustup
 export npm_config_cache := $(CURDIR)/.cache/npm
 export TMPDIR := $(CURDIR)/.cache/tmp
 
-.PHONY: run test check lint types imports tests test-backends docs fuzz bench clean
+.PHONY: run test fast check lint types imports tests cover mutate test-backends docs fuzz bench clean
 
 run: .venv/installed  ## list your sessions, or samples if there are none
 	@XDG_CACHE_HOME=$(CURDIR)/.cache $(BIN)/turnlog
 
 test: check  ## all that CI runs
+
+# Fewer examples for each property, and only tests that start few processes.
+QUICK := tests/format tests/conversation tests/edit tests/render tests/test_shape.py tests/test_imports.py tests/test_docs.py tests/test_terminal_text.py
+fast: lint imports  ## lint and the quick tests: under a minute
+	TURNLOG_EXAMPLES=10 $(BIN)/pytest -q -n 2 $(QUICK) --ignore tests/edit/test_crashes.py
 
 check: lint types imports tests
 
@@ -36,6 +41,15 @@ imports: .venv/developing
 tests: .venv/developing
 	@scripts/bubblewrap.sh
 	PATH="$$PATH:$(CURDIR)/.cache/bwrap/usr/bin" $(BIN)/pytest -q -n 2
+
+cover: .venv/developing  ## run all tests and write a coverage report to .cache/coverage; not part of CI
+	COVERAGE_FILE=.cache/coverage.data $(BIN)/pytest -q -n 2 --cov=turnlog --cov-branch --cov-report=html:.cache/coverage --cov-report=term:skip-covered
+	@echo "Report: .cache/coverage/index.html"
+
+# A sample of N mutants per package; the tree itself is not changed.
+N ?= 3
+mutate: .venv/developing  ## plant faults and list those that no test notices: make mutate N=5 PACKAGE=edit SEED=1
+	$(BIN)/python scripts/mutate.py --count $(N) --seed $(if $(filter command line,$(origin SEED)),$(SEED),1) $(if $(PACKAGE),--package $(PACKAGE))
 
 test-backends: .venv/developing .cache/phoenix/installed .cache/mlflow/installed .cache/model/installed  ## with a real Phoenix, MLflow and model
 	PYTHONPATH=tests $(BIN)/python tests/backends/phoenix.py .cache/phoenix/bin/phoenix
