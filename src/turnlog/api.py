@@ -17,7 +17,7 @@ from turnlog.edit.check.checks import check_session
 from turnlog.edit.edit_choices import EditChoices, edit_options
 from turnlog.edit.journal import open_journal
 from turnlog.edit.plan_builder import EditOptions
-from turnlog.edit.redact.service import redact_sessions, summarise_redaction
+from turnlog.edit.redact.redactor import redact_sessions, summarise_redaction
 from turnlog.edit.service import clone_session, edit_session, rename_session
 from turnlog.errors import Ambiguous, NotFound
 from turnlog.format.atomic import require_absent

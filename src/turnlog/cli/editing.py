@@ -15,7 +15,7 @@ from turnlog.cli.terminal import dim, echo
 from turnlog.edit.effect import Effect
 from turnlog.edit.journal import Record
 from turnlog.edit.plan_builder import REPAIR, EditOptions
-from turnlog.edit.service import CloneResult, EditResult
+from turnlog.edit.service import CloneResult, EditOutcome
 from turnlog.edit.transforms import TransformOptions
 from turnlog.errors import UsageError
 from turnlog.text import file_size
@@ -111,13 +111,13 @@ def print_undo(record: Record | None) -> None:
         echo(f"  turnlog undo {record.id}")
 
 
-def repair_as_json(options: EditOptions, result: EditResult | CloneResult) -> dict[str, Any]:
+def repair_as_json(options: EditOptions, result: EditOutcome | CloneResult) -> dict[str, Any]:
     """Return the repaired and remaining findings, if a repair ran."""
     is_repair = REPAIR in options.transforms or bool(result.mended)
     return {"repaired": result.mended, "left": result.left} if is_repair else {}
 
 
-def print_repair(result: EditResult | CloneResult) -> None:
+def print_repair(result: EditOutcome | CloneResult) -> None:
     """Print which findings a repair removed and which remain."""
     for finding in result.mended:
         echo(f"  {'repair':8}{plain(finding.message)}")

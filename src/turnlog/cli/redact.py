@@ -18,8 +18,8 @@ from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.redact.match_context import RedactionMatch
 from turnlog.edit.redact.redaction import Progress
+from turnlog.edit.redact.redactor import RedactionOutcome, place_of, redact_sessions
 from turnlog.edit.redact.replacement import IN_NAME, Find
-from turnlog.edit.redact.service import RedactionOutcome, place_of, redact_sessions
 from turnlog.errors import UsageError
 from turnlog.index.database import discard_index, index_path
 from turnlog.secrets import placeholder_for

@@ -39,7 +39,7 @@ from turnlog.store.paths import Store, open_store
 from turnlog.store.symlinks import require_no_link
 
 
-class EditResult(NamedTuple):
+class EditOutcome(NamedTuple):
     """The outcome of an edit, or of its preview."""
 
     effect: Effect
@@ -72,7 +72,7 @@ class Renaming(NamedTuple):
 
 def edit_session(
     store: Store, session: Session, options: EditOptions, *, dry_run: bool = False
-) -> EditResult:
+) -> EditOutcome:
     """Change a session in place; with `dry_run`, only compute the effect."""
     if not (options.transforms or options.until or options.branch):
         raise UsageError("no edit was requested", "turnlog edit --help")
@@ -89,7 +89,7 @@ def edit_session(
             record = replace_session(open_journal(), title, session, lines)
     effect = ready.tally.effect()
     is_change = bool(ready.mended or effect.is_change) if dry_run else record is not None
-    return EditResult(effect, ready.mended, ready.left, record, is_change)
+    return EditOutcome(effect, ready.mended, ready.left, record, is_change)
 
 
 def clone_session(
