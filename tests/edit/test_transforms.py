@@ -198,6 +198,19 @@ def test_straighten_makes_one_chain_with_rising_times(opened: Open) -> None:
     assert by_uuid.keys() - walked == {"p"}
 
 
+def test_straighten_gives_a_repeated_last_line_one_time(opened: Open) -> None:
+    late, last = "2026-11-15T07:00:00.000Z", assistant(text("done"), message_id="m")
+    lines = (last, user("first"), user("other", timestamp=late), user("second", parent=nth(2)))
+    content = session(*lines).splitlines(keepends=True)
+    repeated = json.loads(content[0]) | {"parentUuid": nth(4), "timestamp": late}
+    before = opened(b"".join([encode(repeated), *content[1:], encode(repeated)]))
+    after = applied(before, "straighten")
+    once = after.path.read_bytes()
+    times = [json.loads(raw)["timestamp"] for raw in (once.splitlines()[0], once.splitlines()[-1])]
+    assert times[0] == times[1] > late
+    assert applied(after, "straighten").path.read_bytes() == once
+
+
 def test_straighten_puts_what_a_compaction_preserved_behind_its_summary(opened: Open) -> None:
     preserved = {"anchorUuid": nth(5), "uuids": [nth(2)], "allUuids": [nth(2)]}
     metadata = {"trigger": "manual", "preservedMessages": preserved}

@@ -128,7 +128,7 @@ def straighten(session: Session, plan: Plan, choice: TransformOptions) -> None:
         # Clients up to 2.0.76 stop at a progress entry: it gets a parent, but no children.
         before = node if can_be_tip(node) else before
     if branch:
-        _lift_tip(session, plan, branch)
+        _lift_tip(session, plan, branch, replaced)
 
 
 def _unjoined(session: Session, start: ChainNode | None) -> set[str | None]:
@@ -143,14 +143,22 @@ def _unjoined(session: Session, start: ChainNode | None) -> set[str | None]:
     return {tree.chain[each].uuid for each in (rank, *tree.progress_above(rank))}
 
 
-def _lift_tip(session: Session, plan: Plan, branch: list[ChainNode]) -> None:
-    """Make the tip later than every entry of other branches, including progress."""
+def _lift_tip(
+    session: Session,
+    plan: Plan,
+    branch: list[ChainNode],
+    replaced: dict[str | None, list[ChainNode]],
+) -> None:
+    """Make the tip later than every entry of other branches, including progress.
+
+    Lines that the tip replaces get the same time: a second pass would change them otherwise.
+    """
     indexes = {node.index for node in branch} | plan.dropped
     others = (node for node in session.tree.chain if node.index not in indexes)
     moments = [moment for node in others if (moment := parse_timestamp(node.time))]
     tip = next((node for node in reversed(branch) if can_be_tip(node)), branch[-1])
-    if moments:
-        plan.rewrite(tip, lambda value: _later_than(value, max(moments)))
+    for each in (tip, *(replaced.get(tip.uuid, []) if tip.uuid else [])) if moments else ():
+        plan.rewrite(each, lambda value: _later_than(value, max(moments)))
 
 
 def _later_than(value: Fields, moment: datetime) -> Fields:
