@@ -72,7 +72,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class StringRole(Enum):
-    """How to search a string for secrets."""
+    """The way in which a string is searched for secrets."""
 
     TEXT = auto()
     TELLING = auto()
