@@ -312,7 +312,7 @@ def test_a_session_whose_file_is_gone_is_a_failure(client: Client, spool: Spool)
     turn(client)
     client.path.unlink()
     assert send(spool, Patience(whole=0.1)) == []
-    assert [failure.reason for failure in spool.failures] == [f"{client.path} is gone"]
+    assert [failure.reason for failure in spool.failures] == [f"{client.path} does not exist"]
     assert spool.paths() == []
 
 

@@ -1,4 +1,4 @@
-"""Decide how much of a session's content leaves the machine: redacted, full or none, and cut.
+"""Decide how much of a session's content leaves the machine: redacted, full or none.
 
 Every text of a span passes through here before it is sent, identifiers included.
 """

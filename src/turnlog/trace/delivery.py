@@ -41,7 +41,7 @@ TURNING = ("Stop", "SessionEnd", "SessionStart")
 
 
 class DeliveryJob(NamedTuple):
-    """The notes on one session."""
+    """The notes of one session on one route."""
 
     notes: Sequence[HookNote]
     """The oldest first."""
@@ -210,7 +210,7 @@ class Delivery(NamedTuple):
         )
 
     def _send(self, session: Session, state: State, options: SpanOptions) -> SendReport:
-        """Send the final spans; continue after a batch that was permanently rejected."""
+        """Send the final spans; continue after a batch that was permanently refused."""
         content = ContentPolicy(self.settings.content, self.settings.max_chars)
         reports = [SendReport(session.id)]
         while not reports[1:] or (reports[-1].refused and not reports[-1].is_later):

@@ -35,5 +35,6 @@ def _id_in(path: Path) -> str | None:
 
 
 def _id_by_first_line(path: Path) -> str:
+    # Only the first line: it stays the same while the file grows.
     first = next((line.raw.strip() for line in read_lines(path) if line.raw.strip()), b"")
     return f"{path.stem}-{sha256(first).hexdigest()[:8]}"

@@ -22,6 +22,7 @@ def parts_of(entries: list[Assistant]) -> list[Part]:
     parts: list[Part] = []
     for entry in entries:
         content = entry.content
+        # Content may be a plain string instead of a list of blocks.
         blocks = [TextBlock(text=content)] if isinstance(content, str) else content
         parts += [part for block in blocks for part in _part(block)]
     return parts

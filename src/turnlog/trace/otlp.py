@@ -1,6 +1,6 @@
 """Send spans to a backend in batches, over HTTP with OpenTelemetry's exporter, or over gRPC.
 
-Sending never raises: a backend that is down, slow or rejects spans is an outcome. Nothing is read
+Sending never raises: a backend that is down, slow or refuses spans is an outcome. Nothing is read
 from the environment, only from the target. Import this module lazily: it loads OpenTelemetry.
 """
 
@@ -60,7 +60,7 @@ class ExportOutcome(Struct, frozen=True):
     reason: str | None = None
     """Why spans were not accepted."""
     refused: list[str] = []
-    """Ids of the spans that it would reject again, whatever the settings."""
+    """Ids of the spans that it would refuse again, whatever the settings."""
 
 
 class Exporter:
@@ -102,7 +102,7 @@ class Exporter:
         except Exception as error:  # the spans have arrived: failed metrics must not undo that
             self._wire.reason = str(error)
         verdict = self._wire.verdict
-        reason = f"{self._address}: metrics: {self._wire.reason or 'no answer'}"
+        reason = f"{self._address}: metrics: {self._wire.reason or 'no response'}"
         return ExportOutcome(verdict, [], reason=None if verdict is BatchOutcome.SENT else reason)
 
     @property
@@ -144,7 +144,7 @@ class Exporter:
         names = [_id_of(span) for span in spans]
         if verdict is BatchOutcome.SENT:
             return ExportOutcome(verdict, names)
-        reason = f"{self._address}: {self._wire.reason or 'it did not take the spans'}"
+        reason = f"{self._address}: {self._wire.reason or 'the spans were not accepted'}"
         return ExportOutcome(
             verdict, [], len(spans), reason, names if self._wire.is_for_good else []
         )

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 TOO_LARGE = 413
 FOR_GOOD = frozenset({400, TOO_LARGE, 422})
-"""Statuses that reject the spans themselves; others may change with another key or address."""
+"""Statuses that refuse the spans themselves; others may change with another key or address."""
 FOR_NOW = frozenset({408, 425, 429})
 """Temporary errors, in addition to statuses of 500 and above."""
 
@@ -14,7 +14,7 @@ class BatchOutcome(StrEnum):
 
     SENT = "sent"
     REFUSED = "refused"
-    """The backend would reject the same batch again."""
+    """The backend would refuse the same batch again."""
     LATER = "later"
     """The backend is down or busy: the same batch may succeed later."""
 
@@ -25,7 +25,7 @@ class Response:
     status: int | None = None
     reason: str | None = None
     rejected = 0
-    """Number of spans that the backend reports as rejected."""
+    """Number of spans that the backend reports as refused."""
     has_timed_out = False
     """Whether the backend received the request but did not answer in time."""
 
@@ -36,7 +36,7 @@ class Response:
 
     @property
     def verdict(self) -> BatchOutcome:
-        """The outcome according to status and rejected spans."""
+        """The outcome according to status and refused spans."""
         if self.status is None or self.status in FOR_NOW or self.status >= 500:
             return BatchOutcome.LATER
         is_taken = 200 <= self.status < 300 and not self.rejected
@@ -44,5 +44,5 @@ class Response:
 
     @property
     def is_for_good(self) -> bool:
-        """True if the backend rejects the spans themselves."""
+        """True if the backend refuses the spans themselves."""
         return bool(self.rejected) or self.status in FOR_GOOD

@@ -37,7 +37,7 @@ class SendReport(Struct):
     failed: int = 0
     """Number of spans that the target did not accept."""
     refused: int = 0
-    """Number of failed spans that the target would reject again."""
+    """Number of failed spans that the target would refuse again."""
     reason: str | None = None
     """Why spans failed."""
     is_later: bool = False

@@ -63,7 +63,7 @@ class Sender:
     def run(self, again: bool = False, urgency: Urgency = CALM) -> bool:
         """Deliver all notes; return False if another sender has a queue.
 
-        `again` retries rejected notes as well. A sender that finds a queue locked exits, although
+        `again` retries refused notes as well. A sender that finds a queue locked exits, although
         its hook has just left a note: so each queue is checked again after its lock is released.
         """
         workers: dict[str, _TargetSender] = {}
@@ -107,7 +107,7 @@ class Sender:
         return not names <= workers.keys() or any(worker.has_new() for worker in workers.values())
 
     def _retry_refused(self) -> None:
-        """Queue rejected notes again, and forget which spans their targets rejected."""
+        """Queue refused notes again, and forget which spans their targets refused."""
         for note in self.spool.refused_notes():
             try:
                 _, target = open_target(note.route, note.credentials)
@@ -201,7 +201,7 @@ class _TargetSender:
         if route.key in self.problems:
             return
         if queue.retry_at > time.time() and not self.urgency.is_forced:
-            self.problems[route.key] = queue.reason or "the target failed a moment ago"
+            self.problems[route.key] = queue.reason or "the target failed recently"
             return
         settings, target = open_target(route, newest.credentials)
         withheld = explain_withheld(newest.credentials)
@@ -246,7 +246,7 @@ class _TargetSender:
         queue.target = delivery.line.target.address
         if report.is_later:
             is_timeout = delivery.line.has_timed_out
-            queue.fail(report.reason or "no answer", self.patience.delay, is_timeout)
+            queue.fail(report.reason or "no response", self.patience.delay, is_timeout)
         else:
             queue.succeed()
         if report.is_later or before != (0, queue.target):
@@ -277,7 +277,7 @@ class _TargetSender:
         if report.sent:
             self._record(route, sent=now_text())
         if report.failed > report.refused:
-            self._fail(route, report.reason or "the target did not take the spans")
+            self._fail(route, report.reason or "the target did not accept the spans")
             return
         # Open spans become final later: one note must remain to lead back to the session.
         kept = [job.last] if report.open else []
@@ -304,7 +304,7 @@ class _TargetSender:
                 time.sleep(self.patience.pause)
                 self._seen.difference_update(note.path for note in job.notes)
                 return
-            self.spool.fail(job.last.session, f"{job.last.transcript} is gone")
+            self.spool.fail(job.last.session, f"{job.last.transcript} does not exist")
         self.spool.drop(job.notes)
 
 

@@ -27,17 +27,17 @@ class State:
         stored = read_object(path)
         self.sent = set(_ids(stored, "sent"))
         self.refused = set(_ids(stored, "refused"))
-        """Ids of spans that the target would reject again."""
+        """Ids of spans that the target would refuse again."""
 
     def add(self, ids: Iterable[str], refused: Iterable[str] = ()) -> None:
-        """Record spans that a target accepted or permanently rejected."""
+        """Record spans that a target accepted or permanently refused."""
         self.sent.update(ids)
-        # A span rejected before may have been accepted after a retry.
+        # A span refused before may have been accepted after a retry.
         self.refused = self.refused.union(refused) - self.sent
         self._save()
 
     def forgive(self) -> None:
-        """Forget rejected spans, so that they are sent again."""
+        """Forget refused spans, so that they are sent again."""
         self.refused.clear()
         self._save()
 

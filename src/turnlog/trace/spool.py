@@ -1,4 +1,4 @@
-"""The spool: waiting notes, notes that a backend rejected, and recent failures.
+"""The spool: waiting notes, notes that a backend refused, and recent failures.
 
 A note identifies a session with something to send and its route. At most one sender at a time
 processes the notes for a target.
@@ -32,7 +32,7 @@ from turnlog.trace.sent_state import now_text, write_json
 
 BOOKS_WAIT = 30.0
 KEPT = 100
-"""Maximum number of failures, and of rejected notes, that are kept."""
+"""Maximum number of failures, and of refused notes, that are kept."""
 SESSION_FILE = re.compile(r"(?!agent-)[\w-][\w.-]*\.jsonl")
 BACKFILL = "Backfill"
 """The event of a note that turnlog itself wrote, for a session that no hook announced."""
@@ -158,9 +158,9 @@ class Spool:
             note.path.unlink(missing_ok=True)
 
     def set_aside(self, note: HookNote) -> None:
-        """Keep a note whose spans the backend rejected, so that they can be retried later."""
+        """Keep a note whose spans the backend refused, so that they can be retried later."""
         secure_folder(self._refused, must_own=True)
-        # One note per session and route is enough: a retry sends everything that was rejected.
+        # One note per session and route is enough: a retry sends everything that was refused.
         for other in self.refused_notes():
             if (other.transcript, other.route.key) == (note.transcript, note.route.key):
                 other.path.unlink(missing_ok=True)
@@ -169,12 +169,12 @@ class Spool:
             path.unlink(missing_ok=True)
 
     def refused_notes(self) -> list[HookNote]:
-        """Return the notes whose spans the backend rejected."""
+        """Return the notes whose spans the backend refused."""
         paths = sorted(self._refused.glob(f"*{SUFFIX}"))
         return [found for path in paths if isinstance(found := read_note(path), HookNote)]
 
     def take_back(self, note: HookNote) -> None:
-        """Queue a rejected note again."""
+        """Queue a refused note again."""
         note.path.replace(self.folder / note.path.name)
 
     @property
