@@ -28,18 +28,18 @@ from test_secrets import PEM
 from turnlog.conversation.nodes import ChainNode
 from turnlog.conversation.session import open_session
 from turnlog.edit.journal import Journal
-from turnlog.edit.redact.json_strings import decode_string, decoded_strings, spelled_strings
+from turnlog.edit.redact.json_strings import decode_string, decoded_strings, written_strings
 from turnlog.edit.redact.redaction import (
     _require_sound,
     earlier_changes,
     find_all,
-    find_left,
+    find_remaining,
     fixed_matches,
     replace_all,
     session_group,
     store_groups,
 )
-from turnlog.edit.redact.replacement import FoundValue, RedactedPart, redacted, redacted_json
+from turnlog.edit.redact.replacement import RedactedPart, RedactionFinds, redact_json, redact_part
 from turnlog.edit.redact.secret_finder import Finder, settle_kinds
 from turnlog.errors import Unresumable
 from turnlog.format.json_values import is_array, is_object
@@ -50,7 +50,7 @@ TOKEN = "gh" + "p_" + "Q7" + "x4Jq0Zb8mT" * 3 + "Rk4d"
 PASSWORD = "tr0ub4dor&3"
 HIDDEN = placeholder_for("github-token", TOKEN)
 
-Redact = Callable[..., FoundValue]
+Redact = Callable[..., RedactionFinds]
 
 
 @pytest.fixture
@@ -67,13 +67,13 @@ def path(store: Store) -> Path:
 def redact(store: Store, journal: Journal) -> Redact:
     """Redacts a session, or all, and tells what was found."""
 
-    def call(session: Path | None = None, *also: str) -> FoundValue:
+    def call(session: Path | None = None, *also: str) -> RedactionFinds:
         groups = [session_group(store, session)] if session else store_groups(store)
         parts = [part for group in groups for part in group.parts]
         noted, finder = find_all(parts, [re.compile(each) for each in also], progress)
         for group in groups:
             replace_all(journal, store, group, finder, {find.path for find in noted.finds})
-        assert find_left(parts, finder, progress) == []
+        assert find_remaining(parts, finder, progress) == []
         return noted
 
     return call
@@ -85,7 +85,7 @@ def progress(count: int) -> None:
 
 def redacted_line(raw: bytes, *also: str, known: dict[str, str] | None = None) -> bytes:
     finder = Finder(tuple(map(re.compile, also)), known or {})
-    return redacted_json(raw.decode(), finder, lambda at, span: None).encode()
+    return redact_json(raw.decode(), finder, lambda at, span: None).encode()
 
 
 def written_in(folder: Path, value: str) -> list[str]:
@@ -342,7 +342,7 @@ def test_a_name_and_what_a_name_tells_are_redacted() -> None:
 )
 def test_a_line_that_is_no_json_is_redacted_too(raw: bytes, tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", raw.replace(b"%b", TOKEN.encode()))
-    new = b"".join(redacted(RedactedPart(path), Finder(), FoundValue()))
+    new = b"".join(redact_part(RedactedPart(path), Finder(), RedactionFinds()))
     assert new == raw.replace(b"%b", HIDDEN.encode())
 
 
@@ -430,7 +430,8 @@ def test_no_pattern_changes_what_holds_a_session_together(
 ) -> None:
     finder = Finder((re.compile(pattern),))
     new = write(
-        tmp_path / "new.jsonl", b"".join(redacted(RedactedPart(session_file), finder, FoundValue()))
+        tmp_path / "new.jsonl",
+        b"".join(redact_part(RedactedPart(session_file), finder, RedactionFinds())),
     )
     before, after = open_session(session_file), open_session(new)
     assert [node.kind for node in after.nodes] == [node.kind for node in before.nodes]
@@ -472,7 +473,7 @@ def test_strings_are_the_same_decoded_and_as_they_are_written(value: Any, is_asc
     written = json.dumps(value, ensure_ascii=is_ascii)
     spelled = [
         (place, decode_string(written[start:end]).text)
-        for place, start, end in spelled_strings(written)
+        for place, start, end in written_strings(written)
     ]
     assert spelled == decoded_strings(value, lambda place: True)
 
@@ -498,7 +499,7 @@ def test_the_fast_way_suspects_every_line_in_which_the_slow_one_finds_something(
         r'"(?:[^"\\]|\\.)*"', lambda s: escaped(json.loads(s[0]), every), json.dumps(value)
     )
     found: list[str] = []
-    redacted_json(written, finder, lambda at, span: found.append(span.value))
+    redact_json(written, finder, lambda at, span: found.append(span.value))
     assert finder.suspects(written.encode()) == bool(found)
 
 

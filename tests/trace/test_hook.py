@@ -19,7 +19,7 @@ from turnlog.trace.route_capture import capture
 from turnlog.trace.sender import Sender
 from turnlog.trace.settle import PATIENCE, Patience
 from turnlog.trace.spool import Spool
-from turnlog.trace.tail import is_enough
+from turnlog.trace.tail import is_tail_sufficient
 from turnlog.trace.targets import Target
 from turnlog.trace.variable_origin import HookPlaces
 
@@ -114,9 +114,9 @@ def test_only_what_was_appended_is_read(
 
     def watched(session: Any, *others: Any) -> bool:
         read.append(session.nodes[0].offset)
-        return is_enough(session, *others)
+        return is_tail_sufficient(session, *others)
 
-    monkeypatch.setattr(delivery, "is_enough", watched)
+    monkeypatch.setattr(delivery, "is_tail_sufficient", watched)
     sizes: list[int] = []
     for _ in range(4):
         sizes.append(client.path.stat().st_size if client.path.exists() else 0)
@@ -312,7 +312,7 @@ def test_a_session_whose_file_is_gone_is_a_failure(client: Client, spool: Spool)
     turn(client)
     client.path.unlink()
     assert send(spool, Patience(whole=0.1)) == []
-    assert [failure.reason for failure in spool.failures] == [f"{client.path} is gone"]
+    assert [failure.reason for failure in spool.failures] == [f"{client.path} does not exist"]
     assert spool.paths() == []
 
 

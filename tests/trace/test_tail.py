@@ -26,7 +26,7 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.trace.progress import SendPosition
 from turnlog.trace.span import Span
 from turnlog.trace.spans import SpanOptions, spans_of
-from turnlog.trace.tail import is_enough, mark_at, open_end, sizes_of
+from turnlog.trace.tail import is_tail_sufficient, mark_at, open_tail, sizes_of
 from turnlog.trace.work import NOTHING, turns_of
 
 ENDED = SpanOptions(ended=True)
@@ -42,8 +42,8 @@ def marks(opened: Session) -> list[SendPosition]:
 
 def told_from(path: Path, mark: SendPosition) -> list[Span] | None:
     """The spans of the turns from a mark on; None where the whole file has to be read."""
-    end, past = open_end(path, mark)
-    if past is NOTHING or not is_enough(end, past, mark):
+    end, past = open_tail(path, mark)
+    if past is NOTHING or not is_tail_sufficient(end, past, mark):
         return None
     return list(spans_of(end, SpanOptions(ended=True, past=past)))
 
@@ -131,11 +131,11 @@ def test_what_goes_on_before_the_end_takes_the_whole(opened: Opened, late: bytes
 def test_a_file_that_was_written_anew_is_read_whole(opened: Opened) -> None:
     path = opened(*CONVERSATION).path
     mark = marks(open_session(path))[-1]
-    assert open_end(path, mark)[1].turns == 2
+    assert open_tail(path, mark)[1].turns == 2
     opened(*CONVERSATION[:4], user("another"), *CONVERSATION[5:])
-    assert open_end(path, mark)[1] is NOTHING
+    assert open_tail(path, mark)[1] is NOTHING
     path.write_bytes(b"")
-    assert open_end(path, mark)[1] is NOTHING
+    assert open_tail(path, mark)[1] is NOTHING
 
 
 def test_a_subagent_that_goes_on_later_takes_the_whole(opened: Opened, tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_preset_knows_the_address_and_the_headers_of_its_backend(name: str) ->
 def test_a_preset_without_its_key_names_the_variable(name: str) -> None:
     with pytest.raises(UsageError, match="needs") as raised:
         target(to=name)
-    assert (raised.value.hint or "").startswith("set ")
+    assert (raised.value.hint or "").startswith("export ")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from turnlog.cli.tables import Column, Table, echo_table, with_rows
 from turnlog.cli.terminal import echo, masked, style
 from turnlog.edit.redact.match_context import RedactionMatch
 from turnlog.edit.redact.redaction import Progress
-from turnlog.edit.redact.redactor import RedactionOutcome, place_of, redact_sessions
+from turnlog.edit.redact.redactor import RedactionOutcome, describe_location, redact_sessions
 from turnlog.edit.redact.replacement import IN_NAME, Find
 from turnlog.errors import UsageError
 from turnlog.index.database import discard_index, index_path
@@ -167,7 +167,7 @@ def _words(text: str) -> str:
 def _print_table(store: Store, finds: Iterable[Find]) -> None:
     places: dict[str, Counter[str]] = {}
     for find in finds:
-        places.setdefault(find.kind, Counter())[place_of(store, find.path)] += 1
+        places.setdefault(find.kind, Counter())[describe_location(store, find.path)] += 1
     rows = [
         (
             kind,
@@ -227,7 +227,7 @@ def _as_json(store: Store, outcome: RedactionOutcome, dry_run: bool) -> dict[str
     files: dict[Path, Counter[str]] = {}
     finds = outcome.found.finds if dry_run else outcome.replaced
     for find in finds:
-        kinds.setdefault(find.kind, Counter())[place_of(store, find.path)] += 1
+        kinds.setdefault(find.kind, Counter())[describe_location(store, find.path)] += 1
         files.setdefault(find.path, Counter())[find.kind] += 1
     return {
         "secrets": len({find.value for find in finds}),

@@ -1,4 +1,4 @@
-"""Values of attributes: how what a span holds is put in the form that a convention wants."""
+"""Compute attribute values: convert the fields of a span to the form each convention expects."""
 
 import json
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from turnlog.trace.span import Span, WorkKind
 from turnlog.trace.span_times import EPOCH
 
 Get = Callable[[Span], Any]
-"""The value of an attribute; None where the span has none."""
+"""Returns the value of an attribute; None if the span has none."""
 
 
-def once(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Remember the result for the last argument, which must not change.
+def cache_last(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Cache the result for the last argument, which must not be mutated.
 
     Several attributes carry the same long value, each under the name of its convention.
     """
@@ -25,6 +25,7 @@ def once(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def remembered(argument: Any) -> Any:
         nonlocal last
         known, result = last
+        # Identity suffices and is cheap: the attributes of a span pass the very same object.
         if known is not argument:
             result = function(argument)
             last = argument, result
@@ -33,42 +34,42 @@ def once(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return remembered
 
 
-to_json = once(json.JSONEncoder(ensure_ascii=False).encode)
+to_json = cache_last(json.JSONEncoder(ensure_ascii=False).encode)
 
 
-def own(name: str) -> Get:
-    """A field of the span."""
+def span_field(name: str) -> Get:
+    """Return a getter for a field of the span."""
     return lambda span: getattr(span, name)
 
 
-def shared(name: str) -> Get:
-    """A field of the span's trace."""
+def trace_field(name: str) -> Get:
+    """Return a getter for a field of the span's trace."""
     return lambda span: getattr(span.trace, name)
 
 
 def by_kind(*names: str) -> Get:
-    """A name for each kind: span, agent, generation, tool."""
+    """Return a getter for the name of the span's kind: span, agent, generation, tool."""
     table = dict(zip(WorkKind, names, strict=True))
     return lambda span: table[span.kind]
 
 
 def when(kind: WorkKind, get: Get) -> Get:
-    """A value that only spans of one kind have."""
+    """Return a getter for a value that only spans of one kind have."""
     return lambda span: get(span) if span.kind is kind else None
 
 
 def at_root(get: Get) -> Get:
-    """A value that only the first span of a trace has; where that is the caller's, none has it."""
+    """Return a getter for a value of the root span; None if the root is the caller's span."""
     return lambda span: get(span) if span.sent_parent is None else None
 
 
 def in_own_trace(get: Get) -> Get:
-    """A value that describes the trace, unless the trace is the caller's."""
+    """Return a getter for a value that describes the trace; None if the trace is the caller's."""
     return lambda span: get(span) if span.trace.parent_id is None else None
 
 
 def as_json(get: Get) -> Get:
-    """A value as JSON."""
+    """Return a getter that encodes a value as JSON."""
 
     def encoded(span: Span) -> str | None:
         value = get(span)
@@ -78,7 +79,7 @@ def as_json(get: Get) -> Get:
 
 
 def as_text(get: Get) -> Get:
-    """A text as it is, anything else as JSON: what the value of an input or output may be."""
+    """Return a getter that leaves text unchanged and encodes anything else as JSON."""
 
     def encoded(span: Span) -> str | None:
         value = get(span)
@@ -88,7 +89,7 @@ def as_text(get: Get) -> Get:
 
 
 def mime_type(get: Get) -> Get:
-    """What kind of text `as_text` makes of a value."""
+    """Return a getter for the MIME type of the text that `as_text` returns."""
 
     def named(span: Span) -> str | None:
         value = get(span)
@@ -100,7 +101,7 @@ def mime_type(get: Get) -> Get:
 
 
 def without_role(get: Get) -> Get:
-    """What was said, of an input or output that has a role; else the value itself."""
+    """Return a getter for the content of an input or output without its role."""
 
     def content(span: Span) -> Any:
         value = get(span)
@@ -110,14 +111,14 @@ def without_role(get: Get) -> Get:
 
 
 def input_messages(span: Span) -> Any:
-    """What was asked, as GenAI's messages."""
+    """Return the input as messages of the GenAI conventions."""
     if span.kind is WorkKind.TOOL or not span.input:
         return None
     return [{"role": "user", "parts": [{"type": "text", "content": span.input["content"]}]}]
 
 
 def output_messages(span: Span) -> Any:
-    """What was answered, as GenAI's messages."""
+    """Return the output as messages of the GenAI conventions."""
     if span.kind is WorkKind.TOOL or not span.output:
         return None
     parts = span.parts
@@ -127,33 +128,35 @@ def output_messages(span: Span) -> Any:
 
 
 def count(name: str) -> Get:
-    """A count of tokens."""
+    """Return a getter for a token count of the usage."""
     return lambda span: given(getattr(span.usage, name)) if span.usage else None
 
 
 def reasoning(span: Span) -> int | None:
-    """Tokens of thinking, of those written."""
+    """Return how many of the output tokens are thinking."""
     details = given(span.usage.output_tokens_details) if span.usage else None
     return given(details.thinking_tokens) if details else None
 
 
 def prompt_tokens(span: Span) -> int | None:
-    """What the model read, caches included: the conventions want the sum."""
+    """Return the number of input tokens including cached ones, as the conventions define it."""
+    # The API counts cached tokens separately; GenAI and OpenInference expect one sum.
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     counts = [count(name)(span) for name in names]
     return None if counts[0] is None else sum(count or 0 for count in counts)
 
 
 def all_tokens(span: Span) -> int | None:
-    """What the model read and wrote."""
+    """Return the number of input and output tokens."""
     read, written = prompt_tokens(span), count("output_tokens")(span)
     return None if read is None or written is None else read + written
 
 
 def usage_details(span: Span) -> dict[str, int] | None:
-    """Langfuse's counts. It prices each key, so that cache writes are named once.
+    """Return token counts under Langfuse's keys.
 
-    Those for an hour are dearer and have a key of their own.
+    Langfuse multiplies each key by a price, so cache writes must be listed only once; one-hour
+    writes cost more and have their own key.
     """
     usage = span.usage
     if usage is None:
@@ -173,6 +176,7 @@ def usage_details(span: Span) -> dict[str, int] | None:
 def _cache_writes(usage: Usage) -> dict[str, int | None]:
     split = given(usage.cache_creation)
     whole = given(usage.cache_creation_input_tokens)
+    # The sum and its two parts must not both be sent: Langfuse would charge cache writes twice.
     hour = given(split.ephemeral_1h_input_tokens) if split else None
     if not hour:
         return {"cache_creation_input_tokens": whole}
@@ -183,10 +187,12 @@ def _cache_writes(usage: Usage) -> dict[str, int | None]:
 def cost_details(span: Span) -> dict[str, float] | None:
     """Return Langfuse's costs, under the keys of its counts.
 
-    With any cost given, Langfuse computes none itself, nor a total of more than input and output.
+    If any cost is given, Langfuse computes none itself, and sums only input and output for the
+    total: the total is therefore included.
     """
     if span.cost_usd is None:
         return None
+    # The keys must be those of `usage_details`, which depend on one-hour cache writes.
     hour = span.usage is not None and "input_cache_creation_1h" in _cache_writes(span.usage)
     names = COST_NAMES | ({"cache_write_5m": "input_cache_creation_5m"} if hour else {})
     costs = {names.get(kind, kind): round(cost, 9) for kind, cost in (span.costs_usd or {}).items()}
@@ -194,7 +200,7 @@ def cost_details(span: Span) -> dict[str, float] | None:
 
 
 def cost_of_kinds(*kinds: str) -> Get:
-    """Return the cost of some kinds of tokens together."""
+    """Return a getter for the cost of some kinds of tokens together."""
 
     def summed(span: Span) -> float | None:
         if span.costs_usd is None:
@@ -204,11 +210,11 @@ def cost_of_kinds(*kinds: str) -> Get:
     return summed
 
 
-@once
+@cache_last
 def message(span: Span) -> Any:
-    """Return a generation's whole message; of other spans, the output.
+    """Return the complete message of a generation; for other spans, the output.
 
-    Thinking and calls are in the form that Langfuse draws; without a text, they are all there is.
+    Thinking and tool calls have the shape that Langfuse renders.
     """
     if span.kind is not WorkKind.GENERATION or not span.output:
         return span.output
@@ -230,7 +236,7 @@ def _tool_call(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def message_or_text(span: Span) -> Any:
-    """Return what was said, or the whole message where it is more than a text."""
+    """Return the text of the output, or the complete message if it has thinking or calls."""
     found = message(span)
     if span.kind is WorkKind.GENERATION and found and found.keys() > {"role", "content"}:
         return found
@@ -238,7 +244,7 @@ def message_or_text(span: Span) -> Any:
 
 
 def completion_start(span: Span) -> str | None:
-    """Return the time of a generation's first line, as Langfuse reads it.
+    """Return the time of a generation's first line in Langfuse's format.
 
     The client writes a line when a block is complete, so the first token came somewhat earlier.
     """
@@ -248,51 +254,52 @@ def completion_start(span: Span) -> str | None:
 
 
 def tags(span: Span) -> list[str] | None:
+    """Return the tags of the trace, if any."""
     return list(span.trace.tags) or None
 
 
 def version(span: Span) -> str | None:
-    """Return the version that the settings name, or else the client's."""
+    """Return the version set by the user, or else the client's."""
     return span.trace.app_version or span.trace.version
 
 
 def level(span: Span) -> str | None:
-    """How bad it was, in Langfuse's words."""
+    """Return the severity as one of Langfuse's levels."""
     if span.error is not None:
         return "ERROR"
     return "WARNING" if span.is_interrupted else None
 
 
 def reason(span: Span) -> str | None:
-    """Why a span failed, where that may be told."""
+    """Return the error message; None if there is none or content is not sent."""
     return span.error or None
 
 
 def missing_times(span: Span) -> str | None:
-    """Which times no line tells: what is sent in their place is the nearest one known."""
+    """Return which times are missing from the session; the nearest known time is sent instead."""
     missing = [name for name in ("start", "end") if getattr(span, name) is None]
     return "+".join(missing) or None
 
 
 def finish_reasons(span: Span) -> list[str] | None:
-    """Why the model stopped."""
+    """Return the stop reason as a list, as GenAI defines it."""
     return [span.stop_reason] if span.stop_reason else None
 
 
 def metadata(span: Span) -> dict[str, Any]:
-    """What there is beyond the conventions, as OpenInference wants it: in one object."""
-    held = {name: getattr(span.trace, name) for name in TRACE_METADATA}
-    held |= {name: get(span) for name, get in SPAN_METADATA.items()}
-    return {name: value for name, value in held.items() if value is not None}
+    """Return the values without an attribute of their own, as OpenInference's metadata object."""
+    values = {name: getattr(span.trace, name) for name in TRACE_METADATA}
+    values |= {name: get(span) for name, get in SPAN_METADATA.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-INPUT, OUTPUT = own("input"), own("output")
+INPUT, OUTPUT = span_field("input"), span_field("output")
 COST_NAMES = {
     "cache_read": "cache_read_input_tokens",
     "cache_write_5m": "cache_creation_input_tokens",
     "cache_write_1h": "input_cache_creation_1h",
 }
-"""Langfuse's keys for kinds of tokens whose names differ."""
+"""Langfuse's keys for kinds of tokens that it names differently."""
 PROMPT_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h")
 TRACE_METADATA = (
     "source",
@@ -306,14 +313,14 @@ TRACE_METADATA = (
     "forked_from",
     "permission_mode",
 )
-"""What the trace of a turn is marked with."""
+"""Fields of a trace that are sent as metadata."""
 SPAN_METADATA: dict[str, Get] = {
-    "tool_count": own("call_count"),
-    "tool_name": own("tool"),
-    "tool_id": own("call_id"),
-    "agent_id": own("agent_id"),
-    "working_ms": own("working_ms"),
-    "elapsed_ms": own("elapsed_ms"),
+    "tool_count": span_field("call_count"),
+    "tool_name": span_field("tool"),
+    "tool_id": span_field("call_id"),
+    "agent_id": span_field("agent_id"),
+    "working_ms": span_field("working_ms"),
+    "elapsed_ms": span_field("elapsed_ms"),
     "interrupted": lambda span: span.is_interrupted or None,
     "missing_times": missing_times,
 }

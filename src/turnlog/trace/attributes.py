@@ -1,7 +1,7 @@
-"""The one table of attributes: what a span holds, and how each convention calls it.
+"""The table of span attributes: each value with its name in every convention.
 
-GenAI is OpenTelemetry's (`gen_ai.*`, in development), OpenInference that of Phoenix and Arize;
-Langfuse reads both, and its own names before them.
+GenAI is OpenTelemetry's convention (`gen_ai.*`, in development), OpenInference that of Phoenix and
+Arize. Langfuse reads both, but prefers its own names.
 """
 
 from msgspec import Struct
@@ -32,12 +32,12 @@ from turnlog.trace.attribute_values import (
     metadata,
     mime_type,
     output_messages,
-    own,
     prompt_tokens,
     reason,
     reasoning,
-    shared,
+    span_field,
     tags,
+    trace_field,
     usage_details,
     version,
     when,
@@ -47,11 +47,11 @@ from turnlog.trace.span import Span, WorkKind
 
 Value = str | bool | int | float | list[str]
 IDENTIFIERS = (".id", "_id", ".model", ".name", "_name", ".version", ".slug", ".finish_reasons")
-"""How the names of attributes end that hold no content, and are sent at every content level."""
+"""Suffixes of attributes that identify something; they are sent at every content level."""
 
 
 class AttributeRow(Struct, frozen=True):
-    """One thing that spans hold, and the attributes that carry it."""
+    """One value of a span, and the attributes that carry it."""
 
     what: str
     gen_ai: dict[str, Get] = {}
@@ -60,12 +60,12 @@ class AttributeRow(Struct, frozen=True):
 
     @property
     def names(self) -> dict[str, Get]:
-        """The attributes of all conventions."""
+        """The attributes of all conventions, by name."""
         return self.gen_ai | self.openinference | self.langfuse
 
 
 def attributes_of(span: Span) -> dict[str, Value]:
-    """All attributes of a span."""
+    """Return all attributes of a span."""
     found: dict[str, Value] = {}
     for name, get, is_id in _ATTRIBUTES:
         value = get(span)
@@ -75,9 +75,9 @@ def attributes_of(span: Span) -> dict[str, Value]:
 
 
 def _masked(value: Value) -> Value:
-    """Mask a secret in an identifier: ids and models come from the file, as all else does."""
+    """Mask a secret in an identifier: ids and model names also come from the session file."""
     if isinstance(value, list):
-        return [mask_short(each) for each in value]
+        return [mask_short(item) for item in value]
     return mask_short(value) if isinstance(value, str) else value
 
 
@@ -94,19 +94,19 @@ ROWS = (
     ),
     AttributeRow(
         "session",
-        {"gen_ai.conversation.id": shared("session_id")},
-        {"session.id": shared("session_id")},
+        {"gen_ai.conversation.id": trace_field("session_id")},
+        {"session.id": trace_field("session_id")},
     ),
-    AttributeRow("user", {}, {"user.id": shared("user")}),
+    AttributeRow("user", {}, {"user.id": trace_field("user")}),
     AttributeRow("tags", {}, {"tag.tags": tags}, {"langfuse.trace.tags": tags}),
-    AttributeRow("environment", {}, {}, {"langfuse.environment": shared("environment")}),
-    AttributeRow("release", {}, {}, {"langfuse.release": shared("release")}),
+    AttributeRow("environment", {}, {}, {"langfuse.environment": trace_field("environment")}),
+    AttributeRow("release", {}, {}, {"langfuse.release": trace_field("release")}),
     AttributeRow("version", {}, {}, {"langfuse.version": version}),
     AttributeRow(
-        "name of the turn",
+        "trace name",
         {},
         {},
-        {"langfuse.trace.name": in_own_trace(shared("name"))},
+        {"langfuse.trace.name": in_own_trace(trace_field("name"))},
     ),
     AttributeRow(
         "input",
@@ -134,65 +134,65 @@ ROWS = (
     ),
     AttributeRow(
         "model",
-        {"gen_ai.request.model": own("model"), "gen_ai.response.model": own("model")},
-        {"llm.model_name": own("model")},
-        {"langfuse.observation.model.name": own("model")},
+        {"gen_ai.request.model": span_field("model"), "gen_ai.response.model": span_field("model")},
+        {"llm.model_name": span_field("model")},
+        {"langfuse.observation.model.name": span_field("model")},
     ),
     AttributeRow(
-        "how the model was asked",
+        "request parameters",
         {},
-        {"llm.invocation_parameters": as_json(own("parameters"))},
-        {"langfuse.observation.model.parameters": as_json(own("parameters"))},
+        {"llm.invocation_parameters": as_json(span_field("parameters"))},
+        {"langfuse.observation.model.parameters": as_json(span_field("parameters"))},
     ),
     AttributeRow(
-        "first block complete",
+        "time of the first block",
         {},
         {},
         {"langfuse.observation.completion_start_time": completion_start},
     ),
     AttributeRow(
-        "maker of the model",
+        "provider",
         {"gen_ai.provider.name": when(WorkKind.GENERATION, lambda _: "anthropic")},
         {"llm.system": when(WorkKind.GENERATION, lambda _: "anthropic")},
     ),
-    AttributeRow("message", {"gen_ai.response.id": own("message_id")}),
-    AttributeRow("request", {"request_id": own("request_id")}),
-    AttributeRow("prompt", {"prompt.id": shared("prompt_id")}),
-    AttributeRow("why it stopped", {"gen_ai.response.finish_reasons": finish_reasons}),
+    AttributeRow("message", {"gen_ai.response.id": span_field("message_id")}),
+    AttributeRow("request", {"request_id": span_field("request_id")}),
+    AttributeRow("prompt", {"prompt.id": trace_field("prompt_id")}),
+    AttributeRow("stop reason", {"gen_ai.response.finish_reasons": finish_reasons}),
     AttributeRow(
-        "tokens read, caches included",
+        "input tokens, including cache",
         {"gen_ai.usage.input_tokens": prompt_tokens},
         {"llm.token_count.prompt": prompt_tokens},
     ),
     AttributeRow(
-        "tokens written",
+        "output tokens",
         {"gen_ai.usage.output_tokens": count("output_tokens")},
         {"llm.token_count.completion": count("output_tokens")},
     ),
-    AttributeRow("tokens in all", {}, {"llm.token_count.total": all_tokens}),
+    AttributeRow("total tokens", {}, {"llm.token_count.total": all_tokens}),
     AttributeRow(
-        "tokens from a cache",
+        "cache read tokens",
         {"gen_ai.usage.cache_read.input_tokens": count("cache_read_input_tokens")},
         {"llm.token_count.prompt_details.cache_read": count("cache_read_input_tokens")},
     ),
     AttributeRow(
-        "tokens put in a cache",
+        "cache write tokens",
         {"gen_ai.usage.cache_creation.input_tokens": count("cache_creation_input_tokens")},
         {"llm.token_count.prompt_details.cache_write": count("cache_creation_input_tokens")},
     ),
     AttributeRow(
-        "tokens thought",
+        "thinking tokens",
         {"gen_ai.usage.reasoning.output_tokens": reasoning},
         {"llm.token_count.completion_details.reasoning": reasoning},
     ),
     AttributeRow(
-        "all counts", {}, {}, {"langfuse.observation.usage_details": as_json(usage_details)}
+        "all token counts", {}, {}, {"langfuse.observation.usage_details": as_json(usage_details)}
     ),
     AttributeRow(
         "cost in dollars",
         {},
         {
-            "llm.cost.total": own("cost_usd"),
+            "llm.cost.total": span_field("cost_usd"),
             "llm.cost.prompt": cost_of_kinds(*PROMPT_KINDS),
             "llm.cost.completion": cost_of_kinds("output"),
         },
@@ -201,22 +201,22 @@ ROWS = (
     AttributeRow(
         "tool",
         {
-            "gen_ai.tool.name": own("tool"),
+            "gen_ai.tool.name": span_field("tool"),
             "gen_ai.tool.type": when(WorkKind.TOOL, lambda _: "function"),
-            "gen_ai.tool.call.id": own("call_id"),
+            "gen_ai.tool.call.id": span_field("call_id"),
             "gen_ai.tool.call.arguments": when(WorkKind.TOOL, as_json(INPUT)),
             "gen_ai.tool.call.result": when(WorkKind.TOOL, as_text(OUTPUT)),
         },
-        {"tool.name": own("tool"), "tool.parameters": when(WorkKind.TOOL, as_json(INPUT))},
+        {"tool.name": span_field("tool"), "tool.parameters": when(WorkKind.TOOL, as_json(INPUT))},
     ),
     AttributeRow(
         "sub-agent",
         {
-            "gen_ai.agent.name": own("agent_type"),
-            "gen_ai.agent.id": own("agent_id"),
-            "gen_ai.agent.description": own("description"),
+            "gen_ai.agent.name": span_field("agent_type"),
+            "gen_ai.agent.id": span_field("agent_id"),
+            "gen_ai.agent.description": span_field("description"),
         },
-        {"agent.name": own("agent_type")},
+        {"agent.name": span_field("agent_type")},
     ),
     AttributeRow(
         "error, interruption",
@@ -231,7 +231,7 @@ ROWS = (
         "metadata",
         {},
         {"metadata": as_json(metadata)},
-        {f"langfuse.trace.metadata.{name}": shared(name) for name in TRACE_METADATA}
+        {f"langfuse.trace.metadata.{name}": trace_field(name) for name in TRACE_METADATA}
         | {f"langfuse.observation.metadata.{name}": get for name, get in SPAN_METADATA.items()},
     ),
 )
@@ -239,4 +239,4 @@ ROWS = (
 _ATTRIBUTES = [
     (name, get, name.endswith(IDENTIFIERS)) for row in ROWS for name, get in row.names.items()
 ]
-"""Every attribute, how to get it, and whether it identifies something."""
+"""Every attribute: its name, its getter, and whether it is an identifier."""

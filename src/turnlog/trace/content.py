@@ -1,4 +1,7 @@
-"""How much of a session's content leaves the machine: masked, whole, or none; and how long."""
+"""Decide how much of a session's content leaves the machine: redacted, full or none.
+
+Every text of a span passes through here before it is sent, identifiers included.
+"""
 
 import re
 from enum import StrEnum
@@ -13,23 +16,23 @@ from turnlog.secrets import mask_named
 from turnlog.trace.span import Event, Span, Trace
 
 UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
-"""What protobuf or a backend's database refuses: NUL, and halves of surrogate pairs."""
+"""Characters that protobuf or a backend's database rejects: NUL and unpaired surrogates."""
 MAX_CHARS = 20_000
 SHORT = 100
-"""Characters of a text that is never cut: a name, a role."""
+"""Length up to which a text is never cut, such as a name or a role."""
 LONG_TEXTS = 4 << 20
-"""Characters of longer texts that are kept clean, for the next span that has one of them."""
+"""Maximum number of characters in the cache of long texts."""
 
 
 class ContentMode(StrEnum):
-    """What of the content is sent."""
+    """The content that is sent."""
 
     REDACTED = "redacted"
-    """All, with a placeholder in place of each secret."""
+    """Everything, with secrets replaced by placeholders."""
     FULL = "full"
-    """All, as it is."""
+    """Everything, unchanged."""
     NONE = "none"
-    """Names, times, tokens and costs alone."""
+    """Only names, times, token counts and costs."""
 
 
 IDENTIFIERS = (
@@ -41,7 +44,7 @@ IDENTIFIERS = (
     "agent_id",
     "agent_type",
 )
-"""Fields of a span that hold no content, and yet come from the file: a key may stand there."""
+"""Fields of a span that are no content but come from the session file, so may contain a secret."""
 TRACE_IDENTIFIERS = (
     "session_id",
     "user",
@@ -59,24 +62,24 @@ TRACE_IDENTIFIERS = (
 
 
 class ContentPolicy(Struct, frozen=True):
-    """What of the content is sent, and how much of it."""
+    """The content mode, and the maximum length of texts."""
 
     mode: ContentMode = ContentMode.REDACTED
     max_chars: int = MAX_CHARS
-    """Characters of each input and each output; 0 for all of them."""
+    """Maximum length of each input and output; 0 for no limit."""
 
     def of(self, span: Span) -> Span:
-        """A span as it may be sent."""
+        """Return a copy of a span that may be sent."""
         if self.mode is ContentMode.NONE:
             span = _without_content(span)
         is_masked = self.mode is not ContentMode.FULL
         values = {
-            name: _Cutter(self.max_chars, is_masked).cut(held)
+            name: _Cutter(self.max_chars, is_masked).cut(item)
             for name in ("name", "input", "output", "parts", "error", "description", "tool")
-            if (held := getattr(span, name)) is not None
+            if (item := getattr(span, name)) is not None
         }
         values |= {
-            name: _clean(held, is_masked) for name in IDENTIFIERS if (held := getattr(span, name))
+            name: _clean(item, is_masked) for name in IDENTIFIERS if (item := getattr(span, name))
         }
         trace = _clean_trace(span.trace, is_masked)
         events = tuple(self._event(event, is_masked) for event in span.events)
@@ -88,34 +91,35 @@ class ContentPolicy(Struct, frozen=True):
 
 
 class _Cutter:
-    """Cleans the texts of a value, and cuts them once they are too long together."""
+    """Cleans the texts of a value, and cuts them when their total length exceeds a limit."""
 
     def __init__(self, limit: int, is_masked: bool) -> None:
-        self.left = limit or None
+        self.remaining = limit or None
         self.is_masked = is_masked
 
     def cut(self, value: Any, name: str = "") -> Any:
-        """A JSON value, clean; `name` is what its object calls it."""
+        """Return a cleaned JSON value; `name` is its field name in the enclosing object."""
         if isinstance(value, str):
             return self._shortened(_clean(value, self.is_masked, name))
         if is_object(value):
-            return {_clean(key, self.is_masked): self.cut(held, key) for key, held in value.items()}
+            return {_clean(key, self.is_masked): self.cut(item, key) for key, item in value.items()}
         if is_array(value):
-            return [self.cut(held, name) for held in value]
+            return [self.cut(item, name) for item in value]
         return value
 
     def _shortened(self, text: str) -> str:
-        if self.left is None:
+        if self.remaining is None:
             return text
-        room = self.left
-        self.left = max(0, room - len(text))
+        room = self.remaining
+        self.remaining = max(0, room - len(text))
+        # Short texts stay whole even when no room is left: a cut role or name would be unreadable.
         if len(text) <= max(room, SHORT):
             return text
         return f"{text[:room]}… [cut by turnlog: {room:,} of {len(text):,} characters]"
 
 
 def _clean(text: str, is_masked: bool, name: str = "") -> str:
-    """Return a text that can be sent; the name of its field may tell that it is a secret."""
+    """Return a text that can be sent; its field name may mark it as a secret."""
     # Every span repeats its session, directory and branch, and the keys of its JSON.
     if len(text) <= SHORT:
         return _clean_short(text, is_masked, name)
@@ -132,26 +136,27 @@ _clean_short = lru_cache(8192)(_clean_uncached)
 
 
 class _CleanTexts:
-    """A cache of long texts, limited by their size.
+    """A cache of long texts, limited by their total size.
 
-    Spans share them: a prompt is the input of its turn and of a generation, an answer the output of
-    both and a part, and what a call was given is in its generation and in the tool's span.
+    Spans share texts: a prompt is the input of its turn and of a generation, an answer is the
+    output of both, and a call's input is in its generation and in the tool's span.
     """
 
     def __init__(self) -> None:
-        self.held: dict[tuple[str, bool, str], str] = {}
+        self.texts: dict[tuple[str, bool, str], str] = {}
         self.room = LONG_TEXTS
 
     def get(self, text: str, is_masked: bool, name: str) -> str:
         key = text, is_masked, name
-        found = self.held.get(key)
+        found = self.texts.get(key)
         if found is None:
             found = _clean_uncached(text, is_masked, name)
             self.room -= len(text)
+            # Cleared as a whole: the spans that share a text follow one another closely.
             if self.room < 0:
-                self.held.clear()
+                self.texts.clear()
                 self.room = LONG_TEXTS - len(text)
-            self.held[key] = found
+            self.texts[key] = found
         return found
 
 
@@ -160,8 +165,8 @@ _CLEAN_LONG = _CleanTexts()
 
 @lru_cache(4)  # the spans of a turn share one trace
 def _clean_trace(trace: Trace, is_masked: bool) -> Trace:
-    held = {name: getattr(trace, name) for name in TRACE_IDENTIFIERS}
-    texts = {name: _clean(text, is_masked) if text else text for name, text in held.items()}
+    item = {name: getattr(trace, name) for name in TRACE_IDENTIFIERS}
+    texts = {name: _clean(text, is_masked) if text else text for name, text in item.items()}
     return replace(trace, **texts, tags=tuple(_clean(tag, is_masked) for tag in trace.tags))
 
 

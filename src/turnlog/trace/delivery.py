@@ -1,4 +1,7 @@
-"""Bring one session up to date at the target of a route, as far as hooks announced it."""
+"""Send the new spans of one session along a route, as far as hooks announced them.
+
+Only final spans are sent, each once; the progress is saved after every delivery.
+"""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +25,7 @@ from turnlog.trace.settle import Patience, wait_for_end, wait_for_turn
 from turnlog.trace.span import Span, parse_traceparent
 from turnlog.trace.spans import SpanOptions, first_trace, spans_of
 from turnlog.trace.spool import HookNote, find_intrusion
-from turnlog.trace.tail import is_enough, mark_at, open_end, sizes_of
+from turnlog.trace.tail import is_tail_sufficient, mark_at, open_tail, sizes_of
 from turnlog.trace.targets import Target
 from turnlog.trace.trace_settings import Temporality, TraceSettings
 from turnlog.trace.work import NOTHING, turns_of
@@ -32,22 +35,22 @@ if TYPE_CHECKING:
     from turnlog.trace.otlp import Exporter, ExportOutcome
 
 IDLE = 600.0
-"""Seconds after which a session that no running client names as its own is over."""
+"""Seconds without change after which a session without a running client counts as ended."""
 TURNING = ("Stop", "SessionEnd", "SessionStart")
-"""Events that tell whether a session's last turn is over."""
+"""Hook events that show whether the last turn of a session is over."""
 
 
 class DeliveryJob(NamedTuple):
-    """The notes on one session."""
+    """The notes of one session on one route."""
 
     notes: Sequence[HookNote]
     """The oldest first."""
 
     @property
     def last(self) -> HookNote:
-        """The note that tells most of how things stand: an end counts until another start.
+        """The note that best describes the session's state: an end counts until the next start.
 
-        Hooks that run at once leave their notes in no reliable order.
+        The order of notes is not reliable: hooks of one event run concurrently.
         """
         turning = [note for note in self.notes if note.event in TURNING]
         starts = [rank for rank, note in enumerate(turning) if note.event == "SessionStart"]
@@ -57,26 +60,26 @@ class DeliveryJob(NamedTuple):
 
     @property
     def newest(self) -> HookNote:
-        """The note that was left last: its credentials are the current ones."""
+        """The most recent note: its credentials are current."""
         return self.notes[-1]
 
     @property
     def path(self) -> Path | None:
-        """The session's file; elsewhere in the same store if its project was moved since."""
+        """The session's file; found elsewhere in the store if its project was moved."""
         named = self.last.transcript
         if named.is_file():
             return named
         found = self.store.projects.glob(f"*/{named.name}")
-        return next((each for each in found if not find_intrusion(each, self.store.root)), None)
+        return next((path for path in found if not find_intrusion(path, self.store.root)), None)
 
     @property
     def store(self) -> Store:
-        """The store of the client that called the hook, never that of this process."""
+        """The store of the client that ran the hook, never that of this process."""
         return Store(Path(self.last.route.store))
 
 
 class Meters(NamedTuple):
-    """Where metrics are counted, and in which form they are sent."""
+    """The folder of the metrics' totals, and the form in which they are sent."""
 
     folder: Path
     temporality: Temporality
@@ -84,7 +87,7 @@ class Meters(NamedTuple):
 
 
 class LazyConnection:
-    """A connection to a target that is opened when there is something to send."""
+    """A connection to a target that is opened on first use."""
 
     def __init__(self, target: Target, timeout: float, meters: "Meters | None" = None) -> None:
         self.target = target
@@ -93,20 +96,22 @@ class LazyConnection:
 
     @cached_property
     def exporter(self) -> "Exporter":
+        """The exporter; importing and connecting are deferred until there is a span to send."""
         from turnlog.trace.otlp import Exporter
 
         return Exporter(self.target, self.timeout)
 
     @property
     def has_timed_out(self) -> bool:
-        """Whether the target did not answer the last request in time."""
+        """True if the target did not answer the last request in time."""
         return "exporter" in self.__dict__ and self.exporter.has_timed_out
 
     @cached_property
     def metered(self) -> "Metered":
+        """The exporter, wrapped so that accepted spans are counted."""
         from turnlog.trace.metrics import Metered, MetricStore
 
-        assert self.meters, "asked for where metrics are wanted"
+        assert self.meters, "used only if metrics are on"
         meter = MetricStore(
             self.meters.folder, self.target, self.meters.temporality, self.meters.project
         )
@@ -114,14 +119,14 @@ class LazyConnection:
 
     def send(self, spans: Iterable[Span]) -> "Iterator[ExportOutcome]":
         """Send spans, if there are any."""
-        left = iter(spans)
-        for first in left:
+        remaining = iter(spans)
+        for first in remaining:
             sending = self.metered if self.meters else self.exporter
-            yield from sending.send(chain([first], left))
+            yield from sending.send(chain([first], remaining))
             return
 
     def close(self) -> str | None:
-        """Send metrics, where they are wanted, and close; return why they could not be sent."""
+        """Send metrics if they are on, and close; return why they could not be sent."""
         if "exporter" not in self.__dict__:
             return None
         if self.meters:
@@ -131,21 +136,21 @@ class LazyConnection:
 
 
 class Delivery(NamedTuple):
-    """How the sessions of one route are sent."""
+    """Delivers the sessions of one route."""
 
     folder: Path
-    """Where it is remembered what was sent."""
+    """The state folder, which records what was sent."""
     settings: TraceSettings
     line: LazyConnection
     patience: Patience
     ownership: Ownership
 
     def progress(self, path: Path) -> SendProgress | None:
-        """How far a session was sent before."""
+        """Return how far a session was sent before."""
         return load_progress(self.folder, self.line.target.name, path.stem)
 
     def deliver(self, job: DeliveryJob, path: Path) -> SendReport:
-        """Send what is final of a session, and remember how far it got."""
+        """Send the final spans of a session, and save the progress."""
         before = self.progress(path)
         target = self.line.target.name
         session, options = self._read(job, path, before)
@@ -153,15 +158,18 @@ class Delivery(NamedTuple):
         foreign = self.ownership.foreign_turns(session, turns, options.past)
         options = replace(options, excluded=foreign)
         first = before.first if before else first_trace(session)
-        if first is None:  # nobody has said anything yet
+        if first is None:  # the session has no turn yet
             return SendReport(session.id)
         progress = before or SendProgress(session.id, str(path), first)
+        # Sizes from before the files are read: a sub-agent's file that grows meanwhile is then
+        # detected as changed next time.
         sizes = sizes_of(session)
         with open_state(self.folder, target, first) as state:
             if before is None and self.settings.to == "langfuse":
                 state.add(ids_sent(job.store, session, options))
             report = self._send(session, state, options)
             known = state.sent | state.refused
+        # The next delivery starts reading at the first turn that still has unsent spans.
         unsent = {span.trace.turn_number for span in spans_of(session, options, known)}
         progress.path = str(path)
         progress.seen, progress.size = job.newest.time, session.state.size
@@ -174,19 +182,19 @@ class Delivery(NamedTuple):
     def _read(
         self, job: DeliveryJob, path: Path, before: SendProgress | None
     ) -> tuple[Session, SpanOptions]:
-        """As much of a session as is needed, once its last lines are there."""
+        """Return as much of a session as is needed, after waiting for its last lines."""
         mark = before.mark if before else None
-        session, past = open_end(path, mark)
+        session, past = open_tail(path, mark)
         options = self._options(job, session)
         if before and not before.open and before.size == session.state.size:
-            # All of it was found to be final before.
+            # Everything was final when the file was read before, and it has not grown since.
             options = replace(options, settled=True)
-        if mark and past is not NOTHING and not is_enough(session, past, mark):
+        if mark and past is not NOTHING and not is_tail_sufficient(session, past, mark):
             session, past = open_session(path), NOTHING
         return session, replace(options, past=past)
 
     def _options(self, job: DeliveryJob, session: Session) -> SpanOptions:
-        """How things stand with a session: is it over, or its last turn, or neither."""
+        """Return the span options for a session: whether it, or its last turn, is over."""
         last = job.last
         has_ended = last.event == "SessionEnd" or is_over(job.store, session.path)
         is_settled = last.event == "Stop" and wait_for_turn(session, last, self.patience)
@@ -202,7 +210,7 @@ class Delivery(NamedTuple):
         )
 
     def _send(self, session: Session, state: State, options: SpanOptions) -> SendReport:
-        """Send; where a batch was refused for good, go on with the next."""
+        """Send the final spans; continue after a batch that was permanently refused."""
         content = ContentPolicy(self.settings.content, self.settings.max_chars)
         reports = [SendReport(session.id)]
         while not reports[1:] or (reports[-1].refused and not reports[-1].is_later):
@@ -212,7 +220,7 @@ class Delivery(NamedTuple):
 
 
 def is_over(store: Store, path: Path) -> bool:
-    """Whether no client goes on with a session, as far as can be told."""
+    """Return whether a session has ended: its client died, or none has it open and it is idle."""
     if path.stem in live_sessions(store):
         return False
     is_idle = time.time() - path.stat().st_mtime > IDLE

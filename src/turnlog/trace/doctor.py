@@ -1,4 +1,4 @@
-"""A test of a target: one span, and what came of it."""
+"""Test a target by sending one span."""
 
 import os
 import time
@@ -10,18 +10,18 @@ from turnlog.trace.targets import Target
 
 
 class ProbeResult(Struct, frozen=True):
-    """How a target answered."""
+    """The target's response to a test."""
 
     url: str
     is_taken: bool
     status: int | None
-    """None if there was no answer."""
+    """The HTTP status; None if there was no response."""
     milliseconds: int
     reason: str | None = None
 
 
 def send_test(target: Target, timeout: float) -> ProbeResult:
-    """Send a span that stands for nothing."""
+    """Send a test span that belongs to no session, and return the response."""
     from turnlog.trace.otlp import Exporter
 
     now = time.time_ns()

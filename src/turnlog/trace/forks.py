@@ -1,8 +1,8 @@
-"""Turns that a fork shares with the session it was made from.
+"""Split turns that a fork shares with the session it was forked from.
 
-A fork begins with a copy of another session's lines, under the same uuids. Where the copy ends in
-the middle of a turn, the rest is the fork's own, and gets a trace of its own: two sessions that
-continue one prompt differently must not meet in one trace.
+A fork starts with a copy of another session's lines, under the same uuids. If the copy ends in the
+middle of a turn, the rest gets a separate trace: two sessions that continue the same prompt
+differently must not share one.
 """
 
 import re
@@ -24,22 +24,22 @@ from turnlog.trace.work import Work
 
 FIRST_UUID = re.compile(rb'"uuid":\s*"([^"]+)"')
 NEAR = 1 << 12
-"""Bytes in which most files have it: a folder may hold thousands of them."""
+"""Bytes to read first; most files have their first uuid there, and a folder may hold thousands."""
 HEAD = 1 << 16
-"""Bytes in which the first uuid of a file is looked for."""
+"""Maximum bytes to search for the first uuid of a file."""
 
 
 class Origin(NamedTuple):
-    """The session that a fork was made from, and which lines are copies of its lines."""
+    """The session that a fork was made from, and a test for lines copied from it."""
 
     session_id: str
     is_copy: Callable[[ChainNode], bool]
     is_there: bool
-    """Whether the session's own file is beside the fork's: it tells of the copied lines."""
+    """Whether the origin's file exists next to the fork's, and accounts for the copied lines."""
 
 
 class ForkedTurn(NamedTuple):
-    """A turn that a fork continues."""
+    """A turn that a fork continues, split into the copied and the new part."""
 
     origin: Origin
     copied: Work
@@ -49,27 +49,30 @@ class ForkedTurn(NamedTuple):
 def split_forked(turn: Work, session_id: str) -> ForkedTurn | None:
     """Return both parts of a turn that goes on after a fork; None for any other turn.
 
-    `session_id` is the session's own. A call belongs to whoever got its result.
+    `session_id` is the fork's own. A call belongs to the part that contains its result.
     """
     if turn.prompt is None or len(turn.nodes) < 2:
         return None
     origin = _origin_of(turn.session, session_id)
     if origin is None or not origin.is_copy(turn.prompt) or origin.is_copy(turn.nodes[-1]):
         return None
+    # Example: the origin has prompt P and answer A1. The fork copies both and continues with A2. A1
+    # belongs to the origin's trace of P, A2 to a trace of the fork's own.
     copied = {node.index for node in turn.nodes if origin.is_copy(node)}
     theirs = [message for message in turn.messages if message.nodes[0].index in copied]
     mine = [message for message in turn.messages if message.nodes[0].index not in copied]
     done = [call for call in turn.calls if call.result and call.result.index in copied]
-    left = [call for call in turn.calls if call not in done]
+    remaining = [call for call in turn.calls if call not in done]
     own = replace(
         turn,
         nodes=[node for node in turn.nodes if node.index not in copied],
         messages=mine,
-        calls=left,
+        calls=remaining,
         is_continued=True,
     )
-    # A command that a fork begins with hangs on the last turn, and continues nothing.
-    is_continued = own.is_answered or any(call.result for call in left)
+    # A fork may start with a slash command, which is attached to the last copied turn without
+    # continuing it.
+    is_continued = own.is_answered or any(call.result for call in remaining)
     if not is_continued or not (origin.is_there or theirs):
         return None
     nodes = [node for node in turn.nodes if node.index in copied]
@@ -88,8 +91,9 @@ _ORIGINS: WeakKeyDictionary[Session, Origin | None] = WeakKeyDictionary()
 def _named_origin(session: Session, session_id: str) -> Origin | None:
     """Return the origin that the first line of a fork names.
 
-    Each copied line says forkedFrom (observed: 2.1.325). Before that, the first line alone keeps
-    the sessionId of the origin (observed: 2.0.42 to 2.1.29), whose file tells which are copies.
+    Every copied line has `forkedFrom` (observed: 2.1.325). In earlier versions, only the first line
+    keeps the origin's sessionId (observed: 2.0.42 to 2.1.29); copies are then recognized by
+    comparison with the origin's file.
     """
     first = next((e for _, e in read_entries(session.path) if isinstance(e, ChainEntry)), None)
     named = _copied_from(first, session_id)
@@ -108,9 +112,9 @@ def _named_origin(session: Session, session_id: str) -> Origin | None:
 
 
 def _copied_from(entry: object, session_id: str) -> str | None:
-    """Return the session whose line an entry is a copy of, under the same uuid.
+    """Return the session that an entry was copied from with its uuid; None for an original.
 
-    What `turnlog clone` makes has uuids of its own, and shares no trace with anything.
+    `turnlog clone` assigns new uuids: a clone shares no trace with its origin.
     """
     if not isinstance(entry, ChainEntry):
         return None
@@ -123,9 +127,10 @@ def _copied_from(entry: object, session_id: str) -> str | None:
 
 
 def _sibling_origin(session: Session) -> Origin | None:
-    """Return the origin of a fork whose lines do not name it: a file that begins with its uuid.
+    """Return the origin of a fork whose lines do not name it.
 
-    Both files have the same first lines. The one that went on earlier after these is the origin.
+    Candidates are files with the same first uuid. The one whose first own line is older is the
+    origin.
     """
     ours = session.tree.chain
     known = {_key(node) for node in ours}
@@ -134,6 +139,7 @@ def _sibling_origin(session: Session) -> Origin | None:
     for path in _siblings(session.path):
         theirs = open_session(path).tree.chain
         shared = known & {_key(node) for node in theirs}
+        # Of two files with the same first lines, the one that continued later is the fork.
         own, their_own = _first_own(ours, shared), _first_own(theirs, shared)
         if shared and own is not None and (their_own is None or their_own < own):
             copies |= shared
@@ -149,15 +155,15 @@ def _among(copies: set[tuple[str, str]]) -> Callable[[ChainNode], bool]:
 
 
 def _key(node: ChainNode) -> tuple[str, str]:
-    """Return what a line and its copy share; other programs number the lines of every file alike.
+    """Return a key that a line shares with its copies: uuid and time.
 
-    Example: `msg-001` is the first line of several unrelated files of one exporter.
+    The uuid alone is not enough: some exporters call the first line of every file `msg-001`.
     """
     return node.uuid or "", node.time or ""
 
 
 def _first_own(chain: list[ChainNode], shared: set[tuple[str, str]]) -> tuple[str, str] | None:
-    """Return when a session first had a line of its own."""
+    """Return the time and uuid of the first line that is not shared."""
     own = (_key(node) for node in chain if _key(node) not in shared)
     return next(((time, uuid) for uuid, time in own), None)
 
@@ -171,7 +177,7 @@ def _siblings(path: Path) -> list[Path]:
 
 @lru_cache(8)
 def _first_uuids(folder: Path, _changed: int) -> dict[Path, bytes | None]:
-    """Return the first uuid of each session in a folder, until the folder changes."""
+    """Return the first uuid of each session in a folder; cached until the folder changes."""
     paths = sorted(folder.glob("*.jsonl"))
     return {path: _first_uuid(path) for path in paths if is_session_name(path.name)}
 

@@ -1,6 +1,6 @@
-"""OTLP over gRPC, with grpcio alone: the messages are those of OTLP over HTTP.
+"""Send OTLP over gRPC, using only grpcio: the messages are the same as over HTTP.
 
-Takes nothing from the environment, like its counterpart for HTTP: the target says everything.
+Nothing is read from the environment: proxy, certificates and headers come from the target.
 """
 
 import time
@@ -36,11 +36,11 @@ STATUSES = {
     "RESOURCE_EXHAUSTED": 429,
     "UNAVAILABLE": 503,
 }
-"""The statuses of HTTP that mean what codes of gRPC mean; any other is an error of the server."""
+"""HTTP statuses for gRPC codes; any other code counts as a server error."""
 
 
 class GrpcWire(Response):
-    """A channel to a backend."""
+    """A gRPC channel to a backend."""
 
     def __init__(self, target: Target, timeout: float, retrying: float) -> None:
         self._grpc = _load_grpc()
@@ -53,7 +53,7 @@ class GrpcWire(Response):
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         address = f"{host}:{parts.port or PORT}"
         options: list[tuple[str, Any]] = [("grpc.max_send_message_length", -1)]
-        # grpcio would take https_proxy from this process, which another project may have started.
+        # grpcio would read https_proxy from this process, which another project may have started.
         options.append(("grpc.enable_http_proxy", 0))
         if target.proxy and not should_bypass_proxies(target.url, no_proxy=target.no_proxy):
             options.append(("grpc.http_proxy", target.proxy))
@@ -65,7 +65,7 @@ class GrpcWire(Response):
 
     def export(self, spans: Sequence[ReadableSpan]) -> None:
         """Send one batch."""
-        answer = self._ask(
+        answer = self._call(
             f"{SERVICE}.trace.v1.TraceService/Export",
             encode_spans(spans),
             ExportTraceServiceResponse.FromString,
@@ -77,7 +77,7 @@ class GrpcWire(Response):
     def export_metrics(self, request: ExportMetricsServiceRequest) -> None:
         """Send metrics."""
         name = f"{SERVICE}.metrics.v1.MetricsService/Export"
-        answer = self._ask(name, request, ExportMetricsServiceResponse.FromString)
+        answer = self._call(name, request, ExportMetricsServiceResponse.FromString)
         if answer is not None:
             self.rejected = answer.partial_success.rejected_data_points
             self.reason = answer.partial_success.error_message
@@ -86,8 +86,8 @@ class GrpcWire(Response):
         """Close the channel."""
         self._channel.close()
 
-    def _ask(self, method: str, request: Any, parse: Any) -> Any:
-        """Call a method; one that is busy is asked again for a while."""
+    def _call(self, method: str, request: Any, parse: Any) -> Any:
+        """Call a method; retry with backoff while the backend is busy."""
         until = time.monotonic() + self._retrying
         call = self._channel.unary_unary(method, _serialize, parse)
         pause = 1.0
@@ -111,7 +111,7 @@ class GrpcWire(Response):
         if code == "DEADLINE_EXCEEDED":
             self.status, self.has_timed_out = None, True
         elif code == "UNAVAILABLE" and "connect" in (self.reason or "").lower():
-            self.status = None  # nobody is there
+            self.status = None  # nothing listens at the address
         elif code == "RESOURCE_EXHAUSTED" and "larger than" in (self.reason or ""):
             self.status = TOO_LARGE
 

@@ -1,4 +1,4 @@
-"""The id of a session in its traces: the file's name where that is one, else one from the lines."""
+"""Determine a session's id in its traces: the file name if it is a UUID, else from the lines."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -12,10 +12,10 @@ from turnlog.format.jsonl import read_lines
 
 
 def session_id_of(session: Session) -> str:
-    """Return the id that the file is named by, as the client names it; else one for all its lines.
+    """Return the session's id: the file name if it is a UUID, else the first id in the file.
 
-    Other programs copy sessions to names like `transcript.jsonl`. The first id in the file counts;
-    where no line has one, the first line tells apart files of the same name, however they grow.
+    Other programs copy sessions to names such as `transcript.jsonl`. If no line has an id, the name
+    and a hash of the first line are used: they stay the same while the file grows.
     """
     if session not in _OTHER_IDS:
         try:
@@ -35,5 +35,6 @@ def _id_in(path: Path) -> str | None:
 
 
 def _id_by_first_line(path: Path) -> str:
+    # Only the first line: it stays the same while the file grows.
     first = next((line.raw.strip() for line in read_lines(path) if line.raw.strip()), b"")
     return f"{path.stem}-{sha256(first).hexdigest()[:8]}"

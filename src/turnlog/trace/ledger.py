@@ -1,6 +1,6 @@
-"""The delivery ledger: what is known of each route, for `hook status` and for ownership.
+"""The delivery ledger: the state of each route, for `hook status` and for ownership.
 
-Senders change it under the lock of the spool's books.
+Senders change it only while they hold `Spool.lock_books`.
 """
 
 from pathlib import Path
@@ -14,11 +14,11 @@ from turnlog.trace.route import Route
 from turnlog.trace.sent_state import now_text, write_json
 
 KEPT = 500
-"""Routes that are remembered, the most recently used first."""
+"""Maximum number of routes kept; the least recently used are dropped."""
 
 
 class RouteRecord(Struct):
-    """How things stand with one route."""
+    """The state of one route."""
 
     project: str
     target: str | None
@@ -27,11 +27,11 @@ class RouteRecord(Struct):
     queue: str = ""
     """The name of the target's queue."""
     used: str = ""
-    """When something was last attempted."""
+    """Time of the last attempt."""
     announced: float = 0.0
-    """When the newest hook that used it was called; routes of one call share it."""
+    """Time of the newest hook call that used the route; routes of one call share it."""
     sent: str | None = None
-    """When the target last took something."""
+    """When the target last accepted spans."""
     failed: str | None = None
     reason: str | None = None
     """Why the last failed attempt failed."""
@@ -45,18 +45,18 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "routes.json"
         self.records: dict[str, RouteRecord] = {}
-        for key, held in read_object(self.path).items():
-            record = _record(held)
+        for key, stored in read_object(self.path).items():
+            record = _record(stored)
             if record:
                 self.records[key] = record
 
     @property
     def projects(self) -> set[str]:
-        """The directories of every project that ever announced anything."""
+        """The directory of every project with a recorded route."""
         return {record.project for record in self.records.values()}
 
     def open(self, route: Route, target: str | None) -> RouteRecord:
-        """Return the record of a route, and remember the route as used now."""
+        """Return the record of a route, created if necessary, and mark the route as used now."""
         record = self.records.get(route.key)
         if record is None:
             record = RouteRecord(route.project, None, route.settings.content)
@@ -66,7 +66,8 @@ class Ledger:
         return record
 
     def newest(self) -> set[str]:
-        """Return the keys of the routes that each project used last: one for each target."""
+        """Return the keys of the routes that each project used last, one per target."""
+        # Records without an announcement are compared by the time of their last attempt.
         last: dict[str, tuple[float, str]] = {}
         for record in self.records.values():
             when = record.announced, "" if record.announced else record.used
@@ -79,13 +80,13 @@ class Ledger:
 
     def save(self) -> None:
         """Write the ledger atomically."""
-        newest = sorted(self.records.items(), key=lambda each: each[1].used, reverse=True)
+        newest = sorted(self.records.items(), key=lambda item: item[1].used, reverse=True)
         self.records = dict(newest[:KEPT])
         write_json(self.path, msgspec.to_builtins(self.records))
 
 
-def _record(held: Any) -> RouteRecord | None:
+def _record(stored: Any) -> RouteRecord | None:
     try:
-        return msgspec.convert(held, RouteRecord)
+        return msgspec.convert(stored, RouteRecord)
     except msgspec.ValidationError:
         return None

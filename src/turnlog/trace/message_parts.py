@@ -1,4 +1,4 @@
-"""What was said in a message, in the parts of the GenAI conventions."""
+"""Convert the blocks of a message to parts of the GenAI conventions."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,27 +13,28 @@ Part = dict[str, Any]
 
 
 def text_of_parts(parts: list[Part]) -> str:
-    """The text among some parts."""
+    """Return the text parts, joined by newlines."""
     return "\n".join(part["content"] for part in parts if part["type"] == "text")
 
 
 def parts_of(entries: list[Assistant]) -> list[Part]:
-    """The parts of a message, from all its lines."""
+    """Return the parts of a message from the entries that it consists of."""
     parts: list[Part] = []
     for entry in entries:
         content = entry.content
+        # Content may be a plain string instead of a list of blocks.
         blocks = [TextBlock(text=content)] if isinstance(content, str) else content
         parts += [part for block in blocks for part in _part(block)]
     return parts
 
 
 def entries_of(session: Session, message: Message) -> list[Assistant]:
-    """The lines of a message."""
-    return [each for each in session.entries(message.nodes) if isinstance(each, Assistant)]
+    """Return the entries of a message."""
+    return [entry for entry in session.entries(message.nodes) if isinstance(entry, Assistant)]
 
 
 def has_text(message: Message) -> bool:
-    """Whether a message says something, and does not only call tools."""
+    """Return whether a message contains text, not only tool calls."""
     return any("text" in node.blocks or not node.blocks for node in message.nodes)
 
 

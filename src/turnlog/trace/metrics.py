@@ -1,8 +1,8 @@
-"""Metrics of what was sent: tokens, cost, calls, errors and active time, as OTLP's sums.
+"""Count and export metrics: tokens, cost, calls, errors and active time, as OTLP sums.
 
-They are counted from the spans that a target has taken, and a target takes each span once: so no
-message counts twice, whichever hooks announced it. The totals are remembered for each target.
-Loads OpenTelemetry's messages: import this module late.
+Only spans that a target has accepted count, and each span is accepted once: no message is counted
+twice, whichever hooks announced it. Totals are stored per target. Import this module lazily: it
+loads OpenTelemetry.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import (
@@ -46,11 +46,11 @@ ERRORS, ACTIVE = "turnlog.errors", "turnlog.active_time"
 UNITS = {TOKENS: "{token}", COST: "USD", CALLS: "{call}", ERRORS: "{error}", ACTIVE: "s"}
 OPERATIONS = {WorkKind.GENERATION: "chat", WorkKind.TOOL: "execute_tool"}
 Totals = dict[str, dict[str, float]]
-"""By metric, and by its attributes as JSON."""
+"""Values by metric name and by attributes, encoded as JSON."""
 
 
 class MetricPoint(NamedTuple):
-    """What one span adds to a metric."""
+    """The amount that one span adds to a metric."""
 
     metric: str
     attributes: dict[str, str]
@@ -58,23 +58,23 @@ class MetricPoint(NamedTuple):
 
 
 class MeterState(Struct):
-    """What was counted for a target, and how much of it the target knows."""
+    """The totals for a target, and those that the target has received."""
 
     instance: str = ""
-    """Tells the totals of this machine from those of others at the same target."""
+    """A random id that separates this machine's totals from others at the same target."""
     started: int = 0
-    """Since when totals are counted, in nanoseconds since 1970."""
+    """Start of the totals, in nanoseconds since 1970."""
     exported: int = 0
-    """When the target was last told."""
+    """Time of the last successful export, in nanoseconds since 1970."""
     totals: Totals = {}
-    told: Totals = {}
-    """The totals that the target knows."""
+    acknowledged: Totals = field(default_factory=dict[str, dict[str, float]], name="told")
+    """The totals at the last successful export."""
     unconfirmed: list[str] = []
-    """Spans that were counted, and perhaps not yet remembered as sent."""
+    """Ids of spans that were counted but may not yet be recorded as sent."""
 
 
 def points_of(span: Span) -> Iterator[MetricPoint]:
-    """Yield what a span adds to the metrics."""
+    """Yield the amounts that a span adds to the metrics."""
     named = {WorkKind.GENERATION: ("gen_ai.request.model", span.model)}
     name, value = named.get(span.kind, ("gen_ai.tool.name", span.tool))
     operation = {"gen_ai.operation.name": OPERATIONS.get(span.kind, "invoke_agent")}
@@ -109,12 +109,12 @@ def _tokens(span: Span) -> dict[str, int]:
 
 
 class MetricStore:
-    """The metrics of one target, in a file that several processes may count into."""
+    """The metrics of one target, in a file shared by several processes under a lock."""
 
     def __init__(
         self, folder: Path, target: Target, temporality: Temporality, project: str = ""
     ) -> None:
-        # Two tenants of one backend differ in nothing but a key: neither may see the other's sums.
+        # Two tenants of a backend may differ only in their key: neither may see the other's sums.
         owner = json.dumps(
             [project, sorted(target.headers.items()), sorted(target.resource.items())]
         )
@@ -122,12 +122,12 @@ class MetricStore:
         self.path = folder / target.name / "metrics" / f"{name}.json"
         self.temporality = temporality
         self.reason: str | None = None
-        """Why the target does not know the newest totals."""
+        """Why the last export failed."""
 
     def count(self, spans: Iterable[Span]) -> None:
-        """Count spans that a target has taken, before that is remembered.
+        """Count spans that a target accepted, before they are recorded as sent.
 
-        Should the process die in between, they are sent again, and not counted again.
+        If the process dies in between, the spans are sent again but not counted again.
         """
         with self._change() as state:
             known = set(state.unconfirmed)
@@ -137,38 +137,41 @@ class MetricStore:
                     state.unconfirmed.append(span.id)
 
     def confirm(self, ids: Iterable[str]) -> None:
-        """Forget the ids of spans that are now remembered as sent."""
-        gone = set(ids)
+        """Drop the ids of spans that are now recorded as sent."""
+        confirmed = set(ids)
         with self._change() as state:
-            state.unconfirmed = [each for each in state.unconfirmed if each not in gone]
+            state.unconfirmed = [name for name in state.unconfirmed if name not in confirmed]
 
     def export(self, exporter: Exporter) -> None:
-        """Tell the target what it does not know; what fails is part of the next export.
+        """Send the totals if they changed since the last export; a failed export is not lost.
 
-        Totals that are cumulative may arrive twice. An increment that was not answered in time may
-        have been added: it is not sent again.
+        Cumulative totals may arrive twice. A delta whose request timed out may have been added, so
+        it is not sent again.
         """
         secure_folder(self.path.parent, must_own=True)
+        # A separate lock for the export: counting goes on while a slow target is being sent to.
         with _locked(self.path.with_suffix(".export.lock"), wait=False) as is_ours:
             if not is_ours:
                 return
             with self._change() as state:
                 totals = _copy(state.totals)
-            if totals == state.told:
+            if totals == state.acknowledged:
                 return
             now = time.time_ns()
             outcome = exporter.send_metrics(self._request(state, totals, now, exporter))
             self.reason = outcome.reason
             is_delta = self.temporality is Temporality.DELTA
+            # After a timeout, a delta may or may not have been added. Losing one is better than
+            # counting it twice; a cumulative total is simply sent again.
             if outcome.verdict is BatchOutcome.SENT or (is_delta and exporter.has_timed_out):
                 with self._change() as state:
-                    state.told, state.exported = totals, now
+                    state.acknowledged, state.exported = totals, now
 
     def _request(
         self, state: MeterState, totals: Totals, now: int, exporter: Exporter
     ) -> ExportMetricsServiceRequest:
         is_delta = self.temporality is Temporality.DELTA
-        values = _difference(totals, state.told) if is_delta else totals
+        values = _difference(totals, state.acknowledged) if is_delta else totals
         start = state.exported or state.started if is_delta else state.started
         kind = (
             AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA
@@ -181,21 +184,21 @@ class MetricStore:
                 unit=UNITS[name],
                 sum=Sum(
                     data_points=[
-                        _data_point(name, key, value, (start, now)) for key, value in held
+                        _data_point(name, key, value, (start, now)) for key, value in points
                     ],
                     aggregation_temporality=kind,
                     is_monotonic=True,
                 ),
             )
-            for name, held in ((name, list(each.items())) for name, each in values.items())
-            if held
+            for name, points in ((name, list(amounts.items())) for name, amounts in values.items())
+            if points
         ]
         shared = dict(exporter.resource.attributes) | {"service.instance.id": state.instance}
         scope = InstrumentationScope(name="turnlog", version=__version__)
         inner = ScopeMetrics(scope=scope, metrics=metrics)
         resource = Resource(attributes=_attributes(shared))
-        held = ResourceMetrics(resource=resource, scope_metrics=[inner])
-        return ExportMetricsServiceRequest(resource_metrics=[held])
+        wrapped = ResourceMetrics(resource=resource, scope_metrics=[inner])
+        return ExportMetricsServiceRequest(resource_metrics=[wrapped])
 
     @contextmanager
     def _change(self) -> Generator[MeterState]:
@@ -209,25 +212,25 @@ class MetricStore:
 
 
 class Metered:
-    """An exporter that counts what its target takes."""
+    """An exporter that counts the spans its target accepts."""
 
     def __init__(self, exporter: Exporter, meter: MetricStore) -> None:
         self.exporter, self.meter = exporter, meter
         self.known: Set[str] = frozenset()
-        """Spans that were sent before: sent again, they do not count again."""
+        """Ids of spans sent before, which are not counted again."""
 
     def send(self, spans: Iterable[Span]) -> Generator[ExportOutcome]:
-        """Send spans, and count those that are taken for the first time."""
-        passed: dict[str, Span] = {}
-        for outcome in self.exporter.send(self._noting(spans, passed)):
-            taken = [passed.pop(name) for name in outcome.accepted]
-            self.meter.count(span for span in taken if span.id not in self.known)
-            yield outcome  # now the caller remembers what was sent
+        """Send spans, and count those that are accepted for the first time."""
+        pending: dict[str, Span] = {}
+        for outcome in self.exporter.send(self._tee(spans, pending)):
+            accepted = [pending.pop(name) for name in outcome.accepted]
+            self.meter.count(span for span in accepted if span.id not in self.known)
+            yield outcome  # the caller now records the spans as sent
             self.meter.confirm(outcome.accepted)
 
-    def _noting(self, spans: Iterable[Span], passed: dict[str, Span]) -> Iterator[Span]:
+    def _tee(self, spans: Iterable[Span], pending: dict[str, Span]) -> Iterator[Span]:
         for span in spans:
-            passed[span.id] = span
+            pending[span.id] = span
             yield span
 
 
@@ -244,22 +247,22 @@ def _load(path: Path) -> MeterState:
 def _add(totals: Totals, points: Iterable[MetricPoint]) -> None:
     for point in points:
         key = json.dumps(point.attributes, sort_keys=True)
-        held = totals.setdefault(point.metric, {})
-        held[key] = held.get(key, 0) + point.value
+        values = totals.setdefault(point.metric, {})
+        values[key] = values.get(key, 0) + point.value
 
 
 def _copy(totals: Totals) -> Totals:
-    return {name: dict(held) for name, held in totals.items()}
+    return {name: dict(values) for name, values in totals.items()}
 
 
-def _difference(totals: Totals, told: Totals) -> Totals:
+def _difference(totals: Totals, before: Totals) -> Totals:
     return {
         name: {
-            key: value - told.get(name, {}).get(key, 0)
-            for key, value in held.items()
-            if value != told.get(name, {}).get(key, 0)
+            key: value - before.get(name, {}).get(key, 0)
+            for key, value in values.items()
+            if value != before.get(name, {}).get(key, 0)
         }
-        for name, held in totals.items()
+        for name, values in totals.items()
     }
 
 
@@ -267,14 +270,14 @@ def _data_point(name: str, key: str, value: float, times: tuple[int, int]) -> Nu
     start, now = times
     is_whole = name not in (COST, ACTIVE)
     number: dict[str, Any] = {"as_int": int(value)} if is_whole else {"as_double": value}
-    held = _attributes(json.loads(key))
+    attributes = _attributes(json.loads(key))
     return NumberDataPoint(
-        attributes=held, start_time_unix_nano=start, time_unix_nano=now, **number
+        attributes=attributes, start_time_unix_nano=start, time_unix_nano=now, **number
     )
 
 
-def _attributes(held: dict[str, Any]) -> list[KeyValue]:
-    return [KeyValue(key=n, value=AnyValue(string_value=str(v))) for n, v in held.items()]
+def _attributes(attributes: dict[str, Any]) -> list[KeyValue]:
+    return [KeyValue(key=n, value=AnyValue(string_value=str(v))) for n, v in attributes.items()]
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""Write notes: one file for each hook call, kept in the spool until it is delivered.
+"""Write notes: one file per hook call and route, kept in the spool until it is delivered.
 
-A note carries everything its delivery depends on, so no sender ever consults its own environment.
-Imports only what Python has loaded anyway: the client waits for the hook.
+A note contains everything its delivery depends on, so no sender ever reads its own environment.
+The client waits for the hook: this module imports only modules that Python has already loaded.
 """
 
 import os
@@ -9,17 +9,17 @@ import time
 
 from turnlog.format.private_files import secure_folder
 
-# Type checkers take this name as true.
+# Type checkers treat this name as true; `typing` itself would take too long to import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SUFFIX = ".note"
 FAMILY = b"turnlog-note "
-"""Every version starts like this, except the first, which carried no route at all."""
+"""The prefix of every note format except the first, which had no route."""
 MAGIC = FAMILY + b"2\0"
 END = b"\0\0"
-"""Between fields and payload: neither arguments nor variables can contain a NUL."""
+"""Separates fields and payload: neither arguments nor variables can contain a NUL."""
 
 
 def spool_folder(environment: "Mapping[str, str]" = os.environ) -> str:
@@ -31,12 +31,12 @@ def spool_folder(environment: "Mapping[str, str]" = os.environ) -> str:
 
 
 def leave_note(folder: str, fields: "Mapping[str, str]", payload: bytes) -> None:
-    """Write a note atomically: the fields of its route, and the JSON the client passed."""
+    """Write a note atomically: the fields of its route, and the JSON payload of the hook."""
     leave_notes(folder, [fields], payload)
 
 
 def leave_notes(folder: str, routes: "Sequence[Mapping[str, str]]", payload: bytes) -> None:
-    """Write a note for each route of one hook call; all of them have the time of the call."""
+    """Write a note for each route of a hook call; all have the time of the call."""
     now = time.time_ns()
     for rank, fields in enumerate(routes):
         pairs = (f"{name}={value}" for name, value in fields.items())
@@ -46,16 +46,16 @@ def leave_notes(folder: str, routes: "Sequence[Mapping[str, str]]", payload: byt
 
 
 def split_note(raw: bytes) -> "tuple[dict[str, str], bytes] | None":
-    """Return the fields and the payload of a note; None for another version's format."""
+    """Return the fields and the payload of a note; None if its format is unknown."""
     if not raw.startswith(MAGIC):
         return None
     head, _, payload = raw[len(MAGIC) :].partition(END)
-    pairs = (each.partition("=") for each in head.decode("utf-8", "surrogateescape").split("\0"))
+    pairs = (field.partition("=") for field in head.decode("utf-8", "surrogateescape").split("\0"))
     return {name: value for name, _, value in pairs}, payload
 
 
 def write_private(path: str, content: bytes) -> None:
-    """Write a small file, readable only by the user, which appears complete or not at all."""
+    """Write a small private file atomically."""
     folder, name = os.path.split(path)
     secure_folder(folder, must_own=True)  # a note may contain a credential
     partial = os.path.join(folder, f".{name}.{os.getpid()}")

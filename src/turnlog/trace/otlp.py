@@ -1,7 +1,7 @@
-"""Send spans to a backend in batches, with OpenTelemetry's own exporter over HTTP, or over gRPC.
+"""Send spans to a backend in batches, over HTTP with OpenTelemetry's exporter, or over gRPC.
 
-Never raises: a backend that is down, slow or unwilling is a verdict. Takes nothing from the
-environment: the target says everything. Loads OpenTelemetry: import this module late.
+Sending never raises: a backend that is down, slow or refuses spans is an outcome. Nothing is read
+from the environment, only from the target. Import this module lazily: it loads OpenTelemetry.
 """
 
 import gzip
@@ -34,40 +34,40 @@ from turnlog.trace.targets import GRPC, METRICS, TRACES, Target
 MAX_SPANS = 512
 MAX_BYTES = 2_000_000
 CONNECTING = 5.0
-"""Seconds for a connection; a backend that has none by then is away, not slow."""
+"""Seconds to wait for a connection; after that the backend counts as unreachable, not as slow."""
 RETRYING = 10.0
-"""Seconds for which a batch is tried again while the backend answers that it is busy."""
+"""Seconds for which a batch is retried while the backend is busy."""
 KEPT_HEADERS = frozenset({"content-type", "content-encoding", "content-length", "connection"})
 PROTOBUF = "application/x-protobuf"
 SCOPE = InstrumentationScope("turnlog", __version__)
 
-# The exporter tells failures to its log as well, which would end up on the terminal.
+# The exporter also logs failures, which would end up on the terminal.
 logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
 
 
 class NothingThere(Exception):
-    """No backend answers at the address: unlike other failures, it is not tried again at once."""
+    """No backend answers at the address; unlike other failures, this one is not retried at once."""
 
 
 class ExportOutcome(Struct, frozen=True):
-    """What became of some spans."""
+    """The result of sending a batch of spans."""
 
     verdict: BatchOutcome
     accepted: list[str]
-    """The ids of the spans that the backend has."""
+    """Ids of the spans that the backend accepted."""
     failed: int = 0
-    """How many it does not have."""
+    """Number of spans that it did not accept."""
     reason: str | None = None
-    """Why it does not."""
+    """Why spans were not accepted."""
     refused: list[str] = []
-    """The ids of those that it would refuse again, whatever the settings."""
+    """Ids of the spans that it would refuse again, whatever the settings."""
 
 
 class Exporter:
     """A connection to a target."""
 
     has_given_up = False
-    """Whether the target takes nothing more, for now or for good."""
+    """Whether the target accepts no more spans, for now or permanently."""
 
     def __init__(self, target: Target, timeout: float = 60.0) -> None:
         self._address = target.address
@@ -91,32 +91,32 @@ class Exporter:
 
     @property
     def resource(self) -> Resource:
-        """What all spans and metrics share."""
+        """The OpenTelemetry resource of all spans and metrics."""
         return self._resource
 
     def send_metrics(self, request: ExportMetricsServiceRequest) -> ExportOutcome:
-        """Send metrics; an address without OTLP's path for traces has none for metrics."""
+        """Send metrics to the metrics path that corresponds to the target's traces path."""
         self._wire.forget()
         try:
             self._wire.export_metrics(request)
-        except Exception as error:  # the spans are there already
+        except Exception as error:  # the spans have arrived: failed metrics must not undo that
             self._wire.reason = str(error)
         verdict = self._wire.verdict
-        reason = f"{self._address}: metrics: {self._wire.reason or 'no answer'}"
+        reason = f"{self._address}: metrics: {self._wire.reason or 'no response'}"
         return ExportOutcome(verdict, [], reason=None if verdict is BatchOutcome.SENT else reason)
 
     @property
     def has_timed_out(self) -> bool:
-        """Whether the target took the last request and did not answer in time."""
+        """True if the target received the last request but did not answer in time."""
         return self._wire.has_timed_out
 
     @property
     def status(self) -> int | None:
-        """The status of the target's last answer, if there was one."""
+        """The HTTP status of the last response, if there was one."""
         return self._wire.status
 
     def send(self, spans: Iterable[Span]) -> Iterator[ExportOutcome]:
-        """Send spans in batches, telling what became of each; ends where going on is useless."""
+        """Send spans in batches, yield the outcome of each, and stop if further ones would fail."""
         for batch in _batches(sdk_span(span, self._resource) for span in spans):
             outcome = self._send(batch)
             self.has_given_up = self._is_useless(outcome)
@@ -125,17 +125,17 @@ class Exporter:
                 return
 
     def _is_useless(self, outcome: ExportOutcome) -> bool:
-        """Whether the next batch would fare no better: a span that is too large stands alone."""
+        """Return whether the next batch would fail too; an oversized span fails on its own."""
         if outcome.verdict is BatchOutcome.REFUSED:
             return not outcome.accepted and self._wire.status != TOO_LARGE
         return outcome.verdict is BatchOutcome.LATER
 
     def _send(self, spans: list[ReadableSpan]) -> ExportOutcome:
-        """Send one batch; what the backend finds too large goes in halves."""
+        """Send one batch; split it in halves if the backend finds it too large."""
         self._wire.forget()
         try:
             self._exporter.export(spans)
-        except Exception as error:  # whatever it is, the caller has other work to do
+        except Exception as error:  # of any kind: the caller has other targets to send to
             self._wire.reason = str(error)
         if self._wire.status == TOO_LARGE and len(spans) > 1:
             half = len(spans) // 2
@@ -144,17 +144,17 @@ class Exporter:
         names = [_id_of(span) for span in spans]
         if verdict is BatchOutcome.SENT:
             return ExportOutcome(verdict, names)
-        reason = f"{self._address}: {self._wire.reason or 'it did not take the spans'}"
+        reason = f"{self._address}: {self._wire.reason or 'the spans were not accepted'}"
         return ExportOutcome(
             verdict, [], len(spans), reason, names if self._wire.is_for_good else []
         )
 
 
 class _Wire(Response, requests.Session):
-    """Sends requests exactly as the target says, and remembers the response.
+    """Sends requests exactly as the target specifies, and keeps the response.
 
-    Left alone, requests and the exporter would take proxies, certificates, client keys, headers
-    and ~/.netrc from this process, which may have been started by another project.
+    By default, requests and the exporter would read proxies, certificates, client keys, headers and
+    ~/.netrc from this process, which may have been started by another project.
     """
 
     def __init__(self, target: Target, timeout: float) -> None:
@@ -167,7 +167,7 @@ class _Wire(Response, requests.Session):
             "proxies": _proxies_of(target),
             # A redirect could carry headers and spans to an address that no setting names.
             "allow_redirects": False,
-            # The exporter would wait for an answer no longer than it tries again.
+            # The exporter's timeout limits its retries; a single response may take longer.
             "timeout": (min(timeout, CONNECTING), timeout),
         }
         self.auth = lambda request: request  # keeps user:password@host out of the headers
@@ -175,12 +175,13 @@ class _Wire(Response, requests.Session):
         self.forget()
 
     def export_metrics(self, request: ExportMetricsServiceRequest) -> None:
-        """Send metrics to where the target takes them."""
+        """Send metrics to the target's metrics path."""
         body = gzip.compress(request.SerializeToString())
         headers = {"content-type": PROTOBUF, "content-encoding": "gzip"}
         self.post(self._metrics_url, data=body, headers=headers)
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        """Send a request with the target's headers and connection settings."""
         for name in list(request.headers):
             if name.lower() not in KEPT_HEADERS:
                 del request.headers[name]
@@ -191,7 +192,7 @@ class _Wire(Response, requests.Session):
             cause = _cause_of(error)
             self.reason = cause.strerror or str(error)
             self.has_timed_out = isinstance(error, requests.ReadTimeout)
-            # What was sent and not answered in time may have been stored: no second copy at once.
+            # A request that timed out may have been stored: retrying at once would duplicate it.
             is_away = self.has_timed_out or isinstance(error, requests.ConnectTimeout)
             if is_away or isinstance(cause, ConnectionRefusedError | gaierror):
                 raise NothingThere(self.reason) from error
@@ -199,7 +200,7 @@ class _Wire(Response, requests.Session):
         self.status = response.status_code
         self.reason = f"{response.status_code} {response.reason} {response.text[:200]}".strip()
         if response.ok and PROTOBUF in response.headers.get("content-type", ""):
-            # The answer to metrics has the same fields under the same numbers.
+            # A response to metrics has the same fields under the same numbers.
             answer = ExportTraceServiceResponse.FromString(response.content).partial_success
             self.rejected = answer.rejected_spans
             self.reason = answer.error_message
@@ -207,7 +208,7 @@ class _Wire(Response, requests.Session):
 
 
 def _metrics_url(url: str) -> str:
-    """Return where a backend takes metrics, by where it takes traces.
+    """Return the URL for metrics that corresponds to a URL for traces.
 
     >>> _metrics_url("http://c:4318/v1/traces?x=1")
     'http://c:4318/v1/metrics?x=1'
@@ -223,12 +224,12 @@ def _proxies_of(target: Target) -> dict[str, str]:
 
 
 def resource_of(target: Target | None = None) -> Resource:
-    """What all spans share."""
+    """Return the OpenTelemetry resource of all spans for a target."""
     return Resource({"service.name": "claude-code", **(target.resource if target else {})})
 
 
 def sdk_span(span: Span, resource: Resource) -> ReadableSpan:
-    """A span as OpenTelemetry has it."""
+    """Convert a span to OpenTelemetry's type."""
     trace_id = int(span.trace.id, 16)
     return ReadableSpan(
         name=span.name,
@@ -275,6 +276,7 @@ def _batches(spans: Iterable[ReadableSpan]) -> Iterator[list[ReadableSpan]]:
     batch: list[ReadableSpan] = []
     size = 0
     for span in spans:
+        # Texts make up almost all of a span; its exact encoded size is not needed.
         weight = sum(
             len(value) for value in (span.attributes or {}).values() if isinstance(value, str)
         )
@@ -288,7 +290,7 @@ def _batches(spans: Iterable[ReadableSpan]) -> Iterator[list[ReadableSpan]]:
 
 
 def _cause_of(error: OSError) -> OSError:
-    """The innermost error of the system behind one of the library."""
+    """Return the operating system's error behind a library's error."""
     inner: BaseException | None = error
     while inner is not None:
         error = inner if isinstance(inner, OSError) and inner.strerror else error

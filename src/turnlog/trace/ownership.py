@@ -1,9 +1,9 @@
-"""Which route a turn belongs to: its traces are sent along that one alone.
+"""Decide which route a turn belongs to: its traces are sent along that route only.
 
-A session can move: resumed in a worktree, continued in another directory, copied by a fork. Its
-file then contains turns of several projects, or of one project before and after its settings
-changed. A turn belongs to the route of the hook that announced it; a turn that no hook announced,
-to the project it was recorded in. A turn with work in a directory that was off belongs to none.
+A session may be resumed in a worktree, continued in another directory or copied by a fork. Its file
+then contains turns of several projects. A turn belongs to the route of the hook that announced it,
+or else to the project it was recorded in. A turn that worked in a switched-off directory belongs to
+none.
 """
 
 import os
@@ -28,7 +28,7 @@ from turnlog.trace.switch import Switches, ancestors, nearest
 from turnlog.trace.work import NOTHING, Past, Work, crew_of
 
 KEPT = 2000
-"""Announcements that are remembered of a session; older turns count as not announced."""
+"""Maximum number of announcements kept per session; older turns count as unannounced."""
 
 
 class Announcement(NamedTuple):
@@ -44,11 +44,11 @@ class Ownership(Struct, frozen=True):
     """Decides which turns may be sent along one route."""
 
     folder: Path
-    """Where announcements are remembered."""
+    """The state folder, which contains the announcements."""
     project: str
     route: str
     known: frozenset[str]
-    """Every directory that is known to be a project."""
+    """Every directory known to be a project."""
     switches: Switches
 
     def foreign_turns(
@@ -62,46 +62,49 @@ class Ownership(Struct, frozen=True):
             turn.n
             for turn in turns
             if not self._is_current(announced.get(turn.n) or _before(history, turn))
-            or not self._owns(turn, {each.project for each in announced.get(turn.n, ())}, is_home)
+            or not self._owns(turn, {item.project for item in announced.get(turn.n, ())}, is_home)
         )
 
     def _is_current(self, announcements: Sequence[Announcement]) -> bool:
-        """Return whether this is the route that the project had, if any, at the time of a turn."""
-        own = [each for each in announcements if each.project == self.project]
-        # A hook that sends to several targets announces a turn along a route to each.
-        last = {each.route for each in own if each.time == own[-1].time}
+        """Return whether the project used this route, or none, at the time of a turn."""
+        own = [item for item in announcements if item.project == self.project]
+        # A hook that sends to several targets announces a turn on several routes at the same time.
+        last = {item.route for item in own if item.time == own[-1].time}
         return not own or self.route in last
 
     def _owns(self, turn: Work, announcers: set[str], is_home: bool) -> bool:
         cwd = _cwd_of(turn)
+        # Announced only by other projects: the turn is theirs, wherever it worked.
         if announcers and self.project not in announcers:
             return False
         if cwd is None:  # early clients and other exporters write none
             return is_home and announcers <= {self.project}
         if announcers == {self.project}:
             is_inside = self.project in ancestors(cwd)
-            # `cd` into an added directory stays this project's turn, unless a project is there.
+            # After `cd` to an added directory, the turn is still this project's, unless that
+            # directory belongs to another known project.
             return is_inside or (is_home and nearest(cwd, self.known) is None)
-        # Nobody announced the turn, or clients of several projects had the session open at once.
+        # No hook announced the turn, or clients of several projects had the session open at once.
         return nearest(cwd, self.known | {self.project}) == self.project
 
     def _turns_off(self, session: Session, turns: list[Work], past: Past) -> frozenset[int]:
-        """Return the turns during which a directory they were made in was off.
+        """Return the turns that worked in a directory while it was switched off.
 
-        The client may run above a directory that is off, and `cd` into it; a sub-agent may work
-        there while its turn goes on elsewhere.
+        The client may run in a parent of such a directory and `cd` into it; a sub-agent may work
+        there while its turn continues elsewhere.
         """
-        if not self.switches.has_off:  # the usual case, without reading lines again
+        if not self.switches.has_off:  # the usual case: no need to read the lines again
             return frozenset()
         crew = crew_of(session, turns, past)
-        # Whether the session has ended decides which turn a loose sub-agent counts for: take both.
+        # A loose sub-agent counts for one turn while the session runs, and maybe for another after
+        # it has ended: check both.
         loose = [loose_by_turn(turns, crew.loose, ended) for ended in (True, False)]
         found: set[int] = set()
         for turn in turns:
-            works = [turn, *(work for each in loose for work in each.get(turn.n, []))]
-            for work in works:  # grows by sub-agents of sub-agents
-                started = (each for call in work.calls for each in crew.started.get(call.id, []))
-                works += [each for each in started if not any(each is held for held in works)]
+            works = [turn, *(work for by_turn in loose for work in by_turn.get(turn.n, []))]
+            for work in works:  # the list grows by the sub-agents of sub-agents
+                started = (agent for call in work.calls for agent in crew.started.get(call.id, []))
+                works += [agent for agent in started if not any(agent is old for old in works)]
             if not all(map(self._was_on, works)):
                 found.add(turn.n)
         return frozenset(found)
@@ -111,11 +114,11 @@ class Ownership(Struct, frozen=True):
         times = [time / 1e9 for node in work.nodes if (time := nanoseconds(node.time))]
         if not times:
             return all(map(self.switches.is_on, folders))
-        return all(self.switches.was_on(each, min(times), max(times)) for each in folders)
+        return all(self.switches.was_on(folder, min(times), max(times)) for folder in folders)
 
 
 def record_announcements(folder: Path, notes: Iterable[HookNote]) -> None:
-    """Remember which projects announced something of which sessions."""
+    """Save which projects announced which sessions, and when."""
     sessions: dict[str, list[Announcement]] = {}
     for note in notes:
         if not note.is_backfill:
@@ -131,40 +134,40 @@ def record_announcements(folder: Path, notes: Iterable[HookNote]) -> None:
 
 
 def load_announcements(folder: Path, session: str) -> list[Announcement]:
-    """Return what hooks announced of a session, the oldest first."""
-    held = read_object(_path(folder, session)).get("announcements")
+    """Return the announcements of a session, the oldest first."""
+    stored = read_object(_path(folder, session)).get("announcements")
     return [
-        Announcement(each[0], each[1], each[2], each[3])
-        for each in (held if is_array(held) else [])
-        if is_array(each) and len(each) == 4 and isinstance(each[0], float)
+        Announcement(item[0], item[1], item[2], item[3])
+        for item in (stored if is_array(stored) else [])
+        if is_array(item) and len(item) == 4 and isinstance(item[0], float)
     ]
 
 
 def _announcements_of(
     turns: Iterable[Work], history: Iterable[Announcement]
 ) -> dict[int, list[Announcement]]:
-    """Return what announced each turn.
+    """Return the announcements of each turn, by turn number.
 
-    A hook announces the turn that is under way. A start announces nothing, and a client that has
-    started since does not announce the turn that another one left behind.
+    A hook announces the turn that is running when it is called. A start announces nothing, and
+    hooks of a client started later do not announce the last turn of an earlier client.
     """
     began = [(time / 1e9, turn.n) for turn in turns if (time := nearest_time(turn))]
     found: dict[int, list[Announcement]] = {}
     started = 0.0
-    for each in history:
-        if each.is_start:
-            started = each.time
+    for announcement in history:
+        if announcement.is_start:
+            started = announcement.time
             continue
-        before = [entry for entry in began if entry[0] <= each.time]
+        before = [entry for entry in began if entry[0] <= announcement.time]
         if before and (latest := max(before))[0] >= started:
-            found.setdefault(latest[1], []).append(each)
+            found.setdefault(latest[1], []).append(announcement)
     return found
 
 
 def _before(history: Sequence[Announcement], turn: Work) -> list[Announcement]:
-    """Return what was announced before a turn began."""
+    """Return the announcements from before a turn began."""
     start = (nearest_time(turn) or 0) / 1e9
-    return [each for each in history if each.time <= start]
+    return [announcement for announcement in history if announcement.time <= start]
 
 
 def _cwd_of(turn: Work) -> str | None:
@@ -173,7 +176,7 @@ def _cwd_of(turn: Work) -> str | None:
 
 
 def _folders_of(work: Work) -> set[str]:
-    """Return the directories that lines name, as written and where links lead today."""
+    """Return the working directories of some work, as recorded and with links resolved."""
     written = set(filter(None, map(_recorded_cwd, work.session.entries(work.nodes))))
     return {*map(os.path.normpath, written), *map(os.path.realpath, written)}
 

@@ -1,7 +1,7 @@
-"""How far each session was sent to a target: one small file for each session's file.
+"""Record how far each session was sent to a target: one small file per session file.
 
-A lost one does no harm: the session is read from its start again, and the state of its conversation
-tells what was sent.
+Losing one is harmless: the session is read from its start again, and the sent state prevents
+duplicates.
 """
 
 from hashlib import sha256
@@ -14,56 +14,56 @@ from turnlog.format.private_files import secure_folder
 from turnlog.trace.sent_state import now_text, write_json
 
 PROBE = 4096
-"""Bytes before an offset that tell whether a file is still the one that was read."""
+"""Bytes before an offset whose hash shows whether a file is still the one that was read."""
 
 
 class SendPosition(Struct, frozen=True):
-    """Where the first turn begins of which not all was sent, and what is before it."""
+    """The start of the first turn that is not completely sent, and what precedes it."""
 
     offset: int
     lines: int
     turns: int
     time: str
-    """That of its prompt."""
+    """The timestamp of its prompt."""
     probe: str
     agents: dict[str, int]
-    """The files of the sub-agents before it, with their sizes."""
+    """Sizes of the sub-agents' files that belong to earlier turns, by path."""
 
 
 class SendProgress(Struct):
-    """What was sent of a session, and what is yet to come."""
+    """The sent part of a session, and counts of the rest."""
 
     session: str
     path: str
     first: str
-    """The name of the conversation's state: the id of its first trace."""
+    """The id of the conversation's first trace, which names its sent state."""
     mark: SendPosition | None = None
     size: int = 0
-    """Of the session's file when it was read last."""
+    """Size of the session's file when it was last read."""
     seen: float = 0.0
-    """When the last note was left that was looked at, in seconds since 1970."""
+    """Time of the last note that was processed, in seconds since 1970."""
     turns: int = 0
-    """How many there were then."""
+    """Number of turns when the file was last read."""
     spans: int = 0
-    """How many were sent."""
+    """Number of spans that were sent."""
     open: int = 0
-    """Spans of which more is to come."""
+    """Number of spans that are not final."""
     unsent: int = 0
-    """Spans that the target did not take, for now."""
+    """Number of spans that the target did not accept but may accept later."""
     refused: int = 0
     reason: str | None = None
     """Why spans were refused."""
     link: str | None = None
-    """Where the backend shows the trace that was sent last."""
+    """The URL of the last trace sent, in the backend's UI."""
     updated: str = ""
 
     def is_same(self, path: Path) -> bool:
-        """Whether a file has not grown since, and all that was final then was sent."""
+        """Return whether a file has not grown, and all its final spans were sent."""
         return self.size == path.stat().st_size and self.unsent == 0
 
 
 def load_progress(folder: Path, target: str, session: str) -> SendProgress | None:
-    """What is remembered of a session, if anything."""
+    """Return the progress of a session; None if there is none."""
     try:
         return msgspec.json.decode(_path(folder, target, session).read_bytes(), type=SendProgress)
     except (OSError, msgspec.MsgspecError):
@@ -71,7 +71,7 @@ def load_progress(folder: Path, target: str, session: str) -> SendProgress | Non
 
 
 def save_progress(folder: Path, target: str, progress: SendProgress) -> None:
-    """Remember how far a session was sent."""
+    """Write the progress of a session atomically."""
     progress.updated = now_text()
     path = _path(folder, target, progress.session)
     secure_folder(path.parent, must_own=True)
@@ -79,15 +79,18 @@ def save_progress(folder: Path, target: str, progress: SendProgress) -> None:
 
 
 def all_progress(folder: Path) -> list[tuple[str, SendProgress]]:
-    """What is remembered of all sessions, each with its target; the last that was sent first."""
-    places = [(path.parent.parent.name, path.stem) for path in folder.glob("*/sessions/*.json")]
-    loaded = ((target, load_progress(folder, target, session)) for target, session in places)
+    """Return the target and progress of all sessions, the most recently sent first."""
+    names = [(path.parent.parent.name, path.stem) for path in folder.glob("*/sessions/*.json")]
+    loaded = ((target, load_progress(folder, target, session)) for target, session in names)
     found = [(target, known) for target, known in loaded if known]
-    return sorted(found, key=lambda each: each[1].updated, reverse=True)
+    return sorted(found, key=lambda item: item[1].updated, reverse=True)
 
 
 def probe_of(path: Path, offset: int) -> str:
-    """A fingerprint of the bytes before an offset."""
+    """Return a fingerprint of the bytes before an offset."""
+    # Hashing everything before the offset would defeat reading only the tail. An edited file almost
+    # certainly differs in its last bytes: bytes shift as soon as the length of any earlier line
+    # changes.
     with path.open("rb") as file:
         start = max(0, offset - PROBE)
         file.seek(start)

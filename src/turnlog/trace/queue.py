@@ -1,7 +1,7 @@
-"""The queue of one target: its lock, and when it may be tried again after a failure.
+"""The queue of one target: retry times and timeouts after failures.
 
-Each target has a queue of its own, so a slow or dead one never delays another. Only the sender that
-holds a queue's lock changes its state, which outlives the sender.
+Each target has its own queue, so a slow or dead target never delays another. Only the sender that
+holds a queue's lock changes its state.
 """
 
 import random
@@ -16,13 +16,13 @@ from turnlog.format.regular_files import read_object
 from turnlog.trace.sent_state import write_json
 
 FIRST_DELAY = 2.0
-"""Seconds before the second attempt, unless the sender's patience says otherwise."""
+"""Default seconds before the second attempt."""
 LONGEST_DELAY = 600.0
 LONGEST_TIMEOUT = 600.0
 
 
 class QueueState(Struct):
-    """How a target fared lately."""
+    """Recent failures of a target."""
 
     target: str = ""
     """The address."""
@@ -35,31 +35,32 @@ class QueueState(Struct):
     reason: str | None = None
 
     def fail(self, reason: str, first_delay: float, is_timeout: bool) -> None:
-        """Schedule the next attempt: twice as late each time, at random within a factor of two.
+        """Schedule the next attempt: exponential backoff with jitter.
 
-        Without jitter, the senders of several machines would meet at a recovering target.
+        Without jitter, the senders of several machines would hit a recovering target at once.
         """
         self.failures += 1
         self.timeouts += is_timeout
         self.reason = reason
+        # The exponent is limited, as a float overflows after about 1,000 failures.
         delay = min(first_delay * 2 ** min(self.failures - 1, 20), LONGEST_DELAY)
         self.retry_at = time.time() + delay * random.uniform(0.5, 1)
 
     def succeed(self) -> None:
-        """Forget failures; a target that needed more time keeps it."""
+        """Reset the failures, but keep the longer timeout of a slow target."""
         self.failures, self.retry_at, self.reason = 0, 0.0, None
 
     def timeout(self, usual: float) -> float:
-        """Return how many seconds to wait for an answer.
+        """Return the seconds to wait for a response: doubled after each timeout.
 
-        A target that answers too late has perhaps stored the spans all the same, and would get
-        them again and again: each time it is given twice as long.
+        A target that answers too late may have stored the spans nevertheless; with a fixed timeout
+        it would receive them again and again.
         """
         return max(usual, min(usual * 2 ** min(self.timeouts, 20), LONGEST_TIMEOUT))
 
 
 def load_queue(spool: Path, name: str) -> QueueState:
-    """Return the state of a queue; a lost one only means that its target is tried at once."""
+    """Return the state of a queue; without one, the target may be tried at once."""
     return _state(read_object(_path(spool, name)))
 
 
@@ -71,13 +72,13 @@ def save_queue(spool: Path, name: str, state: QueueState) -> None:
 
 
 def all_queues(spool: Path) -> dict[str, QueueState]:
-    """Return the state of every queue, by its name."""
+    """Return the state of every queue, by name."""
     return {path.stem: load_queue(spool, path.stem) for path in spool.glob("queues/*.json")}
 
 
-def _state(held: object) -> QueueState:
+def _state(stored: object) -> QueueState:
     try:
-        return msgspec.convert(held, QueueState)
+        return msgspec.convert(stored, QueueState)
     except msgspec.ValidationError:
         return QueueState()
 

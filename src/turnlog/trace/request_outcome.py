@@ -1,41 +1,42 @@
-"""What a backend did with a request, whichever protocol carried it."""
+"""The outcome of a request to a backend, for HTTP and gRPC alike."""
 
 from enum import StrEnum
 
 TOO_LARGE = 413
 FOR_GOOD = frozenset({400, TOO_LARGE, 422})
-"""Refusals of the spans themselves; others are mended by another key or address."""
+"""Statuses that refuse the spans themselves; others may change with another key or address."""
 FOR_NOW = frozenset({408, 425, 429})
-"""Refusals that are not for good, beside those of 500 and above."""
+"""Temporary errors, in addition to statuses of 500 and above."""
 
 
 class BatchOutcome(StrEnum):
-    """What a backend did with a batch."""
+    """The outcome of sending a batch."""
 
     SENT = "sent"
     REFUSED = "refused"
-    """It would refuse the same again."""
+    """The backend would refuse the same batch again."""
     LATER = "later"
-    """It is not there, or busy: the same may succeed later."""
+    """The backend is down or busy: the same batch may succeed later."""
 
 
 class Response:
-    """The last answer of a backend, in HTTP's statuses."""
+    """The last response of a backend, with an HTTP status for either protocol."""
 
     status: int | None = None
     reason: str | None = None
     rejected = 0
-    """How many spans it says that it did not take."""
+    """Number of spans that the backend reports as refused."""
     has_timed_out = False
-    """Whether it took the request and did not answer in time."""
+    """Whether the backend received the request but did not answer in time."""
 
     def forget(self) -> None:
-        """Start anew, before a request."""
+        """Reset the response before a request."""
         self.status, self.reason = None, None
         self.rejected, self.has_timed_out = 0, False
 
     @property
     def verdict(self) -> BatchOutcome:
+        """The outcome according to status and refused spans."""
         if self.status is None or self.status in FOR_NOW or self.status >= 500:
             return BatchOutcome.LATER
         is_taken = 200 <= self.status < 300 and not self.rejected
@@ -43,5 +44,5 @@ class Response:
 
     @property
     def is_for_good(self) -> bool:
-        """Whether it is the spans that the target does not want."""
+        """True if the backend refuses the spans themselves."""
         return bool(self.rejected) or self.status in FOR_GOOD

@@ -1,7 +1,7 @@
-"""A route: the project, target and settings that one hook call's traces are delivered with.
+"""A route: the project, target and settings with which the traces of a hook call are delivered.
 
-A route is resolved when the hook fires and never changes. It names the sources of its credentials;
-their values are looked up when something is sent, and only for the address they belong to.
+A route is resolved when the hook fires and never changes. It contains the sources of its
+credentials; their values are read when something is sent, and only for the address they belong to.
 """
 
 import json
@@ -21,13 +21,13 @@ from turnlog.trace.targets import FileTarget, Target, target_of
 from turnlog.trace.trace_settings import TraceSettings, convert_settings, read_table, table_of
 
 TRANSPORT = ("timeout", "no_proxy", "ca_file", "link")
-"""Settings of the connection: like credentials, the newest ones of a route apply."""
+"""Connection settings: like credentials, those of the newest note of a route apply."""
 OPTIONAL = frozenset(PLAIN[PLAIN.index("tags") :])
-"""Settings that are part of a route only where they are set: else it keeps its older key."""
+"""Settings that are part of a route's key only if they are set; other keys stay the same."""
 
 
 class Credential(Struct, frozen=True):
-    """Where the value of a secret setting is: in the note, the configuration or a settings file."""
+    """The source of a secret setting: the note, the configuration or a settings file."""
 
     name: str
     value: str | None = None
@@ -36,60 +36,64 @@ class Credential(Struct, frozen=True):
     variable: str = ""
     fingerprint: str = ""
     withheld: str | None = None
-    """Why the value must not be sent along this route."""
+    """Why the value must not be sent on this route."""
 
 
 class Route(Struct, frozen=True, dict=True):
-    """Where traces go, and how."""
+    """The project, settings and paths of a delivery."""
 
     project: str
     settings: TraceSettings
     """Without credentials."""
     options: frozenset[str] = frozenset()
-    """Settings that the hook's command itself names."""
+    """Names of the settings given as options of the hook's command."""
     config: str = ""
-    """turnlog's configuration, as the hook found it."""
+    """The path of turnlog's configuration, as the hook resolved it."""
     store: str = ""
     """The client's configuration directory."""
 
     @cached_property
     def key(self) -> str:
-        """Equal for notes that may be sent together: same project, target, content and tags."""
+        """A key that notes share if they may be sent together: same project, target, content."""
+        # Without credentials and connection settings: a rotated key or another proxy must not
+        # separate a new note from older ones that still wait.
         names = (name for name in PLAIN if name not in TRANSPORT)
-        held = {name: getattr(self.settings, name) for name in names}
-        held = {name: value for name, value in held.items() if value or name not in OPTIONAL}
-        return sha256(json.dumps([self.project, held]).encode()).hexdigest()[:16]
+        values = {name: getattr(self.settings, name) for name in names}
+        values = {name: value for name, value in values.items() if value or name not in OPTIONAL}
+        return sha256(json.dumps([self.project, values]).encode()).hexdigest()[:16]
 
     @cached_property
     def queue(self) -> str:
-        """Equal for notes of any project that go to the same backend."""
-        held = [self.settings.to, self.settings.host, self.settings.project]
-        held.append(self.settings.public_key)
-        return sha256(json.dumps(held).encode()).hexdigest()[:16]
+        """A key that notes of any project share if they go to the same backend account."""
+        parts = [self.settings.to, self.settings.host, self.settings.project]
+        parts.append(self.settings.public_key)
+        return sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def parse_route(fields: Mapping[str, str]) -> tuple[Route, tuple[Credential, ...]]:
-    """Return the route of a note and its credentials; raise UsageError if it has no valid one."""
+    """Return the route and credentials of a note; raise UsageError if its route is invalid."""
     if problem := fields.get("problem"):
         raise UsageError(problem, "turnlog hook install --help")
     project = fields.get("project", "")
     if not project.startswith("/"):
-        raise UsageError("the note names no project", "turnlog hook doctor")
+        raise UsageError("the note contains no project", "turnlog hook doctor")
     known: dict[str, Any] = {
         name: fields[f"set.{name}"] for name in PLAIN if fields.get(f"set.{name}")
     }
     options = frozenset(filter(None, fields.get("options", "").split(",")))
-    places = fields.get("config", ""), fields.get("store", "")
-    return Route(project, convert_settings(known), options, *places), tuple(_credentials(fields))
+    paths = fields.get("config", ""), fields.get("store", "")
+    return Route(project, convert_settings(known), options, *paths), tuple(_credentials(fields))
 
 
 def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[TraceSettings, Target]:
     """Return the settings of a route with its credentials, and its target.
 
-    Raises UsageError if the target is unusable, which no later attempt can change, and other
-    TurnlogErrors if a credential cannot be read right now.
+    Raise UsageError if the target is unusable, which no retry can change, and another TurnlogError
+    if a credential cannot be read at the moment.
     """
-    values = {each.name: _value(route, each) for each in credentials if each.withheld is None}
+    values = {
+        secret.name: _value(route, secret) for secret in credentials if secret.withheld is None
+    }
     settings = convert_settings(msgspec.to_builtins(route.settings) | values)
     try:
         return settings, require_backend(target_of(settings))
@@ -100,8 +104,8 @@ def open_target(route: Route, credentials: Sequence[Credential]) -> tuple[TraceS
 
 
 def explain_withheld(credentials: Sequence[Credential]) -> str:
-    """Return why credentials are missing from a route; empty if none is."""
-    return "; ".join(each.withheld for each in credentials if each.withheld is not None)
+    """Return why credentials are withheld from a route; empty if none is."""
+    return "; ".join(secret.withheld for secret in credentials if secret.withheld is not None)
 
 
 def require_backend(target: Target | FileTarget) -> Target:
@@ -114,8 +118,8 @@ def require_backend(target: Target | FileTarget) -> Target:
 def _credentials(fields: Mapping[str, str]) -> Iterator[Credential]:
     kinds = ("value", "config", "file", "variable", "fingerprint", "withheld")
     for name in SECRET:
-        held = {kind: fields.get(f"secret.{name}.{kind}") for kind in kinds}
-        if found := {kind: value for kind, value in held.items() if value is not None}:
+        values = {kind: fields.get(f"secret.{name}.{kind}") for kind in kinds}
+        if found := {kind: value for kind, value in values.items() if value is not None}:
             yield Credential(name, **found)
 
 
@@ -128,7 +132,7 @@ def _value(route: Route, credential: Credential) -> Any:
 
 
 def _from_config(route: Route, name: str, path: Path) -> Any:
-    """Return the configuration's current value, if it is still for the address of the route."""
+    """Return the current value in the configuration; raise if it is for another address now."""
     settings = route.settings
     try:
         configured = read_table(path)
@@ -137,7 +141,9 @@ def _from_config(route: Route, name: str, path: Path) -> Any:
     table = table_of(configured, settings.to or "") | {"to": configured.get("to")}
     own = configured.get(settings.to or "")
     is_own = is_object(own) and name in own
-    chosen = {each: getattr(settings, each) for each in ("to", "host", "public_key")}
+    chosen = {setting: getattr(settings, setting) for setting in ("to", "host", "public_key")}
+    # The configuration may have changed since the hook ran: its key could now be meant for another
+    # address than the one in the note.
     if name not in table or not is_same_address(chosen, table, list(route.options), name, is_own):
         raise TurnlogError(
             f"{path} no longer has a {name} for the target of this note", "turnlog hook status"
@@ -146,10 +152,10 @@ def _from_config(route: Route, name: str, path: Path) -> Any:
 
 
 def _from_settings_file(credential: Credential) -> str:
-    """Return the value that the hook saw in a settings file.
+    """Return the value that the hook saw in a settings file; raise if it has changed.
 
-    Only a value with the same fingerprint counts: after the hook, a branch switch may have replaced
-    the file with one that contains another tenant's key. A rotated key arrives with the next hook.
+    The fingerprint must match: after the hook, a branch switch may have replaced the file with one
+    that contains another tenant's key. A rotated key arrives with the next hook.
     """
     try:
         document = json.loads(Path(credential.file or "").read_bytes())
@@ -168,10 +174,10 @@ def _from_settings_file(credential: Credential) -> str:
 def _values_of(document: Any, name: str) -> Iterator[str]:
     waiting = [document]
     while waiting:
-        held = waiting.pop()
-        if is_object(held):
-            if isinstance(value := held.get(name), str):
+        item = waiting.pop()
+        if is_object(item):
+            if isinstance(value := item.get(name), str):
                 yield value
-            waiting += held.values()
-        elif is_array(held):
-            waiting += held
+            waiting += item.values()
+        elif is_array(item):
+            waiting += item

@@ -1,7 +1,8 @@
-"""Resolve a hook call's route: where its traces go, how, and where the credentials are.
+"""Resolve the route of a hook call: its target, its settings and the sources of its credentials.
 
-Runs once, when the hook fires, on the options of its command, then the environment the client gave
-it, then turnlog's configuration. Imports only what Python has loaded anyway: the client waits.
+Options of the hook's command take precedence over its environment, and that over turnlog's
+configuration. A credential is withheld if a project's settings could redirect it. The client waits
+for the hook: this module imports only modules that Python has already loaded.
 """
 
 import os
@@ -41,14 +42,14 @@ PLAIN = (
 SECRET = ("secret_key", "headers", "proxy")
 """Settings that may contain credentials."""
 ADDRESS = ("host", "project", "public_key", "secret_key", "headers", "link")
-"""Settings that belong to one target, and must never reach another."""
+"""Settings that belong to one target and must never reach another."""
 REPEATED = {"tag": "tags", "to": "to"}
-"""Options that may be given several times, and the settings they add to."""
+"""Options that may be repeated, and the settings they add to."""
 GENERAL: dict[str, tuple[str, ...]] = {
     "service_name": ("OTEL_SERVICE_NAME",),
     "resource_attributes": ("OTEL_RESOURCE_ATTRIBUTES",),
 }
-"""OpenTelemetry's own variables; the client hides them from its hooks."""
+"""OpenTelemetry's own variables; the client removes them from the environment of its hooks."""
 ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
     "langfuse": {
         "public_key": ("CC_LANGFUSE_PUBLIC_KEY", "LANGFUSE_PUBLIC_KEY"),
@@ -89,18 +90,18 @@ ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
         "host": ("GRAFANA_CLOUD_OTLP_ENDPOINT",),
     },
 }
-"""The variables under which each backend's own tools know a setting."""
+"""The variables that each backend's own tools use for a setting."""
 PUBLIC = frozenset({"langfuse", "langsmith", "weave", "logfire", "honeycomb", "datadog"})
-"""Presets whose default address is the backend's own service, over TLS."""
+"""Presets whose default address is the vendor's service, over TLS."""
 REACH = ("host", "headers", "proxy", "no_proxy", "ca_file")
-"""Settings that decide who receives a credential, beside the target itself."""
+"""Settings that decide who receives a credential, in addition to the target itself."""
 TENANT = ("project", "public_key")
-"""Settings that decide whose account or dataset at the same address is used."""
+"""Settings that select an account or dataset at the same address."""
 CACHE = "config.cache"
 
 
 def capture(places: HookPlaces) -> "list[Fields]":
-    """Return the fields of a note for each target: the complete route of what it announces."""
+    """Return the fields of a note for each target: its complete route."""
     environment = places.environment
     fields = {"project": places.project, "config": places.config, "store": places.store}
     if parent := find_traceparent(environment):
@@ -166,7 +167,7 @@ class _Resolution:
         is_own = f"{self.to}.{name}" in self.table
         configured = self.configured | {"to": self.table.get("to")}
         if not is_same_address(self.chosen, configured, self.options, name, is_own):
-            why = f"{name} in {config} is only sent to the target that is named there"
+            why = f"{name} in {config} is only sent to the target configured there"
             return {f"secret.{name}.withheld": why}
         blame = self._blame(*REACH, *TENANT)
         if not (is_own or self._is_named_by_user()):
@@ -176,18 +177,19 @@ class _Resolution:
         return {f"secret.{name}.config": config}
 
     def _foreign_to_variable(self, name: str, variable: str) -> str:
-        """Return why a credential of the environment must not follow this route.
+        """Return why a credential of the environment must not be sent here; empty if it may.
 
-        The key that the user's shell exports as LANGFUSE_SECRET_KEY must not follow LANGFUSE_HOST
-        of a project. A project's own key goes wherever the project says.
+        A key that the user's shell exports as LANGFUSE_SECRET_KEY must not be sent to the
+        LANGFUSE_HOST set by a project. A project's own key may be sent wherever the project wants.
         """
         project = self.places.variables
         if project.holds(variable, self.environment[variable]):
             return ""
         if blame := self._blame(*REACH):
             return blame
-        # LANGFUSE_SECRET_KEY belongs to Langfuse, whoever chose it as the target. Phoenix's default
-        # address does not tell: anything may listen at localhost:6006.
+        # LANGFUSE_SECRET_KEY may go to Langfuse's service, even if the project chose that target.
+        # PHOENIX_API_KEY may not go to Phoenix's default address: anything may listen at
+        # localhost:6006.
         is_of_backend = self.to in ALIASES and variable != f"{PREFIX}{name.upper()}"
         if is_of_backend and (self.to in PUBLIC or "host" in self.chosen):
             return ""
@@ -199,11 +201,12 @@ class _Resolution:
         return not self.places.variables.sets(f"{PREFIX}TO")
 
     def _blame(self, *names: str) -> str:
-        """Return how the project's settings change one of some settings; empty if they do not."""
+        """Return how the project changes any of the named settings; empty if it does not."""
         project = self.places.variables
         for name in names:
             for variable in () if name in self.options else self.candidates[name]:
-                # Also an empty one: LANGFUSE_HOST="" sends a key of the user's own host to another.
+                # An empty variable counts as well: with LANGFUSE_HOST="", the key for the user's
+                # own host would be sent to the default host.
                 if project.sets(variable):
                     return project.blame(variable)
                 if self.environment.get(variable):
@@ -220,9 +223,9 @@ def is_same_address(
 ) -> bool:
     """Return whether a credential of the configuration is meant for the chosen address.
 
-    With to = "honeycomb" in the configuration, its key must reach neither an address nor another
-    preset that only the environment names. `is_own` says that the credential is in the target's
-    own table, [trace.TARGET], which names the target by itself.
+    With to = "honeycomb" in the configuration, its key must not be sent to an address or preset
+    that only the environment names. `is_own` means that the credential is in the target's own
+    table, [trace.TARGET].
     """
     to = chosen.get("to") or ""
     named = split_targets(configured.get("to"))
@@ -231,14 +234,14 @@ def is_same_address(
     if not ("to" in options or is_own or is_named or is_open):
         return False
     return all(
-        each in options or chosen.get(each) == (configured.get(each) or None)
-        for each in ("host", "public_key")
-        if each == "host" or configured.get(each)
+        setting in options or chosen.get(setting) == (configured.get(setting) or None)
+        for setting in ("host", "public_key")
+        if setting == "host" or configured.get(setting)
     )
 
 
 def parse_options(arguments: "Sequence[str]") -> Fields:
-    """Return the options of the hook's command as settings; raise ValueError if they are odd."""
+    """Return the options of the hook's command as settings; raise ValueError if invalid."""
     names, values = arguments[::2], arguments[1::2]
     if len(names) != len(values) or not all(name.startswith("--") for name in names):
         raise ValueError(f"the hook's options cannot be parsed: {' '.join(arguments)}")
@@ -251,7 +254,7 @@ def parse_options(arguments: "Sequence[str]") -> Fields:
 
 
 def split_targets(named: "Sequence[str] | str | None") -> "list[str]":
-    """Return the targets that a setting names, each once; one empty name if there are none.
+    """Return the targets in a setting without duplicates; one empty name if there are none.
 
     >>> split_targets("langfuse, phoenix"), split_targets(["a", "b"]), split_targets(None)
     (['langfuse', 'phoenix'], ['a', 'b'], [''])
@@ -264,10 +267,10 @@ def split_targets(named: "Sequence[str] | str | None") -> "list[str]":
 def check_addresses(
     targets: "Sequence[str]", environment: "Mapping[str, str]", table: "Mapping[str, object]"
 ) -> None:
-    """Raise ValueError if it is unclear which of several targets an address or key is for.
+    """Raise ValueError if an address or key could be for any of several targets.
 
     With TURNLOG_TRACE_TO=langfuse,https://example.com, a key in TURNLOG_TRACE_HEADERS would
-    otherwise go to both.
+    otherwise be sent to both.
     """
     if len(targets) == 1:
         return
@@ -281,7 +284,7 @@ def check_addresses(
 
 
 def find_traceparent(environment: "Mapping[str, str]") -> str:
-    """Return the W3C trace context that the environment names as the caller's."""
+    """Return the caller's W3C trace context from the environment; empty if there is none."""
     names = (f"{PREFIX}TRACEPARENT", "CC_LANGFUSE_TRACEPARENT", "TRACEPARENT")
     return next((environment[name] for name in names if environment.get(name)), "")
 
@@ -289,16 +292,16 @@ def find_traceparent(environment: "Mapping[str, str]") -> str:
 def find_variables(
     environment: "Mapping[str, str]", to: str, host: str = "", is_only: bool = True
 ) -> Fields:
-    """Return the name of the variable that holds each setting, for those the environment has."""
+    """Return the name of the variable that sets each setting, for settings in the environment."""
     return pick_variables(environment, list_candidates(environment, to, host, is_only))
 
 
 def pick_variables(
     environment: "Mapping[str, str]", candidates: "Mapping[str, Sequence[str]]"
 ) -> Fields:
-    """Return the first variable of each setting that is not empty."""
+    """Return the first non-empty variable of each setting."""
     found = {
-        name: next((each for each in variables if environment.get(each)), "")
+        name: next((variable for variable in variables if environment.get(variable)), "")
         for name, variables in candidates.items()
     }
     return {name: variable for name, variable in found.items() if variable}
@@ -307,10 +310,10 @@ def pick_variables(
 def list_candidates(
     environment: "Mapping[str, str]", to: str, host: str, is_only: bool
 ) -> "dict[str, tuple[str, ...]]":
-    """Return the variables that may hold each setting, the one that counts first in front.
+    """Return the variables that may set each setting, in order of precedence.
 
-    `to` and `host` are what else is known of the target: they decide which proxy applies. Of
-    several targets, each has only variables that name it.
+    `to` and `host` decide which proxy applies. With several targets, an address or key is read only
+    from variables that contain the target's name.
     """
     found: dict[str, tuple[str, ...]] = {}
     aliases = ALIASES.get(to, {})
@@ -321,8 +324,8 @@ def list_candidates(
         if to in ALIASES:
             candidates = (f"{PREFIX}{to.upper()}_{name.upper()}", *candidates)
         found[name] = candidates
-    held = pick_variables(environment, {"host": found["host"]}).get("host", "")
-    address = environment.get(held) or host or to
+    variable = pick_variables(environment, {"host": found["host"]}).get("host", "")
+    address = environment.get(variable) or host or to
     is_plain = address.startswith("http://") or address in ("phoenix", "mlflow")
     scheme = "http" if is_plain else "https"
     found["proxy"] += (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
@@ -334,8 +337,8 @@ def list_candidates(
 def read_config(path: str, cache: str) -> Fields:
     """Return [trace] of the configuration, flat, with "" in place of credentials.
 
-    Importing tomllib takes longer than Python's start, so the result is cached until the file
-    changes. Raises ValueError if the file is not valid TOML.
+    Importing tomllib takes longer than starting Python, so the result is cached until the file
+    changes. Raise ValueError if the file is not valid TOML.
     """
     try:
         state = os.stat(path)
@@ -353,7 +356,7 @@ def read_config(path: str, cache: str) -> Fields:
             write_private(cache, os.fsencode(stamp) + END + rest)
         except OSError:  # the next hook parses the file again
             pass
-    pairs = (each.partition("=") for each in rest.decode().split("\0") if each)
+    pairs = (field.partition("=") for field in rest.decode().split("\0") if field)
     return {name: value for name, _, value in pairs}
 
 
@@ -370,7 +373,7 @@ def _parsed_config(path: str) -> "list[tuple[str, str]]":
     found: list[tuple[str, str]] = []
     for name, value in trace.items() if is_object(trace) else ():
         if is_object(value) and name not in (*PLAIN, *SECRET):
-            found += [(f"{name}.{key}", _shown(key, held)) for key, held in value.items()]
+            found += [(f"{name}.{key}", _shown(key, inner)) for key, inner in value.items()]
         else:
             found.append((name, _shown(name, value)))
     return found
@@ -382,7 +385,7 @@ def _shown(name: str, value: "Any") -> str:
     from turnlog.format.json_values import is_array
 
     if is_array(value) and name == "to":
-        return ",".join(str(each) for each in value)
+        return ",".join(str(item) for item in value)
     if isinstance(value, list | dict):
         import json
 
@@ -391,10 +394,10 @@ def _shown(name: str, value: "Any") -> str:
 
 
 def _credential(name: str, variable: str, places: HookPlaces) -> Fields:
-    """Return where the value of a variable can be read again; the value itself if nowhere.
+    """Return the fields that describe a credential: its source, or its value if there is no source.
 
     The client merges `env` of its settings files into the environment of hooks, so the value is
-    usually in one of them. A value that exists only in the environment (export in a shell) would
+    usually in one of them. A value that exists only in the environment (exported in a shell) would
     be lost when the hook ends; it is stored in the note, which only the user can read.
     """
     value = places.environment[variable]
@@ -414,18 +417,20 @@ def _contains(path: str, variable: str, value: str) -> bool:
         content = read_small(path)
     except (OSError, ValueError):
         return False
+    # A byte search instead of parsing: importing json takes too long. A value that is written with
+    # escapes is not found, and is then stored in the note.
     key = f'"{variable}"'.encode("utf-8", "surrogateescape")
-    wanted = f'"{value}"'.encode("utf-8", "surrogateescape")
+    expected = f'"{value}"'.encode("utf-8", "surrogateescape")
     for after in content.split(key)[1:]:
         colon = after.lstrip()
-        if colon[:1] == b":" and colon[1:].lstrip().startswith(wanted):
+        if colon[:1] == b":" and colon[1:].lstrip().startswith(expected):
             return True
     return False
 
 
 def fingerprint(value: str) -> str:
     """Return a digest that recognizes a credential without revealing it."""
-    # hashlib would load OpenSSL, a third of Python's own start.
+    # hashlib would load OpenSSL, which takes a third as long as starting Python.
     from _blake2 import blake2b
 
     return blake2b(value.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()

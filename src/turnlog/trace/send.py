@@ -1,4 +1,4 @@
-"""A session brought up to date at a target: what is final and was not sent yet."""
+"""Send the final spans of a session that a target does not have yet, and record them as sent."""
 
 from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING, Protocol
@@ -17,37 +17,37 @@ if TYPE_CHECKING:
 
 
 class Sending(Protocol):
-    """What takes spans to a target."""
+    """Something that sends spans to a target."""
 
     def send(self, spans: Iterable[Span]) -> "Iterator[ExportOutcome]": ...
 
 
 class SendReport(Struct):
-    """What was sent of a session."""
+    """The result of sending a session."""
 
     session: str
     turns: int = 0
-    """Turns of which something was sent."""
+    """Number of turns with spans that were sent."""
     sent: int = 0
-    """Spans that the target took."""
+    """Number of spans that the target accepted."""
     skipped: int = 0
-    """Spans that it had already."""
+    """Number of spans that were sent before."""
     open: int = 0
-    """Spans of which more is to come: they are sent once they are final."""
+    """Number of spans that are not final, and are sent later."""
     failed: int = 0
-    """Spans that it did not take."""
+    """Number of spans that the target did not accept."""
     refused: int = 0
-    """Those of them that it would refuse again."""
+    """Number of failed spans that the target would refuse again."""
     reason: str | None = None
-    """Why it did not."""
+    """Why spans failed."""
     is_later: bool = False
-    """Whether the same may succeed later."""
+    """Whether a retry may succeed."""
     target: str | None = None
     """The target's address."""
     traces: list[str] = []
-    """The ids of the traces of which something was sent."""
+    """Ids of the traces with spans that were sent."""
     links: list[str] = []
-    """Where the backend shows them, if that can be told."""
+    """URLs of the traces in the backend's UI, if known."""
 
 
 def send_session(
@@ -58,7 +58,7 @@ def send_session(
     content: ContentPolicy,
     skip: Set[str],
 ) -> SendReport:
-    """Send what is final of a session and not to be skipped; remember what the target took."""
+    """Send the final spans of a session except those in `skip`; record what the target accepted."""
     from turnlog.trace.request_outcome import BatchOutcome
 
     report = SendReport(session.id)
@@ -67,13 +67,15 @@ def send_session(
     taken: set[str] = set()
     spans = _sendable(spans_of(session, options, known), report, made)
     for outcome in exporter.send(content.of(span) for span in spans):
+        # Saved after every batch: if the process dies, at most one batch is sent twice, under equal
+        # ids.
         taken.update(outcome.accepted)
         if outcome.accepted or outcome.refused:
             state.add(outcome.accepted, outcome.refused)
         report.refused += len(outcome.refused)
         report.reason = outcome.reason or report.reason
         report.is_later |= outcome.verdict is BatchOutcome.LATER
-    for _ in spans:  # what was not even tried counts as failed
+    for _ in spans:  # consume the rest: spans that were not even tried count as failed
         pass
     report.turns = len({made[name].turn_number for name in taken})
     report.traces = list(dict.fromkeys(made[name].id for name in made if name in taken))
@@ -83,14 +85,14 @@ def send_session(
 
 
 def add_links(report: SendReport, target: Target) -> SendReport:
-    """Complete a report with the target's address and the links to its traces."""
+    """Add the target's address and the links to its traces to a report."""
     report.target = target.address
     report.links = [link for trace in report.traces if (link := target.link_to(trace))]
     return report
 
 
 class _Known:
-    """The ids of what was sent, counting those that are met."""
+    """The ids of spans to skip; counts how many of them were skipped."""
 
     def __init__(self, ids: Set[str]) -> None:
         self.ids = ids
@@ -103,7 +105,7 @@ class _Known:
 
 
 def _sendable(spans: Iterator[Span], report: SendReport, made: dict[str, Trace]) -> Iterator[Span]:
-    """Yield the spans that are final, noting the trace of each by its id."""
+    """Yield the final spans, and store the trace of each in `made`; count the others as open."""
     for span in spans:
         if span.is_final:
             made[span.id] = span.trace

@@ -1,9 +1,8 @@
-"""The sender: takes the notes that hooks left, and delivers each along its own route.
+"""The sender: process the notes in the spool, and deliver each along its own route.
 
-Any hook of any project may start a sender, so a sender uses nothing of its own environment: notes
-are grouped by route, and each group is sent with the settings and credentials of its notes alone.
-A note goes when everything final of its session is sent. Each target has a queue, a lock and a
-thread of its own, so one that is slow or dead delays only its own notes.
+A hook of any project may start a sender, so it never reads its own environment: each route is sent
+with the settings and credentials of its own notes. A note is removed when all final spans of its
+session are sent. Each target has its own queue, lock and thread, so none delays another.
 """
 
 import time
@@ -28,26 +27,26 @@ from turnlog.trace.switch import read_switches
 from turnlog.trace.trace_settings import state_folder
 
 GIVEN_UP = 7 * 86400.0
-"""Seconds after which a session that cannot be read is not tried again."""
+"""Seconds after which a session that cannot be read is given up."""
 LINGER = 300.0
-"""Seconds for which the sender of a hook stays to try a target again."""
+"""Seconds for which a sender started by a hook keeps running to retry failed targets."""
 THREADS = 32
 
 
 class Urgency(NamedTuple):
-    """How hard to try."""
+    """The wait for locks, and whether retry delays are ignored."""
 
     wait: float = 0.0
     """Seconds to wait for another sender."""
     is_forced: bool = False
-    """Whether to try also targets that failed a moment ago."""
+    """Whether to try targets whose retry is not due yet."""
 
 
 CALM = Urgency()
 
 
 class Sender:
-    """Sends what waits, until nothing new does."""
+    """Delivers the notes in the spool until there are no new ones."""
 
     def __init__(
         self, spool: Spool, folder: Path | None = None, patience: Patience = PATIENCE
@@ -59,13 +58,13 @@ class Sender:
         self.problems: dict[str, str] = {}
         """Why the notes of a route still wait, by the key of the route."""
         self.held: dict[str, int] = {}
-        """How many notes wait because their project is switched off."""
+        """Number of notes that wait because their project is switched off, by project."""
 
     def run(self, again: bool = False, urgency: Urgency = CALM) -> bool:
-        """Send what waits, perhaps also what was refused; False if another sender is at it.
+        """Deliver all notes; return False if another sender has a queue.
 
-        Whoever leaves a note while a queue is being sent finds its lock taken, and goes. So each
-        queue is looked at once more after its lock is free.
+        `again` retries refused notes as well. A sender that finds a queue locked exits, although
+        its hook has just left a note: so each queue is checked again after its lock is released.
         """
         workers: dict[str, _TargetSender] = {}
         is_ours = True
@@ -79,18 +78,19 @@ class Sender:
                 again = False
                 for name in {note.route.queue for note in self.spool.notes()}:
                     workers.setdefault(name, _TargetSender(self, name, urgency))
-                is_ours &= _run_all([each for each in workers.values() if each.has_new()])
+                is_ours &= _run_all([worker for worker in workers.values() if worker.has_new()])
             if not workers:
                 break
         return is_ours
 
     def linger(self, seconds: float = LINGER) -> None:
-        """Send what waits, and stay for a while to try targets again that failed.
+        """Deliver all notes, and keep running for a while to retry failed targets.
 
-        Without another hook, nobody else would try. One process stays for all.
+        Without this, retries would have to wait for the next hook. Only one process lingers.
         """
         until = time.time() + seconds
         self.run()
+        # All hooks start senders: the first one to get this lock retries for every target.
         with self.spool.lock_queue("linger") as is_ours:
             while is_ours and (due := self._next_attempt()) and due < until:
                 time.sleep(max(0.05, due - time.time()))
@@ -104,10 +104,10 @@ class Sender:
 
     def _has_new(self, workers: Mapping[str, "_TargetSender"]) -> bool:
         names = {note.route.queue for note in self.spool.notes()}
-        return not names <= workers.keys() or any(each.has_new() for each in workers.values())
+        return not names <= workers.keys() or any(worker.has_new() for worker in workers.values())
 
     def _retry_refused(self) -> None:
-        """Queue refused notes again, and forget what their targets refused."""
+        """Queue refused notes again, and forget which spans their targets refused."""
         for note in self.spool.refused_notes():
             try:
                 _, target = open_target(note.route, note.credentials)
@@ -125,7 +125,7 @@ class Sender:
 
 
 def _run_all(workers: "Sequence[_TargetSender]") -> bool:
-    """Let each worker send what waits for its target; False if one found its queue taken."""
+    """Run all workers in parallel; return False if one found its queue locked."""
     if len(workers) < 2:
         return all(worker.run() for worker in workers)
     with ThreadPoolExecutor(min(len(workers), THREADS)) as pool:
@@ -133,7 +133,7 @@ def _run_all(workers: "Sequence[_TargetSender]") -> bool:
 
 
 class _TargetSender:
-    """Sends the notes for one target."""
+    """Delivers the notes for one target."""
 
     def __init__(self, sender: Sender, name: str, urgency: Urgency) -> None:
         self.spool, self.folder, self.patience = sender.spool, sender.folder, sender.patience
@@ -141,15 +141,15 @@ class _TargetSender:
         self.name = name
         self.urgency = urgency
         self.is_taken = False
-        """Whether another sender has the queue, and will look at every note that is there now."""
+        """Whether another sender has the queue; it will process every note that exists now."""
         self._seen: set[Path] = set()
 
     def has_new(self) -> bool:
-        """Return whether there are notes that this sender has not looked at."""
+        """Return whether there are notes that this sender has not processed."""
         return not self.is_taken and any(note.path not in self._seen for note in self._notes())
 
     def run(self) -> bool:
-        """Send what waits; False if another sender is at it."""
+        """Deliver the notes for the target; return False if another sender has the queue."""
         with self.spool.lock_queue(self.name, self.urgency.wait) as is_ours:
             self.is_taken = not is_ours
             while is_ours and self.has_new():
@@ -164,12 +164,13 @@ class _TargetSender:
 
     def _take_new(self) -> None:
         notes = self._notes()
+        # All notes of a session with a new note, also processed ones: together they show its state.
         new = {note.transcript for note in notes if note.path not in self._seen}
         self._seen.update(note.path for note in notes)
         with self.spool.lock_books():
             record_announcements(self.folder, notes)
             ledger = Ledger(self.folder)
-            for note in notes:  # before ownership is decided, every project is known
+            for note in notes:  # ownership depends on which directories are known as projects
                 ledger.open(note.route, None)
             ledger.save()
         self._handle([note for note in notes if note.transcript in new])
@@ -182,7 +183,7 @@ class _TargetSender:
                 continue
             try:
                 self._send(group)
-            except UsageError as error:  # a route never changes: another attempt would fail too
+            except UsageError as error:  # a route never changes: a retry would fail too
                 self._fail(route, error.message)
                 self.spool.fail(group[-1].session, error.message)
                 self.spool.drop(group)
@@ -190,9 +191,9 @@ class _TargetSender:
                 self._fail(route, error.message)
 
     def _send(self, notes: Sequence[HookNote]) -> None:
-        """Send what notes of one route announce, with the credentials of the newest of them.
+        """Deliver the notes of one route, with the credentials of the newest one.
 
-        The newest hook of the same project and target knows a rotated key; the older ones do not.
+        After a key was rotated, only the newest note has the valid one.
         """
         newest = max(notes, key=lambda note: note.time)
         route = newest.route
@@ -200,7 +201,7 @@ class _TargetSender:
         if route.key in self.problems:
             return
         if queue.retry_at > time.time() and not self.urgency.is_forced:
-            self.problems[route.key] = queue.reason or "the target failed a moment ago"
+            self.problems[route.key] = queue.reason or "the target failed recently"
             return
         settings, target = open_target(route, newest.credentials)
         withheld = explain_withheld(newest.credentials)
@@ -228,7 +229,7 @@ class _TargetSender:
         self._record(route, failed=now_text(), reason=reason)
 
     def _record(self, route: Route, target: str | None = None, **changes: str | float) -> None:
-        """Change what the ledger says of a route."""
+        """Update the ledger's record of a route."""
         with self.spool.lock_books():
             ledger = Ledger(self.folder)
             record = ledger.open(route, target)
@@ -237,7 +238,7 @@ class _TargetSender:
             ledger.save()
 
     def _judge(self, delivery: Delivery, report: SendReport) -> None:
-        """Remember how the target fared: after a failure, it is left alone for a while."""
+        """Update the queue's state: after a failure, the next attempt is delayed."""
         if not (report.sent or report.is_later):
             return
         queue = load_queue(self.spool.folder, self.name)
@@ -245,14 +246,14 @@ class _TargetSender:
         queue.target = delivery.line.target.address
         if report.is_later:
             is_timeout = delivery.line.has_timed_out
-            queue.fail(report.reason or "no answer", self.patience.delay, is_timeout)
+            queue.fail(report.reason or "no response", self.patience.delay, is_timeout)
         else:
             queue.succeed()
         if report.is_later or before != (0, queue.target):
             save_queue(self.spool.folder, self.name, queue)
 
     def _try(self, delivery: Delivery, job: DeliveryJob) -> None:
-        """Deliver one session; one that cannot be read is tried again, and holds up no other."""
+        """Deliver one session; record an error and retry later, without delaying other sessions."""
         try:
             self._deliver(delivery, job)
         except Exception as error:
@@ -276,8 +277,9 @@ class _TargetSender:
         if report.sent:
             self._record(route, sent=now_text())
         if report.failed > report.refused:
-            self._fail(route, report.reason or "the target did not take the spans")
+            self._fail(route, report.reason or "the target did not accept the spans")
             return
+        # Open spans become final later: one note must remain to lead back to the session.
         kept = [job.last] if report.open else []
         if report.refused:
             self.spool.fail(job.last.session, report.reason or "refused")
@@ -287,20 +289,22 @@ class _TargetSender:
         self.spool.drop(note for note in job.notes if note not in kept)
 
     def _is_waiting(self, delivery: Delivery, job: DeliveryJob, path: Path) -> bool:
-        """Whether more is to come of a session, and nothing did since it was looked at last."""
+        """Return whether a session has open spans but nothing new since it was last processed."""
         known = delivery.progress(path)
         if known is None or not known.open or job.newest.time > known.seen:
             return False
         return known.is_same(path) and not is_over(job.store, path)
 
     def _miss(self, job: DeliveryJob) -> None:
-        """A session without a file: a new one has none yet, another's is gone."""
+        """Handle a session without a file: a new session has none yet, an old one's was deleted."""
+        # A session file appears with the first line, so a Stop hook may run before it is visible:
+        # wait a moment. Without a Stop, no turn has ended, and there is nothing to send.
         if any(note.event == "Stop" for note in job.notes):
             if time.time() < job.last.time + self.patience.whole:
                 time.sleep(self.patience.pause)
                 self._seen.difference_update(note.path for note in job.notes)
                 return
-            self.spool.fail(job.last.session, f"{job.last.transcript} is gone")
+            self.spool.fail(job.last.session, f"{job.last.transcript} does not exist")
         self.spool.drop(job.notes)
 
 
@@ -315,4 +319,4 @@ def _jobs(notes: Iterable[HookNote]) -> list[DeliveryJob]:
     by_session: dict[Path, list[HookNote]] = {}
     for note in notes:
         by_session.setdefault(note.transcript, []).append(note)
-    return [DeliveryJob(held) for held in by_session.values()]
+    return [DeliveryJob(group) for group in by_session.values()]

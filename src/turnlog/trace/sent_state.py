@@ -1,6 +1,6 @@
-"""What was sent, so that it is not sent again: one small file for each conversation and target.
+"""Record which spans were sent, so that none is sent twice: one file per conversation and target.
 
-A lost state does no harm: the same spans are made again, under the same ids.
+Losing a file is harmless: the spans are sent again under the same ids.
 """
 
 import json
@@ -20,41 +20,45 @@ from turnlog.format.regular_files import read_object
 
 
 class State:
-    """The spans of a conversation that a target has; to be changed only under its lock."""
+    """The spans of a conversation that a target has; changed only under its lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        held = read_object(path)
-        self.sent = set(_ids(held, "sent"))
-        self.refused = set(_ids(held, "refused"))
-        """Spans that the target would refuse again."""
+        stored = read_object(path)
+        self.sent = set(_ids(stored, "sent"))
+        self.refused = set(_ids(stored, "refused"))
+        """Ids of spans that the target would refuse again."""
 
     def add(self, ids: Iterable[str], refused: Iterable[str] = ()) -> None:
-        """Remember spans that a target has taken, or refused for good."""
+        """Record spans that a target accepted or permanently refused."""
         self.sent.update(ids)
+        # A span refused before may have been accepted after a retry.
         self.refused = self.refused.union(refused) - self.sent
         self._save()
 
     def forgive(self) -> None:
-        """Forget what was refused, so that it is tried again."""
+        """Forget refused spans, so that they are sent again."""
         self.refused.clear()
         self._save()
 
     def _save(self) -> None:
-        held = {"sent": sorted(self.sent)}
+        document = {"sent": sorted(self.sent)}
         if self.refused:
-            held["refused"] = sorted(self.refused)
-        write_json(self.path, held)
+            document["refused"] = sorted(self.refused)
+        write_json(self.path, document)
 
 
 @contextmanager
 def open_state(folder: Path, target: str, name: str, wait: bool = True) -> Generator[State]:
-    """The state of a conversation, locked; without `wait`, one that is locked is a `Conflict`.
+    """Open and lock the state of a conversation; without `wait`, raise `Conflict` if it is locked.
 
-    It is named by the conversation's first trace, so that a fork or a resumed copy shares it.
+    `name` is the id of the conversation's first trace, so that forks and resumed copies share the
+    state.
     """
     path = folder / target / f"{name}.json"
     secure_folder(path.parent, must_own=True)
+    # A separate lock file: the state itself is replaced by each atomic write, and a lock on the old
+    # inode would protect nothing.
     descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _lock(descriptor, path, wait)
@@ -67,19 +71,19 @@ def _lock(descriptor: int, path: Path, wait: bool) -> None:
     try:
         lock(descriptor, wait=wait)
     except BlockingIOError as error:
-        raise Conflict(f"{path} is in use by another turnlog", "try again in a while") from error
+        raise Conflict(f"{path} is in use by another turnlog", "turnlog hook status") from error
 
 
 def now_text() -> str:
-    """Return the current time as turnlog's own files contain it."""
+    """Return the current time as ISO 8601 text in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a small file so that a crash leaves the old one or the new one."""
+    """Write JSON atomically."""
     write_atomic(path, json.dumps(value).encode())
 
 
-def _ids(held: dict[str, Any], name: str) -> list[str]:
-    ids = held.get(name)
-    return [each for each in ids if isinstance(each, str)] if is_array(ids) else []
+def _ids(stored: dict[str, Any], name: str) -> list[str]:
+    ids = stored.get(name)
+    return [name for name in ids if isinstance(name, str)] if is_array(ids) else []

@@ -1,7 +1,7 @@
-"""Write the spans of many sessions to one file; large stores are shared among processes.
+"""Write the spans of many sessions to one file, in parallel for large stores.
 
-Each process writes parts, which are joined in the order of the sessions: the file is the same as
-one process would write. Neither spans nor parts are held in memory as a whole.
+Each process writes parts, which are joined in the order of the sessions: the result is the same as
+from one process. Neither spans nor parts are ever held in memory completely.
 """
 
 import shutil
@@ -21,39 +21,40 @@ from turnlog.trace.span_files import encode_span, otlp_file, write_otlp, write_p
 
 PROCESSES = 2
 PART = 2 << 20
-"""Bytes of sessions that one part is made of, at least."""
+"""Minimum bytes of sessions per part."""
 LARGE = 4 * PART
-"""Bytes of a part that takes long enough for the other processes to run out of work."""
+"""Bytes from which a part is started early, so that no process works on it alone at the end."""
 WORTH_SHARING = 4 << 20
-"""Starting other processes takes longer than making spans of this many bytes."""
+"""Bytes from which starting other processes pays off."""
 
 SpansOf = Callable[[Path], Iterator[Span]]
 Progress = Callable[[int], None]
-"""Called with the bytes of sessions that were written since the last call."""
+"""Called with the number of bytes of sessions processed since the last call."""
 
 
 class SpanTally(Struct):
-    """What was written."""
+    """Counts the turns and spans that were written."""
 
     turns: set[str] = field(default_factory=set[str])
-    """Their trace ids."""
+    """Trace ids of the turns."""
     spans: int = 0
 
     def add(self, span: Span) -> None:
+        """Count a span."""
         if not span.trace.is_helper:
             self.turns.add(span.trace.id)
         self.spans += 1
 
 
 class Batch(NamedTuple):
-    """Sessions that make one part, and their bytes."""
+    """Sessions that are written as one part, and their total size."""
 
     sessions: Sequence[Path]
     size: int
 
 
 class WrittenPart(NamedTuple):
-    """A part that another process has written."""
+    """A part written by another process."""
 
     path: Path
     tally: SpanTally
@@ -67,10 +68,7 @@ def write_sessions(
     progress: Progress,
     resource: Mapping[str, str] | None,
 ) -> SpanTally:
-    """Write the spans of sessions to a file, as OTLP's JSON or as Perfetto's events.
-
-    Perfetto's events have no resource; OTLP's have one, even if it has no attributes.
-    """
+    """Write the spans of sessions as OTLP JSON, or for Perfetto if `resource` is None."""
     sizes = {session: _size(session) for session in sessions}
     tally = SpanTally()
     if resource is None or sum(sizes.values()) < WORTH_SHARING:
@@ -111,9 +109,9 @@ def _counted(
 def _parts(
     batches: Sequence[Batch], spans_of: SpansOf, folder: Path, progress: Progress
 ) -> Iterator[WrittenPart]:
-    """Have other processes write parts; yield them in order."""
-    # Large sessions first, so that none is left to one process at the end while others wait. The
-    # rest stays in order: parts are joined, and their files deleted, soon after they are written.
+    """Write parts in other processes; yield them in order."""
+    # Large parts first, so that no process works on one alone at the end. The rest stays in order,
+    # so that parts can be joined, and their files deleted, soon after they are written.
     ranks = sorted(range(len(batches)), key=lambda rank: batches[rank].size < LARGE)
     with open_pool(PROCESSES, _PartWriter.start, spans_of) as pool:
         tasks = {
@@ -134,7 +132,7 @@ def _parts(
 def _join(file: BinaryIO, part: WrittenPart, tally: SpanTally) -> None:
     with part.path.open("rb") as written:
         if not tally.spans:
-            written.read(1)  # the comma that separates a span from the one before
+            written.read(1)  # skip the comma before the very first span
         shutil.copyfileobj(written, file)
     part.path.unlink()
     tally.turns |= part.tally.turns
@@ -144,16 +142,18 @@ def _join(file: BinaryIO, part: WrittenPart, tally: SpanTally) -> None:
 
 
 class _PartWriter:
-    """What a process of the pool has from one part to the next."""
+    """State of a pool process that is kept between parts."""
 
     spans_of: ClassVar[SpansOf]
 
     @classmethod
     def start(cls, spans_of: SpansOf) -> None:
+        """Initialize a process of the pool."""
         cls.spans_of = spans_of
 
     @classmethod
     def write(cls, sessions: Sequence[Path], path: Path) -> WrittenPart:
+        """Write the spans of sessions to a part, each preceded by a comma."""
         tally = SpanTally()
         with collect_skipped() as skipped, path.open("wb") as file:
             for span in _counted(sessions, cls.spans_of, tally, lambda _: None):

@@ -1,9 +1,9 @@
 """List the directories whose `.claude` settings may reach a hook.
 
-The client, like `turnlog chat`, loads settings of the directory it was started in, of the
-repository's root and of the main checkout of a worktree. Every directory from a start upwards
-counts, so that no way of finding the root can miss one: more directories only withhold more.
-Imports only what Python has loaded anyway: the client waits.
+The client, like `turnlog chat`, loads settings from its start directory, the repository's root and
+the main checkout of a worktree. To miss none, every parent directory is listed: listing too many
+only withholds more credentials. The client waits for the hook: this module imports only modules
+that Python has already loaded.
 """
 
 import os
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LIMIT = 1 << 20
-"""Bytes that are read of a file of a project."""
+"""Maximum size of a project's file that is read."""
 
 
 class SettingsFolders:
-    """The directories above some others, and the main checkouts of worktrees among them."""
+    """Some directories, their parents, and the main checkouts of worktrees among them."""
 
     def __init__(self, starts: "Iterable[str]") -> None:
         self.is_complete = True
-        """Whether it was clear which worktree belongs to which checkout."""
+        """Whether the main checkout of every worktree could be determined."""
         found: dict[str, None] = {}
         for start in starts:
             for folder in ancestors(start):
-                if folder in found:  # and so is everything above
+                if folder in found:  # its parents are listed as well
                     break
                 found[folder] = None
-        checkouts = [each for each in map(self._main_checkout, found) if each]
+        checkouts = [folder for folder in map(self._main_checkout, found) if folder]
         self.folders = list(dict.fromkeys([*found, *checkouts]))
 
     def _main_checkout(self, folder: str) -> str:
-        # Fail closed: a `.git` that cannot be read may lead to a checkout whose settings count.
+        # Fail closed: an unreadable `.git` may point to a checkout whose settings the client loads.
         try:
             return main_checkout(folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -46,16 +46,16 @@ class SettingsFolders:
 
 
 def main_checkout(folder: str) -> str:
-    """Return the directory that holds the git directory of a checkout; "" if it is none.
+    """Return the main checkout of a worktree or checkout; "" if the folder is neither.
 
-    Raises OSError or ValueError if that cannot be told. Whether the git directory names the
-    worktree in return is not checked: a wrong answer here withholds a key, and sends none.
+    Raise OSError or ValueError if `.git` cannot be read. Whether the git directory refers back to
+    the worktree is not checked: a wrong result can only withhold a key, never send one.
     """
     git = os.path.join(folder, ".git")
     if not stat.S_ISDIR(os.stat(git).st_mode):
         named = _line(git).partition("gitdir:")[2].removeprefix(" ")
-        if named != named.strip():  # git takes blanks for a part of the path, others do not
-            raise ValueError(f"{git} names a directory in an odd way")
+        if named != named.strip():  # git treats blanks as part of the path, other tools strip them
+            raise ValueError(f"{git} contains a path with blanks around it")
         if not named:
             return ""
         git = os.path.join(folder, named)
@@ -67,7 +67,7 @@ def main_checkout(folder: str) -> str:
 
 
 def read_small(path: str) -> bytes:
-    """Return a whole file; raise OSError or ValueError if it is no regular file, or too large."""
+    """Return a file's content; raise OSError or ValueError if it is not regular or too large."""
     # Without O_NONBLOCK, a FIFO in place of a project's file would block the client.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     content = b""

@@ -1,7 +1,7 @@
-"""Whether a turn is over when the client says so: its last lines may come after its word.
+"""Wait until the last turn of a session is completely written.
 
-The newest clients call their hooks before they have written the answer, and what another hook
-says may let the model go on (observed: 2.1.150 to 2.1.325).
+Recent clients run their Stop hooks before they write the answer, and another hook may make the
+model continue (observed: 2.1.150 to 2.1.325).
 """
 
 import time
@@ -17,26 +17,26 @@ from turnlog.trace.work import Work, turns_of
 
 DURATION = "system/turn_duration"
 SUMMARY = "system/stop_hook_summary"
-"""Written when all hooks at the end of a turn have run."""
+"""Entry that the client writes after all Stop hooks have run."""
 
 
 class Patience(NamedTuple):
-    """How long to wait for a session's last lines, in seconds."""
+    """Seconds to wait for the last lines of a session."""
 
     whole: float = 2.0
-    """Since the client called the hook."""
+    """Maximum wait since the hook was called."""
     quiet: float = 0.3
-    """Since the file last grew, where no line tells that it was the last."""
+    """Wait since the file last grew, if no line marks the end of the turn."""
     pause: float = 0.02
     delay: float = FIRST_DELAY
-    """Before a target that failed is tried again; doubles with each failure."""
+    """Delay before a failed target is retried; doubles with each failure."""
 
 
 PATIENCE = Patience()
 
 
 def wait_for_end(session: Session, patience: Patience, called: float) -> None:
-    """Wait until a session's file does not grow any more."""
+    """Wait until a session's file stops growing."""
     grown = time.time()
     while time.time() < min(called + patience.whole, grown + patience.quiet):
         time.sleep(patience.pause)
@@ -45,7 +45,7 @@ def wait_for_end(session: Session, patience: Patience, called: float) -> None:
 
 
 def wait_for_turn(session: Session, note: HookNote, patience: Patience) -> bool:
-    """Wait until a turn is over that the client told the end of; False if it is not."""
+    """Wait until the turn that a Stop hook announced is complete; return whether it is."""
     turn, grown = settled_turn(session, note), time.time()
     while time.time() < note.time + patience.whole:
         is_quiet = time.time() >= grown + patience.quiet
@@ -58,42 +58,45 @@ def wait_for_turn(session: Session, note: HookNote, patience: Patience) -> bool:
 
 
 def settled_turn(session: Session, note: HookNote) -> Work | None:
-    """The last turn of a file, if it is the one that a note tells the end of, and is whole."""
+    """Return the last turn if it is complete and the one whose end a note announced."""
     turn = next(reversed(turns_of(session)), None)
     is_settled = (
         turn is not None
         and turn.is_answered
         and all(call.result for call in turn.calls)
         and not any(_is_later(node, note.time) for node in turn.nodes)
-        and (note.message is None or _is_told(turn, note.message.strip()))
+        and (note.message is None or _is_confirmed(turn, note.message.strip()))
     )
     return turn if is_settled else None
 
 
 def _is_later(node: ChainNode, moment: float) -> bool:
-    said = nanoseconds(node.time) if isinstance(node, AssistantNode | UserNode) else None
-    return said is not None and said / 1e9 > moment
+    time = nanoseconds(node.time) if isinstance(node, AssistantNode | UserNode) else None
+    return time is not None and time / 1e9 > moment
 
 
-def _is_told(turn: Work, message: str) -> bool:
-    """Whether the last words are there, and all hooks have run.
+def _is_confirmed(turn: Work, message: str) -> bool:
+    """Return whether the last message is written, and all hooks have run.
 
-    Clients that do not tell the words have written them; not all of these tell of the hooks
-    (observed: up to 2.1.45).
+    Only clients that pass the message to the hook need this check. Older ones have written it
+    before they run hooks, and not all of them record that hooks have run (observed: up to 2.1.45).
     """
-    return _has_said(turn, message) and _is_closed(turn, is_quiet=True)
+    return _ends_with(turn, message) and _is_closed(turn, is_quiet=True)
 
 
-def _has_said(turn: Work, message: str) -> bool:
-    last = next(filter(has_text, reversed(turn.said)), None)
+def _ends_with(turn: Work, message: str) -> bool:
+    last = next(filter(has_text, reversed(turn.model_messages)), None)
     if last is None or not message:
         return not message
     text = text_of_parts(parts_of(entries_of(turn.session, last))).strip()
+    # The hook's message may cover more or fewer text blocks than the last message in the file.
     return bool(text) and (text in message or message in text)
 
 
 def _is_closed(turn: Work, is_quiet: bool) -> bool:
-    """Whether the client wrote that its hooks have run, and perhaps how long the turn took."""
+    """Return whether the client recorded that its hooks have run, or the turn's duration."""
     answers = [node.index for node in turn.nodes if isinstance(node, AssistantNode)]
+    # The duration is the very last line. After a hook summary, a duration may still follow: it
+    # closes the turn only once the file has been quiet for a while.
     after = {node.kind for node in turn.nodes if node.index > max(answers)}
     return DURATION in after or (SUMMARY in after and is_quiet)

@@ -1,4 +1,4 @@
-"""What a span is: a turn, an answer of the model, a tool's run, or a sub-agent."""
+"""Spans: a turn, a model answer, a tool call or a sub-agent, with the fields that are exported."""
 
 import re
 from enum import StrEnum
@@ -12,35 +12,35 @@ TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{
 
 
 class WorkKind(StrEnum):
-    """What a span tells of."""
+    """The kind of work that a span covers."""
 
     SPAN = "span"
-    """Only in the nested layout: it holds a turn."""
+    """The container of a turn; only in the nested layout."""
     AGENT = "agent"
-    """A turn, or a sub-agent."""
+    """A turn or a sub-agent."""
     GENERATION = "generation"
     """One answer of the model."""
     TOOL = "tool"
 
 
 class ToolPlacement(StrEnum):
-    """Where the tools are."""
+    """The position of tool spans in a trace."""
 
     SIBLINGS = "siblings"
-    """Beside the generation that called them, under the turn: sums of tokens come out right."""
+    """Siblings of the generation that called them: backends then sum up tokens correctly."""
     NESTED = "nested"
-    """Under the generation that called them, and the turn in a span of its own name."""
+    """Children of the generation that called them; the turn has an additional outer span."""
 
 
 class Parent(Struct, frozen=True):
-    """A span of the caller, as W3C's trace context names it."""
+    """The caller's span, according to a W3C trace context."""
 
     trace_id: str
     span_id: str
 
 
 def parse_traceparent(text: str | None) -> Parent | None:
-    """Return the span that a `traceparent` names; None if it is not valid, as W3C demands.
+    """Parse a W3C `traceparent`; return None if it is not valid.
 
     >>> parse_traceparent("00-" + "a" * 32 + "-" + "b" * 16 + "-01").span_id
     'bbbbbbbbbbbbbbbb'
@@ -53,31 +53,31 @@ def parse_traceparent(text: str | None) -> Parent | None:
 
 
 class Event(Struct, frozen=True):
-    """Something that happened at a moment: a hook, a compaction, an error."""
+    """A point in time: a hook, a compaction, an error."""
 
     name: str
     time: int
     facts: dict[str, Any]
-    """What can be told without content."""
+    """Attributes that are not content."""
     texts: dict[str, Any] = {}
-    """What was said or run."""
+    """Attributes with content, such as commands and their output."""
 
 
 class Trace(Struct, frozen=True, kw_only=True):
-    """What all spans of one turn have in common."""
+    """The values that all spans of a turn share."""
 
     id: str
     parent_id: str | None = None
-    """The caller's span, below which the first span hangs; the trace is then the caller's."""
+    """The caller's span, parent of the root span; the trace is then the caller's."""
     session_id: str
     turn_number: int
-    """The number of its prompt in the file, of all branches."""
+    """The number of its prompt in the file, counting all branches."""
     user: str | None = None
     tags: tuple[str, ...] = ()
     environment: str | None = None
     release: str | None = None
     app_version: str | None = None
-    """The version that the settings name; without it, backends get the client's."""
+    """The version set by the user; without it, the client's version is sent."""
     prompt_id: str | None = None
     prompt_kind: str | None = None
     permission_mode: str | None = None
@@ -86,20 +86,24 @@ class Trace(Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     git_branch: str | None = None
     forked_from: str | None = None
-    """The session that began the turn, of what a fork added to it."""
+    """The session that started the turn, if a fork continued it."""
 
     is_helper: bool = False
-    """Whether it holds a helper of the client that outlasted the turn, and nothing else."""
+    """Whether the trace consists only of a client's helper that ran longer than the turn."""
 
     source: str = "claude-code"
 
     @property
     def name(self) -> str:
+        """The trace's display name."""
         return f"Turn {self.turn_number}{' helper' if self.is_helper else ''}"
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """A stretch of work. Times are nanoseconds since 1970; None where no line tells."""
+    """A piece of work with start and end.
+
+    Times are nanoseconds since 1970; None if the session does not record them.
+    """
 
     trace: Trace
     id: str
@@ -109,13 +113,13 @@ class Span(Struct, frozen=True, kw_only=True):
     start: int | None
     end: int | None
     near: int
-    """The nearest time that is known, for formats that need one; 0 where there is none."""
+    """The nearest known time, for formats that require one; 0 if there is none."""
     input: Any = None
     output: Any = None
     parts: list[dict[str, Any]] | None = None
-    """What a generation said, in the parts of the GenAI conventions."""
+    """The blocks of a generation, as parts of the GenAI conventions."""
     error: str | None = None
-    """Why it failed, if it did; empty if that is not to be told."""
+    """The error message; empty if the span failed but content is not sent."""
     is_interrupted: bool = False
     """Whether the user stopped it."""
     model: str | None = None
@@ -127,38 +131,38 @@ class Span(Struct, frozen=True, kw_only=True):
     costs_usd: dict[str, float] | None = None
     """The cost by kind of token, as `costs_by_kind` names the kinds."""
     parameters: dict[str, Any] | None = None
-    """What is known of how the model was asked: effort, speed, service tier."""
+    """Request parameters: effort, speed, service tier."""
     first_line: int | None = None
-    """When a generation's first line was written: its first token came no later."""
+    """When the first line of a generation was written, shortly after its first token."""
     tool: str | None = None
     call_id: str | None = None
     call_count: int | None = None
-    """How many tools a generation asked for."""
+    """Number of tool calls of a generation."""
     active: int | None = None
-    """How long the client was at work, in nanoseconds, where it measured that."""
+    """The duration that the client measured, in nanoseconds, if it did."""
     agent_id: str | None = None
     agent_type: str | None = None
     description: str | None = None
-    """What a sub-agent was started for."""
+    """The task of a sub-agent."""
     working_ms: int | None = None
-    """Of a turn: as the client measured it, without waiting for the user."""
+    """Working time of a turn: measured by the client, without waiting for the user."""
     elapsed_ms: int | None = None
-    """Of a turn: from the prompt to the last answer or result."""
+    """Elapsed time of a turn: from the prompt to the last answer or result."""
     events: tuple[Event, ...] = ()
     is_final: bool = True
-    """Whether nothing more of it is to come: before that, a span is not sent."""
+    """Whether the span can no longer change; only then is it sent."""
 
     @property
     def sent_parent(self) -> str | None:
-        """The parent that a backend is told: of the first span, the caller's if there is one."""
+        """The parent's id as sent to a backend; the root span's parent is the caller's span."""
         return self.parent_id or self.trace.parent_id
 
     @property
     def begins(self) -> int:
-        """Its start, or the nearest time known."""
+        """The start, or the nearest known time."""
         return self.near if self.start is None else self.start
 
     @property
     def ends(self) -> int:
-        """Its end; at its start where the end is not known."""
+        """The end, or the start if the end is unknown."""
         return self.begins if self.end is None else max(self.begins, self.end)

@@ -1,4 +1,4 @@
-"""What happened at a moment of a turn: hooks, compactions, retries, errors, interruptions."""
+"""Extract span events: hooks, compactions, retries, errors and interruptions of a turn."""
 
 from typing import Any
 
@@ -30,22 +30,22 @@ NOTED = frozenset(
 HOOK_FACTS = ("hookEvent", "hookName", "exitCode", "durationMs", "toolUseID")
 HOOK_TEXTS = ("command", "content", "stdout", "stderr", "systemMessage")
 COMPACTION_FACTS = ("trigger", "pre_tokens", "post_tokens", "duration_ms")
-Told = tuple[str, dict[str, Any], dict[str, Any]]
-"""The name of an event, what can be told without content, and its texts."""
+EventParts = tuple[str, dict[str, Any], dict[str, Any]]
+"""The name of an event, its attributes without content, and those with content."""
 
 
 def events_of(work: Work, near: int) -> tuple[Event, ...]:
-    """The events of a turn or of a sub-agent, in the order of the file."""
+    """Return the events of a turn or sub-agent, in the order of the file."""
     nodes = list(filter(_is_eventful, work.nodes))
     events: list[Event] = []
     for node, entry in zip(nodes, work.session.entries(nodes), strict=True):
-        name, facts, texts = _told(node, entry)
+        name, facts, texts = _event_parts(node, entry)
         events.append(Event(name, nanoseconds(node.time) or near, _given(facts), _given(texts)))
     return tuple(events)
 
 
 def error_of(work: Work) -> str | None:
-    """The last error of the API that ended a turn, as the client put it."""
+    """Return the client's message for the last API error of a turn, if any."""
     failed = [m for m in work.messages if any(node.is_error for node in m.nodes)]
     if not failed:
         return None
@@ -54,7 +54,7 @@ def error_of(work: Work) -> str | None:
 
 
 def is_interrupted(work: Work) -> bool:
-    """Whether the user stopped a turn."""
+    """Return whether the user interrupted a turn."""
     return any(map(_is_interruption, work.nodes))
 
 
@@ -69,7 +69,7 @@ def _is_interruption(node: ChainNode) -> bool:
     return isinstance(node, UserNode) and node.prompt is PromptKind.INTERRUPTION
 
 
-def _told(node: ChainNode, entry: Entry) -> Told:
+def _event_parts(node: ChainNode, entry: Entry) -> EventParts:
     match entry:
         case Assistant():
             return _failure(entry)
@@ -78,8 +78,8 @@ def _told(node: ChainNode, entry: Entry) -> Told:
         case StopHookSummary():
             return _stop_hooks(entry)
         case CompactBoundary():
-            held = given(entry.compact_metadata)
-            facts = {name: given(getattr(held, name, None)) for name in COMPACTION_FACTS}
+            metadata = given(entry.compact_metadata)
+            facts = {name: given(getattr(metadata, name, None)) for name in COMPACTION_FACTS}
             return "compaction", {f"compaction.{name}": facts[name] for name in facts}, {}
         case MicrocompactBoundary():
             return "microcompaction", {}, {}
@@ -89,27 +89,28 @@ def _told(node: ChainNode, entry: Entry) -> Told:
             return "interrupted" if _is_interruption(node) else "compaction", {}, {}
 
 
-def _hook(held: dict[str, Any]) -> Told:
-    error = held.get("blockingError")
+def _hook(attachment: dict[str, Any]) -> EventParts:
+    # A hook that blocks has its command and output in an inner object.
+    error = attachment.get("blockingError")
     error = error if is_object(error) else {}
-    facts = {f"hook.{name}": held.get(name) for name in HOOK_FACTS}
-    texts = {f"hook.{name}": held.get(name) or error.get(name) for name in HOOK_TEXTS}
+    facts = {f"hook.{name}": attachment.get(name) for name in HOOK_FACTS}
+    texts = {f"hook.{name}": attachment.get(name) or error.get(name) for name in HOOK_TEXTS}
     texts["hook.error"] = error.get("blockingError")
-    return f"hook.{str(held.get('type')).removeprefix('hook_')}", facts, texts
+    return f"hook.{str(attachment.get('type')).removeprefix('hook_')}", facts, texts
 
 
-def _stop_hooks(entry: StopHookSummary) -> Told:
+def _stop_hooks(entry: StopHookSummary) -> EventParts:
     infos = given(entry.hook_infos) or []
     facts = {
         "hook.hookEvent": "Stop",
         "hook.count": given(entry.hook_count),
         "hook.preventedContinuation": given(entry.prevented_continuation),
     }
-    commands = [each.get("command") for each in infos if is_object(each)]
+    commands = [info.get("command") for info in infos if is_object(info)]
     return "hook.stop", facts, {"hook.command": commands, "hook.error": given(entry.hook_errors)}
 
 
-def _retry(entry: ApiError) -> Told:
+def _retry(entry: ApiError) -> EventParts:
     error = given(entry.error)
     error = error if is_object(error) else {}
     facts = {
@@ -120,7 +121,7 @@ def _retry(entry: ApiError) -> Told:
     return "retry", facts, {"exception.message": error.get("formatted") or error.get("message")}
 
 
-def _failure(entry: Assistant) -> Told:
+def _failure(entry: Assistant) -> EventParts:
     kind = given(entry.error)
     facts = {
         "exception.type": kind if isinstance(kind, str) else "api_error",
@@ -131,11 +132,11 @@ def _failure(entry: Assistant) -> Told:
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
-    """What is there, in the types that an event can carry."""
+    """Return the values that are not empty, as types that an event can have."""
     kept: dict[str, Any] = {}
     for name, value in values.items():
         if is_array(value):
-            kept[name] = [str(each) for each in value if each]
+            kept[name] = [str(item) for item in value if item]
         elif isinstance(value, str | int | float):
             kept[name] = value
     return {name: value for name, value in kept.items() if value not in ("", [])}

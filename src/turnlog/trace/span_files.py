@@ -1,4 +1,7 @@
-"""Spans in a file, written one by one: as OTLP's JSON, or as events that ui.perfetto.dev draws."""
+"""Write spans to a file one by one, as OTLP JSON or as trace events for ui.perfetto.dev.
+
+A file replaces an older one only when it is complete.
+"""
 
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -16,11 +19,11 @@ from turnlog.trace.attributes import attributes_of
 from turnlog.trace.span import Event, Span, WorkKind
 
 INTERNAL, CLIENT = 1, 3
-"""OTLP's kinds of spans."""
+"""OTLP's numbers for span kinds."""
 HAS_IS_REMOTE = 256
-"""The flag of a span of which it is known whether its parent is remote."""
+"""Flag: it is known whether the span's parent is remote."""
 IS_REMOTE = 512
-"""The flag of a span whose parent is remote."""
+"""Flag: the span's parent is remote."""
 Interval = tuple[int, int]
 _encode = msgspec.json.Encoder().encode
 
@@ -28,7 +31,7 @@ _encode = msgspec.json.Encoder().encode
 def write_otlp(
     path: Path, spans: Iterable[Span], resource: Mapping[str, str] | None = None
 ) -> None:
-    """Write spans as one OTLP request in JSON, as collectors read it from files."""
+    """Write spans as one OTLP JSON request, the format that collectors read from files."""
     with otlp_file(path, resource) as file:
         for rank, span in enumerate(spans):
             file.write((b"," if rank else b"") + encode_span(span))
@@ -36,24 +39,27 @@ def write_otlp(
 
 @contextmanager
 def otlp_file(path: Path, resource: Mapping[str, str] | None = None) -> Generator[BinaryIO]:
-    """Open a file for encoded spans, which the caller separates by commas."""
+    """Open a file for encoded spans; the caller writes the commas between them."""
     shared = {"service.name": "claude-code", **(resource or {})}
-    held = {"attributes": [_attribute(name, value) for name, value in shared.items()]}
+    attributes = {"attributes": [_attribute(name, value) for name, value in shared.items()]}
     scope = {"name": "turnlog", "version": __version__}
     with _writing(path) as file:
-        file.write(b'{"resourceSpans":[{"resource":' + _encode(held))
+        file.write(b'{"resourceSpans":[{"resource":' + _encode(attributes))
         file.write(b',"scopeSpans":[{"scope":' + _encode(scope) + b',"spans":[')
         yield file
         file.write(b"]}]}]}")
 
 
 def encode_span(span: Span) -> bytes:
-    """Encode a span directly: protobuf's objects of all spans would not fit in memory."""
+    """Encode a span as OTLP JSON.
+
+    Without protobuf: the objects of all spans would not fit in memory.
+    """
     return b"\n" + _encode(otlp_span(span))
 
 
 def write_perfetto(path: Path, spans: Iterable[Span]) -> None:
-    """Write spans as trace events: a process for each session, lanes for what overlaps."""
+    """Write spans as trace events: one process per session, overlapping spans in separate lanes."""
     with _writing(path) as file:
         file.write(b'{"traceEvents":[')
         _write_all(file, _events(spans))
@@ -61,12 +67,13 @@ def write_perfetto(path: Path, spans: Iterable[Span]) -> None:
 
 
 def otlp_span(span: Span) -> dict[str, Any]:
-    """Return a span as OTLP's JSON has it: ids in hex, numbers of 64 bits as text."""
+    """Return a span as OTLP JSON: ids are hex, 64-bit numbers are strings."""
     found: dict[str, Any] = {"traceId": span.trace.id, "spanId": span.id}
     if span.sent_parent:
         found["parentSpanId"] = span.sent_parent
     found["name"] = span.name
     found["kind"] = CLIENT if span.kind is WorkKind.GENERATION else INTERNAL
+    # Protobuf's JSON mapping omits default values: a missing time means unknown.
     if span.begins:
         found["startTimeUnixNano"] = str(span.begins)
     if span.ends:
@@ -94,11 +101,11 @@ def _status(span: Span) -> dict[str, Any]:
     return {} if span.is_interrupted else {"code": 1}
 
 
-def _attributes(held: dict[str, Any]) -> list[dict[str, Any]]:
-    # Most values are texts, and a span has about forty: spare them the calls.
+def _attributes(attributes: dict[str, Any]) -> list[dict[str, Any]]:
+    # A span has about forty attributes, most of them texts: avoid a function call for these.
     return [
         {"key": name, "value": {"stringValue": value} if type(value) is str else _value(value)}
-        for name, value in held.items()
+        for name, value in attributes.items()
         if value is not None
     ]
 
@@ -116,25 +123,25 @@ def _value(value: Any) -> dict[str, Any]:
         return {"intValue": str(value)}
     if isinstance(value, float):
         return {"doubleValue": value}
-    values = [_value(each) for each in value] if is_array(value) else []
+    values = [_value(item) for item in value] if is_array(value) else []
     return {"arrayValue": {"values": values} if values else {}}
 
 
 def _events(spans: Iterable[Span]) -> Iterator[dict[str, Any]]:
     lanes: dict[str, list[list[Interval]]] = {}
-    for session, held in groupby(spans, key=lambda span: span.trace.session_id):
+    for session, group in groupby(spans, key=lambda span: span.trace.session_id):
         is_new = session not in lanes
         own = lanes.setdefault(session, [])
         process = list(lanes).index(session) + 1
         if is_new:
             about = {"ph": "M", "pid": process, "tid": 0}
             yield {"name": "process_name", "args": {"name": session}, **about}
-        for span in sorted(held, key=lambda each: (each.begins, -each.ends)):
+        for span in sorted(group, key=lambda span: (span.begins, -span.ends)):
             yield {"pid": process, "tid": _lane(own, span), **_event(span)}
 
 
 def _event(span: Span) -> dict[str, Any]:
-    """A span as a trace event; its times are in microseconds."""
+    """Return a span as a trace event, with times in microseconds."""
     return {
         "ph": "X",
         "name": span.name,
@@ -146,9 +153,10 @@ def _event(span: Span) -> dict[str, Any]:
 
 
 def _lane(lanes: list[list[Interval]], span: Span) -> int:
-    """The first lane where all that still runs holds the span: events on a lane must nest."""
+    """Return the first lane where the span nests in all running spans, as Perfetto requires."""
     start, end = span.begins, span.ends
     for number, running in enumerate(lanes, 1):
+        # Spans come in order of their start: what has ended by now cannot overlap any later span.
         while running and running[-1][1] <= start:
             running.pop()
         if not running or running[-1][1] >= end:
@@ -165,16 +173,16 @@ def _write_all(file: BinaryIO, values: Iterable[dict[str, Any]]) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Generator[BinaryIO]:
-    """Open a private file that takes its place when all of it is written."""
-    beside = path.with_name(f".{path.name}.new")
+    """Open a private file that replaces `path` when it is completely written."""
+    partial = path.with_name(f".{path.name}.new")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o600)
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | BINARY, 0o600)
     except OSError as error:
-        error.filename = str(path)  # the name that the user knows
+        error.filename = str(path)  # the path that the user typed
         raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
-        beside.replace(path)
+        partial.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)

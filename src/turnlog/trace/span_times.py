@@ -1,4 +1,4 @@
-"""When work began and ended, by the lines alone: what no line tells is not made up."""
+"""Compute the start and end of work from timestamps of lines; unknown times stay None."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -11,12 +11,12 @@ from turnlog.trace.work import Work
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LIMIT = 1 << 63
-"""Backends keep nanoseconds in a signed number of 64 bits."""
+"""Backends store nanoseconds as signed 64-bit numbers."""
 
 
-@lru_cache(4096)  # each line is asked for its time by its turn, its message and its span
+@lru_cache(4096)  # the time of a line is needed for its turn, its message and its span
 def nanoseconds(timestamp: str | None) -> int | None:
-    """A timestamp as nanoseconds since 1970.
+    """Convert a timestamp to nanoseconds since 1970; return None if it is invalid.
 
     >>> nanoseconds("1970-01-01T00:00:01.500Z"), nanoseconds("soon")
     (1500000000, None)
@@ -29,7 +29,7 @@ def nanoseconds(timestamp: str | None) -> int | None:
 
 
 def latest(nodes: Iterable[ChainNode | None]) -> int | None:
-    """The latest time of some lines: they need not be in the order of their times."""
+    """Return the latest time of some lines, which need not be in chronological order."""
     return max(filter(None, (nanoseconds(node.time) for node in nodes if node)), default=None)
 
 
@@ -39,15 +39,15 @@ def earliest(nodes: Iterable[ChainNode]) -> int | None:
 
 
 def nearest_time(work: Work) -> int | None:
-    """The first time that any line of some work tells."""
+    """Return the first known time of some work."""
     return next(filter(None, (nanoseconds(node.time) for node in work.nodes)), None)
 
 
 def generation_starts(work: Work) -> dict[int, int | None]:
-    """When the model began each message, by the index of the message's first line.
+    """Return when the model started each message, by the index of the message's first line.
 
-    That is when the last thing before it happened: the prompt, the end of the message before it,
-    the last of the results that it answers.
+    The start is the time of the latest line before: the prompt, the end of the previous message, or
+    the last of the results that it responds to.
     """
     firsts = {message.nodes[0].index for message in work.messages}
     starts: dict[int, int | None] = {}
@@ -55,18 +55,19 @@ def generation_starts(work: Work) -> dict[int, int | None]:
     for node in work.nodes:
         time = nanoseconds(node.time)
         if node.index in firsts:
-            known = [each for each in (before, time) if each is not None]
+            known = [moment for moment in (before, time) if moment is not None]
             starts[node.index] = min(known, default=None)
+        # Other lines, such as notes of the client, may be written at any time and do not count.
         if time is not None and isinstance(node, AssistantNode | UserNode):
             before = max(before or 0, time)
     return starts
 
 
 def end_of(work: Work) -> int | None:
-    """Return when a turn ended by its own lines: at the last answer or result, or as measured.
+    """Return when a turn ended: at its last answer or result, or as the client measured.
 
-    The client's measure (`turn_duration`) counts only where it is later: it leaves out the time
-    spent waiting for the user, so a turn with a permission prompt outlasts it.
+    The client's measurement (`turn_duration`) counts only if it is later: it excludes the time
+    spent waiting for the user, for example at a permission prompt.
     """
     start = nanoseconds(work.first.time)
     lasted = measured_time(work)
@@ -77,7 +78,7 @@ def end_of(work: Work) -> int | None:
 
 
 def measured_time(work: Work) -> int | None:
-    """Return how long the client says that a turn took, without waiting for the user."""
+    """Return the client's measurement of a turn in nanoseconds, without waiting for the user."""
     measures = [node.milliseconds for node in work.nodes if isinstance(node, DurationNode)]
     return int(sum(measures) * 1_000_000) if measures else None
 
@@ -89,13 +90,13 @@ def turn_times(work: Work) -> tuple[int | None, int | None]:
 
 
 def latest_child(work: Work, near: int) -> int | None:
-    """Return the latest time at which a generation or a tool of some work begins or ends.
+    """Return the latest start or end of a generation or tool call of some work.
 
-    A child without a start is sent with the nearest time known, which counts as well.
+    A child without a start is sent with the nearest known time, which therefore counts as well.
     """
     starts = generation_starts(work)
-    found: list[int | None] = [starts[message.nodes[0].index] for message in work.said]
-    found += [latest(message.nodes) for message in work.said]
+    found: list[int | None] = [starts[message.nodes[0].index] for message in work.model_messages]
+    found += [latest(message.nodes) for message in work.model_messages]
     found += [nanoseconds(call.use.time) for call in work.calls]
     found += [latest([call.result]) for call in work.calls]
     known = [time for time in found if time is not None]

@@ -1,7 +1,7 @@
-"""A session as spans: each turn a trace of what the model said, its tools and its sub-agents.
+"""Convert a session to spans: each turn is a trace of generations, tool calls and sub-agents.
 
-Pure. Ids come from the prompt's uuid and the API's own ids, so that exporting again, or a copy of
-the same lines in another file, makes the same spans.
+Pure. Ids are derived from the prompt's uuid and the API's own ids, so that exporting again, or
+exporting a copy of the same lines from another file, yields the same spans.
 """
 
 import re
@@ -43,15 +43,15 @@ from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, turns_of
 
 HELPER = re.compile(r"a([a-z_]{3,})-[0-9a-f]+")
 STOPPED = ("user-rejected", "interrupted")
-"""Denials that mean that the user stopped the model."""
+"""Denials that count as an interruption by the user."""
 UNKNOWN = "not_available"
-"""What the API says where it does not tell (observed: inference_geo)."""
+"""The API's value for unknown (observed: inference_geo)."""
 ERROR_LIMIT = 500
-"""Characters of a result that say why a tool failed; all of it is in the output."""
+"""Maximum length of an error message; the output contains the complete result."""
 
 
 class SpanOptions(Struct, frozen=True):
-    """How to make spans."""
+    """Options for creating spans."""
 
     layout: ToolPlacement = ToolPlacement.SIBLINGS
     user: str | None = None
@@ -60,24 +60,24 @@ class SpanOptions(Struct, frozen=True):
     release: str | None = None
     version: str | None = None
     parent: Parent | None = None
-    """The caller's span: turns hang below it, in its trace. Ids of spans stay the same."""
+    """The caller's span: parent of all turns, which then join its trace. Span ids stay the same."""
     ended: bool = False
-    """Nothing more will come of the last turn, nor of sub-agents in the background."""
+    """The session has ended: its last turn and its background sub-agents will not continue."""
     running: frozenset[str] = frozenset()
-    """The ids of sub-agents that go on all the same."""
+    """Ids of sub-agents that are still running."""
     settled: bool = False
-    """The last turn is over, though the session is not."""
+    """The last turn is over, but the session has not ended."""
     past: Past = NOTHING
     excluded: frozenset[int] = frozenset()
-    """The numbers of turns that make no spans."""
+    """Numbers of turns for which no spans are created."""
 
 
 def spans_of(
     session: Session, options: SpanOptions | None = None, skip: Container[str] = ()
 ) -> Iterator[Span]:
-    """The spans of a session, one turn after the other, each parent before its children.
+    """Yield the spans of a session, turn by turn, each parent before its children.
 
-    Those whose ids are to be skipped are not made: what they would hold is not even read.
+    Spans with ids in `skip` are not created, and their content is not read.
     """
     options = options or SpanOptions()
     turns = turns_of(session, options.past)
@@ -86,23 +86,24 @@ def spans_of(
     near = 0
     for turn in turns:
         near = nearest_time(turn) or near
-        # What no prompt is known for may yet get one: lines are not always in order.
-        is_wanted = turn.n not in options.excluded
-        if is_wanted and turn.is_answered and (turn.prompt or options.ended):
+        # Lines are not always in order: work without a known prompt may get one later.
+        is_included = turn.n not in options.excluded
+        if is_included and turn.is_answered and (turn.prompt or options.ended):
             is_over = options.ended or turn is not turns[-1]
-            place = _TracePlace(None, near, is_over or options.settled)
+            context = _SpanContext(None, near, is_over or options.settled)
             forked = split_forked(turn, session_id_of(turn.session))
             for part in _parts_of(turn, forked):
-                teller = _SpanBuilder(part, crew, options, skip)
-                teller.attribute(forked)
+                builder = _SpanBuilder(part, crew, options, skip)
+                builder.attribute(forked)
                 helpers = [] if forked and part is forked.copied else loose.get(turn.n, [])
-                yield from teller.tell(place, helpers, is_over)
+                yield from builder.build(context, helpers, is_over)
 
 
 def _parts_of(turn: Work, forked: ForkedTurn | None) -> list[Work]:
-    """Return what a turn is told as: of a forked one, the copied part only if nobody else has it.
+    """Return the parts of a turn that get spans.
 
-    The origin's own file tells more of that part: there, its last message may be complete.
+    The copied part of a forked turn is included only if the origin's file is missing. That file is
+    the better source: the last message may be complete there.
     """
     if forked is None:
         return [turn]
@@ -111,20 +112,22 @@ def _parts_of(turn: Work, forked: ForkedTurn | None) -> list[Work]:
 
 
 def first_trace(session: Session) -> str | None:
-    """The id of a session's first trace: a fork, or the copy that a resume made, has the same."""
+    """Return the id of a session's first trace, which forks and resumed copies share."""
     return next((_trace_id(turn) for turn in turns_of(session)), None)
 
 
 def loose_by_turn(turns: list[Work], loose: list[Work], ended: bool) -> dict[int, list[Work]]:
-    """Sub-agents that no call started, by the turn during which they began.
+    """Return the sub-agents that no call started, by the number of the turn in which they began.
 
-    Where that turn was never answered, by the last one before it that was.
+    If that turn was never answered, they count for the last answered turn before it.
     """
     found: dict[int, list[Work]] = {}
     for work in loose:
         began = nearest_time(work)
         before = [turn for turn in turns if began and (nearest_time(turn) or began) <= began]
         home = before[-1] if before else next(iter(turns), None)
+        # A turn without an answer gets no spans. The last one may still be answered while the
+        # session runs, so its sub-agents stay with it.
         if home and not home.is_answered and (ended or home is not turns[-1]):
             home = next((turn for turn in reversed(before) if turn.is_answered), None)
         if home:
@@ -132,8 +135,8 @@ def loose_by_turn(turns: list[Work], loose: list[Work], ended: bool) -> dict[int
     return found
 
 
-class _TracePlace(NamedTuple):
-    """Where in a trace spans belong."""
+class _SpanContext(NamedTuple):
+    """The parent, nearest time and finality that a span inherits."""
 
     parent_id: str | None
     near: int
@@ -141,14 +144,14 @@ class _TracePlace(NamedTuple):
 
 
 class _Extent(NamedTuple):
-    """When the last of some spans ends, and whether none of them can change any more."""
+    """The end of the last of some spans, and whether all of them are final."""
 
     end: int | None
     is_final: bool
 
 
 class _SpanBuilder:
-    """Makes the spans of one turn."""
+    """Builds the spans of one turn."""
 
     def __init__(self, turn: Work, crew: Crew, options: SpanOptions, skip: Container[str]) -> None:
         self.work = turn
@@ -157,11 +160,11 @@ class _SpanBuilder:
         self.skip = skip
         self.trace = _trace_of(turn, options)
         self.seed = _trace_id(turn)
-        """What ids are made from, also where the trace is the caller's."""
-        self.seen: Counter[str] = Counter()
+        """The base of all span ids, independent of a caller's trace id."""
+        self.counts: Counter[str] = Counter()
 
     def attribute(self, forked: ForkedTurn | None) -> None:
-        """Give each part of a forked turn to its session."""
+        """Attribute each part of a forked turn to its session."""
         if forked is None:
             return
         origin = forked.origin.session_id
@@ -170,65 +173,67 @@ class _SpanBuilder:
         else:
             self.trace = replace(self.trace, session_id=origin)
 
-    def tell(self, place: _TracePlace, loose: list[Work], is_over: bool) -> Iterator[Span]:
-        """Yield the spans of the turn, and of helpers of the client that ran during it.
+    def build(self, context: _SpanContext, loose: list[Work], is_over: bool) -> Iterator[Span]:
+        """Yield the spans of the turn, and of the client's helpers that ran during it.
 
-        A helper may be at work after its last line, until another turn follows. One that outlasts
-        the turn gets a trace of its own: the turn's span is sent before the helper is done, and a
-        trace must not end before its last span.
+        A helper may still be working after its last line, until another turn starts. A helper that
+        runs longer than the turn gets its own trace: the turn's span is sent before the helper is
+        done, and a root span must not end before its children.
         """
-        outer = place
+        outer = context
         kinds = [WorkKind.AGENT]
         if self.options.layout is ToolPlacement.NESTED:
             kinds.insert(0, WorkKind.SPAN)
         for kind in kinds:
             name = self._id(kind)
             if name not in self.skip:
-                extent = self._extent(self.work, place)
-                at = self._at(name, place._replace(is_final=extent.is_final))
-                whole = _whole(self.work, place.near, extent.end)
+                extent = self._extent(self.work, context)
+                at = self._at(name, context._replace(is_final=extent.is_final))
+                whole = _whole(self.work, context.near, extent.end)
                 working, elapsed = turn_times(self.work)
                 whole |= {"working_ms": working, "elapsed_ms": elapsed}
                 yield Span(name=self.trace.name, kind=kind, **at, **whole)
-            place = place._replace(parent_id=name)
-        yield from self._inside(self.work, place)
-        for work in loose if place.is_final else []:  # before that, a call may yet turn up
+            context = context._replace(parent_id=name)
+        yield from self._inside(self.work, context)
+        # Until the turn is final, the call that started a loose sub-agent may still appear.
+        for work in loose if context.is_final else []:
             has_ended = is_over and not self._goes_on(work)
-            its = self._extent(work, place._replace(is_final=has_ended))
-            own_end = max(end_of(self.work) or 0, latest_child(self.work, place.near) or 0)
+            its = self._extent(work, context._replace(is_final=has_ended))
+            own_end = max(end_of(self.work) or 0, latest_child(self.work, context.near) or 0)
             if own_end and (its.end or 0) > own_end:
                 yield from self._helper(work, outer._replace(is_final=has_ended))
             else:
-                yield from self._agent(work, place._replace(is_final=has_ended), {})
+                yield from self._agent(work, context._replace(is_final=has_ended), {})
 
-    def _helper(self, work: Work, place: _TracePlace) -> Iterator[Span]:
-        """Yield the spans of a helper that outlasted its turn, as a trace of its own."""
-        assert work.agent, "told for a sub-agent"
+    def _helper(self, work: Work, context: _SpanContext) -> Iterator[Span]:
+        """Yield the spans of a helper that ran longer than its turn, as a separate trace."""
+        assert work.agent, "called for a sub-agent"
         name = f"{self.seed}:{work.agent.id}"
         of_turn, seed = self.trace, self.seed
         self.seed = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         trace_id = self.trace.id if self.options.parent else self.seed
         self.trace = replace(self.trace, id=trace_id, is_helper=True)
-        yield from self._agent(work, place, {})
+        yield from self._agent(work, context, {})
         self.trace, self.seed = of_turn, seed
 
     def _extent(
-        self, work: Work, place: _TracePlace, above: frozenset[str] = frozenset()
+        self, work: Work, context: _SpanContext, above: frozenset[str] = frozenset()
     ) -> "_Extent":
-        """Return when some work and all that it started had ended, and whether that is final.
+        """Return when some work and its sub-agents ended, and whether that is final.
 
-        `above` are the sub-agents that the work is part of: damaged files name circles.
+        `above` contains the enclosing sub-agents, to cut cycles in damaged files, such as an agent
+        whose call is in its own transcript.
         """
-        ends = [end_of(work), latest_child(work, place.near)]
-        is_final = place.is_final
+        ends = [end_of(work), latest_child(work, context.near)]
+        is_final = context.is_final
         for call in work.calls:
-            its = self._started_extent(work, call, place, above)
+            its = self._started_extent(work, call, context, above)
             ends.append(its.end)
             is_final &= its.is_final
         return _Extent(max(filter(None, ends), default=None), is_final)
 
     def _started_extent(
-        self, work: Work, call: Call, place: _TracePlace, above: frozenset[str]
+        self, work: Work, call: Call, context: _SpanContext, above: frozenset[str]
     ) -> "_Extent":
         """Return the extent of the sub-agents that a call started; final if there are none."""
         ends: list[int | None] = []
@@ -237,88 +242,95 @@ class _SpanBuilder:
             assert agent.agent, "started by a call"
             if agent.agent.id in above:
                 continue
-            has_ended = self._has_ended(agent, call, work.session.detail(call).structured, place)
-            near = nearest_time(agent) or place.near
-            inner = _TracePlace(None, near, has_ended)
+            has_ended = self._has_ended(agent, call, work.session.detail(call).structured, context)
+            near = nearest_time(agent) or context.near
+            inner = _SpanContext(None, near, has_ended)
             its = self._extent(agent, inner, above | {agent.agent.id})
             ends.append(its.end)
             is_final &= its.is_final
         return _Extent(max(filter(None, ends), default=None), is_final)
 
-    def _inside(self, work: Work, place: _TracePlace) -> Iterator[Span]:
-        """The generations and tools of a turn or of a sub-agent, and the sub-agents of those."""
+    def _inside(self, work: Work, context: _SpanContext) -> Iterator[Span]:
+        """Yield the generations and tool calls of a turn or sub-agent, and its sub-agents."""
         starts = generation_starts(work)
         calls: dict[int, list[Call]] = {}
         for call in work.calls:
             calls.setdefault(call.use.index, []).append(call)
-        said = work.said
-        if work.is_continued:  # the messages that made these calls are in the origin's trace
-            known = {node.index for message in said for node in message.nodes}
+        messages = work.model_messages
+        if work.is_continued:  # the messages with these calls are in the origin's trace
+            known = {node.index for message in messages for node in message.nodes}
             for call in work.calls:
                 if call.use.index not in known:
-                    yield from self._tool(work, call, place)
-        for message in said:
+                    yield from self._tool(work, call, context)
+        for message in messages:
             name = self._id(WorkKind.GENERATION, message.id or _name_of(work, message.nodes[0]))
             own = [call for node in message.nodes for call in calls.get(node.index, [])]
             if name not in self.skip:
-                is_final = place.is_final or message is not said[-1]
+                is_final = context.is_final or message is not messages[-1]
                 yield Span(
                     start=starts[message.nodes[0].index],
-                    input=_asked(work) if message is said[0] else None,
+                    input=_input_of(work) if message is messages[0] else None,
                     call_count=len(own),
-                    **self._at(name, place._replace(is_final=is_final)),
+                    **self._at(name, context._replace(is_final=is_final)),
                     **_generation(work, message),
                 )
             nested = self.options.layout is ToolPlacement.NESTED
-            inner = place._replace(parent_id=name) if nested else place
+            inner = context._replace(parent_id=name) if nested else context
             for call in own:
                 yield from self._tool(work, call, inner)
 
-    def _tool(self, work: Work, call: Call, place: _TracePlace) -> Iterator[Span]:
+    def _tool(self, work: Work, call: Call, context: _SpanContext) -> Iterator[Span]:
         name = self._id(WorkKind.TOOL, call.id or _name_of(work, call.use))
         if name not in self.skip:
-            started = self._started_extent(work, call, place, frozenset())
-            is_final = (place.is_final or call.result is not None) and started.is_final
-            told = _tool(work, call)
-            told["end"] = max(filter(None, (told["end"], started.end)), default=None)
-            yield Span(**self._at(name, place._replace(is_final=is_final)), **told)
+            started = self._started_extent(work, call, context, frozenset())
+            is_final = (context.is_final or call.result is not None) and started.is_final
+            values = _tool(work, call)
+            values["end"] = max(filter(None, (values["end"], started.end)), default=None)
+            yield Span(**self._at(name, context._replace(is_final=is_final)), **values)
+        # Removed when built: a call that occurs again, in a cycle or a copy, does not build it
+        # twice.
         for agent in self.crew.started.pop(call.id, []):
             detail = work.session.detail(call)
-            is_final = self._has_ended(agent, call, detail.structured, place)
+            is_final = self._has_ended(agent, call, detail.structured, context)
             given_input = detail.input if is_object(detail.input) else {}
-            yield from self._agent(agent, _TracePlace(name, place.near, is_final), given_input)
+            yield from self._agent(agent, _SpanContext(name, context.near, is_final), given_input)
 
-    def _agent(self, work: Work, place: _TracePlace, asked: dict[str, Any]) -> Iterator[Span]:
-        assert work.agent, "told for a sub-agent"
+    def _agent(
+        self, work: Work, context: _SpanContext, call_input: dict[str, Any]
+    ) -> Iterator[Span]:
+        assert work.agent, "called for a sub-agent"
         name = self._id(WorkKind.AGENT, work.agent.id)
-        near = nearest_time(work) or place.near
+        near = nearest_time(work) or context.near
         if name not in self.skip:
-            extent = self._extent(work, place._replace(near=near), frozenset({work.agent.id}))
+            extent = self._extent(work, context._replace(near=near), frozenset({work.agent.id}))
             meta = work.agent.meta
             kind = (
-                meta.get("agentType") or asked.get("subagent_type") or _helper_type(work.agent.id)
+                meta.get("agentType")
+                or call_input.get("subagent_type")
+                or _helper_type(work.agent.id)
             )
-            about = meta.get("description") or asked.get("description")
+            about = meta.get("description") or call_input.get("description")
             yield Span(
                 name=str(kind or "agent"),
                 kind=WorkKind.AGENT,
                 agent_id=work.agent.id,
                 agent_type=str(kind) if kind else None,
                 description=str(about) if about else None,
-                **self._at(name, place._replace(near=near, is_final=extent.is_final)),
+                **self._at(name, context._replace(near=near, is_final=extent.is_final)),
                 **_whole(work, near, extent.end),
             )
-        yield from self._inside(work, place._replace(parent_id=name, near=near))
+        yield from self._inside(work, context._replace(parent_id=name, near=near))
 
-    def _has_ended(self, work: Work, call: Call, result: Any, place: _TracePlace) -> bool:
-        """Whether a sub-agent is through: one in the background outlives the turn."""
-        assert work.agent, "asked for a sub-agent"
+    def _has_ended(self, work: Work, call: Call, result: Any, context: _SpanContext) -> bool:
+        """Return whether a sub-agent has ended; one in the background may outlive the turn."""
+        assert work.agent, "called for a sub-agent"
         if self._goes_on(work):
             return False
         if self.options.ended or work.agent.meta.get("finished") is True:
             return True
         if call.result is None:
-            return place.is_final
+            return context.is_final
+        # An asynchronous agent's call returns at once: its end is known from a notification.
         is_async = is_object(result) and (
             result.get("status") == "async_launched" or result.get("isAsync") is True
         )
@@ -327,14 +339,16 @@ class _SpanBuilder:
     def _goes_on(self, work: Work) -> bool:
         return work.agent is not None and work.agent.id in self.options.running
 
-    def _at(self, name: str, place: _TracePlace) -> dict[str, Any]:
-        return {"trace": self.trace, "id": name, **place._asdict()}
+    def _at(self, name: str, context: _SpanContext) -> dict[str, Any]:
+        return {"trace": self.trace, "id": name, **context._asdict()}
 
     def _id(self, kind: WorkKind, name: str = "") -> str:
-        """The id of a span; where a name comes again in a trace, its place among them counts."""
+        """Return the id of a span; a name that occurs again in the trace gets a counter."""
         text = f"{self.seed}:{kind}:{name}"
-        self.seen[text] += 1
-        again = f"#{self.seen[text]}" if self.seen[text] > 1 else ""
+        self.counts[text] += 1
+        # Converted or damaged files may repeat an id. The order of the file is stable, so a counter
+        # yields the same span ids in every export.
+        again = f"#{self.counts[text]}" if self.counts[text] > 1 else ""
         return sha256(f"{text}{again}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -349,12 +363,12 @@ def _helper_type(name: str) -> str | None:
 
 
 def _whole(work: Work, near: int, end: int | None) -> dict[str, Any]:
-    """What there is to tell of a turn, and of a sub-agent."""
+    """Return the span fields that turns and sub-agents have in common."""
     return {
         "start": nanoseconds(work.first.time),
         "end": end,
-        "input": _asked(work),
-        "output": _answered(work),
+        "input": _input_of(work),
+        "output": _output_of(work),
         "error": error_of(work),
         "is_interrupted": is_interrupted(work),
         "active": measured_time(work),
@@ -396,9 +410,9 @@ def _costs(message: Message) -> dict[str, float] | None:
 
 
 def _parameters(entries: list[Assistant], usage: Usage | None) -> dict[str, str] | None:
-    """Return what the lines tell of how the model was asked.
+    """Return the request parameters that the session records.
 
-    Effort is on the lines (observed: 2.1.325); speed, tier and place are in the usage.
+    Effort is a field of the lines (observed: 2.1.325); speed, tier and region are in the usage.
     """
     efforts = (given(entry.per_turn_effort) or given(entry.effort) for entry in entries)
     found = {"effort": next(filter(None, efforts), None)}
@@ -424,16 +438,17 @@ def _tool(work: Work, call: Call) -> dict[str, Any]:
     }
 
 
-def _asked(work: Work) -> dict[str, str] | None:
+def _input_of(work: Work) -> dict[str, str] | None:
     entry = work.session.entry(work.prompt) if work.prompt else None
     if not work.prompt or not isinstance(entry, User):
         return None
+    # The text of a local command is markup: show it as the user typed it.
     text = prompt_label(entry) if work.prompt.prompt in LOCAL else full_text(entry)
     return {"role": "user", "content": text}
 
 
-def _answered(work: Work) -> dict[str, str] | None:
-    last = next(filter(has_text, reversed(work.said)), None)
+def _output_of(work: Work) -> dict[str, str] | None:
+    last = next(filter(has_text, reversed(work.model_messages)), None)
     if last is None:
         return None
     text = text_of_parts(parts_of(entries_of(work.session, last)))
@@ -467,11 +482,12 @@ def _trace_of(turn: Work, options: SpanOptions) -> Trace:
 def _trace_id(turn: Work) -> str:
     name = _name_of(turn, turn.first)
     if turn.is_continued:
+        # Both sessions have the same prompt: the session's id separates their traces.
         assert turn.prompt, "the prompt is a copy"
         name = f"{_name_of(turn, turn.prompt)}:{session_id_of(turn.session)}"
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _name_of(work: Work, node: ChainNode) -> str:
-    """What a line is called: its uuid, or its place in its session."""
+    """Return a stable name of a line: its uuid, or else its session and line number."""
     return node.uuid or f"{session_id_of(work.session)}:{node.line}"

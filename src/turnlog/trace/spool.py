@@ -1,7 +1,7 @@
-"""The spool: notes that wait, oldest first; notes a backend refused; and failures.
+"""The spool: waiting notes, notes that a backend refused, and recent failures.
 
-A note says which session has something to send, and along which route. One sender at a time takes
-the notes for a target.
+A note identifies a session with something to send and its route. At most one sender at a time
+processes the notes for a target.
 """
 
 import json
@@ -32,19 +32,19 @@ from turnlog.trace.sent_state import now_text, write_json
 
 BOOKS_WAIT = 30.0
 KEPT = 100
-"""Failures and refused notes that are remembered."""
+"""Maximum number of failures, and of refused notes, that are kept."""
 SESSION_FILE = re.compile(r"(?!agent-)[\w-][\w.-]*\.jsonl")
 BACKFILL = "Backfill"
-"""The event of a note that turnlog left itself, for a session that no hook announced."""
+"""The event of a note that turnlog itself wrote, for a session that no hook announced."""
 OTHER_VERSION = "left by an older turnlog, without a route (try: turnlog trace SESSION --to TARGET)"
 
 
 class HookNote(Struct, frozen=True):
-    """One hook call: what the client passed, and the route of what it announces."""
+    """One hook call: the client's payload, and the route of the delivery."""
 
     path: Path
     time: float
-    """When it was left, in seconds since 1970."""
+    """Time of the hook call, in seconds since 1970."""
     fields: dict[str, str]
     route: Route
     credentials: tuple[Credential, ...]
@@ -52,24 +52,25 @@ class HookNote(Struct, frozen=True):
     session: str
     transcript: Path
     source: str = ""
-    """What made a session start."""
+    """For SessionStart: startup, resume, clear or compact."""
     message: str | None = None
-    """The model's last words, where the client tells them."""
+    """The model's last message, if the client passes it."""
     running: frozenset[str] = frozenset()
-    """The ids of sub-agents that go on in the background."""
+    """Ids of sub-agents that are running in the background."""
 
     @property
     def is_backfill(self) -> bool:
+        """True if turnlog wrote the note itself."""
         return self.event == BACKFILL
 
     @property
     def is_start(self) -> bool:
-        """Whether a client started: compaction in the midst of a turn reports a start as well."""
+        """True if a client started; compaction during a turn also reports SessionStart."""
         return self.event == "SessionStart" and self.source != "compact"
 
 
 class Failure(Struct, frozen=True):
-    """Something that will not be sent, and why."""
+    """Something that was not sent, and why."""
 
     time: str
     session: str | None
@@ -77,19 +78,19 @@ class Failure(Struct, frozen=True):
 
 
 class Spool:
-    """The folder of notes; only the user can read it."""
+    """The folder of notes, private to the user."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or Path(spool_folder())
 
     def begin(self) -> None:
-        """Remember since when sessions are to be sent; what is older, only when it goes on."""
+        """Record the start of tracing; older sessions are sent only if they are continued."""
         secure_folder(self.folder, must_own=True)
         touch_private(self.folder / "since")
 
     @property
     def since(self) -> float:
-        """When the hooks were installed last, in seconds since 1970."""
+        """Time at which the hooks were last installed, in seconds since 1970."""
         try:
             return (self.folder / "since").stat().st_mtime
         except OSError:
@@ -97,20 +98,20 @@ class Spool:
 
     @contextmanager
     def lock(self, wait: float = 0, is_shared: bool = False) -> Generator[bool]:
-        """Keep senders from working, or with `is_shared` be one of them; False if that fails."""
+        """Lock out all senders, or with `is_shared` join them; yield False if that fails."""
         with self._locked("lock", wait, is_shared) as is_ours:
             yield is_ours
 
     @contextmanager
     def lock_queue(self, name: str, wait: float = 0) -> Generator[bool]:
-        """Take the notes for one target; False if another sender has them all the time."""
+        """Lock the notes for one target; yield False if another sender keeps them locked."""
         secure_folder(self.folder / "queues", must_own=True)
         with self._locked(f"queues/{name}.lock", wait) as is_ours:
             yield is_ours
 
     @contextmanager
     def lock_books(self) -> Generator[None]:
-        """Guard files that the senders of all targets change, for the blink that it takes."""
+        """Lock the files that senders of all targets write; hold it only briefly."""
         with self._locked("books.lock", BOOKS_WAIT) as is_ours:
             if not is_ours:
                 raise Conflict(f"{self.folder} is in use by another turnlog", "turnlog hook status")
@@ -126,39 +127,40 @@ class Spool:
             os.close(descriptor)
 
     def paths(self) -> list[Path]:
-        """The files of all notes, the oldest first."""
+        """Return the files of all notes, the oldest first."""
         return sorted(self.folder.glob(f"*{SUFFIX}"))
 
     def notes(self) -> list[HookNote]:
-        """All notes that make sense, the oldest first."""
+        """Return all valid notes, the oldest first."""
         return [found for path in self.paths() if isinstance(found := read_note(path), HookNote)]
 
     def discard_invalid(self) -> None:
-        """Remove the notes that can never be sent, remembering why."""
+        """Remove the notes that can never be sent, and record why."""
         for path in self.paths():
             if isinstance(found := read_note(path), str):
                 self.fail(None, found)
                 path.unlink(missing_ok=True)
 
     def leave_backfill(self, like: HookNote, transcript: Path) -> None:
-        """Leave a note for a session that no hook announced, with the route of another note."""
+        """Write a note for a session that no hook announced, with the route of another note."""
         waiting = ((note.transcript, note.route.key) for note in self.notes())
         if (transcript, like.route.key) in waiting:
             return
         payload = {"hook_event_name": BACKFILL, "session_id": transcript.stem}
         payload["transcript_path"] = str(transcript)
-        # The caller's span is that of the client which called the hook, not of the lost session's.
+        # The caller's span belongs to the client that ran the hook, not to the missed session.
         fields = {name: value for name, value in like.fields.items() if name != "traceparent"}
         leave_note(str(self.folder), fields, json.dumps(payload).encode())
 
     def drop(self, notes: Iterable[HookNote]) -> None:
-        """Remove notes that are delivered."""
+        """Remove delivered notes."""
         for note in notes:
             note.path.unlink(missing_ok=True)
 
     def set_aside(self, note: HookNote) -> None:
-        """Keep a note whose spans the backend refused, so that its route is known later."""
+        """Keep a note whose spans the backend refused, so that they can be retried later."""
         secure_folder(self._refused, must_own=True)
+        # One note per session and route is enough: a retry sends everything that was refused.
         for other in self.refused_notes():
             if (other.transcript, other.route.key) == (note.transcript, note.route.key):
                 other.path.unlink(missing_ok=True)
@@ -181,18 +183,19 @@ class Spool:
 
     @property
     def failures(self) -> list[Failure]:
-        held = _read(self.folder / "failures.json")
-        fields = [each for each in held if is_object(each)] if is_array(held) else []
+        """Recent failures, the oldest first."""
+        stored = _read(self.folder / "failures.json")
+        items = [item for item in stored if is_object(item)] if is_array(stored) else []
         return [
-            Failure(str(each.get("time")), each.get("session"), str(each.get("reason")))
-            for each in fields
+            Failure(str(item.get("time")), item.get("session"), str(item.get("reason")))
+            for item in items
         ]
 
     def fail(self, session: str | None, reason: str) -> None:
-        """Remember something that will not be sent; the same is remembered once."""
+        """Record a failure; an equal one is recorded only once, with the latest time."""
         with self.lock_books():
-            same = [e for e in self.failures if (e.session, e.reason) != (session, reason)]
-            self._remember([*same, Failure(now_text(), session, reason)])
+            others = [e for e in self.failures if (e.session, e.reason) != (session, reason)]
+            self._remember([*others, Failure(now_text(), session, reason)])
 
     def forgive(self) -> None:
         """Forget all failures."""
@@ -204,22 +207,23 @@ class Spool:
 
 
 def read_note(path: Path) -> HookNote | str | None:
-    """Return a note; or why it can never be sent; or None if it is gone or of a newer version."""
+    """Return a note, the reason why it can never be sent, or None if it is gone or too new."""
     try:
         raw = path.read_bytes()
     except OSError:
         return None
     parts = split_note(raw)
     if parts is None:
+        # A newer turnlog may be installed elsewhere: leave its notes to its own sender.
         return None if raw.startswith(FAMILY) else OTHER_VERSION
     fields, payload = parts
     if refusal := fields.get("refused"):
         return refusal
     try:
-        held = json.loads(payload)
+        document = json.loads(payload)
     except (ValueError, RecursionError):
         return "the hook's payload is not JSON"
-    transcript = _transcript(held)
+    transcript = _transcript(document)
     if transcript is None:
         return "the hook's payload has no valid transcript_path"
     if reason := find_intrusion(transcript, Path(fields.get("store", ""))):
@@ -228,37 +232,37 @@ def read_note(path: Path) -> HookNote | str | None:
         route, credentials = parse_route(fields)
     except TurnlogError as error:
         return f"{transcript.stem}: {error.message}"
-    message = held.get("last_assistant_message")
+    message = document.get("last_assistant_message")
     return HookNote(
         path=path,
         time=_moment(path),
         fields=fields,
         route=route,
         credentials=credentials,
-        event=str(held.get("hook_event_name") or ""),
-        session=str(held.get("session_id") or transcript.stem),
+        event=str(document.get("hook_event_name") or ""),
+        session=str(document.get("session_id") or transcript.stem),
         transcript=transcript,
-        source=str(held.get("source") or ""),
+        source=str(document.get("source") or ""),
         message=message if isinstance(message, str) else None,
-        running=_running(held.get("background_tasks")),
+        running=_running(document.get("background_tasks")),
     )
 
 
 def _transcript(payload: Any) -> Path | None:
-    """Return the session file that a payload names, if it can be one."""
+    """Return the session file that a payload names, if the path is valid."""
     name = payload.get("transcript_path") if is_object(payload) else None
     if not isinstance(name, str) or not name.startswith("/") or "\0" in name:
         return None
-    # The name becomes part of paths below the state folder: "..", "*" and the like are no session.
+    # The name becomes part of paths in the state folder: reject "..", "*" and the like.
     return Path(name) if SESSION_FILE.fullmatch(Path(name).name) else None
 
 
 def find_intrusion(transcript: Path, store: Path) -> str | None:
-    """Return why a path cannot be a session of a store; None for one that can.
+    """Return why a path is not a session of a store; None if it is one.
 
-    Any local program can run `turnlog hook run` and name a file: `/home/ada/diary.jsonl`, or
-    `projects/x/s.jsonl -> ../../../diary.jsonl`. Its content must not reach a backend. A path
-    without a file is fine: a session that just started has none yet.
+    Any local program can run `turnlog hook run` with the path of another file, such as
+    `/home/ada/diary.jsonl` or `projects/x/s.jsonl -> ../../../diary.jsonl`. Its content must not
+    reach a backend. A path without a file is valid: a new session has none yet.
     """
     projects, real = real_path(store / "projects"), real_path(transcript)
     if real.parent.parent != projects:
@@ -269,8 +273,8 @@ def find_intrusion(transcript: Path, store: Path) -> str | None:
 
 
 def _running(tasks: Any) -> frozenset[str]:
-    held = [each for each in tasks if is_object(each)] if is_array(tasks) else []
-    return frozenset(str(each.get("id")) for each in held if each.get("status") == "running")
+    known = [task for task in tasks if is_object(task)] if is_array(tasks) else []
+    return frozenset(str(task.get("id")) for task in known if task.get("status") == "running")
 
 
 def _moment(path: Path) -> float:

@@ -1,8 +1,9 @@
 """The per-project on/off switch for live traces.
 
-A log of switch events in turnlog's configuration, never in a project, so a repository cannot
-switch itself on. The log keeps times: turns made while a project was off are never sent live.
-Imports only what Python has loaded anyway: the client waits for the hook.
+A log of switch events, kept with turnlog's configuration and never in a project, so that a
+repository cannot switch itself on. The log records times: turns made while a project was off are
+never sent live. The client waits for the hook: this module imports only modules that Python has
+already loaded.
 """
 
 import os
@@ -19,19 +20,19 @@ WORDS = {"on": True, "off": False}
 
 
 class Switches:
-    """Who was on when; the nearest directory with an entry decides, and the default is on."""
+    """The history of switches: the nearest directory with an entry decides; the default is on."""
 
     def __init__(self, path: str, content: bytes = b"", is_readable: bool = True) -> None:
         self.path = path
         self.is_readable = is_readable
         self.events: dict[str, list[tuple[float, bool]]] = {}
-        """Per directory, the oldest first."""
+        """Time and state of each switch by directory, the oldest first."""
         for moment, is_on, folder in _parsed(content):
             self.events.setdefault(folder, []).append((moment, is_on))
 
     @property
     def has_off(self) -> bool:
-        """Whether any directory is or was off, or may have been."""
+        """True if any directory is or was off, or if the log cannot be read."""
         states = (is_on for events in self.events.values() for _, is_on in events)
         return not self.is_readable or not all(states)
 
@@ -55,8 +56,8 @@ class Switches:
 
     def turn(self, project: str, is_on: bool) -> None:
         """Switch a project, and everything below it, on or off."""
-        # Lines of sessions have whole milliseconds: a turn that begins right after the switch must
-        # not seem to have begun before it.
+        # Sessions record times in milliseconds: a turn that starts right after the switch must not
+        # seem to have started before it.
         moment = int(time.time() * 1000) / 1000
         self.events.setdefault(project, []).append((moment, is_on))
         lines = (
@@ -68,7 +69,7 @@ class Switches:
 
 
 def read_switches(config: str) -> Switches:
-    """Read the switches kept beside a configuration file."""
+    """Read the switches in the folder of a configuration file."""
     path = os.path.join(os.path.dirname(config), NAME)
     try:
         with open(path, "rb") as file:
@@ -80,7 +81,7 @@ def read_switches(config: str) -> Switches:
 
 
 def ancestors(folder: str) -> "Iterator[str]":
-    """Yield a directory and everything above it, the nearest first."""
+    """Yield a directory and its parents, the nearest first."""
     while True:
         yield folder
         above = os.path.dirname(folder)
@@ -90,9 +91,9 @@ def ancestors(folder: str) -> "Iterator[str]":
 
 
 def nearest(folder: str, roots: "Iterable[str]") -> str | None:
-    """Return the nearest of some directories that contains a folder."""
+    """Return the nearest of some directories that contains a folder, or None."""
     known = set(roots)
-    return next((each for each in ancestors(folder) if each in known), None)
+    return next((parent for parent in ancestors(folder) if parent in known), None)
 
 
 def _parsed(content: bytes) -> "Iterator[tuple[float, bool, str]]":

@@ -1,7 +1,7 @@
-"""Only what was appended: the end of a session's file, from the first turn that was not all sent.
+"""Read only the tail of a session's file, from the first turn that is not completely sent.
 
-Where the end alone cannot tell what the whole file would (a line that follows on one before it, or
-that was written there before), the whole file is read.
+The spans of a tail are the same as those of the whole file: if the tail depends on earlier lines,
+the whole file is read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -14,25 +14,29 @@ from turnlog.conversation.tree import is_compaction
 from turnlog.trace.progress import SendPosition, probe_of
 from turnlog.trace.span_times import nanoseconds
 from turnlog.trace.spans import SpanOptions, loose_by_turn
-from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, first_places, turns_of
+from turnlog.trace.work import NOTHING, Crew, Past, Work, crew_of, first_positions, turns_of
 
 Sizes = Mapping[Path, int]
 
 
-def open_end(path: Path, mark: SendPosition | None) -> tuple[Session, Past]:
-    """A session from a mark on; all of it where the file is not the one that has the mark."""
+def open_tail(path: Path, mark: SendPosition | None) -> tuple[Session, Past]:
+    """Open a session at a mark; open all of it if the file does not match the mark."""
     if mark is None or not _holds(path, mark):
         return open_session(path), NOTHING
     agents = frozenset(path.parent / name for name in mark.agents)
     return open_session(path, ReadExtent(mark.offset, mark.lines)), Past(mark.turns, agents)
 
 
-def is_enough(session: Session, past: Past, mark: SendPosition) -> bool:
-    """Whether the end of a session tells as much of its turns as the whole file would."""
+def is_tail_sufficient(session: Session, past: Past, mark: SendPosition) -> bool:
+    """Return whether a tail yields the same turns as the whole file would."""
     start = nanoseconds(mark.time)
     turns = turns_of(session, past)
     if not turns or start is None or session.nodes[0].offset != mark.offset:
         return False
+    # A tail is sufficient if nothing in it depends on earlier lines. Counterexamples: an answer
+    # whose prompt is before the mark (the user rewound), a result whose call is there (an orphan),
+    # an earlier line that was written again (its time is older than the mark), or a sub-agent of an
+    # earlier turn whose file has grown.
     return (
         turns[0].prompt is not None
         and turns[0].is_answered
@@ -48,10 +52,10 @@ def is_enough(session: Session, past: Past, mark: SendPosition) -> bool:
 def mark_at(
     session: Session, options: SpanOptions, unsent: Set[int], sizes: Sizes
 ) -> SendPosition | None:
-    """The mark before the last turn, or before the first of which not all was sent.
+    """Return the mark of the first turn with unsent spans, or of the last turn.
 
-    `sizes` are those that the files of the sub-agents had before they were read. None where the
-    end of the file could not be told from there.
+    `sizes` are the sizes of the sub-agents' files before they were read. Return None if the file
+    cannot be split there.
     """
     turns = turns_of(session, options.past)
     rank = next((rank for rank, turn in enumerate(turns) if turn.n in unsent), len(turns) - 1)
@@ -60,7 +64,7 @@ def mark_at(
         return None
     crew = crew_of(session, turns, options.past)
     loose = loose_by_turn(turns, crew.loose, options.ended)
-    later = _told_in(turns[rank:], crew, loose)
+    later = _agent_files(turns[rank:], crew, loose)
     kept = {path: size for path, size in sizes.items() if path not in later}
     folder = session.path.parent
     return SendPosition(
@@ -74,7 +78,7 @@ def mark_at(
 
 
 def sizes_of(session: Session, paths: Iterable[Path] | None = None) -> Sizes:
-    """The sizes of the files of a session's sub-agents, or of those named."""
+    """Return the sizes of the given files, by default those of a session's sub-agents."""
     if paths is None:
         paths = [agent.path for agent in session.subagents if agent.path != session.path]
     return {path: path.stat().st_size for path in paths if path.is_file()}
@@ -89,58 +93,59 @@ def _sizes(path: Path, mark: SendPosition) -> Sizes:
 
 
 def _is_plain(session: Session) -> bool:
-    """Whether all lines have ids, and none is a sub-agent's: those are linked across the file."""
+    """Return whether all lines have ids, and none is a sub-agent's: those depend on other lines."""
     chain = [node for node in session.nodes if isinstance(node, ChainNode)]
     return all(node.uuid and not node.is_sidechain for node in chain)
 
 
 def _hangs_together(session: Session, turns: Iterable[Work]) -> bool:
-    """Whether no line but a prompt follows on one that is not there."""
+    """Return whether only prompts have a parent that is not in the tail."""
     prompts = {turn.prompt.uuid for turn in turns if turn.prompt}
     tree = session.tree
     for node in tree.chain:
-        before = node.logical_parent if is_compaction(node) else node.parent
-        if before and before not in tree.ranks and node.uuid not in prompts:
+        parent = node.logical_parent if is_compaction(node) else node.parent
+        if parent and parent not in tree.ranks and node.uuid not in prompts:
             return False
     return True
 
 
 def _is_since(work: Work, start: int) -> bool:
-    """Whether nothing of it is older: an older line is one that was written again."""
-    return all((nanoseconds(node.time) or 0) >= start for node in _said(work.nodes))
+    """Return whether no line is older than `start`; an older one is a copy of an earlier line."""
+    return all((nanoseconds(node.time) or 0) >= start for node in _messages(work.nodes))
 
 
-def _said(nodes: Iterable[Node]) -> Iterator[Node]:
+def _messages(nodes: Iterable[Node]) -> Iterator[Node]:
     return (node for node in nodes if isinstance(node, UserNode | AssistantNode))
 
 
 def _are_since(crew: Crew, start: int) -> bool:
-    """Whether all sub-agents are of the turns that were read, as far as can be told."""
+    """Return whether all sub-agents belong to turns of the tail, as far as can be determined."""
     started = [work for works in crew.started.values() for work in works]
     strays = [work for work in crew.loose if work.agent and work.agent.call_id]
     return not strays and all(_is_since(work, start) for work in (*started, *crew.loose))
 
 
 def _can_start(session: Session, prompt: UserNode, turns: Sequence[Work]) -> bool:
-    """Whether a prompt divides a file: what is older stands before it, and these turns behind.
+    """Return whether a prompt splits a file: only older lines before it, all of `turns` after it.
 
-    Then a copy that was made of older lines is known by their times.
+    Later copies of older lines can then be recognized by their times.
     """
-    places = first_places(session)
+    positions = first_positions(session)
     prompts = [turn.prompt for turn in turns if turn.prompt]
     start = nanoseconds(prompt.time) or 0
     return (
         _is_plain(session)
         and all(
-            (nanoseconds(node.time) or 0) < start for node in _said(session.nodes[: prompt.index])
+            (nanoseconds(node.time) or 0) < start
+            for node in _messages(session.nodes[: prompt.index])
         )
         and all(node.offset >= prompt.offset for turn in turns for node in turn.nodes)
-        and all(places[each.uuid or ""] >= prompt.index for each in prompts)
+        and all(positions[other.uuid or ""] >= prompt.index for other in prompts)
     )
 
 
-def _told_in(turns: Iterable[Work], crew: Crew, loose: Mapping[int, list[Work]]) -> set[Path]:
-    """The files of the sub-agents of some turns, those that sub-agents started included."""
+def _agent_files(turns: Iterable[Work], crew: Crew, loose: Mapping[int, list[Work]]) -> set[Path]:
+    """Return the files of the sub-agents of some turns, including nested sub-agents."""
     found: set[Path] = set()
     waiting = list(turns)
     for turn in turns:

@@ -1,4 +1,4 @@
-"""Targets: presets for known backends, any OTLP address, or a file."""
+"""Targets of traces: presets for known backends, any OTLP address, or a file."""
 
 import base64
 import re
@@ -17,59 +17,60 @@ from turnlog.trace.trace_settings import TraceSettings
 TRACES = "/v1/traces"
 METRICS = "/v1/metrics"
 GRPC = ("grpc://", "grpcs://")
-"""How addresses begin that take OTLP over gRPC, in the clear or over TLS."""
+"""URL schemes for OTLP over gRPC, unencrypted or over TLS."""
 PERFETTO = "perfetto:"
 OWN_EVENTS = re.compile(
     rb'\{"traceEvents":\[(?:\]|\n\{"name":"process_name","args":\{"name":"[^"]*"\},"ph":"M",)'
 )
-"""How Perfetto files of turnlog begin."""
+"""The start of Perfetto files written by turnlog."""
 HEAD = 1 << 16
-"""Bytes within which an OTLP file of turnlog names its writer."""
+"""Bytes within which an OTLP file written by turnlog names its writer."""
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class Target(Struct, frozen=True):
-    """An address that takes OTLP, and what it wants to be told."""
+    """An address that accepts OTLP, with headers and connection settings."""
 
     url: str
     project: str = ""
-    """What tells apart those who share the address; not a secret."""
+    """Distinguishes accounts or datasets at the same address; not a secret."""
     headers: dict[str, str] = {}
     resource: dict[str, str] = {}
-    """Attributes of the resource that all spans share."""
+    """Attributes of the OpenTelemetry resource of all spans."""
     proxy: str | None = None
     no_proxy: str = ""
     ca_file: str | None = None
     link: str | None = None
-    """The address of a trace in the backend's own pages, with {trace_id}."""
+    """The URL of a trace in the backend's UI, with {trace_id}."""
 
     @property
     def name(self) -> str:
-        """Tells one target from another."""
+        """A short hash that identifies the target, used in file names."""
+        # Without headers: after a key was rotated, the target still has the spans sent before.
         return sha256(f"{self.url} {self.project}".encode()).hexdigest()[:16]
 
     @property
     def address(self) -> str:
-        """The URL as it may be shown: without a user name and password."""
+        """The URL without user name and password, safe to display."""
         parts = urlsplit(self.url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
     def link_to(self, trace_id: str) -> str | None:
-        """Return the address of a trace in the backend, where it can be told."""
+        """Return the URL of a trace in the backend's UI, if known."""
         return self.link.replace("{trace_id}", trace_id) if self.link else None
 
 
 class FileTarget(Struct, frozen=True):
-    """A file to write."""
+    """A file to write traces to."""
 
     path: Path
     is_perfetto: bool = False
 
     def require_replaceable(self, command: str, is_agreed: bool) -> None:
-        """Raise if writing would replace something else than a trace that turnlog wrote.
+        """Raise UsageError if writing would replace a file that turnlog did not write.
 
-        A file is replaced for good: no journal keeps what `--to package.json` would overwrite.
-        `command` is what to type to replace it all the same.
+        The file cannot be restored: no journal keeps what `--to package.json` would overwrite.
+        `command` is the hint: the command that replaces it anyway.
         """
         try:
             mode = self.path.lstat().st_mode
@@ -82,7 +83,7 @@ class FileTarget(Struct, frozen=True):
 
 
 def _is_own_trace(path: Path) -> bool:
-    """Return whether a file is empty, or was written as a trace before."""
+    """Return whether a file is empty or a trace that turnlog wrote."""
     try:
         with open_regular(path) as file:
             start = file.read(HEAD)
@@ -93,25 +94,26 @@ def _is_own_trace(path: Path) -> bool:
 
 
 def target_of(settings: TraceSettings) -> Target | FileTarget:
-    """The target that a user named: a preset, an address, or a file."""
-    told = settings.to or ""
-    if told in PRESETS:
-        target = PRESETS[told](settings)
-    elif told.startswith(("http://", "https://")):
-        target = Target(_traces_url(told))
-    elif told.startswith(GRPC):
-        target = Target(told)
-    elif told.startswith(PERFETTO):
-        return FileTarget(Path(told.removeprefix(PERFETTO)), is_perfetto=True)
-    elif told.endswith(".json"):
-        return FileTarget(Path(told))
+    """Return the target that the settings name; raise UsageError if it is unknown or incomplete."""
+    name = settings.to or ""
+    if name in PRESETS:
+        target = PRESETS[name](settings)
+    elif name.startswith(("http://", "https://")):
+        target = Target(_traces_url(name))
+    elif name.startswith(GRPC):
+        target = Target(name)
+    elif name.startswith(PERFETTO):
+        return FileTarget(Path(name.removeprefix(PERFETTO)), is_perfetto=True)
+    elif name.endswith(".json"):
+        return FileTarget(Path(name))
     else:
-        what = f"unknown target {told!r}" if told else "no target for the traces"
+        what = f"unknown target {name!r}" if name else "no target for the traces"
         known = f"{', '.join(PRESETS)}, a URL or FILE.json"
         raise UsageError(f"{what}: expected {known}", "turnlog trace --help")
     return replace(
         target,
         headers=_checked(target.headers | settings.headers),
+        # The preset's attributes win: Phoenix and Weave choose the project by them.
         resource=resource_attributes(settings) | target.resource,
         link=settings.link or target.link,
         proxy=settings.proxy,
@@ -121,7 +123,7 @@ def target_of(settings: TraceSettings) -> Target | FileTarget:
 
 
 def resource_attributes(settings: TraceSettings) -> dict[str, str]:
-    """Return the attributes of the resource that settings name."""
+    """Return the resource attributes from the settings."""
     found = dict(settings.resource_attributes)
     if settings.environment:
         found.setdefault("deployment.environment.name", settings.environment)
@@ -131,16 +133,18 @@ def resource_attributes(settings: TraceSettings) -> dict[str, str]:
 
 
 def _checked(headers: dict[str, str]) -> dict[str, str]:
-    """Return headers, unless one could break the request: the error names no value."""
+    """Return headers; raise UsageError, without showing the value, if one is invalid."""
     for name, value in headers.items():
         if not HEADER.fullmatch(name) or not value.isprintable():
-            raise UsageError(f"header {name!r} is not valid", "check TURNLOG_TRACE_HEADERS")
+            raise UsageError(
+                f"header {name!r} is not valid", "export TURNLOG_TRACE_HEADERS=NAME=VALUE"
+            )
     return headers
 
 
 def _langfuse(settings: TraceSettings) -> Target:
     if not (settings.public_key and settings.secret_key):
-        hint = "set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY"
+        hint = "export LANGFUSE_PUBLIC_KEY=KEY LANGFUSE_SECRET_KEY=KEY"
         raise UsageError("Langfuse needs a public key and a secret key", hint)
     host = _host(settings, "https://cloud.langfuse.com")
     headers = _basic(settings.public_key, settings.secret_key)
@@ -180,7 +184,7 @@ def _weave(settings: TraceSettings) -> Target:
     key = _key(settings, "Weave", "WANDB_API_KEY")
     entity, _, project = (settings.project or "").partition("/")
     if not (entity and project):
-        hint = "set TURNLOG_TRACE_WEAVE_PROJECT=ENTITY/PROJECT"
+        hint = "export TURNLOG_TRACE_WEAVE_PROJECT=ENTITY/PROJECT"
         raise UsageError("Weave needs an entity and a project", hint)
     named = {"wandb.entity": entity, "wandb.project": project}
     host = _host(settings, "https://trace.wandb.ai")
@@ -214,7 +218,7 @@ def _datadog(settings: TraceSettings) -> Target:
 def _grafana(settings: TraceSettings) -> Target:
     token = _key(settings, "Grafana", "GRAFANA_CLOUD_API_KEY")
     if not (settings.host and settings.public_key):
-        hint = "set GRAFANA_CLOUD_OTLP_ENDPOINT and GRAFANA_CLOUD_INSTANCE_ID"
+        hint = "export GRAFANA_CLOUD_OTLP_ENDPOINT=URL GRAFANA_CLOUD_INSTANCE_ID=ID"
         raise UsageError("Grafana Cloud needs its OTLP endpoint and an instance id", hint)
     url = f"{_host(settings, '')}{TRACES}"
     return Target(url, settings.public_key, _basic(settings.public_key, token))
@@ -226,7 +230,7 @@ def _host(settings: TraceSettings, usual: str) -> str:
 
 def _key(settings: TraceSettings, backend: str, variable: str) -> str:
     if not settings.secret_key:
-        raise UsageError(f"{backend} needs a key", f"set {variable}")
+        raise UsageError(f"{backend} needs a key", f"export {variable}=KEY")
     return settings.secret_key
 
 
@@ -236,7 +240,7 @@ def _basic(user: str, password: str) -> dict[str, str]:
 
 
 def _traces_url(url: str) -> str:
-    """An address as it is, or with OTLP's own path where it has none.
+    """Return a URL with OTLP's default path added if it has none.
 
     >>> _traces_url("http://localhost:4318")
     'http://localhost:4318/v1/traces'

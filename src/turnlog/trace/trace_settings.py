@@ -1,4 +1,4 @@
-"""Trace settings: options first, then the environment, then turnlog's configuration.
+"""Load trace settings: options take precedence over the environment, then the configuration.
 
 The variables are turnlog's own, because the client hides OpenTelemetry's from its hooks.
 """
@@ -31,43 +31,43 @@ from turnlog.trace.variable_origin import config_path
 
 
 class Temporality(StrEnum):
-    """What a metric's value counts."""
+    """The period that a metric's value covers."""
 
     CUMULATIVE = "cumulative"
-    """Everything since the first export: sending it again changes nothing."""
+    """Everything since the start: sending it twice is harmless."""
     DELTA = "delta"
-    """What is new since the last export."""
+    """The change since the last export."""
 
 
 class TraceSettings(Struct, frozen=True):
-    """How to trace: each may be an option, a TURNLOG_TRACE_ variable, or in [trace]."""
+    """Trace settings: each may be an option, a TURNLOG_TRACE_ variable, or a key in [trace]."""
 
     to: str | None = None
-    """A preset such as langfuse or phoenix, an address, or a file."""
+    """A preset such as langfuse or phoenix, a URL, or a file."""
     layout: ToolPlacement = ToolPlacement.SIBLINGS
     content: ContentMode = ContentMode.REDACTED
     max_chars: int = MAX_CHARS
     user: str | None = None
     tags: tuple[str, ...] = ()
-    """In a variable separated by commas, or a JSON array."""
+    """In a variable: comma-separated, or a JSON array."""
     environment: str | None = None
     """Langfuse's environment, and the resource's deployment.environment.name."""
     release: str | None = None
     version: str | None = None
-    """By default the client's."""
+    """Default: the client's version."""
     service_name: str | None = None
     resource_attributes: dict[str, str] = {}
-    """Attributes of the resource; in a variable as OTEL_RESOURCE_ATTRIBUTES has them."""
+    """Resource attributes; in a variable: in the format of OTEL_RESOURCE_ATTRIBUTES."""
     traceparent: str | None = None
-    """The caller's span, below which turns hang, in the form of W3C's trace context."""
+    """The caller's span, parent of all turns, as a W3C trace context."""
     metrics: Temporality | None = None
-    """Whether to send metrics as well, and in which form."""
+    """The form in which metrics are sent; None sends none."""
     timeout: float = 60.0
-    """Seconds to wait for the backend's answer to each batch."""
+    """Seconds to wait for the backend's response to each batch."""
     headers: dict[str, str] = {}
-    """Further headers; in a variable as NAME=VALUE, with commas between them."""
+    """Additional headers; in a variable: NAME=VALUE, comma-separated."""
     host: str | None = None
-    """Where the backend of a preset is."""
+    """The URL of a preset's backend."""
     project: str | None = None
     """The backend's project, experiment or dataset."""
     public_key: str | None = None
@@ -75,17 +75,17 @@ class TraceSettings(Struct, frozen=True):
     secret_key: str | None = None
     """The backend's key or token."""
     link: str | None = None
-    """The address of a trace in the backend, with {trace_id} in place of its id."""
+    """The URL of a trace in the backend's UI, with {trace_id}."""
     proxy: str | None = None
-    """The HTTP proxy; by default that of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY."""
+    """The HTTP proxy; default: HTTPS_PROXY, HTTP_PROXY or ALL_PROXY."""
     no_proxy: str | None = None
-    """Hosts that are reached without the proxy; by default those of NO_PROXY."""
+    """Hosts that bypass the proxy; default: NO_PROXY."""
     ca_file: str | None = None
-    """Trusted certificates; by default those of REQUESTS_CA_BUNDLE."""
+    """A file with trusted certificates; default: REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE."""
 
     @property
     def labels(self) -> dict[str, Any]:
-        """What the traces are marked with."""
+        """The settings that label traces."""
         names = ("user", "tags", "environment", "release", "version")
         return {name: getattr(self, name) for name in names}
 
@@ -93,9 +93,9 @@ class TraceSettings(Struct, frozen=True):
 def load_targets(
     typed: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> list[TraceSettings]:
-    """Resolve the settings of each target that options, environment or configuration name.
+    """Return the settings of each target named by options, environment or configuration.
 
-    >>> [each.to for each in load_targets({"to": ["phoenix", "x.json"]}, {"TURNLOG_HOME": "/no"})]
+    >>> [found.to for found in load_targets({"to": ["phoenix", "x.json"]}, {"TURNLOG_HOME": "/no"})]
     ['phoenix', 'x.json']
     """
     chosen = {name: value for name, value in typed.items() if value not in (None, ())}
@@ -115,13 +115,13 @@ def load_targets(
         own = table_of(configured, to)
         host = str(chosen.get("host") or own.get("host") or "")
         variables = find_variables(environment, to, host, is_only)
-        held = {name: environment[variable] for name, variable in variables.items()}
-        found.append(convert_settings(own | held | parent | chosen | {"to": to or None}))
+        variables_set = {name: environment[variable] for name, variable in variables.items()}
+        found.append(convert_settings(own | variables_set | parent | chosen | {"to": to or None}))
     return found
 
 
 def convert_settings(known: Mapping[str, Any]) -> TraceSettings:
-    """Return settings of the right types; raise UsageError if a value does not fit."""
+    """Convert values to settings; raise UsageError if one is invalid."""
     for name, parse in PARSERS.items():
         if isinstance(known.get(name), str):
             known = {**known, name: parse(known[name])}
@@ -135,47 +135,47 @@ def convert_settings(known: Mapping[str, Any]) -> TraceSettings:
 def read_table(path: Path) -> dict[str, Any]:
     """Return [trace] of the configuration; empty if there is none."""
     try:
-        held = tomllib.loads(path.read_text("utf-8")).get("trace", {})
+        table = tomllib.loads(path.read_text("utf-8")).get("trace", {})
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise UsageError(f"{path} is not valid: {error}", "correct it by hand") from error
-    return held if is_object(held) else {}
+        raise UsageError(f"{path} is not valid: {error}", f"$EDITOR {path}") from error
+    return table if is_object(table) else {}
 
 
 def table_of(configured: Mapping[str, Any], to: str) -> dict[str, Any]:
-    """Return what the configuration says for one target: [trace], then [trace.TARGET]."""
+    """Return the configuration for one target: [trace], overridden by [trace.TARGET]."""
     own = configured.get(to)
     return dict(configured) | (own if is_object(own) else {})
 
 
 def _parse_tags(text: str) -> list[str]:
-    """Return tags that are separated by commas, or in a JSON array.
+    """Parse comma-separated tags or a JSON array.
 
     >>> _parse_tags("a, team:b"), _parse_tags('["a", "b, c"]')
     (['a', 'team:b'], ['a', 'b, c'])
     """
     try:
-        held = json.loads(text) if text.lstrip().startswith("[") else text.split(",")
-    except ValueError:
-        held = text.split(",")
-    tags = (str(each).strip() for each in held)
+        items = json.loads(text) if text.lstrip().startswith("[") else text.split(",")
+    except ValueError:  # a tag may start with a bracket
+        items = text.split(",")
+    tags = (str(item).strip() for item in items)
     return list(dict.fromkeys(filter(None, tags)))
 
 
 def _parse_attributes(text: str) -> dict[str, str]:
-    """Return attributes as OTEL_RESOURCE_ATTRIBUTES has them, or a JSON object."""
+    """Parse attributes in the format of OTEL_RESOURCE_ATTRIBUTES, or a JSON object."""
     try:
-        held = json.loads(text) if text.lstrip().startswith("{") else None
+        document = json.loads(text) if text.lstrip().startswith("{") else None
     except ValueError:
-        held = None
-    if is_object(held):
-        return {name: str(value) for name, value in held.items()}
+        document = None
+    if is_object(document):
+        return {name: str(value) for name, value in document.items()}
     return _parse_headers(text)
 
 
 def _parse_headers(pairs: str) -> dict[str, str]:
-    """Return headers as OTEL_EXPORTER_OTLP_HEADERS has them: values are percent-encoded.
+    """Parse headers in the format of OTEL_EXPORTER_OTLP_HEADERS: values are percent-encoded.
 
     >>> _parse_headers("authorization=Basic%20YTpi, x-a=1")
     {'authorization': 'Basic YTpi', 'x-a': '1'}
@@ -189,7 +189,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "tags": _parse_tags,
     "resource_attributes": _parse_attributes,
 }
-"""How the text of a variable becomes a setting."""
+"""Parsers for settings that are not plain strings or numbers."""
 
 
 def config_file(environment: Mapping[str, str] = os.environ) -> Path:
@@ -198,5 +198,5 @@ def config_file(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder where turnlog remembers what was sent."""
+    """Return the folder where turnlog records what was sent."""
     return Path(spool_folder(environment)).parent

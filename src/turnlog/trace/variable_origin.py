@@ -1,7 +1,8 @@
-"""Tell the user's environment variables from those that a project's settings set.
+"""Distinguish the user's environment variables from those set by a project's settings.
 
 The client merges `env` of `.claude/settings*.json` into the environment of its hooks, so a
-repository chooses some of it. Imports only what Python has loaded anyway: the client waits.
+repository controls part of it. The client waits for the hook: this module imports only modules that
+Python has already loaded.
 """
 
 import os
@@ -18,11 +19,11 @@ CONFIG_VARIABLES = ("TURNLOG_HOME", "XDG_CONFIG_HOME", "HOME", "USERPROFILE")
 SPOOL_VARIABLES = ("TURNLOG_HOME", "XDG_DATA_HOME", "HOME", "USERPROFILE")
 STORE_VARIABLES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE")
 PLACES = {"config": CONFIG_VARIABLES, "spool": SPOOL_VARIABLES, "store": STORE_VARIABLES}
-"""Paths that `hook install` fixes as options, and the variables they depend on without it."""
+"""Paths that `hook install` writes into the command, and the variables they otherwise depend on."""
 LOCATIONS = frozenset({*CONFIG_VARIABLES, *SPOOL_VARIABLES, *STORE_VARIABLES})
 SETTINGS = ("settings.local.json", "settings.json")
 MARK = b"\xef\xbb\xbf"
-"""The byte order mark of UTF-8, which the client may skip."""
+"""The UTF-8 byte order mark, which the client may skip."""
 
 
 class ProjectVariables:
@@ -34,7 +35,7 @@ class ProjectVariables:
         self.environment = environment
         self.pairs: list[tuple[str, Any]] = []
         self.files: list[str] = []
-        """The settings files that exist and were read."""
+        """The settings files that exist."""
         self.is_complete = is_complete
         """Whether every settings file is known and could be read."""
         for folder in folders:
@@ -43,9 +44,10 @@ class ProjectVariables:
         self.names = {name for name, _ in self.pairs}
 
     def sets(self, name: str) -> bool:
-        """Return whether the project decides a variable, be it by making it empty."""
-        # The name decides, not the value: what the user's shell said is lost once it is replaced.
-        # Fail closed: settings that only the client understands may set anything.
+        """Return whether the project sets a variable, even to an empty value."""
+        # Only the name is compared: the value that the user's shell had exported is lost once the
+        # project's settings replace it. Fail closed: settings that cannot be parsed may set
+        # anything.
         return name in self.environment and (not self.is_complete or name in self.names)
 
     def holds(self, name: str, value: str) -> bool:
@@ -53,7 +55,7 @@ class ProjectVariables:
         return (name, value) in self.pairs
 
     def blame(self, name: str) -> str:
-        """Return the clause that says how the project decides a variable."""
+        """Return a clause that explains how the project controls a variable."""
         if name in self.names:
             return f"the project's settings set {name}"
         return "the project's settings cannot be read"
@@ -62,8 +64,9 @@ class ProjectVariables:
         try:
             content = read_small(path)
             self.files.append(path)
-            # Most settings have no env. An escape or another encoding could spell it differently.
-            if any(each in content for each in (b'"env"', b"\\", b"\0")):
+            # Most settings have no env, and need no parsing. An escape or another encoding could
+            # hide it.
+            if any(mark in content for mark in (b'"env"', b"\\", b"\0")):
                 _parse(content.removeprefix(MARK).decode(), self._collect)
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -77,17 +80,17 @@ class ProjectVariables:
 
 
 class HookPlaces:
-    """Where a hook call finds turnlog's files, and which of its variables are the user's."""
+    """The paths of turnlog's files for a hook call, and which of its variables are the user's."""
 
     def __init__(self, arguments: "Sequence[str]", environment: "Mapping[str, str]") -> None:
         fixed, self.options = split_places(arguments)
         here = _working_folder()
         named = os.path.join(here, environment.get("CLAUDE_PROJECT_DIR") or here)
         self.project = os.path.realpath(named)
-        # The client may have been started by a path with links, whose directories are others.
+        # The client may have been started through a link, whose parent directories differ.
         found = SettingsFolders((self.project, here, os.path.normpath(named)))
         own = _own_settings(fixed.get("store"))
-        theirs = [each for each in found.folders if os.path.join(each, ".claude") not in own]
+        theirs = [path for path in found.folders if os.path.join(path, ".claude") not in own]
         self.variables = ProjectVariables(environment, theirs, found.is_complete)
         if "CLAUDE_PROJECT_DIR" in self.variables.names:
             self.project = here
@@ -110,13 +113,13 @@ class HookPlaces:
         self.store = os.path.abspath(self.environment.get("CLAUDE_CONFIG_DIR") or usual)
         self.problem = self._problem([name for name in PLACES if name not in fixed])
         self.has_spool = "spool" in fixed or not any(map(self.variables.sets, SPOOL_VARIABLES))
-        """Whether it is certain where notes belong."""
+        """Whether the location of the spool is certain."""
 
     def _problem(self, open_places: "Iterable[str]") -> str:
-        """Return why the paths are uncertain.
+        """Return why the paths are uncertain; empty if they are not.
 
-        With XDG_CONFIG_HOME from a project, the switches of the user would not be found, and a
-        project that is off would be on.
+        With XDG_CONFIG_HOME set by a project, the user's switches would not be found, and a project
+        that is switched off would be traced.
         """
         for place in open_places:
             for name in PLACES[place]:
@@ -143,7 +146,7 @@ class _Scan:
 
 
 def _parse(text: str, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None:
-    """Parse JSON, passing the pairs of each object on; raise ValueError if it is not valid."""
+    """Parse JSON and pass the pairs of each object to `collect`; raise ValueError if invalid."""
     try:
         from _json import make_scanner
 
@@ -153,14 +156,14 @@ def _parse(text: str, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None
 
         json.loads(text, object_pairs_hook=collect)
         return
-    # json itself imports re, half of Python's own start; its scanner in C needs neither.
+    # json imports re, which takes half as long as starting Python; its C scanner needs neither.
     text = text.strip(" \t\r\n")
     try:
         _, end = scan(text, 0)
     except (StopIteration, SystemError) as error:  # its own error is in json, which is not loaded
-        raise ValueError("there is no valid JSON") from error
+        raise ValueError("not valid JSON") from error
     if end != len(text):
-        raise ValueError("there is more than JSON")
+        raise ValueError("unexpected text after the JSON value")
 
 
 def config_path(environment: "Mapping[str, str]") -> str:
@@ -172,10 +175,10 @@ def config_path(environment: "Mapping[str, str]") -> str:
 
 
 def _own_settings(store: str | None) -> "set[str]":
-    """Return where the user's own `.claude` is, which a project below the home directory is under.
+    """Return the paths of the user's own `.claude`, which is in a parent of many projects.
 
-    Only the installed path and the account say so: HOME=. from a project would otherwise exempt
-    the project's settings.
+    Only the installed path and the account's home directory count: HOME=. set by a project would
+    otherwise make the project's settings look like the user's.
     """
     if store is None:
         try:
@@ -185,7 +188,7 @@ def _own_settings(store: str | None) -> "set[str]":
         except (ImportError, KeyError):  # Windows; an account without an entry, as in containers
             return set()
     folder, name = os.path.split(os.path.abspath(store))
-    # ~/.claude may itself be a link; a link elsewhere that leads to it is the project's.
+    # ~/.claude may itself be a link. A link in a project that points to it is the project's.
     return {
         os.path.realpath(store),
         os.path.join(folder, name),
@@ -201,7 +204,7 @@ def _working_folder() -> str:
 
 
 def split_places(arguments: "Sequence[str]") -> "tuple[dict[str, str], list[str]]":
-    """Return the paths that a hook's command fixes, and its other arguments.
+    """Return the paths among the options of a hook's command, and its other arguments.
 
     >>> split_places(["--config", "/c.toml", "--to", "phoenix"])
     ({'config': '/c.toml'}, ['--to', 'phoenix'])

@@ -1,7 +1,7 @@
-"""Who did what: each prompt of a session with all that it led to, and each sub-agent.
+"""Group the lines of a session into work: one per turn and one per sub-agent.
 
-Turns are those of all branches, as what was rewound was done and paid for all the same. They are
-numbered in the order of their prompts in the file, which no later line changes.
+All branches count: work that was rewound was done and paid for nevertheless. Turns are numbered in
+the order of their prompts in the file, so appending lines never changes a number.
 """
 
 import re
@@ -22,7 +22,7 @@ from turnlog.format.json_values import is_object
 
 NOTIFIED = re.compile(r"<(?:task-id|tool-use-id)>([^<]+)</")
 NAMED = re.compile(r"agentId:\s*([\w-]+)|<task-id>\s*([^<\s]+)\s*</task-id>")
-"""How the text of a result names the sub-agent (observed: 2.0.x; in the background 2.1.x)."""
+"""The sub-agent's id in the text of a result (observed: 2.0.x; in the background 2.1.x)."""
 PAIRED = re.compile(r"<task-id>([^<]+)</task-id>\s*<tool-use-id>([^<]+)</tool-use-id>")
 STARTING = ("Task", "Agent")
 NOTIFYING = ("queue-operation", "attachment/queued_command")
@@ -31,11 +31,11 @@ NOT_A_PROMPT = frozenset({PromptKind.TOOL_RESULT, PromptKind.META, PromptKind.IN
 
 @dataclass(frozen=True)
 class Past:
-    """What stands before the part of a file that was read."""
+    """The turns and sub-agents before the part of a file that was read."""
 
     turns: int = 0
     agents: frozenset[Path] = frozenset()
-    """The files of the sub-agents that belong to those turns."""
+    """Files of sub-agents that belong to earlier turns."""
 
 
 NOTHING = Past()
@@ -43,11 +43,11 @@ NOTHING = Past()
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a prompt led to, on whichever branches; or all that a sub-agent did."""
+    """The lines that follow from a prompt, on all branches, or those of a sub-agent."""
 
     session: Session
     n: int
-    """The number of the turn; 0 for what stands before the first prompt."""
+    """The number of the turn; 0 for lines before the first prompt."""
     prompt: UserNode | None
     nodes: list[ChainNode]
     """In the order of the file."""
@@ -55,20 +55,21 @@ class Work:
     calls: list[Call] = field(default_factory=list[Call])
     agent: SubAgent | None = None
     is_continued: bool = False
-    """Whether it is what a fork added to a turn of another session."""
+    """Whether this is the part of a turn that a fork added to a copied one."""
 
     @property
-    def said(self) -> list[Message]:
-        """What the model said: not what the client put in its place."""
+    def model_messages(self) -> list[Message]:
+        """The model's messages, without synthetic ones written by the client."""
         return [message for message in self.messages if not message.is_synthetic]
 
     @property
     def is_answered(self) -> bool:
-        """Whether the model answered, or the client put an error in the answer's place."""
+        """True if the model answered, or the client recorded an error instead."""
         return any(not m.is_synthetic or m.nodes[-1].is_error for m in self.messages)
 
     @property
     def first(self) -> ChainNode:
+        """The prompt, or the first line if there is no prompt of its own."""
         return self.prompt if self.prompt and not self.is_continued else self.nodes[0]
 
 
@@ -78,29 +79,32 @@ class Crew:
 
     session: Session
     started: dict[str, list[Work]] = field(default_factory=dict[str, list[Work]])
-    """By the call that started them, wherever that call is."""
+    """Sub-agents by the id of the call that started them, in whichever file."""
     loose: list[Work] = field(default_factory=list[Work])
-    """Those that no call started: the client's own helpers."""
+    """Sub-agents that no call started: the client's own helpers."""
 
     @cached_property
     def notified(self) -> set[str]:
-        """The ids of sub-agents, and of their calls, that the client told were done."""
+        """Ids of sub-agents, and of their calls, whose end the client announced."""
         texts = _notifications(self.session)
         return {name for text in texts for name in NOTIFIED.findall(text)}
 
 
 def turns_of(session: Session, past: Past = NOTHING) -> list[Work]:
-    """Every turn of a session, of all branches, in the order of their prompts."""
+    """Return the turns of all branches of a session, in the order of their prompts."""
     tree = session.tree
     groups: dict[int, list[ChainNode]] = {}
     current = -1
     for node, owner in zip(tree.chain, _owners(tree), strict=True):
-        # Some exporters write no parents: a line that hangs on nothing goes with those before it.
+        # Some exporters write no parents: a line without one belongs to the turn of the line
+        # before.
         current = current if owner == -1 else owner
         groups.setdefault(current, []).append(node)
     before = groups.pop(-1, [])
-    places = first_places(session)
-    ranks = sorted(groups, key=lambda rank: places[tree.chain[rank].uuid or rank])
+    positions = first_positions(session)
+    ranks = sorted(groups, key=lambda rank: positions[tree.chain[rank].uuid or rank])
+    # Lines before the first prompt, such as hook output at the start, belong to the first turn.
+    # Only if they contain an answer, as after a truncated start, are they work of their own.
     if ranks and not any(isinstance(node, AssistantNode) for node in before):
         groups[ranks[0]] = before + groups[ranks[0]]
         before = []
@@ -114,17 +118,19 @@ def turns_of(session: Session, past: Past = NOTHING) -> list[Work]:
 
 
 def crew_of(session: Session, turns: Iterable[Work], past: Past = NOTHING) -> Crew:
-    """The sub-agents of a session, those that sub-agents started included."""
+    """Return the sub-agents of a session, including nested ones."""
     works: list[Work] = []
-    seen = {node.uuid for node in session.tree.chain if node.uuid}
-    said = {message.id for turn in turns for message in turn.messages if message.id}
+    known_uuids = {node.uuid for node in session.tree.chain if node.uuid}
+    known_messages = {message.id for turn in turns for message in turn.messages if message.id}
+    # A sub-agent may start with a copy of the context of its caller, under the same uuids and
+    # message ids: what another work already contains is not counted again.
     for agent in session.subagents:
         if agent.path in past.agents:
             continue
-        if work := _agent_work(session, agent, seen, said):
+        if work := _agent_work(session, agent, known_uuids, known_messages):
             works.append(work)
-            seen |= {node.uuid for node in work.nodes if node.uuid}
-            said |= {message.id for message in work.messages if message.id}
+            known_uuids |= {node.uuid for node in work.nodes if node.uuid}
+            known_messages |= {message.id for message in work.messages if message.id}
     calls = [call for work in (*turns, *works) for call in work.calls]
     known = {call.id for call in calls}
     named = {call.agent_id: call.id for call in calls if call.agent_id}
@@ -143,9 +149,9 @@ def crew_of(session: Session, turns: Iterable[Work], past: Past = NOTHING) -> Cr
 
 
 def _link_by_text(crew: Crew, unlinked: Iterable[Work], works: Iterable[Work]) -> None:
-    """Link sub-agents by what texts tell: their id in a result or a notification, their prompt.
+    """Link sub-agents to calls by text: their id in a result or notification, or else their prompt.
 
-    An id counts before a prompt: two calls may have asked for the same.
+    Ids take precedence over prompts: two calls may have the same prompt.
     """
     free = [
         (call, work.session.detail(call))
@@ -153,28 +159,30 @@ def _link_by_text(crew: Crew, unlinked: Iterable[Work], works: Iterable[Work]) -
         for call in work.calls
         if call.name in STARTING and call.id not in crew.started
     ]
-    told = {
+    call_by_agent = {
         name: call for text in _notifications(crew.session) for name, call in PAIRED.findall(text)
     }
     for call, detail in free:
         found = (name or task for name, task in NAMED.findall(detail.result or ""))
-        told |= dict.fromkeys(found, call.id)
+        call_by_agent |= dict.fromkeys(found, call.id)
     ids = {call.id for call, _ in free}
     asking: dict[str, list[str]] = {}
-    left: list[Work] = []
+    remaining: list[Work] = []
     for work in unlinked:
-        call = told.get(work.agent.id) if work.agent else None
+        call = call_by_agent.get(work.agent.id) if work.agent else None
         if call in ids:
             crew.started.setdefault(call or "", []).append(work)
         else:
-            left.append(work)
+            remaining.append(work)
     for call, detail in free:
         prompt = detail.input.get("prompt") if is_object(detail.input) else None
         if isinstance(prompt, str) and call.id not in crew.started:
             asking.setdefault(prompt.strip(), []).append(call.id)
-    for work in left:
+    for work in remaining:
         calls = asking.get(_prompt_of(work))
         if calls:
+            # Several calls with the same prompt: the sub-agents are taken in the order of the
+            # calls.
             crew.started.setdefault(calls.pop(0), []).append(work)
         else:
             crew.loose.append(work)
@@ -187,17 +195,17 @@ def _prompt_of(work: Work) -> str:
 
 def _notifications(session: Session) -> list[str]:
     nodes = [node for node in session.nodes if _is_notifying(node)]
-    # As text, so that line breaks in it are those of the notification.
+    # The values are searched as text, in which escaped line breaks stand for real ones.
     return [str(value).replace("\\n", "\n") for value in session.values(nodes)]
 
 
-def first_places(session: Session) -> dict[str | int, int]:
-    """Where each uuid stands first: a prompt that is written again later keeps its number."""
-    places: dict[str | int, int] = {rank: n.index for rank, n in enumerate(session.tree.chain)}
+def first_positions(session: Session) -> dict[str | int, int]:
+    """Return the first position of each uuid: a prompt that is written again keeps its number."""
+    positions: dict[str | int, int] = {rank: n.index for rank, n in enumerate(session.tree.chain)}
     for node in session.nodes:
         if isinstance(node, ChainNode) and node.uuid:
-            places.setdefault(node.uuid, node.index)
-    return places
+            positions.setdefault(node.uuid, node.index)
+    return positions
 
 
 def _is_notifying(node: Node) -> bool:
@@ -207,7 +215,7 @@ def _is_notifying(node: Node) -> bool:
 
 
 def _owners(tree: Tree) -> list[int]:
-    """For each node the rank of the prompt that it follows on; -1 where there is none."""
+    """Return for each node the rank of the prompt that it descends from; -1 if there is none."""
     asks = {
         rank
         for rank, node in enumerate(tree.chain)
@@ -217,6 +225,7 @@ def _owners(tree: Tree) -> list[int]:
     answered = {
         nearest[rank] for rank, node in enumerate(tree.chain) if isinstance(node, AssistantNode)
     }
+    # A local command such as /usage starts a turn only if the model answered it.
     starts = {rank for rank in asks if _asks(tree.chain[rank]) or rank in answered}
     return _nearest(tree, starts)
 
@@ -225,46 +234,50 @@ def _asks(node: ChainNode) -> bool:
     return isinstance(node, UserNode) and node.prompt in ASKING
 
 
-def _nearest(tree: Tree, wanted: set[int]) -> list[int]:
-    """For each node the nearest wanted one on the way back, itself included; -1 if none."""
+def _nearest(tree: Tree, targets: set[int]) -> list[int]:
+    """Return for each node the nearest target among itself and its ancestors; -1 if none."""
     found: dict[int, int] = {-1: -1}
     for start in range(len(tree.chain)):
         passed: list[int] = []
         rank = start
-        while rank not in found and rank not in wanted:
+        while rank not in found and rank not in targets:
             passed.append(rank)
-            found[rank] = -1  # should the way back run in a circle
+            # Cuts cycles of parents in damaged files, such as A → B → A: the second visit of A
+            # finds -1 and stops. Without a cycle, the value is overwritten below.
+            found[rank] = -1
             rank = tree.step_back(rank)
-        end = rank if rank in wanted else found[rank]
+        end = rank if rank in targets else found[rank]
         found.update(dict.fromkeys(passed, end))
-        if rank in wanted:
+        if rank in targets:
             found[rank] = rank
     return [found[rank] for rank in range(len(tree.chain))]
 
 
-def _agent_work(session: Session, agent: SubAgent, seen: set[str], said: set[str]) -> Work | None:
-    """What a sub-agent did; what it began with as a copy of another's context is not its own."""
+def _agent_work(
+    session: Session, agent: SubAgent, known_uuids: set[str], known_messages: set[str]
+) -> Work | None:
+    """Return the work of a sub-agent, without lines copied from the context it was started with."""
     try:
         inner = session.open_subagent(agent)
-    except OSError:  # gone since it was listed
+    except OSError:  # deleted since it was listed
         return None
-    nodes = [node for node in inner.tree.chain if not node.uuid or node.uuid not in seen]
-    asked = (n for n in nodes if isinstance(n, UserNode) and n.prompt not in NOT_A_PROMPT)
-    work = Work(inner, 0, next(asked, None), nodes, agent=agent)
+    nodes = [node for node in inner.tree.chain if not node.uuid or node.uuid not in known_uuids]
+    prompts = (n for n in nodes if isinstance(n, UserNode) and n.prompt not in NOT_A_PROMPT)
+    work = Work(inner, 0, next(prompts, None), nodes, agent=agent)
     _share_out([work], inner)
-    work.messages[:] = [m for m in work.messages if not m.id or m.id not in said]
+    work.messages[:] = [m for m in work.messages if not m.id or m.id not in known_messages]
     own = {node.index for message in work.messages for node in message.nodes}
     work.calls[:] = [call for call in work.calls if call.use.index in own]
     return work if work.is_answered else None
 
 
 def _share_out(works: Sequence[Work], session: Session) -> None:
-    """Give each message and call to the work that holds its lines; of a line written twice, one."""
+    """Assign each message and call to the work that contains its lines."""
     owners = {node.index: work for work in works for node in work.nodes}
     for message in session.messages:
-        held = tuple(node for node in message.nodes if node.index in owners)
-        if held:
-            owners[held[0].index].messages.append(replace(message, nodes=held))
+        nodes = tuple(node for node in message.nodes if node.index in owners)
+        if nodes:
+            owners[nodes[0].index].messages.append(replace(message, nodes=nodes))
     for call in session.calls:
         if owner := owners.get(call.use.index):
             owner.calls.append(call)

@@ -1,6 +1,6 @@
-"""The strings of a JSON text, where they stand: to change a part of one and no other byte.
+"""Find the strings of a JSON text with their offsets, so that one can be changed in place.
 
-Works on what is no JSON as well: a torn line, two objects on a line, a string without its end.
+Also works on invalid JSON: a truncated line, two objects on one line, an unterminated string.
 """
 
 import re
@@ -13,33 +13,33 @@ from turnlog.format.json_values import is_array, is_object
 from turnlog.secrets import LABELS, VALUES, flag_name, is_secret_name
 
 TOKEN = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*+)(?:"(\s*:)?|\\?\Z)|[{}\[\]]', re.DOTALL)
-"""A string, which in a torn line may lack its end, or a bracket."""
+"""A string (possibly unterminated, at the end of a truncated line) or a bracket."""
 ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
 )
 OPTIONAL_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|/)")
-"""An escape that a writer of JSON may use or not."""
+r"""An escape that JSON permits but does not require: `\/` for `/`, `\u00e4` for `ä`."""
 NESTED = 3
-"""How deep JSON in texts of JSON is read."""
+"""Maximum depth at which JSON inside JSON strings is unescaped."""
 CONTROL = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-HOLDERS = (str, dict, list)
-OWN = frozenset({"input", "toolUseResult"})
-"""What lies below these is a tool's: its names mean nothing to the client."""
+SEARCHED_TYPES = (str, dict, list)
+TOOL_FIELDS = frozenset({"input", "toolUseResult"})
+"""Fields whose content belongs to a tool: field names below them have no meaning to the client."""
 
 
 class StringPlace(NamedTuple):
-    """Where a string stands."""
+    """The position of a string in a JSON value."""
 
     name: str
-    """Its name; for a string in an array that of the array."""
-    is_tools: bool = False
-    """Whether it is part of what a tool was given, or gave."""
+    """The field's name; for a string in an array, the array's name."""
+    is_in_tool: bool = False
+    """Whether the string is part of a tool's input or output."""
     is_name: bool = False
-    """Whether it is itself the name of something."""
+    """Whether the string is itself a field name."""
 
 
-class Spelled(NamedTuple):
-    """A string as it is written."""
+class WrittenString(NamedTuple):
+    """The offsets of a string's characters in a JSON text, without the quotes."""
 
     place: StringPlace
     start: int
@@ -47,14 +47,14 @@ class Spelled(NamedTuple):
 
 
 class DecodedString(NamedTuple):
-    """What a string means, and where each part of that is written."""
+    """An unescaped string that maps its positions back to the escaped text."""
 
     text: str
     marks: list[tuple[int, int]]
-    """Behind each escape: the place in the text, and in what is written."""
+    """The position after each escape: in the unescaped and in the escaped text."""
 
     def where(self, position: int) -> int:
-        """The place in what is written of a place in the text."""
+        """Return the position in the escaped text of a position in the unescaped one."""
         at = bisect_right(self.marks, position, key=lambda mark: mark[0])
         if not at:
             return position
@@ -63,27 +63,30 @@ class DecodedString(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A text with escapes undone, and how to find each part of it in the text as it is."""
+    """A text unescaped one or more times that maps its positions back to the original text."""
 
     text: str
     layers: tuple[DecodedString, ...]
 
     def where(self, position: int) -> int:
-        """Return the place in the text as it is of a place in this reading."""
+        """Return the position in the original text of a position in this reading."""
         for layer in reversed(self.layers):
             position = layer.where(position)
         return position
 
 
 class _Label:
-    """What names a string besides its field: a `name` next to a `value`, a flag before it."""
+    """Names strings by their neighbors rather than by their own field.
+
+    Examples: the secret in `{"name": "API_KEY", "value": "…"}` and in `["--password", "…"]`.
+    """
 
     def __init__(self, is_array: bool) -> None:
         self.is_array = is_array
         self.name = ""
 
     def of(self, field: str, text: str) -> str:
-        """Return the name of a string in a field, and take note of what it says of the next one."""
+        """Return the name of a string, and remember if it names the next one."""
         if self.is_array:
             name, self.name = self.name, flag_name(text)
             return name or field
@@ -92,28 +95,30 @@ class _Label:
         return self.name if self.name and field in VALUES else field
 
 
-def spelled_strings(text: str) -> Iterator[Spelled]:
-    """The strings of a JSON text, without their quotes."""
+def written_strings(text: str) -> Iterator[WrittenString]:
+    """Yield the strings of a JSON text, field names included."""
     above: list[tuple[str, bool, _Label]] = []
-    name, is_tools, label = "", False, _Label(is_array=False)
+    name, is_in_tool, label = "", False, _Label(is_array=False)
+    # A scan for quotes and brackets instead of a parser: it copes with invalid JSON, and the
+    # offsets allow replacing one string while every other byte stays as it was.
     for token in TOKEN.finditer(text):
         mark = token[0][0]
         if mark in "{[":
-            above.append((name, is_tools, label))
-            is_tools = is_tools or name in OWN
+            above.append((name, is_in_tool, label))
+            is_in_tool = is_in_tool or name in TOOL_FIELDS
             label = _Label(mark == "[")
         elif mark in "}]":
-            name, is_tools, label = above.pop() if above else ("", False, _Label(is_array=False))
+            name, is_in_tool, label = above.pop() if above else ("", False, _Label(is_array=False))
         elif token[2]:
             name = decode_string(token[1]).text
-            yield Spelled(_name(name, is_tools), *token.span(1))
+            yield WrittenString(_name_place(name, is_in_tool), *token.span(1))
         else:
             named = label.of(name, token[1])
-            yield Spelled(_named(named, is_tools), *token.span(1))
+            yield WrittenString(_value_place(named, is_in_tool), *token.span(1))
 
 
 def decode_string(written: str) -> DecodedString:
-    r"""What a string means that is written so.
+    r"""Unescape the characters between the quotes of a JSON string.
 
     >>> decode_string(r"a\nb\u0041").text, decode_string(r"a\nb").where(2)
     ('a\nbA', 3)
@@ -122,6 +127,7 @@ def decode_string(written: str) -> DecodedString:
     marks: list[tuple[int, int]] = []
     length = end = 0
     for escape in ESCAPE.finditer(written):
+        # Each escape becomes one character, so one mark per escape is enough to map positions.
         parts += written[end : escape.start()], _unescaped(escape[0])
         length += escape.start() - end + 1
         end = escape.end()
@@ -130,25 +136,26 @@ def decode_string(written: str) -> DecodedString:
 
 
 def decoded_strings(
-    value: Any, is_wanted: Callable[[StringPlace], bool]
+    value: Any, is_selected: Callable[[StringPlace], bool]
 ) -> list[tuple[StringPlace, str]]:
-    """The strings of a decoded value that are wanted, with the same places."""
+    """Return the selected strings of a decoded value, with the places `written_strings` yields."""
     found: list[tuple[StringPlace, str]] = []
-    _collect(value, StringPlace(""), is_wanted, found)
+    _collect(value, StringPlace(""), is_selected, found)
     return found
 
 
 def hides_strings(raw: bytes, value: Any) -> bool:
     r"""Return whether a JSON text has strings that its decoded value lacks.
 
-    Of two fields with the same name in an object, decoding keeps the last one alone.
+    Decoding keeps only the last of two fields with the same name.
 
     >>> hides_strings(b'{"a":"x","a":"y"}', {"a": "y"}), hides_strings(b'["x"]', ["x"])
     (True, False)
     """
     quotes = raw.count(b'"')
     if b"\\" in raw:
-        # Without escaped backslashes, every backslash before a quote escapes that quote.
+        # `\\"` ends a string, `\"` does not: once escaped backslashes are removed, each backslash
+        # left before a quote escapes that quote.
         quotes -= raw.replace(b"\\\\", b"").count(b'\\"')
     return quotes != 2 * _count_strings(value)
 
@@ -157,21 +164,21 @@ def _count_strings(value: Any) -> int:
     count = 0
     waiting = [value]
     while waiting:
-        held = waiting.pop()
-        if isinstance(held, str):
+        item = waiting.pop()
+        if isinstance(item, str):
             count += 1
-        elif is_object(held):
-            count += len(held)
-            waiting += held.values()
-        elif is_array(held):
-            waiting += held
+        elif is_object(item):
+            count += len(item)
+            waiting += item.values()
+        elif is_array(item):
+            waiting += item
     return count
 
 
 def unescaped_readings(text: str) -> Iterator[Reading]:
-    r"""Yield a text with JSON's escapes undone, once for each level at which some are optional.
+    r"""Yield a text unescaped once, twice and so on, while it contains optional escapes.
 
-    Writers of JSON differ in what they escape: Python writes `\u00e4`, PHP `\/`, Go `\u0026`.
+    JSON writers differ in what they escape: Python writes `\u00e4`, PHP `\/`, Go `\u0026`.
 
     >>> [reading.text for reading in unescaped_readings(r"s3cr\/et \\u00e4")]
     ['s3cr/et \\u00e4', 's3cr/et ä']
@@ -186,36 +193,36 @@ def unescaped_readings(text: str) -> Iterator[Reading]:
 def _collect(
     value: Any,
     place: StringPlace,
-    is_wanted: Callable[[StringPlace], bool],
+    is_selected: Callable[[StringPlace], bool],
     found: list[tuple[StringPlace, str]],
 ) -> None:
     if isinstance(value, str):
-        if is_wanted(place):
+        if is_selected(place):
             found.append((place, value))
     elif is_object(value):
-        is_tools = place.is_tools or place.name in OWN
+        is_in_tool = place.is_in_tool or place.name in TOOL_FIELDS
         label = _Label(is_array=False)
-        for name, held in value.items():
-            if is_wanted(own := _name(name, is_tools)):
+        for name, item in value.items():
+            if is_selected(own := _name_place(name, is_in_tool)):
                 found.append((own, name))
-            if isinstance(held, HOLDERS):
-                named = label.of(name, held) if isinstance(held, str) else name
-                _collect(held, _named(named, is_tools), is_wanted, found)
+            if isinstance(item, SEARCHED_TYPES):
+                named = label.of(name, item) if isinstance(item, str) else name
+                _collect(item, _value_place(named, is_in_tool), is_selected, found)
     elif is_array(value):
-        is_tools, label = place.is_tools or place.name in OWN, _Label(is_array=True)
-        for held in value:
-            named = label.of(place.name, held) if isinstance(held, str) else place.name
-            _collect(held, _named(named, is_tools), is_wanted, found)
+        is_in_tool, label = place.is_in_tool or place.name in TOOL_FIELDS, _Label(is_array=True)
+        for item in value:
+            named = label.of(place.name, item) if isinstance(item, str) else place.name
+            _collect(item, _value_place(named, is_in_tool), is_selected, found)
 
 
 @lru_cache(4096)
-def _name(name: str, is_tools: bool) -> StringPlace:
-    return StringPlace(name, is_tools, is_name=True)
+def _name_place(name: str, is_in_tool: bool) -> StringPlace:
+    return StringPlace(name, is_in_tool, is_name=True)
 
 
 @lru_cache(4096)
-def _named(name: str, is_tools: bool) -> StringPlace:
-    return StringPlace(name, is_tools)
+def _value_place(name: str, is_in_tool: bool) -> StringPlace:
+    return StringPlace(name, is_in_tool)
 
 
 def _unescaped(escape: str) -> str:

@@ -1,6 +1,6 @@
-"""What surrounds each value that a redaction would replace, so that a user can judge the match.
+"""Show the text around each value that a redaction would replace, so users can judge the match.
 
-Context comes from the redacted text: secrets next to a match are placeholders there as well.
+The context comes from the redacted text: it never contains another secret.
 """
 
 import re
@@ -9,8 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from turnlog.edit.redact.json_strings import decode_string, spelled_strings
-from turnlog.edit.redact.replacement import JSON, LINES, Find, FoundValue, RedactedPart, redacted
+from turnlog.edit.redact.json_strings import decode_string, written_strings
+from turnlog.edit.redact.replacement import (
+    JSON,
+    LINES,
+    Find,
+    RedactedPart,
+    RedactionFinds,
+    redact_part,
+)
 from turnlog.edit.redact.secret_finder import Finder
 from turnlog.secrets import MASKED, placeholder_for
 
@@ -19,7 +26,7 @@ REACH = 60
 
 
 class Context(NamedTuple):
-    """Where a placeholder stands."""
+    """The text around a placeholder."""
 
     key: str = ""
     """The name of the JSON field; empty outside of JSON."""
@@ -28,28 +35,29 @@ class Context(NamedTuple):
 
 
 class RedactionMatch(NamedTuple):
-    """A value that would be replaced, and its surroundings."""
+    """A value that would be replaced, and its context."""
 
     path: Path
     line: int
     kind: str
     placeholder: str
     length: int
-    """Characters of the value."""
+    """Length of the value in characters."""
     context: Context
     times: int
-    """How often it occurs on the line in the same surroundings."""
+    """Number of occurrences on the line with the same context."""
 
 
 def matches_of(
     parts: Sequence[RedactedPart], finder: Finder, finds: Iterable[Find]
 ) -> Iterator[RedactionMatch]:
-    """Yield what would be replaced, file by file, each with its context."""
+    """Yield the matches of a redaction, file by file, each with its context."""
     by_path: dict[Path, list[Find]] = {}
     for find in finds:
         by_path.setdefault(find.path, []).append(find)
     for part in parts:
-        # A file may be several parts; its finds belong to all of them.
+        # A file may occur as several parts, such as lines of two sessions in the prompt history:
+        # its finds are reported with the first.
         found = by_path.pop(part.path, [])
         if found:
             yield from _matches_in(part, finder, found)
@@ -59,9 +67,9 @@ def _matches_in(part: RedactedPart, finder: Finder, finds: list[Find]) -> Iterat
     by_line: dict[int, list[Find]] = {}
     for find in finds:
         by_line.setdefault(find.line, []).append(find)
-    content = redacted(part._replace(lines=None), finder, FoundValue())
+    content = redact_part(part._replace(lines=None), finder, RedactionFinds())
     if part.path.suffix != LINES:
-        # A replaced value may have had several lines, so line numbers no longer tell where it was.
+        # A replaced value may have spanned several lines: line numbers differ after redaction.
         yield from _located(_text(b"".join(content)), finds, part.path.suffix in JSON)
         return
     for number, raw in enumerate(content, 1):
@@ -74,8 +82,10 @@ def _located(text: str, finds: list[Find], is_json: bool) -> Iterator[RedactionM
     rows: Counter[tuple[Find, Context]] = Counter()
     for find in finds:
         placeholder = placeholder_for(find.kind, find.value)
-        place = next((n for n, each in enumerate(contexts) if each[0] == placeholder), None)
-        rows[find, Context() if place is None else contexts.pop(place)[1]] += 1
+        # Equal values have equal placeholders: each find consumes one of its placeholders'
+        # contexts.
+        index = next((n for n, found in enumerate(contexts) if found[0] == placeholder), None)
+        rows[find, Context() if index is None else contexts.pop(index)[1]] += 1
     for (find, context), count in rows.items():
         placeholder = placeholder_for(find.kind, find.value)
         length = len(find.value)
@@ -87,9 +97,9 @@ def _contexts(text: str, is_json: bool) -> Iterator[tuple[str, Context]]:
     if not is_json:
         yield from _contexts_in(text, "")
         return
-    for place, start, end in spelled_strings(text):
-        meant = decode_string(text[start:end]).text
-        yield from _contexts_in(meant, "" if place.is_name else place.name)
+    for place, start, end in written_strings(text):
+        unescaped = decode_string(text[start:end]).text
+        yield from _contexts_in(unescaped, "" if place.is_name else place.name)
 
 
 def _contexts_in(text: str, key: str) -> Iterator[tuple[str, Context]]:

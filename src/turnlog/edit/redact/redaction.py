@@ -1,6 +1,6 @@
-"""Secrets replaced in all files of a session: the same value, the same placeholder.
+"""Replace secrets in all files of a session; equal values get equal placeholders.
 
-A value that is found once is known, and is replaced wherever it stands.
+A value found once is replaced everywhere, also where nothing else identifies it as a secret.
 """
 
 import re
@@ -19,9 +19,9 @@ from turnlog.edit.redact.replacement import (
     JSON,
     LINES,
     Find,
-    FoundValue,
     RedactedPart,
-    redacted,
+    RedactionFinds,
+    redact_part,
 )
 from turnlog.edit.redact.secret_finder import Finder, settle_kinds
 from turnlog.format.jsonl import FileState, read_lines
@@ -34,26 +34,26 @@ from turnlog.store.symlinks import without_links
 
 T = TypeVar("T")
 Progress = Callable[[int], None]
-"""Is told how many more bytes are done."""
+"""Called with the number of bytes processed since the last call."""
 
 NAMES = 4
-"""How many parts of a path belong to a session: its project's folder, and what is below."""
+"""Trailing path components checked for secrets: the project's folder and everything below it."""
 ROUNDS = 5
-"""How often a new value may come to light when others are replaced."""
+"""Maximum number of passes in which replacing values may reveal further ones."""
 
 
 @dataclass(frozen=True)
 class RedactionGroup:
-    """What is redacted in one change: the files of a session, or those that sessions share."""
+    """The files redacted in one change: those of a session, or those that sessions share."""
 
     title: str
     parts: list[RedactedPart]
     sessions: list[Path]
-    """The sessions among the files."""
+    """The session files among them."""
 
 
 def session_group(store: Store, session: Path) -> RedactionGroup:
-    """All files of a session."""
+    """Return all files of a session as one group."""
     found = footprint_of(store, session)
     prompts = prompts_of(store, session.stem, found.directories)
     pastes = without_links(store.root, paste_files(store, prompts))
@@ -61,6 +61,8 @@ def session_group(store: Store, session: Path) -> RedactionGroup:
     parts = [RedactedPart(path) for path in paths]
     if prompts:
         parts.append(RedactedPart(store.history, frozenset(prompt.line for prompt in prompts)))
+    # Notes are shared by all sessions of a project: they are searched only for values that the
+    # session's own files contain.
     notes = without_links(root_of(store, session), project_notes(session.parent))
     notes += files_below(store.root, store.agent_notes)
     parts += [RedactedPart(path, is_shared=True) for path in notes]
@@ -68,7 +70,7 @@ def session_group(store: Store, session: Path) -> RedactionGroup:
 
 
 def store_groups(store: Store) -> list[RedactionGroup]:
-    """All files of all sessions, those of each in a group, and what they share in the last."""
+    """Return one group per session of a store, and a last one for the files that they share."""
     sessions = set(store.session_files())
     return [
         RedactionGroup(
@@ -82,31 +84,34 @@ def store_groups(store: Store) -> list[RedactionGroup]:
 
 def find_all(
     parts: Sequence[RedactedPart], also: Iterable[re.Pattern[str]], progress: Progress
-) -> tuple[FoundValue, Finder]:
-    """All that is to be replaced, and what finds it, which knows every value by then."""
+) -> tuple[RedactionFinds, Finder]:
+    """Find everything to replace; return it with a finder that knows all the values found."""
     finder = Finder(tuple(also))
-    noted = _examine(parts, finder, None, progress)
+    collected = _examine(parts, finder, None, progress)
     suspects: dict[Path, set[int]] = {}
-    for find in noted.finds:
+    for find in collected.finds:
         suspects.setdefault(find.path, set()).add(find.line)
+    # A known value that overlaps a secret is merged with it into a longer value, which is then
+    # known as well and may occur elsewhere: repeat until no new value appears. Only lines that had
+    # a find, or that contain a known value, are searched again.
     for _ in range(ROUNDS):
-        found = ((find.value, find.kind) for find in noted.finds)
+        found = ((find.value, find.kind) for find in collected.finds)
         kinds = settle_kinds([*finder.kinds.items(), *found])
         if kinds == finder.kinds:
             break
         finder = replace(finder, kinds=kinds)
-        noted = _examine(parts, finder, suspects, progress)
-    return noted, finder
+        collected = _examine(parts, finder, suspects, progress)
+    return collected, finder
 
 
 def replace_all(
     journal: Journal, store: Store, group: RedactionGroup, finder: Finder, paths: set[Path]
 ) -> Record | None:
-    """Swap in the files of a group that something was found in with placeholders: one change."""
+    """Replace the secrets in a group's files as one journaled change; only `paths` are touched."""
     changes = [
         Change(
             path,
-            redacted(part, finder, FoundValue()),
+            redact_part(part, finder, RedactionFinds()),
             FileState.of(path),
             None,
             path == store.history,
@@ -118,15 +123,18 @@ def replace_all(
     return apply_changes(journal, group.title, changes, sound, root=store.root)
 
 
-def find_left(parts: Sequence[RedactedPart], finder: Finder, progress: Progress) -> list[Find]:
-    """Find what is still there: what would be found again, known secrets in the bare bytes, and
-    secrets in what is left alone: ids, working directories, names of files."""
-    noted = _examine(parts, finder, None, progress)
-    return list(dict.fromkeys([*noted.finds, *noted.stuck, *names_with_secrets(parts)]))
+def find_remaining(parts: Sequence[RedactedPart], finder: Finder, progress: Progress) -> list[Find]:
+    """Return what a redaction left behind.
+
+    That is anything still found, known secrets in raw bytes, and secrets in strings that are never
+    changed: ids, working directories, file names.
+    """
+    collected = _examine(parts, finder, None, progress)
+    return list(dict.fromkeys([*collected.finds, *collected.stuck, *names_with_secrets(parts)]))
 
 
 def names_with_secrets(parts: Sequence[RedactedPart]) -> Iterator[Find]:
-    """Yield the secrets in the names of files and their folders."""
+    """Yield the secrets in the names of files and of their folders."""
     for path in dict.fromkeys(part.path for part in parts):
         name = "/".join(path.parts[-NAMES:])
         for secret in find_secrets(name):
@@ -134,19 +142,20 @@ def names_with_secrets(parts: Sequence[RedactedPart]) -> Iterator[Find]:
 
 
 def fixed_matches(parts: Sequence[RedactedPart], finder: Finder) -> Counter[str]:
-    """How often the user's patterns match what holds sessions together, by the field's name."""
+    """Count the matches of the user's patterns in fields that are never changed, by field name."""
     counts: Counter[str] = Counter()
-    for found in _shared(partial(_fixed_matches, finder=finder), parts) if finder.also else ():
+    for found in _map_parts(partial(_fixed_matches, finder=finder), parts) if finder.also else ():
         counts += found
     return counts
 
 
 def earlier_changes(journal: Journal, groups: Sequence[RedactionGroup]) -> list[Record]:
-    """Changes made before that keep copies of the same files, or of others of the sessions."""
+    """Return earlier journal records that keep copies of the same files or sessions."""
     paths = {part.path for group in groups for part in group.parts}
     names = {path.stem for group in groups for path in group.sessions}
 
     def is_same(path: Path) -> bool:
+        # A sidecar's path contains the session's id: `ID/subagents/agent-1.jsonl`.
         return path in paths or not names.isdisjoint(path.with_suffix("").parts)
 
     return [
@@ -167,20 +176,22 @@ def _examine(
     finder: Finder,
     suspects: Mapping[Path, set[int]] | None,
     progress: Progress,
-) -> FoundValue:
-    whole = FoundValue()
-    for noted in _shared(partial(_noted, finder=finder, suspects=suspects), parts, progress):
-        whole.finds += noted.finds
-        whole.stuck += noted.stuck
+) -> RedactionFinds:
+    whole = RedactionFinds()
+    for collected in _map_parts(
+        partial(_search_part, finder=finder, suspects=suspects), parts, progress
+    ):
+        whole.finds += collected.finds
+        whole.stuck += collected.stuck
     return whole
 
 
-def _shared(
+def _map_parts(
     work: Callable[[RedactedPart], T],
     parts: Sequence[RedactedPart],
     progress: Progress = lambda count: None,
 ) -> Iterator[T]:
-    """What is made of each part, the files shared among processes."""
+    """Yield the result of `work` for each part; distribute the files among processes."""
     by_path: dict[Path, list[RedactedPart]] = {}
     for part in parts:
         by_path.setdefault(part.path, []).append(part)
@@ -197,13 +208,14 @@ def _work_on(
     return [work(part) for path in paths for part in by_path[path]]
 
 
-def _noted(
+def _search_part(
     part: RedactedPart, finder: Finder, suspects: Mapping[Path, set[int]] | None
-) -> FoundValue:
-    noted = FoundValue()
+) -> RedactionFinds:
+    collected = RedactionFinds()
     lines = None if suspects is None else suspects.get(part.path, set())
-    deque(redacted(part, finder, noted, lines), maxlen=0)
-    return noted
+    # Only the finds are needed; the redacted content is consumed without keeping it.
+    deque(redact_part(part, finder, collected, lines), maxlen=0)
+    return collected
 
 
 def _fixed_matches(part: RedactedPart, finder: Finder) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""Redact sessions: find secrets, replace them, and read everything again to see what is left."""
+"""Redact sessions: find secrets, replace them, and read all files again to verify the result."""
 
 import re
 from collections import Counter
@@ -16,21 +16,21 @@ from turnlog.edit.redact.redaction import (
     RedactionGroup,
     earlier_changes,
     find_all,
-    find_left,
+    find_remaining,
     fixed_matches,
     names_with_secrets,
     replace_all,
     session_group,
     store_groups,
 )
-from turnlog.edit.redact.replacement import Find, FoundValue, RedactedPart
+from turnlog.edit.redact.replacement import Find, RedactedPart, RedactionFinds
 from turnlog.edit.redact.secret_finder import Finder
 from turnlog.errors import TurnlogError
 from turnlog.secrets import placeholder_for
 from turnlog.store.paths import Store
 
 PASSES = 3
-"""How often all files are read: to find, to replace what is known by then, and to verify."""
+"""Number of times all files are read: to find values, to find known values, and to verify."""
 PLACES = {
     "file-history": "file backups",
     "paste-cache": "pasted texts",
@@ -46,7 +46,7 @@ Watcher = Callable[[int], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True)
 class Skipped:
-    """Files that were not touched, and why."""
+    """Files that were not changed, and why."""
 
     reason: str
     finds: list[Find]
@@ -54,28 +54,28 @@ class Skipped:
 
 @dataclass
 class RedactionOutcome:
-    """What was done."""
+    """The result of a redaction."""
 
-    found: FoundValue
+    found: RedactionFinds
     finder: Finder
     replaced: list[Find] = field(default_factory=list[Find])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     records: list[Record] = field(default_factory=list[Record])
     earlier: list[Record] = field(default_factory=list[Record])
     left: list[Find] = field(default_factory=list[Find])
-    """What is still in files that were not skipped."""
+    """Secrets that remain in files that were not skipped."""
     fixed: Counter[str] = field(default_factory=Counter[str])
     matches: list[RedactionMatch] = field(default_factory=list[RedactionMatch])
-    """With --dry-run: what would be replaced, with its context."""
+    """With --dry-run: the values that would be replaced, with their context."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether no secret is left that was found."""
+        """True if every secret that was found has been replaced."""
         return not (self.left or self.skipped)
 
 
 @contextmanager
-def unwatched(total: int) -> Generator[Progress]:
+def no_progress(total: int) -> Generator[Progress]:
     """Show no progress."""
     yield lambda count: None
 
@@ -86,14 +86,14 @@ def redact_sessions(
     also: Sequence[re.Pattern[str]],
     *,
     dry_run: bool = False,
-    watcher: Watcher = unwatched,
+    watcher: Watcher = no_progress,
     discard_copies: Callable[[], None] = lambda: None,
 ) -> RedactionOutcome:
     """Replace the secrets of sessions, or of the whole store if `sessions` is empty.
 
-    All files are read again afterwards: `left` names what is still there. `discard_copies` deletes
-    what was derived from the files, such as an index. It is called before they are read again, so
-    that an interrupted redaction leaves no copy behind.
+    All files are read again afterwards: `left` lists what remains. `discard_copies` deletes data
+    derived from the files, such as an index; it is called before the files are read again, so that
+    an interrupted redaction leaves no copy behind.
     """
     groups = _groups(store, sessions)
     parts = _parts(groups)
@@ -111,8 +111,8 @@ def redact_sessions(
         _replace(journal, store, groups, outcome, must_be_idle=bool(sessions))
         discard_copies()
         parts = _parts(_groups(store, sessions))
-        skipped = {find.path for each in outcome.skipped for find in each.finds}
-        left = find_left(parts, outcome.finder, update)
+        skipped = {find.path for skip in outcome.skipped for find in skip.finds}
+        left = find_remaining(parts, outcome.finder, update)
         outcome.left = [find for find in left if find.path not in skipped]
         outcome.fixed = fixed_matches(parts, outcome.finder)
     return outcome
@@ -152,16 +152,18 @@ def _replace(
     outcome: RedactionOutcome,
     must_be_idle: bool,
 ) -> None:
-    """Redact group by group; one that is refused leaves the others as they are wanted."""
+    """Redact group by group; a group that fails is skipped, and the others are redacted."""
     touched = {find.path for find in outcome.found.finds}
-    wanted = [group for group in groups if any(part.path in touched for part in group.parts)]
+    affected = [group for group in groups if any(part.path in touched for part in group.parts)]
+    # A session that the user named must not be open: check all of them before the first change.
     if must_be_idle:
-        for group in wanted:
+        for group in affected:
             _require_idle(store, group)
-    for group in wanted:
+    for group in affected:
         paths = {part.path for part in group.parts}
         finds = [find for find in outcome.found.finds if find.path in paths]
         try:
+            # A session may have been opened since it was read.
             _require_idle(store, group)
             record = replace_all(journal, store, group, outcome.finder, touched)
         except TurnlogError as error:
@@ -176,12 +178,14 @@ def _require_idle(store: Store, group: RedactionGroup) -> None:
         require_idle(store, path)
 
 
-def place_of(store: Store, path: Path) -> str:
-    """What a file is, in a word or two.
+def describe_location(store: Store, path: Path) -> str:
+    """Return a short description of what a file contains.
 
     >>> store = Store(Path("/s"))
-    >>> place_of(store, Path("/s/projects/p/id.jsonl")), place_of(store, Path("/s/plans/a.md"))
-    ('transcript', 'plans')
+    >>> describe_location(store, Path("/s/projects/p/id.jsonl"))
+    'transcript'
+    >>> describe_location(store, Path("/s/plans/a.md"))
+    'plans'
     """
     if not path.is_relative_to(store.root):
         return "task outputs"

@@ -1,4 +1,4 @@
-"""The content of a file with placeholders: only the characters of what is replaced change."""
+"""Replace secrets by placeholders in the content of a file; all other bytes stay the same."""
 
 import re
 from bisect import bisect_left
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from turnlog.edit.redact.json_strings import decode_string, spelled_strings
+from turnlog.edit.redact.json_strings import decode_string, written_strings
 from turnlog.edit.redact.secret_finder import REDACTED, Finder, TextSpan
 from turnlog.format.jsonl import read_lines
 
 Note = Callable[[int, TextSpan], None]
-"""Takes the place in a text near which something was found."""
+"""Called for each find with its offset in the text and its span."""
 
 LINES = ".jsonl"
 JSON = (LINES, ".json")
@@ -23,117 +23,127 @@ _decode = msgspec.json.Decoder().decode
 
 
 class RedactedPart(NamedTuple):
-    """A file of what is to be redacted, or lines of it."""
+    """A file to redact, or some of its lines."""
 
     path: Path
     lines: frozenset[int] | None = None
-    """The numbers of the lines that belong to the session; None for all."""
+    """Numbers of the lines that belong to the session; None for all lines."""
     is_shared: bool = False
-    """Whether it is looked through only for secrets that were found elsewhere."""
+    """Whether to replace only secrets that were found in other files."""
 
 
 IN_NAME = -1
-"""The line of what is in the name of a file."""
+"""The line number of a find in a file's name."""
 
 
 class Find(NamedTuple):
-    """A place of something that is to be replaced."""
+    """An occurrence of a value to replace."""
 
     path: Path
     line: int
-    """0 in a file that is no text, IN_NAME in its name."""
+    """The line number; 0 in a binary file, `IN_NAME` in a file's name."""
     kind: str
     value: str
 
 
 @dataclass
-class FoundValue:
-    """What was found."""
+class RedactionFinds:
+    """The finds of one search."""
 
     finds: list[Find] = field(default_factory=list[Find])
     stuck: list[Find] = field(default_factory=list[Find])
-    """Known secrets in what is left alone: files that are no text, ids and encoded data."""
+    """Known secrets that cannot be replaced: in binary files, ids and encoded data."""
 
 
-def redacted(
-    part: RedactedPart, finder: Finder, noted: FoundValue, suspects: set[int] | None = None
+def redact_part(
+    part: RedactedPart, finder: Finder, collected: RedactionFinds, suspects: set[int] | None = None
 ) -> Iterator[bytes]:
-    """The content of a file with placeholders; what they stand for is noted.
+    """Yield the redacted content of a file, and add the finds to `collected`.
 
-    Anything but a known value is only in the lines that are suspects; None if that is to be seen.
+    `suspects` are the lines that had finds before: other lines are searched only for known values.
+    None searches every line.
     """
     if part.is_shared:
         finder, suspects = finder.without_patterns(), set()
     if part.path.suffix == LINES:
-        yield from _lines(part, finder, noted, suspects)
+        yield from _lines(part, finder, collected, suspects)
         return
     raw = part.path.read_bytes()
     if b"\0" not in raw and (suspects or suspects is None or finder.knows(raw)):
-        raw = _whole(raw, part.path, finder, noted)
+        raw = _whole(raw, part.path, finder, collected)
     yield raw
-    noted.stuck += _values_in(raw, part.path, 0, finder)
+    collected.stuck += _values_in(raw, part.path, 0, finder)
 
 
 def _lines(
-    part: RedactedPart, finder: Finder, noted: FoundValue, suspects: set[int] | None
+    part: RedactedPart, finder: Finder, collected: RedactionFinds, suspects: set[int] | None
 ) -> Iterator[bytes]:
     for line in read_lines(part.path):
         if part.lines is not None and line.number not in part.lines:
             yield line.raw
             continue
+        # Pre-filter: almost all lines contain nothing to redact, and scanning the text of a line is
+        # slow. `knows` searches the bytes, and `suspects` uses the fast decoder.
         is_known = finder.knows(line.raw)
         raw = line.raw
         if is_known or (finder.suspects(raw) if suspects is None else line.number in suspects):
-            note = _noting(noted, part.path, finder, lambda at, number=line.number: number)
-            raw = _bytes(redacted_json(_text(raw), finder, note))
+            note = _collector(collected, part.path, finder, lambda at, number=line.number: number)
+            raw = _bytes(redact_json(_text(raw), finder, note))
         if is_known:
-            noted.stuck += _values_in(raw, part.path, line.number, finder)
+            collected.stuck += _values_in(raw, part.path, line.number, finder)
         if suspects is None:
             fixed = finder.fixed_secrets(raw)
-            noted.stuck += [Find(part.path, line.number, each.kind, each.value) for each in fixed]
+            collected.stuck += [
+                Find(part.path, line.number, span.kind, span.value) for span in fixed
+            ]
         yield raw
 
 
-def _whole(raw: bytes, path: Path, finder: Finder, noted: FoundValue) -> bytes:
+def _whole(raw: bytes, path: Path, finder: Finder, collected: RedactionFinds) -> bytes:
     text = _text(raw)
     breaks = [match.start() for match in re.finditer("\n", text)]
-    note = _noting(noted, path, finder, lambda at: bisect_left(breaks, at) + 1)
-    redact = redacted_json if path.suffix in JSON else redacted_text
+    note = _collector(collected, path, finder, lambda at: bisect_left(breaks, at) + 1)
+    redact = redact_json if path.suffix in JSON else redact_text
     return _bytes(redact(text, finder, note))
 
 
 def _values_in(raw: bytes, path: Path, line: int, finder: Finder) -> Iterator[Find]:
-    """The known secrets in bare bytes, whatever they are the bytes of."""
+    """Yield the known secrets in raw bytes, whatever the bytes encode."""
     is_text = b"\0" not in raw
     for form, value in finder.forms.items():
         if finder.kinds[value] == REDACTED:
             continue
+        # A binary file may contain UTF-16 text, such as a SQLite database or a Windows log.
         for code in ("utf-8",) if is_text else ("utf-8", "utf-16-le", "utf-16-be"):
-            at = raw.find(form.encode(code, "surrogatepass"))
-            if at >= 0:
-                number = line or (raw.count(b"\n", 0, at) + 1 if is_text else 0)
+            offset = raw.find(form.encode(code, "surrogatepass"))
+            if offset >= 0:
+                number = line or (raw.count(b"\n", 0, offset) + 1 if is_text else 0)
                 yield Find(path, number, finder.kinds[value], value)
 
 
-def redacted_json(text: str, finder: Finder, note: Note) -> str:
-    """A JSON text with placeholders in its strings; in what is no JSON they can be anywhere."""
+def redact_json(text: str, finder: Finder, note: Note) -> str:
+    """Return a JSON text with placeholders in its strings; in invalid JSON, also outside them."""
     pieces: list[str] = []
     done = 0
-    for place, start, end in spelled_strings(text):
+    for place, start, end in written_strings(text):
         written = text[start:end]
-        while spans := finder.spans((meant := decode_string(written)).text, place):
+        # Again until nothing is found: a replacement can uncover another match. Only
+        # the escaped characters of a span are cut out, so the rest keeps its spelling (`\u00e4`).
+        while spans := finder.spans((decoded := decode_string(written)).text, place):
             for span in spans:
                 note(start, span)
-            where = [(meant.where(span.start), meant.where(span.end)) for span in spans]
+            where = [(decoded.where(span.start), decoded.where(span.end)) for span in spans]
             written = _spliced(written, where, map(finder.placeholder, spans))
         pieces += text[done:start], written
         done = end
     result = "".join([*pieces, text[done:]])
-    return result if _is_json(text) else redacted_text(result, finder.without_patterns(), note)
+    # In a truncated line, quotes may be paired wrongly, which leaves a secret outside of all
+    # strings. The user's patterns are not applied there: they could match field names and ids.
+    return result if _is_json(text) else redact_text(result, finder.without_patterns(), note)
 
 
-def redacted_text(text: str, finder: Finder, note: Note) -> str:
-    """A text with placeholders."""
+def redact_text(text: str, finder: Finder, note: Note) -> str:
+    """Return a text with placeholders."""
     while spans := finder.spans(text):
         for span in spans:
             note(span.start, span)
@@ -151,10 +161,12 @@ def _spliced(text: str, where: Iterable[tuple[int, int]], new: Iterable[str]) ->
     return "".join([*pieces, text[done:]])
 
 
-def _noting(noted: FoundValue, path: Path, finder: Finder, line_at: Callable[[int], int]) -> Note:
+def _collector(
+    collected: RedactionFinds, path: Path, finder: Finder, line_at: Callable[[int], int]
+) -> Note:
     def note(at: int, span: TextSpan) -> None:
         kind = finder.kinds.get(span.value, span.kind)
-        noted.finds.append(Find(path, line_at(at), kind, span.value))
+        collected.finds.append(Find(path, line_at(at), kind, span.value))
 
     return note
 

@@ -1,6 +1,6 @@
-"""What is to be redacted in a text: secrets, what a user's patterns match, values known already.
+"""Find what to redact in a text: secrets, matches of the user's patterns, and known values.
 
-The names, ids and encoded data that hold a session together are no texts: they are left alone.
+Ids, field names and encoded data that a session depends on are never changed.
 """
 
 import json
@@ -21,8 +21,8 @@ from turnlog.edit.redact.json_strings import (
     decode_string,
     decoded_strings,
     hides_strings,
-    spelled_strings,
     unescaped_readings,
+    written_strings,
 )
 from turnlog.secrets import (
     KEY_START,
@@ -35,25 +35,25 @@ from turnlog.secrets import (
 )
 
 REDACTED = "redacted"
-"""The kind of what a user's pattern matches."""
+"""The kind of a value that a user's pattern matched."""
 BROAD = ("api-key", "authorization", "bearer-token", "secret", "password", "url-password", REDACTED)
-"""Kinds that say little, which any other kind comes before."""
+"""Generic kinds, the vaguest last; any other kind takes precedence."""
 DISTINCT = 8
-"""Characters that a value must have to be looked for where nothing else tells it is a secret."""
+"""Minimum length of a value that is replaced wherever it occurs."""
 LONG = 20
-"""Characters of a value that is no word, even if it has only letters."""
+"""Minimum length at which a value counts even if it looks like a word or a number."""
 WORD = re.compile(r"[A-Za-z_./:@-]+|[\d.,:/-]+")
 PLAIN = re.compile(r"[ !#-.0-\[\]-~]+")
-"""What JSON does not escape."""
+"""Characters that JSON writers do not escape."""
 HIDDEN = re.compile(rb"\\u00[2-7]")
-"""An escape that can stand for such a character all the same."""
+"""A needless escape of a printable ASCII character, which hides a value from a byte search."""
 KEY_LINE = re.compile(rf"[A-Za-z0-9+/=]{{{LONG},}}")
 """A line of a private key that is long enough to be looked for on its own."""
 FIELD = re.compile(r"[A-Za-z_$][\w$-]*")
 SMALL = 1 << 16
-"""Characters of a text that is worth remembering."""
+"""Length below which the result for a text is cached."""
 
-IDS = frozenset(
+ID_FIELDS = frozenset(
     """uuid parentUuid logicalParentUuid leafUuid messageUuid commandUuid sourceToolAssistantUUID
     headUuid anchorUuid tailUuid uuids allUuids parentLastUuid sessionId session_id parentSessionId
     continuedInSessionId bridgeSessionId agentId agent_id parentAgentId messageId snapshotMessageId
@@ -61,76 +61,76 @@ IDS = frozenset(
     toolUseId toolUseID parentToolUseID sourceToolUseID parent_tool_use_id backupFileName
     contentHash shapeHash requestDigest""".split()
 )
-HELD = frozenset("id type role timestamp cwd project hash base tail".split())
-"""What the client goes by; a tool's own fields of these names mean nothing to it."""
-CHOSEN = frozenset(
+CLIENT_FIELDS = frozenset("id type role timestamp cwd project hash base tail".split())
+"""Fields that the client reads; in a tool's input or output, the same names are ordinary text."""
+CLIENT_VALUES = frozenset(
     """subtype name model version slug gitBranch userType entrypoint media_type stop_reason
     operation level""".split()
 )
-"""What the client put there, likewise, but does not need to find its way."""
-ENCODED = frozenset({"data", "base64", "signature", "encrypted_content"})
+"""Fields that the client writes but can do without; ordinary text in a tool's input or output."""
+DATA_FIELDS = frozenset({"data", "base64", "signature", "encrypted_content"})
 DATA = re.compile(r"[A-Za-z0-9+/]{100,}={0,2}")
 
 _decode = msgspec.json.Decoder().decode
 
 
 class StringRole(Enum):
-    """What a string is to whoever looks for secrets."""
+    """The way in which a string is searched for secrets."""
 
     TEXT = auto()
     TELLING = auto()
-    """A text whose name can tell that it is a secret."""
+    """A text whose field name may mark it as a secret, such as `password`."""
     FIELD = auto()
-    """What a program named or chose: no pattern of a user is meant for it."""
+    """A field name, or a value chosen by a program: secrets are replaced, user patterns ignored."""
     FIXED = auto()
-    """Part of what holds a session together: it is left alone."""
+    """A value that the session depends on: never changed."""
     DATA = auto()
-    """Encoded data, if it looks so."""
+    """Encoded data: skipped if it looks like base64."""
 
 
 class TextSpan(NamedTuple):
-    """A part of a text that is to be replaced."""
+    """A part of a text to replace."""
 
     start: int
     end: int
     kind: str
     value: str
-    """The secret itself, however it is written here."""
+    """The secret itself, without the escapes it may be written with."""
 
 
 @dataclass(frozen=True)
 class Finder:
-    """What is looked for."""
+    """Finds secrets, matches of the user's patterns, and known values."""
 
     also: tuple[re.Pattern[str], ...] = ()
-    """Patterns of the user; the first group, where there is one, else all that matches."""
+    """The user's patterns; the first group is replaced, or the whole match if there is none."""
     kinds: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The values known so far, with their kinds."""
+    """The values found so far, with their kinds."""
 
     @cached_property
     def forms(self) -> dict[str, str]:
-        """What to look for, as it may be written, with the value that it stands for."""
+        """The known values by each of the forms in which they may be written."""
         values = [value for value in self.kinds if is_distinct(value)]
         parts = [(part, value) for value in values for part in _parts(value)]
         return {form: value for part, value in parts for form in _forms(part)}
 
     @cached_property
     def needles(self) -> list[bytes]:
-        """A part of each known value that is written as it is, even in JSON."""
+        """Byte strings of which a text with a known value contains at least one."""
         cores = {max(PLAIN.findall(form) or [""], key=len) for form in self.forms}
         return [core.encode() for core in cores]
 
     def without_patterns(self) -> "Finder":
-        """The same for secrets alone."""
+        """Return a finder for secrets only."""
         kinds = {value: kind for value, kind in self.kinds.items() if kind != REDACTED}
         return Finder((), kinds)
 
     def placeholder(self, span: TextSpan) -> str:
-        """What stands for a value: of one kind wherever it is found."""
+        """Return the placeholder of a span; a value has the same one wherever it is found."""
         return placeholder_for(self.kinds.get(span.value, span.kind), span.value)
 
     def spans(self, text: str, place: StringPlace | None = None) -> list[TextSpan]:
-        """What is to be replaced in a text, or in a string of a JSON text."""
+        """Return the parts of a text to replace; `place` is given for a string of a JSON text."""
         role = role_of(place) if place else StringRole.TEXT
         if role is StringRole.FIXED or (role is StringRole.DATA and DATA.fullmatch(text)):
             return []
@@ -144,13 +144,16 @@ class Finder:
         return _disjoint(text, found)
 
     def knows(self, raw: bytes) -> bool:
-        """Whether a known value may be in a line or a file."""
+        """Return whether raw bytes may contain a known value."""
         if not self.forms:
             return False
+        # Pre-filter without decoding. Example: of `pa"ss\word-77`, JSON escapes the quote and the
+        # backslash, but `word-77` occurs as it is in every form. A writer that escapes needlessly
+        # (`\u0077ord-77`) would defeat the search, so such escapes always count as a hit.
         return any(needle in raw for needle in self.needles) or bool(HIDDEN.search(raw))
 
     def suspects(self, raw: bytes) -> bool:
-        """Whether something may be found in a JSON text, but for known values."""
+        """Return whether a JSON text may contain secrets or matches, apart from known values."""
         try:
             strings = _strings_of(raw, _is_read)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -158,14 +161,14 @@ class Finder:
         return any(self._suspects(text, place) for place, text in strings)
 
     def fixed_matches(self, raw: bytes) -> Iterator[str]:
-        """The names of fields that a pattern matches, but that are left alone."""
+        """Yield the names of fields that a user's pattern matches but that are never changed."""
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             for place, text in _strings_of(raw, _is_clients):
                 if any(self._matches(text)):
                     yield place.name
 
     def fixed_secrets(self, raw: bytes) -> Iterator[TextSpan]:
-        """Yield the secrets in strings that are left alone, such as a working directory."""
+        """Yield the secrets in strings that are never changed, such as a working directory."""
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             for _, text in _strings_of(raw, _is_fixed):
                 if not _is_clean(text):
@@ -188,7 +191,7 @@ class Finder:
                     yield TextSpan(start, end, REDACTED, text[start:end])
 
     def _escaped(self, text: str) -> Iterator[TextSpan]:
-        """Yield what JSON within a text holds if its escapes are undone, with their true values."""
+        """Yield what is found in a text after unescaping it, with unescaped values."""
         for reading in unescaped_readings(text):
             for span in (*_secrets_in(reading.text), *self._known(reading.text)):
                 start, end = reading.where(span.start), reading.where(span.end)
@@ -205,20 +208,20 @@ class Finder:
 
 @lru_cache(4096)
 def role_of(place: StringPlace) -> StringRole:
-    """What a string is, as far as its place tells."""
+    """Return the role of a string according to its place."""
     if place.is_name:
         return StringRole.FIELD if FIELD.fullmatch(place.name) else StringRole.TEXT
-    if place.name in IDS or (place.name in HELD and not place.is_tools):
+    if place.name in ID_FIELDS or (place.name in CLIENT_FIELDS and not place.is_in_tool):
         return StringRole.FIXED
-    if place.name in CHOSEN and not place.is_tools:
+    if place.name in CLIENT_VALUES and not place.is_in_tool:
         return StringRole.FIELD
-    if place.name in ENCODED:
+    if place.name in DATA_FIELDS:
         return StringRole.DATA
     return StringRole.TELLING if is_secret_name(place.name) else StringRole.TEXT
 
 
 def is_distinct(value: str) -> bool:
-    """Whether a value is a secret wherever it stands, and not a word that is a password somewhere.
+    """Return whether a value is a secret wherever it occurs, not a word used as a password once.
 
     >>> is_distinct("tr0ub4dor&3"), is_distinct("development"), is_distinct("20261115")
     (True, False, False)
@@ -227,7 +230,7 @@ def is_distinct(value: str) -> bool:
 
 
 def settle_kinds(found: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """One kind for each value, the one that says most, whatever order they were found in.
+    """Return one kind for each value: the most specific one, in whatever order they were found.
 
     >>> settle_kinds([("s3cret-77", "url-password"), ("s3cret-77", "password")])
     {'s3cret-77': 'password'}
@@ -249,19 +252,23 @@ def _secrets_in(text: str) -> Iterator[TextSpan]:
 
 
 def _named_secrets(text: str, place: StringPlace) -> Iterator[TextSpan]:
-    """Yield all of a text whose name tells that it is a secret: `"password": "…"`."""
+    """Yield a whole text if its field name marks it as a secret: `"password": "…"`."""
     if kind := find_named(place.name, text):
         start = len(text) - len(text.lstrip())
         yield TextSpan(start, start + len(text.strip()), kind, text.strip())
 
 
 def _disjoint(text: str, found: list[TextSpan]) -> list[TextSpan]:
-    """Spans in order, those that overlap made one, and none that touches a placeholder."""
+    """Return spans in order: overlapping ones merged, and none that touches a placeholder."""
     if not found:
         return []
     masked = [match.span() for match in re.finditer(MASKED, text)]
     kept: list[TextSpan] = []
+    # Example: a URL's password and an API key in the same place. The longest span comes first; of
+    # equal ones, the more specific kind wins.
     for span in sorted(found, key=lambda span: (span.start, -span.end, _rank(span.kind))):
+        # Redacting a redacted text must change nothing: `api_key=[api-key:3f9a1c]` contains no
+        # secret.
         after = bisect_right(masked, span.start, key=itemgetter(1))
         if after < len(masked) and masked[after][0] < span.end:
             continue
@@ -282,7 +289,7 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """A value as it is, and as it stands in JSON that is itself a text."""
+    """Yield a value as it is, and as it is written in JSON inside of JSON strings."""
     for _ in range(3):
         yield value
         value = json.dumps(value, ensure_ascii=False)[1:-1]
@@ -290,7 +297,7 @@ def _forms(value: str) -> Iterator[str]:
 
 @lru_cache(4096)
 def _is_read(place: StringPlace) -> bool:
-    """Whether a secret can be there; of the name of a field that can be told at once."""
+    """Return whether a string at a place has to be searched; ordinary field names need not be."""
     role = role_of(place)
     is_plain = place.is_name and role is StringRole.FIELD and _is_clean(place.name)
     return role is not StringRole.FIXED and not is_plain
@@ -307,21 +314,21 @@ def _is_fixed(place: StringPlace) -> bool:
 
 
 def _strings_of(
-    raw: bytes, is_wanted: Callable[[StringPlace], bool]
+    raw: bytes, is_selected: Callable[[StringPlace], bool]
 ) -> list[tuple[StringPlace, str]]:
-    """Return the strings of a JSON text that are wanted; raise if it is no JSON.
+    """Return the selected strings of a JSON text; raise if it is not valid JSON.
 
-    Decoding is faster than going over the text, but drops all but the last of several fields with
-    one name: `"content":"ghp_…","content":"hello"`.
+    Decoding is faster than scanning the text, but keeps only the last of several fields with the
+    same name: `"content":"ghp_…","content":"hello"`.
     """
     value = _decode(raw)
     if not hides_strings(raw, value):
-        return decoded_strings(value, is_wanted)
+        return decoded_strings(value, is_selected)
     text = raw.decode("utf-8", "surrogateescape")
     return [
         (place, decode_string(text[start:end]).text)
-        for place, start, end in spelled_strings(text)
-        if is_wanted(place)
+        for place, start, end in written_strings(text)
+        if is_selected(place)
     ]
 
 
@@ -331,7 +338,7 @@ def _is_clean(text: str) -> bool:
 
 @lru_cache(1024)
 def _is_clean_small(text: str) -> bool:
-    """Remembered, as the client writes most of what a tool gave twice."""
+    """Cache the result: the client writes most tool output twice."""
     return _has_no_secret(text)
 
 
