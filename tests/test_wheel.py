@@ -1,4 +1,4 @@
-"""The built wheel, installed into an empty environment, runs with the core dependencies alone."""
+"""turnlog, installed into an empty environment: the core alone, and with each extra."""
 
 import json
 import subprocess
@@ -39,6 +39,48 @@ def test_the_wheel_runs_in_an_empty_environment(
     assert json.loads(call(turnlog, "--samples", "stats", "--json"))["total"]["sessions"] == 5
     installed = json.loads(call(python, "-m", "pip", "list", "--format", "json"))
     assert "pytest" not in {each["name"] for each in installed}
+
+
+def install(tmp_path: Path, extra: str) -> Path:
+    """Install turnlog with an extra into an empty environment; return the program."""
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=True)
+    python, wanted = environment / "bin" / "python", f"{ROOT}{extra}"
+    call(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wanted)
+    return environment / "bin" / "turnlog"
+
+
+def failure(*command: str | Path) -> str:
+    """Return the last line on stderr of a command that fails."""
+    found = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert found.returncode != 0
+    return found.stderr.splitlines()[-1]
+
+
+def test_the_core_names_the_extra_that_a_command_needs(tmp_path: Path) -> None:
+    turnlog = install(tmp_path, "")
+    chat = "turnlog: chat is not installed (try: pip install 'turnlog[chat]')"
+    assert failure(turnlog, "chat", "-p", "hi") == chat
+    assert failure(turnlog, "chat", "--explain-permission", "ls") == chat
+    tracing = "turnlog: tracing is not installed (try: pip install 'turnlog[trace]')"
+    assert failure(turnlog, "hook", "install", "--to", "langfuse") == tracing
+    sent = failure(turnlog, "--samples", "trace", "last", "--to", "http://127.0.0.1:9")
+    assert sent.endswith("is not installed (try: pip install 'turnlog[trace]')")
+    call(turnlog, "--samples", "trace", "last", "--to", tmp_path / "t.json")
+    assert (tmp_path / "t.json").stat().st_size
+
+
+def test_the_extra_for_traces_brings_what_sending_needs(tmp_path: Path) -> None:
+    turnlog = install(tmp_path, "[trace]")
+    refused = failure(turnlog, "--samples", "trace", "last", "--to", "http://127.0.0.1:9")
+    assert "is not installed" not in refused
+
+
+def test_the_extra_for_chat_brings_what_a_chat_needs(tmp_path: Path) -> None:
+    turnlog = install(tmp_path, "[chat]")
+    assert "allow" in call(turnlog, "chat", "--explain-permission", "ls")
+    refused = failure("env", "-u", "ANTHROPIC_API_KEY", turnlog, "chat", "-p", "hi")
+    assert "ANTHROPIC_API_KEY" in refused
 
 
 def test_every_pinned_package_runs_on_the_oldest_python_that_turnlog_does() -> None:

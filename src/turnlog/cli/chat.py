@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 import click
 
 from turnlog.cli.completions import complete_model, complete_session
+from turnlog.cli.extras import require_extra
 from turnlog.cli.terminal import echo
 from turnlog.errors import Unavailable, UsageError
 from turnlog.format.portable import HAS_FOLDER_DESCRIPTORS
@@ -137,6 +138,7 @@ def command(store: Store, prompt: str | None, **given: Any) -> None:
     # Files are opened relative to directory descriptors, so that nobody can swap what was allowed.
     if not HAS_FOLDER_DESCRIPTORS:
         raise Unavailable("chat needs Linux, macOS or WSL", "wsl turnlog chat")
+    require_extra("chat", "chat")
     if given["explain_permission"] is not None:
         from turnlog.cli.permission import explain
 

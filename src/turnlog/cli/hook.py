@@ -8,6 +8,7 @@ import click
 
 from turnlog.cli.arguments import json_option
 from turnlog.cli.completions import complete_target
+from turnlog.cli.extras import require_extra
 from turnlog.cli.hook_doctor import examine, print_examination
 from turnlog.cli.hook_status import HOOK, installed_places, print_status, status_of
 from turnlog.cli.output import echo_json, plain
@@ -75,6 +76,7 @@ def install(store: Store, **options: Any) -> None:
       turnlog hook install --to langfuse
       turnlog hook install --to http://localhost:4318 --content none
     """
+    require_extra("trace", "tracing")
     targets = [require_backend(target_of(settings)) for settings in load_targets(options)]
     spool = Spool()
     # A project's settings may set XDG_CONFIG_HOME or HOME for its hooks. With fixed paths, they
@@ -247,6 +249,7 @@ def doctor(ctx: click.Context, as_json: bool, **options: Any) -> None:
       turnlog hook doctor
       turnlog hook doctor --to phoenix
     """
+    require_extra("trace", "tracing")
     store: Store = ctx.obj
     found = examine(store, options)
     if as_json:

@@ -34,6 +34,8 @@ def _outcome(work: Callable[[], int | None]) -> int:
         return _report(error)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except ModuleNotFoundError as error:
+        return _report_missing(error)
     except BrokenPipeError:
         # The reader, such as head, has seen enough: discard what Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -41,6 +43,16 @@ def _outcome(work: Callable[[], int | None]) -> int:
     except OSError as error:
         place = error.filename or ("stdout" if error.errno == errno.EBADF else "I/O")
         return _report(TurnlogError(f"{place}: {error.strerror or error}"))
+
+
+def _report_missing(error: ModuleNotFoundError) -> int:
+    """Print how to install a missing optional package; anything else is a bug."""
+    from turnlog.cli.extras import extra_of, missing_extra
+
+    extra = extra_of(error.name)
+    if extra is None:
+        raise error
+    return _report(missing_extra(extra, str(error.name)))
 
 
 def _handle_interrupts() -> None:

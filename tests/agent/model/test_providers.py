@@ -164,4 +164,4 @@ def test_a_package_that_is_missing_is_named(
     variables: dict[str, str], module: str, package: str, tmp_path: Path
 ) -> None:
     [line] = ask(tmp_path, variables, without=module).splitlines()
-    assert f"needs a package more (try: pip install '{package}')" in line
+    assert f"support is not installed (try: pip install '{package}')" in line

@@ -27,7 +27,8 @@ class Provider(NamedTuple):
     def unusable(self, error: Exception) -> ModelError:
         """Return an actionable `ModelError` for a failure before anything was sent."""
         if isinstance(error, ImportError) or "pip install" in str(error):
-            return ModelError(f"{self.name} needs a package more", f"pip install '{self.package}'")
+            hint = f"pip install '{self.package}'"
+            return ModelError(f"{self.name} support is not installed", hint)
         return ModelError(f"{self.name}: {' '.join(str(error).split())}", self.hint)
 
 
