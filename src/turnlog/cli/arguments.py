@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,13 +10,12 @@ import click
 from turnlog.cli.completions import complete_project, complete_session
 from turnlog.cli.output_file import redirect_output
 from turnlog.cli.terminal import reveal_secrets
+from turnlog.errors import UsageError
+from turnlog.format.timestamps import parse_since, parse_until
 
 if TYPE_CHECKING:
     from click.parser import _OptionParser  # pyright: ignore[reportPrivateUsage]
 
-UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-DAYS = {"today": 0, "yesterday": 1}
-"""Named days, by how many days ago they were."""
 WHEN = "a date, an age (3d, 12h), today or yesterday"
 REVEAL = "Show secrets instead of masking them."
 
@@ -54,42 +53,21 @@ class Since(click.ParamType[datetime]):
     """A date, a time, an age or a named day: `2026-11-01`, `3d`, `12h`, `yesterday`."""
 
     name = "when"
+    parse = staticmethod(parse_since)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
         if isinstance(value, datetime):
             return value
         try:
-            return _parse_moment(value)
-        except (ValueError, OverflowError):
-            self.fail(
-                f"{value!r} is not a date such as 2026-11-01, an age such as 3d, "
-                "today or yesterday",
-                param,
-                ctx,
-            )
+            return self.parse(value)
+        except UsageError as error:
+            self.fail(error.message, param, ctx)
 
 
 class Until(Since):
     """As Since; a day is included up to its end."""
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
-        is_day = isinstance(value, str) and (
-            value.lower() in DAYS or re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", value)
-        )
-        moment = super().convert(value, param, ctx)
-        # By the calendar, as some days have 23 or 25 hours.
-        midnight = moment.astimezone().replace(tzinfo=None)
-        return (midnight + timedelta(days=1)).astimezone(UTC) if is_day else moment
-
-
-def _parse_moment(text: str) -> datetime:
-    """Parse a date, a time, an age or a named day; raise ValueError or OverflowError."""
-    if (days := DAYS.get(text.lower())) is not None:
-        day = date.today() - timedelta(days=days)
-        return datetime.combine(day, time()).astimezone(UTC)
-    if ago := re.fullmatch(r"(\d+)([mhdw])", text):
-        return datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])})
-    return datetime.fromisoformat(text).astimezone(UTC)
+    parse = staticmethod(parse_until)
 
 
 class ClientVersion(click.ParamType[str]):

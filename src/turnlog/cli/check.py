@@ -17,14 +17,14 @@ from turnlog.cli.arguments import (
     until_option,
 )
 from turnlog.cli.completions import complete_session
-from turnlog.cli.ls import SessionSelection, chosen_sessions
+from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import cells_of, echo_json, fit, plain, progress_bar, width, wrap_hint
 from turnlog.cli.tables import GAP, READABLE
 from turnlog.cli.terminal import Look, dim, echo, style
 from turnlog.conversation.session import open_session
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.check.findings import ORDER, Finding, Severity
-from turnlog.store.catalog import describe, locate_session
+from turnlog.store.catalog import describe, locate_session, select_sessions
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
 
@@ -76,7 +76,7 @@ def command(
     if bool(sessions) == every:
         raise click.UsageError("name sessions, or use --all, not both", ctx)
     if every:
-        paths = [session.path for session in chosen_sessions(store, selection)]
+        paths = [session.path for session in select_sessions(store, *selection)]
     else:
         paths = [find_session(store, text).path for text in sessions]
     checked = _checked(paths, options["client_version"])

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -29,8 +29,8 @@ from turnlog.store.catalog import (
     count_adjacent,
     count_subagents,
     describe,
-    list_sessions,
     live_sessions,
+    select_sessions,
 )
 from turnlog.store.paths import Store, folder_name
 from turnlog.text import file_size
@@ -49,8 +49,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class SessionSelection:
+class SessionSelection(NamedTuple):
     """A selection of sessions; None does not restrict it."""
 
     project: str | None = None
@@ -89,7 +88,7 @@ def command(store: Store, limit: int, as_json: bool, **given: Any) -> None:
       turnlog ls --json | jq -r '.[].id'
     """
     selection = SessionSelection(**given)
-    sessions = chosen_sessions(store, selection)
+    sessions = select_sessions(store, *selection)
     if not sessions and not as_json:
         raise _none_found(store, selection)
     shown = sessions[: limit or None]
@@ -114,33 +113,6 @@ def _none_found(store: Store, selection: SessionSelection) -> NotFound:
     active = f" active since {local_time(since)}" if since else ""
     active += f" last active before {local_time(until)}" if until else ""
     return NotFound(f"no sessions{matching}{active} in {store.projects}", "turnlog ls")
-
-
-def chosen_sessions(store: Store, selection: SessionSelection) -> list[SessionFile]:
-    """Return the sessions of matching projects that were last active in a period."""
-    since, until = selection.since, selection.until
-    sessions = [
-        session
-        for session in list_sessions(store)
-        if (since is None or session.last_active >= since)
-        and (until is None or session.last_active < until)
-    ]
-    if selection.project:
-        folders = _matching_folders(sessions, selection.project)
-        sessions = [session for session in sessions if session.path.parent in folders]
-    return sessions
-
-
-def _matching_folders(sessions: list[SessionFile], text: str) -> set[Path]:
-    """Return the folders of projects whose directory is `text` or contains it."""
-    newest = {session.path.parent: session for session in reversed(sessions)}
-    directory = folder_name(str(Path(text).resolve())) if Path(text).is_dir() else None
-    return {
-        folder
-        for folder, session in newest.items()
-        if folder.name == directory
-        or (directory is None and text.lower() in (describe(session).cwd or folder.name).lower())
-    }
 
 
 def _rows(store: Store, sessions: list[SessionFile]) -> Iterator[SessionRow]:

@@ -1,8 +1,7 @@
 """turnlog search: full-text search over all sessions."""
 
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -19,10 +18,10 @@ from turnlog.cli.completions import complete_model, complete_session, complete_t
 from turnlog.cli.searching import print_hits
 from turnlog.cli.suggestions import nearest, visible_options
 from turnlog.cli.terminal import echo
-from turnlog.errors import UsageError
+from turnlog.index.filters import SearchFilters, selection_of
 from turnlog.index.search.selection import KINDS, ROLES, Selection
 from turnlog.index.service import LIMIT, SearchRequest
-from turnlog.store.paths import Store, folder_name
+from turnlog.store.paths import Store
 
 
 class SearchCommand(click.Command):
@@ -141,47 +140,8 @@ def _option_hint(ctx: click.Context, query: tuple[str, ...]) -> str | None:
 
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:
-    since, until = given["since"], given["until"]
-    return Selection(
-        kinds=_kinds(given["role"], given["kinds"]),
-        **_project(given["project"]),
-        since=since.timestamp() if since else None,
-        until=until.timestamp() if until else None,
-        tool=given["tool"],
-        model=given["model"],
-        branch=given["branch"],
-        errors=given["errors"],
-        file=given["file"] and given["file"].removeprefix("./"),
-        session=_session(store, given["session"]),
-        no_subagents=not given["subagents"],
-    )
-
-
-def _kinds(role: str | None, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    allowed = ROLES[role] if role else KINDS
-    chosen = tuple(kind for kind in kinds or allowed if kind in allowed)
-    if not chosen:
-        raise UsageError(
-            f"no text of kind {' or '.join(kinds)} has the role {role}", "turnlog search --help"
-        )
-    return () if chosen == KINDS else chosen
-
-
-def _project(text: str | None) -> dict[str, str | None]:
-    """Return the filter for a directory, or for a part of one."""
-    if text and Path(text).is_dir():
-        return {"folder": folder_name(str(Path(text).resolve()))}
-    return {"project": text}
-
-
-def _session(store: Store, text: str | None) -> str | None:
-    """Return the id of a session, or the path of a sub-agent."""
-    if text is None:
-        return None
-    from turnlog.store.session_lookup import find_session
-
-    found = find_session(store, text)
-    return str(found.path) if found.path.name.startswith("agent-") else found.id
+    names = SearchFilters.__annotations__
+    return selection_of(store, cast(SearchFilters, {name: given[name] for name in names}))
 
 
 def _is_of_samples(ctx: click.Context) -> bool:

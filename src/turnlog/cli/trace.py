@@ -17,12 +17,13 @@ from turnlog.cli.arguments import (
     until_option,
 )
 from turnlog.cli.completions import complete_session, complete_target
-from turnlog.cli.ls import SessionSelection, chosen_sessions
+from turnlog.cli.ls import SessionSelection
 from turnlog.cli.output import echo_json, local_time, plain, progress_bar, width
 from turnlog.cli.span_options import span_options
 from turnlog.cli.tables import Column, Table
 from turnlog.cli.terminal import Look, echo, style
 from turnlog.render.terminal_text import times_apart
+from turnlog.store.catalog import select_sessions
 from turnlog.store.paths import Store
 from turnlog.store.session_lookup import find_session
 from turnlog.text import plural
@@ -131,7 +132,7 @@ def _paths(
         raise click.UsageError("name sessions, or use --all, --project or --since, not both", ctx)
     if sessions:
         return [find_session(store, text).path for text in sessions]
-    return [each.path for each in reversed(chosen_sessions(store, selection))]
+    return [each.path for each in reversed(select_sessions(store, *selection))]
 
 
 def _spans(store: Store, paths: list[Path], settings: TraceSettings) -> Iterator[Span]:
