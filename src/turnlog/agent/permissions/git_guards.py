@@ -15,6 +15,7 @@ from turnlog.agent.permissions.directories import (
     path_in,
     possible_directories,
 )
+from turnlog.agent.permissions.git_index import doubt_index
 from turnlog.agent.permissions.git_repository import Repository, find_problem, find_repository
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.policy import AccessDecision, VerdictKind
@@ -100,14 +101,17 @@ def _guard_place(words: tuple[Word, ...], place: Path, cwd: Path) -> Iterator[Ac
         return
     if repository:
         subcommand = effect.uses_git if effect else ""
-        enters = bool(subcommand) and enters_submodules(subcommand)
+        if doubt := doubt_index(subcommand, repository):
+            yield _asks(doubt)
+        # `git add .` and `git stash` run git in submodules, where no rule was checked.
+        enters = not subcommand or enters_submodules(subcommand)
         yield from _guard_repository(repository, enters, reads=bool(effect), is_own=is_own)
 
 
 def _guard_repository(
     repository: Repository, enters: bool, *, reads: bool, is_own: bool
 ) -> Iterator[AccessDecision]:
-    problem = find_problem(repository, enters_submodules=enters)
+    problem = find_problem(repository, enters_submodules=enters, reads=reads)
     if problem and (reads or not HOOK.search(problem)):
         # Only the repository of the session's own directory is neutralized when git runs.
         yield _asks(problem, is_confinable=reads and is_own)

@@ -30,6 +30,12 @@ HARMLESS_SECTIONS = frozenset(
     """.split()
 )
 """Sections of which no key makes a reading command run a program."""
+RUNNING_SECTIONS = frozenset("alias gc http init maintenance rebase".split())
+"""Those of them that can make other commands run a program or write any file.
+
+`git cherry-pick --strategy=x` runs the alias `merge-x`; `rebase.instructionFormat` may contain a
+line `exec x`, which `git pull` runs; with `http.saveCookies`, `git fetch` writes `http.cookieFile`.
+"""
 HARMLESS_KEYS = {
     "core": """
         abbrev autocrlf bare bigfilethreshold checkstat commentchar compression eol filemode
@@ -78,10 +84,15 @@ def find_repository(place: Path) -> Repository | None:
     return found
 
 
-def find_problem(repository: Repository, *, enters_submodules: bool) -> str | None:
-    """Say why git must not run unprompted in a repository; None if nothing speaks against it."""
+def find_problem(
+    repository: Repository, *, enters_submodules: bool, reads: bool = True
+) -> str | None:
+    """Say why git must not run unprompted in a repository; None if nothing speaks against it.
+
+    `reads` if the call only reads.
+    """
     try:
-        return _problem_in(repository.directory, enters_submodules)
+        return _problem_in(repository.directory, enters_submodules, reads)
     except (OSError, ValueError) as error:
         return f"its repository cannot be checked: {error}"
 
@@ -112,7 +123,7 @@ def _named_in(file: Path, prefix: str = "") -> str:
     return path
 
 
-def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
+def _problem_in(directory: Path, enters_submodules: bool, reads: bool) -> str | None:
     common = _common_directory(directory)
     if odd := next(_odd_entries(common), None):
         return f"{odd} is neither a file nor a directory"
@@ -126,7 +137,7 @@ def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
     if not is_complete:
         return f"{directory} is not a complete repository"
     for config in (common / "config", directory / "config.worktree"):
-        if is_there(config) and (key := _unknown_key(config)):
+        if is_there(config) and (key := _unknown_key(config, reads)):
             return f"{config} sets {key}"
     for hook in HOOKS:
         if is_there(common / "hooks" / hook):
@@ -183,7 +194,7 @@ def _has_submodules(index: Path) -> bool:
     return SUBMODULE_MODE in read_regular(index)
 
 
-def _unknown_key(config: Path) -> str | None:
+def _unknown_key(config: Path, reads: bool) -> str | None:
     """Return the first key of a configuration file that is not known to be harmless."""
     if config.stat().st_size > LARGEST_CONFIG:
         raise ValueError(f"{config} is too large")
@@ -198,7 +209,8 @@ def _unknown_key(config: Path) -> str | None:
         if found := SECTION.fullmatch(said):
             section = found[1].lower()
         elif (found := KEY.fullmatch(said)) and not said.endswith("\\"):
-            if not _is_harmless(section, found[1].lower(), found[2] or ""):
+            is_running = section in RUNNING_SECTIONS and not reads
+            if is_running or not _is_harmless(section, found[1].lower(), found[2] or ""):
                 return f"{section}.{found[1]}"
         else:
             raise ValueError(f"{config} has a line that cannot be read: {said[:60]!r}")
