@@ -89,6 +89,23 @@ def guard_git(command: str, cwd: Path, environment: Mapping[str, str]) -> dict[s
     return given
 
 
+def is_overridden(section: str, subsection: str | None, key: str) -> bool:
+    """Return whether `guard_git` overrides a setting; names are in lower case.
+
+    >>> is_overridden("core", None, "fsmonitor"), is_overridden("filter", "lfs", "clean")
+    (True, True)
+    >>> is_overridden("core", None, "excludesfile")
+    False
+    """
+    if subsection is None and f"{section}.{key}" in (name.lower() for name in ALWAYS):
+        return True
+    if section == "diff" and key in ("command", "external"):
+        return True
+    if subsection is None:
+        return (section, key) == ("core", "worktree")
+    return key in DRIVERS.get(section, {})
+
+
 def _may_run_git(command: str) -> bool:
     """Return whether a command may run git: by name, or by a word that only the shell spells out.
 
