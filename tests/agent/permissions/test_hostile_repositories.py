@@ -236,13 +236,28 @@ def test_a_submodule_that_names_programs_asks(name: str, command: str, world: Wo
 
 @pytest.mark.parametrize(
     "command",
-    ["git add -A && git commit -qam x", "git switch -q other", "mv sub new; git commit -qam x"],
+    [
+        "git add -A && git commit -qam x",
+        "git add -A; git add -A",
+        "for i in 1 2; do git add -A; done",
+        "git switch -q other",
+        "mv sub new; git commit -qam x",
+    ],
 )
 def test_a_repository_that_may_become_a_submodule_asks(command: str, world: World) -> None:
     git(world, "branch", "other")
     mark = add_submodule(world, "sub", "core.fsmonitor", tracked=False)
     assert world.session(command, allow=["Bash(git:*)", "Bash(mv:*)"]) == [ASKED]
     assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ['git commit -q --allow-empty -m "$(date)"', "ls && git add a.txt", "git tag x | cat"],
+)
+def test_a_repository_that_git_does_not_enter_does_not_ask(command: str, world: World) -> None:
+    add_submodule(world, "sub", "core.fsmonitor", tracked=False)
+    assert ASKED not in world.session(command, allow=["Bash(git:*)"])
 
 
 def test_a_submodule_inside_of_a_submodule_asks(world: World) -> None:
@@ -282,6 +297,17 @@ def test_ordinary_submodules_do_not_ask(absorbed: World) -> None:
         allow=["Bash(git:*)"],
     )
     assert ASKED not in told
+
+
+def test_linked_work_trees_and_nested_clones_do_not_ask(absorbed: World) -> None:
+    local = ("-c", "protocol.file.allow=always")
+    git(absorbed, *local, "clone", "-q", "--recurse-submodules", ".", "nested")
+    git(absorbed, "worktree", "add", "-q", "tree")
+    git(absorbed, "-C", "tree", *local, "submodule", "--quiet", "update", "--init")
+    commands = ("git add a.txt && git commit -q --allow-empty -m x", "git switch -qc other")
+    assert ASKED not in absorbed.session(*commands, allow=["Bash(git:*)"])
+    inside = ("cd tree && git commit -q --allow-empty -m x", "git switch -qc third")
+    assert ASKED not in absorbed.session(*inside, allow=["Bash(git:*)"])
 
 
 @pytest.mark.parametrize("is_checked_out", [True, False])

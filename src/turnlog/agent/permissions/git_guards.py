@@ -22,13 +22,14 @@ from turnlog.agent.permissions.git_repository import (
     find_problem,
     find_repository,
 )
+from turnlog.agent.permissions.interference import only_reads
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
 from turnlog.agent.permissions.nested_repositories import find_nested_problem
 from turnlog.agent.permissions.policy import AccessDecision, VerdictKind
 from turnlog.agent.permissions.programs import enters_submodules, read_files
 from turnlog.agent.workspace.access import Basis
 
-SETTLED = frozenset("add branch commit fetch mv push restore rm tag".split())
+SETTLED = frozenset("add branch clone commit init mv rm tag".split())
 """Subcommands that enter no other submodules than those that the index names before."""
 ELSEWHERE = re.compile(r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env)")
 """Global options that make git use another repository, or other programs."""
@@ -44,12 +45,15 @@ def guard_repositories(
     places = None if moves and script.has_loop else possible_directories(moves, cwd)
     if _sets_repository(inner):
         places = None
+    changing = [each for each in inner if not only_reads(each.part, places or (None,))]
+    # In a loop, the second `git add -A` enters what the first one has added.
+    may_grow = script.has_loop or len(changing) > 1
     # What another program runs, it may run in another directory; wrappers do not.
     direct = {without_wrappers(part.words) for part in script.parts}
     for words in parts:
         if name_of(words[0]) == "git":
             known = places if words in direct else None
-            yield from _guard_call(words, known, cwd, may_grow=len(parts) > 1)
+            yield from _guard_call(words, known, cwd, may_grow=may_grow)
 
 
 def _sets_repository(inner: tuple[Inner, ...]) -> bool:

@@ -33,11 +33,11 @@ def find_nested_problem(repository: Repository, *, may_grow: bool) -> str | None
     `may_grow` if the command may turn any repository in the work tree into a submodule.
     """
     try:
-        modules = common_directory(repository.directory) / MODULES
-        found = dict.fromkeys(_submodules(repository, modules))
+        own = (repository.top, real_path(common_directory(repository.directory)))
+        found = dict.fromkeys(_submodules(repository, own))
         if may_grow:
-            found |= dict.fromkeys(_repositories_below(repository.top, modules))
-        found |= dict.fromkeys(_kept_modules(modules))
+            found |= dict.fromkeys(_repositories_below(repository.top, own))
+        found |= dict.fromkeys(_kept_modules(repository.directory / MODULES))
         call = GitCall(reads=False, top=repository.top)
         problems = (find_problem(each, call) for each in found)
         return next((each.reason for each in problems if each), None)
@@ -45,7 +45,7 @@ def find_nested_problem(repository: Repository, *, may_grow: bool) -> str | None
         return f"its submodules cannot be checked: {error}"
 
 
-def _submodules(repository: Repository, modules: Path) -> Iterator[Repository]:
+def _submodules(repository: Repository, own: tuple[Path, ...]) -> Iterator[Repository]:
     """Yield the submodules that the index names, and those inside of them."""
     waiting, seen = [repository], {repository}
     while waiting:
@@ -54,28 +54,31 @@ def _submodules(repository: Repository, modules: Path) -> Iterator[Repository]:
             # Git runs in no submodule that is not checked out.
             if not is_there(outer.top / name / ".git"):
                 continue
-            inner = _repository_at(outer.top / name, modules)
+            inner = _repository_at(outer.top / name, own)
             yield inner
             if inner not in seen:
                 seen.add(inner)
                 waiting.append(inner)
 
 
-def _repository_at(place: Path, modules: Path) -> Repository:
-    """Return the repository of a directory that has a `.git`; raise ValueError if in doubt."""
+def _repository_at(place: Path, own: tuple[Path, ...]) -> Repository:
+    """Return the repository of a directory that has a `.git`; raise ValueError if in doubt.
+
+    Its git directory must lie in one of the outer repository's `own` directories.
+    """
     dot_git = place / ".git"
     if dot_git.is_file() and not dot_git.is_symlink():
-        directory = place / named_directory(dot_git)
-        # The git directory of a submodule does not name the work tree, unlike a linked one's.
-        if real_path(directory).is_relative_to(modules):
-            return Repository(place, real_path(directory))
+        directory = real_path(place / named_directory(dot_git))
+        # Unlike that of a linked work tree, a submodule's git directory does not lead back.
+        if any(map(directory.is_relative_to, own)) and not is_there(directory / "commondir"):
+            return Repository(place, directory)
     found = find_repository(place)
     if found is None:
         raise ValueError(f"{dot_git} is not a repository")
     return found
 
 
-def _repositories_below(top: Path, modules: Path) -> Iterator[Repository]:
+def _repositories_below(top: Path, own: tuple[Path, ...]) -> Iterator[Repository]:
     """Yield each repository in a work tree, other than its own."""
     folders, count = [str(top)], 0
     while folders:
@@ -87,7 +90,7 @@ def _repositories_below(top: Path, modules: Path) -> Iterator[Repository]:
                     raise ValueError(f"{top} has more than {MOST_ENTRIES:,} entries")
                 if entry.name.lower() == ".git":
                     if folder != str(top):
-                        yield _repository_at(Path(folder), modules)
+                        yield _repository_at(Path(folder), own)
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
 
