@@ -368,7 +368,7 @@ def test_an_exact_rule_counts_where_no_input_is_run(rule: str, command: str, are
 
 
 FSMONITOR = "[core]\n\tfsmonitor = touch {marker}; false\n"
-FILTER = '[core]\n\tx = y\n[filter "f"]\n\tclean = touch {marker}; cat\n'
+FILTER = '[core]\n\teditor = y\n[filter "f"]\n\tclean = touch {marker}; cat\n'
 
 
 def make_repository(place: Path, config: str) -> Path:

@@ -262,7 +262,6 @@ def spoil_checksum(index: Path) -> None:
         ("config", "core.worktree", "config"),
         ("config", "include.path", "other"),
         ("config", "core.fsmonitor", "true"),
-        ("update-index", "--index-version", "4"),
         ("update-index", "--split-index"),
         ("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub2"),
     ],

@@ -85,7 +85,10 @@ def _cross_checked(command: ShellCommand) -> CommandFindings:
     if not _lets_pass(found, command.policy):
         return found
     bash = find_program("bash", command.policy.directories)
-    difference = bash and find_disagreement(command.runs.command, script, bash)
+    # Without bash, /bin/sh runs it, which reads `[[ a || ./x ]]` as two commands.
+    difference = (
+        find_disagreement(command.runs.command, script, bash) if bash else "there is no bash"
+    )
     if not difference:
         return found
     script.unclear.append(difference)

@@ -15,14 +15,22 @@ from turnlog.agent.permissions.directories import (
     path_in,
     possible_directories,
 )
-from turnlog.agent.permissions.git_repository import Repository, find_problem, find_repository
+from turnlog.agent.permissions.git_index import doubt_index
+from turnlog.agent.permissions.git_repository import (
+    GitCall,
+    Repository,
+    find_problem,
+    find_repository,
+)
+from turnlog.agent.permissions.interference import only_reads
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
+from turnlog.agent.permissions.nested_repositories import find_nested_problem
 from turnlog.agent.permissions.policy import AccessDecision, VerdictKind
 from turnlog.agent.permissions.programs import enters_submodules, read_files
 from turnlog.agent.workspace.access import Basis
 
-HOOK = re.compile(r"sets core\.hookspath|would run\Z", re.I)
-"""Problems that only mean hooks: a rule for a call that does more than read allows those."""
+SETTLED = frozenset("add branch clone commit init mv rm tag".split())
+"""Subcommands that enter no other submodules than those that the index names before."""
 ELSEWHERE = re.compile(r"-C.|--(?:git-dir|work-tree|exec-path|namespace|bare|config-env)")
 """Global options that make git use another repository, or other programs."""
 
@@ -37,11 +45,15 @@ def guard_repositories(
     places = None if moves and script.has_loop else possible_directories(moves, cwd)
     if _sets_repository(inner):
         places = None
+    changing = [each for each in inner if not only_reads(each.part, places or (None,))]
+    # In a loop, the second `git add -A` enters what the first one has added.
+    may_grow = script.has_loop or len(changing) > 1
     # What another program runs, it may run in another directory; wrappers do not.
     direct = {without_wrappers(part.words) for part in script.parts}
     for words in parts:
         if name_of(words[0]) == "git":
-            yield from _guard_call(words, places if words in direct else None, cwd)
+            known = places if words in direct else None
+            yield from _guard_call(words, known, cwd, may_grow=may_grow)
 
 
 def _sets_repository(inner: tuple[Inner, ...]) -> bool:
@@ -52,7 +64,7 @@ def _sets_repository(inner: tuple[Inner, ...]) -> bool:
 
 
 def _guard_call(
-    words: tuple[Word, ...], places: tuple[Path, ...] | None, cwd: Path
+    words: tuple[Word, ...], places: tuple[Path, ...] | None, cwd: Path, *, may_grow: bool
 ) -> Iterator[AccessDecision]:
     if [word.text for word in words[1:]] in (["--version"], ["version"]):
         return
@@ -64,7 +76,7 @@ def _guard_call(
     if not found:
         yield _asks("which repository git uses is only known when it runs")
     for place in found:
-        yield from _guard_place(words, place, cwd)
+        yield from _guard_place(words, place, cwd, may_grow=may_grow)
 
 
 def _folder_of(words: tuple[Word, ...]) -> Word:
@@ -83,7 +95,9 @@ def _folder_of(words: tuple[Word, ...]) -> Word:
     return folder
 
 
-def _guard_place(words: tuple[Word, ...], place: Path, cwd: Path) -> Iterator[AccessDecision]:
+def _guard_place(
+    words: tuple[Word, ...], place: Path, cwd: Path, *, may_grow: bool
+) -> Iterator[AccessDecision]:
     try:
         arguments = arguments_in(words[1:], place)
         effect = read_files("git", arguments)
@@ -100,17 +114,38 @@ def _guard_place(words: tuple[Word, ...], place: Path, cwd: Path) -> Iterator[Ac
         return
     if repository:
         subcommand = effect.uses_git if effect else ""
-        enters = bool(subcommand) and enters_submodules(subcommand)
-        yield from _guard_repository(repository, enters, reads=bool(effect), is_own=is_own)
+        if subcommand:
+            yield from _guard_reading(subcommand, repository, is_own=is_own)
+        else:
+            yield from _guard_change(repository, may_grow=may_grow or not _keeps_links(words))
 
 
-def _guard_repository(
-    repository: Repository, enters: bool, *, reads: bool, is_own: bool
+def _guard_reading(
+    subcommand: str, repository: Repository, *, is_own: bool
 ) -> Iterator[AccessDecision]:
-    problem = find_problem(repository, enters_submodules=enters)
-    if problem and (reads or not HOOK.search(problem)):
+    if doubt := doubt_index(subcommand, repository.directory / "index", repository.top):
+        yield _asks(doubt)
+    call = GitCall(enters_submodules=enters_submodules(subcommand))
+    if problem := find_problem(repository, call):
         # Only the repository of the session's own directory is neutralized when git runs.
-        yield _asks(problem, is_confinable=reads and is_own)
+        yield _asks(problem.reason, is_confinable=problem.is_confinable and is_own)
+
+
+def _guard_change(repository: Repository, *, may_grow: bool) -> Iterator[AccessDecision]:
+    """Yield a finding for a call that does more than read; a rule for it is also about hooks."""
+    if problem := find_problem(repository, GitCall(reads=False, covers_hooks=True)):
+        yield _asks(problem.reason)
+    # `git add .` and `git stash` run git in submodules, which no rule is about.
+    elif reason := find_nested_problem(repository, may_grow=may_grow):
+        yield _asks(reason)
+
+
+def _keeps_links(words: tuple[Word, ...]) -> bool:
+    """Return whether a call runs in no repository that becomes a submodule only by the call.
+
+    `git switch` may: if the branch has a submodule, git enters the directory of that name.
+    """
+    return len(words) > 1 and words[1].text in SETTLED
 
 
 def _asks(reason: str, *, is_confinable: bool = False) -> AccessDecision:

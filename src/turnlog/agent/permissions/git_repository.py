@@ -14,13 +14,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.permissions.bash import is_folder, is_there
+from turnlog.agent.permissions.git_index import may_have_submodules
 from turnlog.agent.permissions.links import real_path
+from turnlog.agent.workspace.shell.git_environment import is_overridden
 from turnlog.format.regular_files import read_regular
 
 LARGEST_CONFIG = 1 << 20
-LARGEST_INDEX = 1 << 28
-SUBMODULE_MODE = (0o160000).to_bytes(4, "big")
-"""The mode of a submodule, as the index stores it."""
 SECTION = re.compile(r"\[\s*([A-Za-z0-9.-]+)(?:\s+\"((?:[^\"\\]|\\.)*)\")?\s*\]\s*(?:[#;].*)?")
 KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
 HARMLESS_SECTIONS = frozenset(
@@ -30,6 +29,12 @@ HARMLESS_SECTIONS = frozenset(
     """.split()
 )
 """Sections of which no key makes a reading command run a program."""
+RUNNING_SECTIONS = frozenset("alias gc http init maintenance rebase".split())
+"""The sections among them that make other commands run a program, or write any file.
+
+`git cherry-pick --strategy=x` runs the alias `merge-x`; `rebase.instructionFormat` may contain a
+line `exec x`, which `git pull` runs; with `http.saveCookies`, `git fetch` writes `http.cookieFile`.
+"""
 HARMLESS_KEYS = {
     "core": """
         abbrev autocrlf bare bigfilethreshold checkstat commentchar compression eol filemode
@@ -51,6 +56,10 @@ HARMLESS_KEYS = {
     "status": "aheadbehind branch relativepaths renames short showstash showuntrackedfiles",
     "submodule": "active url",
 }
+UNUSED_SECTIONS = frozenset("credential difftool gpg mergetool pager protocol sequence url".split())
+"""Sections that have no effect on a reading command whose settings are overridden."""
+PLAIN_PATH = re.compile(r"[\w./-]+")
+"""A path without characters that git would unquote."""
 HEAD = re.compile(r"ref: refs/\S+\n?|[0-9a-f]{40}\n?|[0-9a-f]{64}\n?")
 UNREAD = ("hooks", "lfs", "annex")
 """Directories that reading commands do not look into, but for the hooks below."""
@@ -67,6 +76,35 @@ class Repository(Struct, frozen=True):
     directory: Path
 
 
+class RepositoryProblem(Struct, frozen=True):
+    """A reason not to run git unprompted in a repository."""
+
+    reason: str
+    is_confinable: bool = False
+    """Whether a reading command is safe once `guard_git` has overridden the settings."""
+
+
+class GitCall(Struct, frozen=True):
+    """The traits of a call that decide which settings matter."""
+
+    reads: bool = True
+    """Whether it only reads."""
+    enters_submodules: bool = False
+    covers_hooks: bool = False
+    """Whether a rule for the call is also about the hooks of the repository."""
+    top: Path | None = None
+    """The work tree that `core.worktree` of a submodule may lie in."""
+
+
+class Setting(Struct, frozen=True):
+    """A line of a configuration file."""
+
+    section: str
+    subsection: str | None
+    key: str
+    value: str
+
+
 def find_repository(place: Path) -> Repository | None:
     """Find the repository that git would use in a directory; raise ValueError if in doubt."""
     found = _find_repository(real_path(place))
@@ -78,12 +116,20 @@ def find_repository(place: Path) -> Repository | None:
     return found
 
 
-def find_problem(repository: Repository, *, enters_submodules: bool) -> str | None:
-    """Say why git must not run unprompted in a repository; None if nothing speaks against it."""
+def find_problem(repository: Repository, call: GitCall) -> RepositoryProblem | None:
+    """Return why git must not run unprompted in a repository; None if nothing speaks against it.
+
+    A problem that cannot be confined comes before one that can.
+    """
+    first = None
     try:
-        return _problem_in(repository.directory, enters_submodules)
+        for problem in _problems_in(repository.directory, call):
+            if not problem.is_confinable:
+                return problem
+            first = first or problem
     except (OSError, ValueError) as error:
-        return f"its repository cannot be checked: {error}"
+        return RepositoryProblem(f"its repository cannot be checked: {error}")
+    return first
 
 
 def _find_repository(place: Path) -> Repository | None:
@@ -93,7 +139,7 @@ def _find_repository(place: Path) -> Repository | None:
         if is_folder(dot_git):
             return Repository(folder, dot_git)
         if dot_git.is_file():
-            return Repository(folder, folder / _named_in(dot_git, "gitdir: "))
+            return Repository(folder, folder / named_directory(dot_git))
         if is_there(dot_git):
             raise ValueError(f"{dot_git} is neither a file nor a directory")
         # Git takes a directory with these entries for a bare repository, wherever it lies.
@@ -101,6 +147,11 @@ def _find_repository(place: Path) -> Repository | None:
         if is_there(folder / "HEAD") and inside:
             raise ValueError(f"{folder} looks like a bare repository")
     return None
+
+
+def named_directory(dot_git: Path) -> str:
+    """Return the git directory that a `.git` file names."""
+    return _named_in(dot_git, "gitdir: ")
 
 
 def _named_in(file: Path, prefix: str = "") -> str:
@@ -112,28 +163,28 @@ def _named_in(file: Path, prefix: str = "") -> str:
     return path
 
 
-def _problem_in(directory: Path, enters_submodules: bool) -> str | None:
-    common = _common_directory(directory)
+def _problems_in(directory: Path, call: GitCall) -> Iterator[RepositoryProblem]:
+    common = common_directory(directory)
     if odd := next(_odd_entries(common), None):
-        return f"{odd} is neither a file nor a directory"
+        yield RepositoryProblem(f"{odd} is neither a file nor a directory")
     if is_there(common / "objects" / "info" / "alternates"):
-        return f"{common} borrows objects from another repository"
+        yield RepositoryProblem(f"{common} borrows objects from another repository")
     # Git skips an incomplete `.git`, and looks for a bare repository next to it and above.
     head = read_regular(directory / "HEAD", LARGEST_CONFIG).decode()
     is_complete = HEAD.fullmatch(head) and all(
         is_folder(common / name) for name in ("objects", "refs")
     )
     if not is_complete:
-        return f"{directory} is not a complete repository"
+        yield RepositoryProblem(f"{directory} is not a complete repository")
     for config in (common / "config", directory / "config.worktree"):
-        if is_there(config) and (key := _unknown_key(config)):
-            return f"{config} sets {key}"
-    for hook in HOOKS:
+        if is_there(config):
+            yield from _unknown_settings(config, call)
+    for hook in () if call.covers_hooks else HOOKS:
         if is_there(common / "hooks" / hook):
-            return f"{common / 'hooks' / hook} would run"
-    if enters_submodules and any(map(_has_submodules, _index_files(directory))):
-        return "git would run in its submodules, under their own configuration"
-    return None
+            yield RepositoryProblem(f"{common / 'hooks' / hook} would run", is_confinable=True)
+    if call.enters_submodules and any(map(may_have_submodules, _index_files(directory))):
+        reason = "git would run in its submodules, under their own configuration"
+        yield RepositoryProblem(reason, is_confinable=True)
 
 
 def _odd_entries(directory: Path) -> Iterator[str]:
@@ -158,7 +209,7 @@ def _odd_entries(directory: Path) -> Iterator[str]:
                     yield entry.path
 
 
-def _common_directory(directory: Path) -> Path:
+def common_directory(directory: Path) -> Path:
     """Return the directory that the work trees of a repository share."""
     pointer = directory / "commondir"
     if not is_there(pointer):
@@ -177,17 +228,24 @@ def _index_files(directory: Path) -> list[Path]:
     ]
 
 
-def _has_submodules(index: Path) -> bool:
-    if index.stat().st_size > LARGEST_INDEX:
-        return True
-    return SUBMODULE_MODE in read_regular(index)
+def _unknown_settings(config: Path, call: GitCall) -> Iterator[RepositoryProblem]:
+    """Yield a problem for each setting that is not known to be harmless."""
+    for each in _settings_in(config):
+        is_hooks_path = (each.section, each.key) == ("core", "hookspath")
+        if is_hooks_path and call.covers_hooks:
+            continue
+        is_running = each.section in RUNNING_SECTIONS and not call.reads
+        if is_running or not (_is_harmless(each) or _is_own_worktree(each, config, call.top)):
+            # `blame.ignoreRevsFile` names a file that git quotes in an error message.
+            is_confinable = each.section in UNUSED_SECTIONS or is_overridden(
+                each.section, each.subsection, each.key
+            )
+            yield RepositoryProblem(f"{config} sets {each.section}.{each.key}", is_confinable)
 
 
-def _unknown_key(config: Path) -> str | None:
-    """Return the first key of a configuration file that is not known to be harmless."""
-    if config.stat().st_size > LARGEST_CONFIG:
-        raise ValueError(f"{config} is too large")
-    section = ""
+def _settings_in(config: Path) -> Iterator[Setting]:
+    """Yield the settings of a file; raise ValueError for a line that git may read differently."""
+    section, subsection = "", None
     text = read_regular(config, LARGEST_CONFIG).decode()
     if re.search(r"\r(?!\n)", text):
         raise ValueError(f"{config} has a carriage return inside of a line")
@@ -196,18 +254,27 @@ def _unknown_key(config: Path) -> str | None:
         if not said or said[0] in "#;":
             continue
         if found := SECTION.fullmatch(said):
-            section = found[1].lower()
+            section, subsection = found[1].lower(), found[2]
         elif (found := KEY.fullmatch(said)) and not said.endswith("\\"):
-            if not _is_harmless(section, found[1].lower(), found[2] or ""):
-                return f"{section}.{found[1]}"
+            yield Setting(section, subsection, found[1].lower(), found[2] or "")
         else:
             raise ValueError(f"{config} has a line that cannot be read: {said[:60]!r}")
-    return None
 
 
-def _is_harmless(section: str, key: str, value: str) -> bool:
+def _is_harmless(setting: Setting) -> bool:
+    section, key = setting.section, setting.key
     if section == "core" and key == "bare":
-        return value.strip().lower() == "false"
-    if key == "sort" and "signature" in value:
+        return setting.value.strip().lower() == "false"
+    if key == "sort" and "signature" in setting.value:
         return False
     return section in HARMLESS_SECTIONS or key in HARMLESS_KEYS.get(section, "").split()
+
+
+def _is_own_worktree(setting: Setting, config: Path, top: Path | None) -> bool:
+    """Return whether a setting is the `core.worktree` that git gives each submodule."""
+    if top is None or (setting.section, setting.key) != ("core", "worktree"):
+        return False
+    if not PLAIN_PATH.fullmatch(setting.value):
+        return False
+    place = real_path(config.parent / setting.value)
+    return place.is_relative_to(top) and ".git" not in place.relative_to(top).parts

@@ -5,7 +5,6 @@ removals that take much with them.
 """
 
 import os
-import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -28,7 +27,7 @@ from turnlog.agent.permissions.bash import (
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.git_index import tracked_names
-from turnlog.agent.permissions.git_repository import find_problem, find_repository
+from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.path_access import (
@@ -138,13 +137,13 @@ def _tracks_nothing_denied(effect: ProgramEffect, place: Path | None, policy: Po
         below = restrictions_below(paths if len(paths) > 1 else (), policy, READING, "Read")
         if repository is None or next(below, None):
             return False
-        if find_problem(repository, enters_submodules=True):
+        if find_problem(repository, GitCall(enters_submodules=True)):
             return False  # `core.worktree` would make the names in the index mean other files
         tops = names_of(repository.top)
         for name in tracked_names(repository.directory / "index"):
             if restricted_names(tuple(top / name for top in tops), policy, READING, "Read"):
                 return False
-    except (OSError, ValueError, struct.error):
+    except (OSError, ValueError):
         return False
     return True
 

@@ -24,7 +24,8 @@ from turnlog.agent.permissions.displacement import (
     FILE_RULES,
 )
 from turnlog.agent.permissions.files import judge_read, judge_write
-from turnlog.agent.permissions.git_repository import find_problem, find_repository
+from turnlog.agent.permissions.git_index import doubt_index
+from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.guards import written_paths
 from turnlog.agent.permissions.interference import (
     only_reads,
@@ -238,9 +239,11 @@ def _judge_repository(
         yield AccessDecision(
             VerdictKind.ASK, f"it may show files of {repository.top}, which is outside"
         )
-    enters = enters_submodules(effect.uses_git)
-    if problem := find_problem(repository, enters_submodules=enters):
-        yield AccessDecision(VerdictKind.ASK, problem, is_confinable=True)
+    if doubt := doubt_index(effect.uses_git, repository.directory / "index", repository.top):
+        yield AccessDecision(VerdictKind.ASK, doubt)
+    call = GitCall(enters_submodules=enters_submodules(effect.uses_git))
+    if problem := find_problem(repository, call):
+        yield AccessDecision(VerdictKind.ASK, problem.reason, is_confinable=problem.is_confinable)
 
 
 def judge_redirections(command: ShellCommand) -> Iterator[AccessDecision]:

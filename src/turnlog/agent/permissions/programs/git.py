@@ -262,6 +262,9 @@ def read_git(arguments: tuple[str, ...]) -> ProgramEffect | None:
         return None
     if any(SIGNATURE.search(each) or OBJECT_CONTENT.search(each) for each in rest):
         return None
+    # On the command line, it comes before the settings that keep git out of submodules.
+    if any(re.match(r"--ignore-submodules=(?!all\Z)", each) for each in rest):
+        return None
     if name == "remote get-url" and len(parsed.operands) > 1:
         return None
     is_version = name in ("version", "--version")

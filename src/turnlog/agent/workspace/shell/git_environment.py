@@ -64,7 +64,8 @@ DRIVERS = {
 """Keys of a driver, by section, and what takes their place."""
 MODULES = (("--file", ".gitmodules"), ("--blob", ":.gitmodules"), ("--blob", "HEAD:.gitmodules"))
 """Where git looks for what submodules are called."""
-Name = tuple[str, str, str]
+Name = tuple[str, str | None, str]
+"""Section, subsection and key; a subsection may be empty, as in `[filter ""]`."""
 
 
 class UnguardedError(Exception):
@@ -82,10 +83,27 @@ def guard_git(command: str, cwd: Path, environment: Mapping[str, str]) -> dict[s
     for source in MODULES:
         named += _names(repository, listing, *source)
     given |= _counted([*ALWAYS.items(), *_overrides(named)])
-    if ("core", "", "worktree") in named:
+    if ("core", None, "worktree") in named:
         # core.worktree may be any folder: `git diff` would show files from there.
         given["GIT_WORK_TREE"] = str(repository)
     return given
+
+
+def is_overridden(section: str, subsection: str | None, key: str) -> bool:
+    """Return whether `guard_git` overrides a setting; names are in lower case.
+
+    >>> is_overridden("core", None, "fsmonitor"), is_overridden("filter", "lfs", "clean")
+    (True, True)
+    >>> is_overridden("core", None, "excludesfile")
+    False
+    """
+    if subsection is None and f"{section}.{key}" in (name.lower() for name in ALWAYS):
+        return True
+    if section == "diff" and key in ("command", "external"):
+        return True
+    if subsection is None:
+        return (section, key) == ("core", "worktree")
+    return key in DRIVERS.get(section, {})
 
 
 def _may_run_git(command: str) -> bool:
@@ -99,11 +117,12 @@ def _may_run_git(command: str) -> bool:
 
 def _overrides(names: Iterable[Name]) -> Iterator[tuple[str, str]]:
     for section, driver, key in dict.fromkeys(names):
+        name = f"{section}.{key}" if driver is None else f"{section}.{driver}.{key}"
         if section == "diff" and key in ("command", "external"):
-            yield ".".join(filter(None, (section, driver, key))), PLAIN_DIFF
+            yield name, PLAIN_DIFF
         if section == "alias":
-            yield ".".join(filter(None, (section, driver, key))), f"!{NOTHING}"
-        if driver and section in DRIVERS:
+            yield name, f"!{NOTHING}"
+        if driver is not None and section in DRIVERS:
             for each, value in DRIVERS[section].items():
                 # Text conversion is set only where there is one: it turns off word diffs.
                 if each != "textconv" or key == "textconv":
@@ -123,9 +142,9 @@ def _names(cwd: Path, environment: Mapping[str, str], *source: str) -> Iterator[
         raise UnguardedError(f"git cannot list its configuration: {error}") from error
     for name in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
         section, _, rest = name.partition(".")
-        driver, _, key = rest.rpartition(".")
+        driver, dot, key = rest.rpartition(".")
         if key:
-            yield section.lower(), driver, key.lower()
+            yield section.lower(), driver if dot else None, key.lower()
 
 
 def _counted(settings: Iterable[tuple[str, str]]) -> dict[str, str]:

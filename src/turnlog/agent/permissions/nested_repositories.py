@@ -1,0 +1,107 @@
+"""Repositories inside of a work tree, which git enters when it does more than read.
+
+`git commit -a` runs `git status` in each submodule, under the submodule's own configuration, and
+`git add -A` makes a submodule of any repository that it finds. So each of them must be as harmless
+as the repository itself.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnlog.agent.permissions.bash import is_folder, is_there
+from turnlog.agent.permissions.git_index import submodules_in
+from turnlog.agent.permissions.git_repository import (
+    GitCall,
+    Repository,
+    common_directory,
+    find_problem,
+    find_repository,
+    named_directory,
+)
+from turnlog.agent.permissions.links import real_path
+
+MOST_ENTRIES = 200_000
+"""Entries of a work tree that are looked at; with more, the user is asked."""
+MODULES = "modules"
+"""The directory inside of `.git` that the git directories of submodules lie in."""
+
+
+def find_nested_problem(repository: Repository, *, may_grow: bool) -> str | None:
+    """Return why git must not enter the repositories inside of a work tree; None if it may.
+
+    `may_grow` if the command may turn any repository in the work tree into a submodule.
+    """
+    try:
+        own = (repository.top, real_path(common_directory(repository.directory)))
+        found = dict.fromkeys(_submodules(repository, own))
+        if may_grow:
+            found |= dict.fromkeys(_repositories_below(repository.top, own))
+        found |= dict.fromkeys(_kept_modules(repository.directory / MODULES))
+        call = GitCall(reads=False, top=repository.top)
+        problems = (find_problem(each, call) for each in found)
+        return next((each.reason for each in problems if each), None)
+    except (OSError, ValueError) as error:
+        return f"its submodules cannot be checked: {error}"
+
+
+def _submodules(repository: Repository, own: tuple[Path, ...]) -> Iterator[Repository]:
+    """Yield the submodules that the index names, and those inside of them."""
+    waiting, seen = [repository], {repository}
+    while waiting:
+        outer = waiting.pop()
+        for name in submodules_in(outer.directory / "index"):
+            # Git runs in no submodule that is not checked out.
+            if not is_there(outer.top / name / ".git"):
+                continue
+            inner = _repository_at(outer.top / name, own)
+            yield inner
+            if inner not in seen:
+                seen.add(inner)
+                waiting.append(inner)
+
+
+def _repository_at(place: Path, own: tuple[Path, ...]) -> Repository:
+    """Return the repository of a directory that has a `.git`; raise ValueError if in doubt.
+
+    Its git directory must lie in one of the outer repository's `own` directories.
+    """
+    dot_git = place / ".git"
+    if dot_git.is_file() and not dot_git.is_symlink():
+        directory = real_path(place / named_directory(dot_git))
+        # Unlike that of a linked work tree, a submodule's git directory does not lead back.
+        if any(map(directory.is_relative_to, own)) and not is_there(directory / "commondir"):
+            return Repository(place, directory)
+    found = find_repository(place)
+    if found is None:
+        raise ValueError(f"{dot_git} is not a repository")
+    return found
+
+
+def _repositories_below(top: Path, own: tuple[Path, ...]) -> Iterator[Repository]:
+    """Yield each repository in a work tree, other than its own."""
+    folders, count = [str(top)], 0
+    while folders:
+        folder = folders.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                count += 1
+                if count > MOST_ENTRIES:
+                    raise ValueError(f"{top} has more than {MOST_ENTRIES:,} entries")
+                if entry.name.lower() == ".git":
+                    if folder != str(top):
+                        yield _repository_at(Path(folder), own)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+
+
+def _kept_modules(modules: Path) -> Iterator[Repository]:
+    """Yield the git directories of submodules, of which some may not be checked out now."""
+    waiting = [modules] if is_folder(modules) else []
+    while waiting:
+        folder = waiting.pop()
+        if is_there(folder / "HEAD"):
+            yield Repository(folder, folder)
+            waiting += [folder / MODULES] if is_folder(folder / MODULES) else []
+        else:
+            waiting += [each for each in folder.iterdir() if is_folder(each)]
