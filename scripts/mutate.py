@@ -42,6 +42,7 @@ TESTS = {
     "conversation": ["tests/conversation", "tests/laws/test_conversation.py"],
     "edit": ["tests/edit", "tests/laws/test_edits.py", "tests/laws/test_old_clients.py"],
     "trace": ["tests/trace", "tests/laws/test_traces.py"],
+    "api": ["tests/test_api.py", "tests/test_library_page.py"],
 }
 """Tests of packages that have more, or other ones, than the directory of their name."""
 WIDER = ["tests/cli", "tests/laws"]
