@@ -21,6 +21,7 @@ from turnlog.agent.permissions.policy import Verdict, VerdictKind
 from turnlog.agent.permissions.saving import change_settings, with_name
 from turnlog.agent.workspace.project_directories import LOCAL_SETTINGS, SERVERS
 from turnlog.agent.workspace.project_environment import without_credentials
+from turnlog.agent.workspace.repository import repository_of
 from turnlog.secrets import mask_named
 from turnlog.store.paths import Store
 
@@ -195,4 +196,6 @@ def _is_tracked(path: Path) -> bool:
         )
     except subprocess.TimeoutExpired:  # `.git/HEAD` may be a FIFO, for which git waits forever
         return True
-    return done.returncode == 0
+    # 1: not tracked. Any other failure, as in a repository of another owner, proves nothing.
+    is_unknown = done.returncode > 1 and repository_of(path.parent) is not None
+    return done.returncode == 0 or is_unknown
