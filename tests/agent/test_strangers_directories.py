@@ -82,7 +82,7 @@ def python_canary(canary: Path) -> str:
     return f"open({str(canary)!r}, 'w')"
 
 
-@pytest.mark.parametrize("name", ["turnlog.py", "turnlog/__main__.py"])
+@pytest.mark.parametrize("name", ["turnlog.py", "turnlog/__init__.py"])
 def test_the_status_line_runs_no_file_of_the_current_directory(world: World, name: str) -> None:
     world.put(name, python_canary(world.canary))
     (world.chat.store.projects / "p").mkdir(parents=True)
