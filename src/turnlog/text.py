@@ -194,6 +194,15 @@ def harmless(text: str, keep: str = r"\n\t") -> str:
     return re.sub(rf"(?![{keep}])[{UNSAFE}]", lambda found: escaped(found[0]), text)
 
 
+def drop_unsafe(text: str, keep: str = r"\n\t") -> str:
+    """Return a text without its unsafe characters, as for an editor that would send them.
+
+    >>> drop_unsafe("a" + chr(27) + chr(0x202E) + "b")
+    'ab'
+    """
+    return re.sub(rf"(?![{keep}])[{UNSAFE}]", "", text)
+
+
 def one_line(text: str, mark: str = " ") -> str:
     """Return a text with a space in place of each run of unsafe characters and line breaks."""
     return re.sub(rf"[{UNSAFE}]+", mark, text)

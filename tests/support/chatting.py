@@ -39,6 +39,7 @@ class AllowAll:
         self.for_turn: tuple[str, ...] = ()
         self.kinds: dict[str, VerdictKind] = {}
         self.remembered: list[str] = []
+        self.has_folder = False
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         return Verdict(

@@ -92,7 +92,11 @@ def program() -> list[str]:
     With -P, Python imports nothing from the directory that the client works in.
     """
     beside = Path(sys.executable).with_name("turnlog")
-    found = str(beside) if beside.is_file() else shutil.which("turnlog")
+    if beside.is_file():
+        return [str(beside)]
+    # The client works in strangers' repositories: a relative entry would find a program there.
+    places = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    found = shutil.which("turnlog", path=os.pathsep.join(places))
     return [found] if found else [sys.executable, "-P", "-m", "turnlog"]
 
 

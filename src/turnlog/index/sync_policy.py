@@ -162,7 +162,9 @@ def _stamp(path: Path) -> Path:
 
 def _sync_in_background() -> None:
     """Start a sync that continues after this process has ended."""
-    command = [sys.executable, "-m", "turnlog", "sync"]
+    # Without `-P`, Python would run a `turnlog.py` in the current directory: a stranger's
+    # repository, in which the client calls the status line.
+    command = [sys.executable, "-P", "-m", "turnlog", "sync"]
     if not hasattr(os, "posix_spawn"):
         _start_detached(command)
         return

@@ -41,6 +41,11 @@ def map_files(
 # Forking is three times as fast as spawning, but unsafe with macOS system libraries.
 CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
+if CONTEXT.get_start_method() == "spawn":
+    # Spawned processes run `python -c`, which imports modules from the current directory first:
+    # in a stranger's repository, a file `multiprocessing.py` would run.
+    os.environ["PYTHONSAFEPATH"] = "1"
+
 
 def open_pool(
     processes: int, prepare: Callable[..., None] | None = None, *arguments: Any

@@ -119,6 +119,11 @@ def imports_file(environment: Mapping[str, str] = os.environ) -> Path:
     return _own_folder(environment) / "imports.json"
 
 
+def servers_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the file that lists which MCP servers of projects the user approved."""
+    return _own_folder(environment) / "servers.json"
+
+
 def _own_folder(environment: Mapping[str, str]) -> Path:
     """Return turnlog's data folder: `TURNLOG_HOME`, or else in the user's data directory."""
     if home := environment.get("TURNLOG_HOME"):

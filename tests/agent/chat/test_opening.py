@@ -229,7 +229,8 @@ def test_a_sub_agent_starts_with_the_skills_of_its_definition(
     put(project / ".claude" / "agents" / "dev.md", f"---\n{head}\n---\nYou develop.\n")
     task = {"description": "Do it", "prompt": "SUB", "subagent_type": "dev"}
     api.replies[:] = [called(("t1", "Agent", task)), said("Sub."), said("Done.")]
-    send(store, ChatOptions(cwd=project, allow=("Bash(echo *)", "Agent")), "go")
+    allow = ("Bash(echo *)", "Agent")
+    send(store, ChatOptions(cwd=project, allow=allow, trusts_project=True), "go")
     assert [text.strip() for text in texts_of(api, 1)] == [
         "SUB",
         "<command-message>style</command-message>\n<command-name>style</command-name>\n"

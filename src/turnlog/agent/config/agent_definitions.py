@@ -93,7 +93,7 @@ def load_agents(
 ) -> dict[str, AgentDefinition]:
     """Return all agents by name: of one name the nearest counts, the project before the user.
 
-    One of an untrusted project has no hooks, servers, mode or memory of its own.
+    One of an untrusted project has no hooks, servers, mode, memory or skills of its own.
     """
     known = files or DefinitionFiles(store, cwd)
     found = {each.name: each for each in BUILT_IN}
@@ -114,6 +114,7 @@ def _wants(agent: AgentDefinition) -> list[str]:
         "mcpServers": agent.servers,
         "permissionMode": agent.permission_mode in WIDER,
         "memory": agent.memory,
+        "skills": agent.skills,
     }
     return [name for name, said in wants.items() if said]
 
@@ -121,8 +122,11 @@ def _wants(agent: AgentDefinition) -> list[str]:
 def _without_means(agent: AgentDefinition) -> AgentDefinition:
     mode = None if agent.permission_mode in WIDER else agent.permission_mode
     # `memory: user` would open ~/.claude/agent-memory: notes of the user's agents to read, and
-    # to write for their next tasks, in any project.
-    return msgspec.structs.replace(agent, hooks={}, servers={}, permission_mode=mode, memory=None)
+    # to write for their next tasks, in any project. `skills: deploy` would run the commands in a
+    # skill of the user's, where a call of it would be asked about.
+    return msgspec.structs.replace(
+        agent, hooks={}, servers={}, permission_mode=mode, memory=None, skills=()
+    )
 
 
 def read_agent(path: Path, is_project: bool = False) -> AgentDefinition | None:

@@ -66,6 +66,8 @@ class DefinitionFiles:
         self._contains = contains
         self._may_read = may_read
         self._room = MOST_TOGETHER
+        places = (each / CONFIG for each in definition_directories(cwd))
+        self._theirs = [each for each in places if each != store.root]
 
     def user_folders(self, kind: str) -> list[Path]:
         """Return the user's directory for one kind of definition."""
@@ -107,8 +109,12 @@ class DefinitionFiles:
             return None
 
     def is_project(self, path: Path) -> bool:
-        """Return whether a file belongs to the project rather than the user."""
-        return not path.is_relative_to(self._store.root)
+        """Return whether a file belongs to the project rather than the user.
+
+        The project itself may lie in the store: a clone in `~/.claude/skills` is a stranger's.
+        """
+        is_own = path.is_relative_to(self._store.root)
+        return not is_own or any(path.is_relative_to(each) for each in self._theirs)
 
     def may_act(self, path: Path, wants: Collection[str]) -> bool:
         """Return whether a file may define hooks, rules and servers; record it if not."""

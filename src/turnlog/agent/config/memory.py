@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from turnlog.agent.config.definition_directories import TOO_LONG, markdown_files, read_text
 from turnlog.agent.config.frontmatter import (
+    LARGEST_HEAD,
     MOST_TOGETHER,
     HeadError,
     head_of,
@@ -30,7 +31,7 @@ from turnlog.agent.workspace.project_directories import (
     memory_directories,
     project_root,
 )
-from turnlog.format.regular_files import why_unreadable
+from turnlog.format.regular_files import open_regular, why_unreadable
 from turnlog.store.paths import expand_user, is_there, real_path
 
 MANAGED = Path("/etc/claude-code")
@@ -38,6 +39,13 @@ MOST_HOPS = 4
 MOST_PATTERNS = 1_000
 MOST_IMPORTS = 10_000
 """Maximum number of `@` imports in all files, whether or not they exist."""
+MOST_TEXT = 1 << 20
+"""Maximum bytes of all memory files of a project together, and of all of the user's. Thirty files
+of 4 MiB take 200 KiB in a repository, and would be read for a minute."""
+
+START = 5 * LARGEST_HEAD
+"""Bytes that hold any frontmatter: a character takes up to four."""
+FileState = tuple[int, ...]
 
 
 class MemoryKind(StrEnum):
@@ -114,9 +122,12 @@ class MemoryFiles:
         self._project = project_root(self.cwd)
         self._seen: set[Path] = set()
         self._room = MOST_IMPORTS
+        # Counted separately, or a project's texts would displace the user's rules.
+        self._text_room = dict.fromkeys((True, False), MOST_TEXT)
+        self._is_cut = False
         self._head_room = MOST_TOGETHER
-        self._heads: dict[Path, tuple[str, list[str] | None]] = {}
-        """Parsed frontmatter of rules: their patterns."""
+        self._heads: dict[Path, tuple[FileState, list[str] | None]] = {}
+        """Parsed frontmatter of rules: their patterns, and the state of the file."""
 
     def at_start(self) -> list[Memory]:
         """Return the memory loaded at the start of a conversation."""
@@ -189,6 +200,8 @@ class MemoryFiles:
         if reason := why_unreadable(path, LARGEST):
             self._report(f"{path} is not loaded: {reason}")
             return
+        if not self._has_room(path, kind):
+            return
         raw = read_text(path)
         if raw is None or "\0" in raw:
             return
@@ -205,6 +218,18 @@ class MemoryFiles:
         if text:
             yield Memory(path, kind, text, bool(hops) and self._is_outside(real, kind), why)
 
+    def _has_room(self, path: Path, kind: MemoryKind) -> bool:
+        """Return whether a file fits beside those already loaded, and count it."""
+        size, is_shared = path.stat().st_size, kind in SHARED
+        if size > self._text_room[is_shared]:
+            if not self._is_cut:  # one line, as thousands of files may follow
+                told = f"memory files have more than {MOST_TEXT >> 20} MiB together"
+                self._report(f"{path} is not loaded: {told}; nor are others that are too long")
+            self._is_cut = True
+            return False
+        self._text_room[is_shared] -= size
+        return True
+
     def _imports_of(self, path: Path, body: str) -> list[str]:
         found = imports_of(body)
         taken = found[: self._room]
@@ -218,10 +243,10 @@ class MemoryFiles:
 
         A rule whose head is out of bounds is for none.
         """
-        text = read_text(path) or ""
-        head = head_of(text)
-        if self._heads.get(path, (None,))[0] != head:  # it is looked at with each file that is read
-            self._heads[path] = (head, self._read_patterns(path, text))
+        # This happens with each file that is read: a rule is read again only if it has changed.
+        state = _state_of(path)
+        if path not in self._heads or self._heads[path][0] != state:
+            self._heads[path] = (state, self._read_patterns(path, _read_start(path)))
         return self._heads[path][1]
 
     def _read_patterns(self, path: Path, text: str) -> list[str] | None:
@@ -297,6 +322,24 @@ class MemoryFiles:
         if kind not in SHARED or path.is_relative_to(self._project):
             return False
         return not self._limits.is_approved(path)
+
+
+def _state_of(path: Path) -> FileState:
+    """Return what changes whenever a file does."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _read_start(path: Path) -> str:
+    """Return the start of a file, long enough for any frontmatter within its limit."""
+    try:
+        with open_regular(path) as file:
+            return file.read(START).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _import_path(named: str, importer: Path) -> Path:

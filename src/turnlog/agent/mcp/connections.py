@@ -64,12 +64,13 @@ class Connections:
         root: Path,
         variables: Mapping[str, str] = {},
         seconds: float = SECONDS,
+        own_place: Path | None = None,
     ) -> None:
         """Start servers, and wait until each is ready or has failed.
 
         Of servers that would have tools of the same name, the first one keeps them.
         """
-        place = _ServerPlace(root, variables)
+        place = _ServerPlace(root, variables, own_place or root)
         starts = (self._start(name, config, place, seconds) for name, config in configs.items())
         try:
             listed = await asyncio.gather(*starts)
@@ -138,6 +139,10 @@ class _ServerPlace:
     root: Path
     variables: Mapping[str, str]
     """Variables added to turnlog's environment."""
+    own_place: Path
+    """The working directory of the user's servers. In a stranger's repository,
+    `python -m mcp_server_fetch` would run a file of that name, and `npx` a program in its
+    `node_modules`."""
 
 
 @dataclass
@@ -179,7 +184,7 @@ async def _connect(server: _Server, stack: AsyncExitStack) -> "Client":
             command=config.command,
             args=config.args,
             env=_environment(server),
-            cwd=server.place.root,
+            cwd=server.place.root if config.is_project else server.place.own_place,
         )
         transport = stdio_client(parameters, server.complaints)
     elif config.type == "sse":

@@ -52,6 +52,11 @@ class Rules(Protocol):
     for_turn: tuple[str, ...]
     """Further rules, which hold for one turn."""
 
+    @property
+    def has_folder(self) -> bool:
+        """Whether they are a sub-agent's with a directory of its own."""
+        ...
+
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         """Return the verdict about a call."""
         ...
@@ -113,9 +118,16 @@ class Consent:
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
         """Return the verdict about a call."""
         verdict = decide(tool, accesses, self.policy(workspace))
-        if verdict.kind is VerdictKind.ASK and accesses and all(map(self._is_own, accesses)):
+        # A rule in `ask` is firm: it holds for the memory of an agent as well.
+        is_open = verdict.kind is VerdictKind.ASK and not verdict.is_firm
+        if is_open and accesses and all(map(self._is_own, accesses)):
             return Verdict(VerdictKind.ALLOW, "the files of its memory are its own")
         return verdict
+
+    @property
+    def has_folder(self) -> bool:
+        """Whether they are a sub-agent's with a directory of its own."""
+        return self._folder is not None
 
     def policy(self, workspace: Workspace) -> Policy:
         """By what calls are decided now."""

@@ -2,23 +2,33 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from turnlog.agent.permissions.links import PROCESS, ways_of
+from turnlog.agent.permissions.links import PROCESS, real_path, ways_of
 from turnlog.agent.permissions.rules import Rule
+from turnlog.agent.workspace.project_directories import (
+    CONFIG,
+    LINKABLE,
+    SERVERS,
+    definition_directories,
+)
 from turnlog.agent.workspace.protected_files import (
     PROTECTED_CONFIG,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
 )
+from turnlog.store.paths import open_store
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
+MOST_ENTRIES = 10_000
+"""Files of a configuration directory that are looked at."""
 SPECIAL = "*?[]!#\\"
 EVERYTHING = ("", "/", "**", "/**", "*", "/*")
 """Patterns for all that is below the place where they start."""
@@ -74,6 +84,31 @@ def is_protected(path: Path) -> bool:
     Upper and lower case are the same here, as they are on some file systems.
     """
     return any(has_protected_part(name) for name in names_of(path))
+
+
+def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
+    """Whether a link in a project's configuration leads to a path, or to a folder above it.
+
+    With `.claude/skills -> ../.agents/skills`, writing `.agents/skills/x/SKILL.md` adds hooks. The
+    user's own configuration may lead into a project as well: `~/.claude/agents -> ~/dotfiles/a`.
+    """
+    owners = {each for folder in folders for each in definition_directories(real_path(folder))}
+    places = {owner / CONFIG for owner in owners} | {open_store().root}
+    links = [owner / SERVERS for owner in owners if (owner / SERVERS).is_symlink()]
+    links += [link for place in places for link in _config_links(place)]
+    ends = {real_path(link) for link in links}
+    return any(name.is_relative_to(end) for name in names_of(path) for end in ends)
+
+
+def _config_links(folder: Path) -> Iterator[Path]:
+    """Yield a configuration directory and the parts of it that are symlinks."""
+    for part in LINKABLE:
+        place = folder / part
+        if place.is_symlink():
+            yield place
+        elif part and place.is_dir():
+            inner = (Path(top, name) for top, *names in os.walk(place) for name in chain(*names))
+            yield from filter(Path.is_symlink, islice(inner, MOST_ENTRIES))
 
 
 def has_protected_part(path: Path) -> bool:

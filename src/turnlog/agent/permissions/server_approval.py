@@ -4,6 +4,7 @@ A server is a program, and a project's `.mcp.json` comes with its files: what a 
 along can forbid its servers, but never approve them.
 """
 
+import json
 import os
 import shlex
 import shutil
@@ -21,10 +22,16 @@ from turnlog.agent.permissions.policy import Verdict, VerdictKind
 from turnlog.agent.permissions.saving import change_settings, with_name
 from turnlog.agent.workspace.project_directories import LOCAL_SETTINGS, SERVERS
 from turnlog.agent.workspace.project_environment import without_credentials
+from turnlog.agent.workspace.repository import repository_of
+from turnlog.format.atomic import write_atomic
+from turnlog.format.json_values import is_array
+from turnlog.format.regular_files import read_object
 from turnlog.secrets import mask_named
-from turnlog.store.paths import Store
+from turnlog.store.paths import Store, real_path, servers_file
 
 ENABLED, DISABLED = "enabledMcpjsonServers", "disabledMcpjsonServers"
+NOT_TRACKED = 1
+"""The exit code of `git ls-files --error-unmatch` for a file that is not tracked."""
 PATIENCE = 10.0
 """Seconds that git may take."""
 SAFE_GIT = (
@@ -129,6 +136,7 @@ async def ask_for(found: Approved, settings: ServerSettings, approve: Ask | None
         key = ENABLED if reply.kind == "allow" else DISABLED
         change_settings(settings.local_file, partial(with_name, key=key, name=name))
         if reply.kind == "allow":
+            _record(settings.local_file, name)
             configs[name] = config
     return Approved(configs, {}, found.problems, found.ignored)
 
@@ -161,9 +169,11 @@ def _granted(
     asked: Mapping[str, ServerConfig], choices: Iterable[ServerChoice]
 ) -> dict[str, ServerConfig]:
     """Return the servers that the files approve which may."""
+    choices = list(choices)
     counted = [choice for choice in choices if _may_approve(choice)]
     said = [choice.enables_all for choice in counted if choice.enables_all is not None]
     names = {name for choice in counted for name in choice.enabled}
+    names |= {name for choice in choices if choice not in counted for name in _recorded(choice)}
     takes_all = said[-1:] == [True]
     return {name: each for name, each in asked.items() if takes_all or name in names}
 
@@ -172,15 +182,33 @@ def _may_approve(choice: ServerChoice) -> bool:
     """Return whether a settings file may approve: it is the system's, or of the user alone."""
     if not choice.is_project:
         return True
-    return choice.path.name == LOCAL_SETTINGS.name and not _is_tracked(choice.path)
+    return choice.path.name == LOCAL_SETTINGS.name and _is_untracked(choice.path)
 
 
-def _is_tracked(path: Path) -> bool:
-    """Return whether a file is part of a repository."""
+def _record(path: Path, name: str) -> None:
+    """Remember that the user approved a server, where no repository can have written it."""
+    file, key = servers_file(), str(real_path(path))
+    known = read_object(file)
+    names = known.get(key)
+    held = [*names, name] if is_array(names) else [name]
+    write_atomic(file, json.dumps(known | {key: held}, indent=1).encode())
+
+
+def _recorded(choice: ServerChoice) -> set[str]:
+    """Return the servers that a file approves because the user said so in a chat.
+
+    The file itself proves nothing where git does not know it: an unpacked archive may bring it.
+    """
+    names = read_object(servers_file()).get(str(real_path(choice.path)))
+    return {name for name in choice.enabled if is_array(names) and name in names}
+
+
+def _is_untracked(path: Path) -> bool:
+    """Return whether a file lies in a repository and is provably not part of it."""
     # A relative entry in PATH would find a program of the project.
     places = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
     git = shutil.which("git", path=os.pathsep.join(places))
-    if not git:
+    if not git or repository_of(path.parent) is None:
         return False
     options = [word for setting in SAFE_GIT for word in ("-c", setting)]
     command = [git, *options, "ls-files", "--error-unmatch", path.name]
@@ -194,5 +222,6 @@ def _is_tracked(path: Path) -> bool:
             timeout=PATIENCE,
         )
     except subprocess.TimeoutExpired:  # `.git/HEAD` may be a FIFO, for which git waits forever
-        return True
-    return done.returncode == 0
+        return False
+    # Any other failure, as in a repository of another owner, proves nothing.
+    return done.returncode == NOT_TRACKED

@@ -16,6 +16,9 @@ from turnlog.format.tools import CHANGING
 SLACK = timedelta(seconds=1)
 """File systems and sessions tell the time differently."""
 
+ARRIVAL = timedelta(minutes=1)
+"""Maximum time between writing a backup and the line that names it."""
+
 
 class LastChange(Struct, frozen=True):
     """A session's last change to a file."""
@@ -55,6 +58,16 @@ def is_changed_outside(path: Path, copies: list[Path], change: LastChange | None
     # Unlike the time of its content, that of its status cannot be set back by whoever writes it.
     status = datetime.fromtimestamp(path.stat().st_ctime, UTC)
     return status > change.time + SLACK
+
+
+def is_recorded_here(copy: Path, time: str) -> bool:
+    """Return whether a backup was written when the session says, so not by `restore` or `tar`.
+
+    Whoever writes a session chooses all times in it, but not when its files arrive here.
+    """
+    told = parse_timestamp(time)
+    status = datetime.fromtimestamp(copy.lstat().st_ctime, UTC)
+    return told is not None and abs(status - told) <= ARRIVAL
 
 
 def is_same(path: Path, copy: Path) -> bool:

@@ -25,7 +25,12 @@ from turnlog.agent.session.backups import (
     is_ordinary,
     snapshots_in,
 )
-from turnlog.agent.session.disk_state import is_changed_outside, is_same, last_changes
+from turnlog.agent.session.disk_state import (
+    is_changed_outside,
+    is_recorded_here,
+    is_same,
+    last_changes,
+)
 from turnlog.conversation.nodes import ChainNode, UserNode
 from turnlog.conversation.prompts import ASKING, LOCAL, prompt_label
 from turnlog.conversation.session import Session
@@ -45,6 +50,7 @@ NOWHERE = "00000000-0000-0000-0000-000000000000"
 
 OUTSIDE = "it is outside of the working directories"
 PROTECTED = "programs take commands from it"
+FOREIGN = "its copy was not made here when the session says"
 
 _START: Fields = {
     "type": "user",
@@ -260,6 +266,8 @@ def _files_back(
             kept = (copy_of(folder, each) for each in _versions(snapshots, name))
             outside = is_changed_outside(path, [*filter(None, kept)], changes.get(path))
             is_created = not os.path.lexists(path)
+            if copy and not is_created and not is_recorded_here(copy, _first_time(snapshots, copy)):
+                apart = apart or FOREIGN
             yield FileBack(path, copy, outside, is_created=is_created, apart=apart)
 
 
@@ -288,6 +296,12 @@ def _states_at(snapshots: list[FileSnapshot], prompt: ChainNode) -> dict[str, Ba
 
 def _versions(snapshots: list[FileSnapshot], name: str) -> list[Backup]:
     return [each.backups[name] for each in snapshots if name in each.backups]
+
+
+def _first_time(snapshots: list[FileSnapshot], copy: Path) -> str:
+    """Return when a copy was made, by the first snapshot that names it."""
+    backups = (backup for each in snapshots for backup in each.backups.values())
+    return next((backup.time for backup in backups if backup.name == copy.name), "")
 
 
 def _is_as(path: Path, copy: Path | None) -> bool:

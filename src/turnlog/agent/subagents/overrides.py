@@ -30,7 +30,8 @@ def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) ->
     # No definition overrides a wider mode of the conversation, as documented of the client, and
     # none leaves plan mode: the user was promised that nothing is written.
     mode = None if rules.mode in (*WIDER, ApprovalMode.PLAN) else mode
-    return rules.lent(mode, memory) if mode or memory else rules
+    # A sub-agent without memory must not write the notes of the agent that starts it.
+    return rules.lent(mode, memory) if mode or memory or rules.has_folder else rules
 
 
 def may_use(definition: AgentDefinition, tool: Tool, memory: Path | None) -> bool:

@@ -80,6 +80,8 @@ class Agents:
     """Returns the text of a skill."""
     home: Path | None = None
     """The user's configuration directory; None disables agent memory."""
+    own_place: Path | None = None
+    """The working directory of the user's servers; the project's if None."""
     depth: int = 1
 
     def tool(self) -> Tool:
@@ -171,7 +173,7 @@ class Agents:
         """Connect the agent's own MCP servers; a failing one does not affect the others."""
         found = listed_servers(definition.servers, os.environ, definition.is_project)
         place = child.workspace
-        await servers.start(found.configs, place.root, place.environment)
+        await servers.start(found.configs, place.root, place.environment, own_place=self.own_place)
         for problem in (*found.problems, *servers.problems):
             running.emit(Notice(problem, is_error=True))
         child.tools |= {

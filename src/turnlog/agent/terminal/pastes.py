@@ -3,7 +3,6 @@
 import hashlib
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -116,13 +115,16 @@ def _image_in(path: Path) -> Fields | None:
 def clipboard_image() -> Fields | None:
     """Return the clipboard image, if there is one and a program that can read it."""
     from turnlog.agent.workspace.image_blocks import fit
+    from turnlog.agent.workspace.project_directories import project_root
+    from turnlog.agent.workspace.shell.command_environment import find_program
     from turnlog.agent.workspace.tool import ToolError
 
-    for command in CLIPBOARDS:
-        if shutil.which(command[0]):
+    for name, *arguments in CLIPBOARDS:
+        # With a relative entry in PATH, a repository could bring its own `xclip`.
+        if program := find_program(name, [project_root(Path.cwd())]):
             try:
                 done = subprocess.run(
-                    command,
+                    [program, *arguments],
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     timeout=PATIENCE,

@@ -29,6 +29,7 @@ from turnlog.conversation.session import Session, open_session
 from turnlog.edit.journal import Journal
 from turnlog.format.timestamps import age, parse_timestamp
 from turnlog.store.paths import journal_folder
+from turnlog.text import drop_unsafe
 
 UNDO = "undo"
 STAY = "enter to go on · esc to stay"
@@ -155,7 +156,8 @@ async def _go_back(talk: Talk, session: Session, prompt: str) -> None:
     talk.rewound = apply_rewind(plan, scope, session, _journal(), overwrite=True)
     if scope is not RewindScope.FILES:
         talk.go_on()
-        talk.face.type_in(plan.point.text)
+        # A stranger may have written the session: the editor shows a bidi override as it is.
+        talk.face.type_in(drop_unsafe(plan.point.text))
     done = (
         []
         if scope is RewindScope.FILES

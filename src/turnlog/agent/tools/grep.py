@@ -24,6 +24,9 @@ MOST = 250
 ALL = 100_000
 """Maximum number of lines or files returned."""
 WIDEST = 500
+WHOLE_NAMES = "--glob=!*\n*"
+"""Leaves out files and directories with a line break in their names. ripgrep would print such a
+name over two lines, and rules would be asked about half of it."""
 
 DESCRIPTION = f"""\
 Search the content of files with ripgrep. pattern is a regular expression in ripgrep's syntax \
@@ -100,7 +103,7 @@ async def _files(given: GrepInput, pinned: Pinned, limit: int, workspace: Worksp
 
 async def _lines(given: GrepInput, pinned: Pinned, limit: int, workspace: Workspace) -> ToolOutcome:
     shape = _context(given) if given.output_mode == "content" else ["--count-matches"]
-    arguments = [*_options(given), *shape, "--with-filename", "--no-heading", "--null"]
+    arguments = [*_options(given), *shape, "--with-filename", "--no-heading", "--null", WHOLE_NAMES]
     with refusals("search", pinned.path), scope_of(pinned) as scope:
         lines = await _matches(arguments, scope, limit, workspace)
     is_cut = len(lines) > limit

@@ -81,7 +81,11 @@ def config_directories(
 
 def project_root(cwd: Path) -> Path:
     """Return the repository root of a directory, or the directory itself."""
-    return repository_of(cwd) or cwd
+    found = repository_of(cwd)
+    # With `~/.git`, as for dotfiles, all files of the user would be the project's.
+    if found is None or real_path(Path.home()).is_relative_to(real_path(found)):
+        return cwd
+    return found
 
 
 def definition_directories(cwd: Path) -> list[Path]:
@@ -153,8 +157,11 @@ def _main_checkout(folder: Path) -> Path:
     back = _text(git / "gitdir").strip()
     if not named or not back or real_path(git / back) != real_path(link):
         return folder
-    shared = real_path(git / _text(git / "commondir").strip())
-    return shared.parent if shared.name == ".git" else folder
+    # The file that names it must lie with the other project: with a git directory of its own,
+    # an unpacked archive could name any `commondir`.
+    shared = real_path(git).parent.parent
+    is_worktree = real_path(git).parent.name == "worktrees" and shared.name == ".git"
+    return shared.parent if is_worktree else folder
 
 
 def _text(path: Path) -> str:

@@ -1,7 +1,7 @@
 """Run ripgrep and stream its output."""
 
 import asyncio
-import shutil
+import sys
 import sysconfig
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -10,6 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.agent.tools.files.pinned_files import Pinned, open_file, open_place
+from turnlog.agent.workspace.project_directories import project_root
+from turnlog.agent.workspace.shell.command_environment import find_program
 from turnlog.agent.workspace.tool import ToolError
 
 CHUNK = 1 << 16
@@ -19,8 +21,15 @@ ALWAYS = ("--no-config", "--no-messages", "--color=never", "--hidden", "--glob=!
 
 def program() -> str:
     """Return the path of ripgrep: the bundled one, else one on the PATH."""
-    beside = Path(sysconfig.get_path("scripts")) / "rg"
-    found = str(beside) if beside.is_file() else shutil.which("rg")
+    user_scheme = sysconfig.get_preferred_scheme("user")
+    places = [
+        Path(sysconfig.get_path("scripts")),
+        Path(sys.executable).parent,
+        Path(sysconfig.get_path("scripts", user_scheme)),  # as `pip install --user` has it
+    ]
+    bundled = next((place / "rg" for place in places if (place / "rg").is_file()), None)
+    # With `PATH=node_modules/.bin:…`, a repository could bring its own `rg`.
+    found = str(bundled) if bundled else find_program("rg", [project_root(Path.cwd())])
     if not found:
         raise ToolError("ripgrep is not installed")
     return found
