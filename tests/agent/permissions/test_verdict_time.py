@@ -84,7 +84,7 @@ def test_the_console_stays_alive_while_a_verdict_is_made(tmp_path: Path) -> None
         watching.cancel()
         return told
 
-    for number in range(2_000):
+    for number in range(4_000):
         world.file(f"many/{number}")
     deny = [f"Read(n{number}*)" for number in range(20)]
     assert world.session(step, deny=deny) == ["asked"]

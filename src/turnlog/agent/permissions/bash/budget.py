@@ -5,7 +5,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from time import monotonic, thread_time
+from time import monotonic, sleep, thread_time
 
 MOST_NAMES = 200_000
 """Directory entries that are looked at by name."""
@@ -15,6 +15,12 @@ MOST_SECONDS = 1.0
 """Computing time of a verdict; a busy machine does not shorten it."""
 LONGEST_WAIT = 10.0
 """Seconds until a verdict is given up, for example on a slow network drive."""
+SLICE, PAUSE = 0.02, 0.001
+"""Seconds of work after which a verdict pauses for other threads, and for how long.
+
+A verdict makes many system calls, each of which releases Python's lock for an instant. That wakes
+the thread of the console, which never gets the lock in time: without pauses it stood still.
+"""
 
 
 class UnknownValue(ValueError):
@@ -33,6 +39,7 @@ class Clock:
 
     def __init__(self) -> None:
         self._start: tuple[float, float] | None = None
+        self._paused = 0.0
 
     def start(self) -> None:
         """Start a new verdict."""
@@ -43,12 +50,16 @@ class Clock:
         self._start = None
 
     def check(self) -> None:
-        """Raise `TooComplex` if the verdict takes too long."""
+        """Raise `TooComplex` if the verdict takes too long; let other threads run now and then."""
         if self._start is None:
             return
         computed, started = self._start
-        if thread_time() - computed > MOST_SECONDS or monotonic() - started > LONGEST_WAIT:
+        now = monotonic()
+        if thread_time() - computed > MOST_SECONDS or now - started > LONGEST_WAIT:
             raise TooComplex("too complex to decide about in time")
+        if now - self._paused > SLICE:
+            sleep(PAUSE)
+            self._paused = monotonic()
 
 
 class Budget:
