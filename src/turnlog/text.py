@@ -263,7 +263,7 @@ def _spell_out(found: re.Match[str]) -> str:
 
 
 def _is_visible(char: str, before: str) -> bool:
-    """Whether a person sees a character where it stands."""
+    """Return whether a character is visible at its position."""
     if char == "\ufe0f" and before:  # makes an emoji of a symbol, as in U+26A0 U+FE0F
         return unicodedata.category(before) in ("So", "Sm")
     return char.isprintable() and not re.match(rf"[{INVISIBLE}]", char)

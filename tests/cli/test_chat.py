@@ -16,7 +16,7 @@ from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
 
 NAME = "5e551011-0000-4000-8000-000000000000"
-NO_KEY = "no key for the Messages API (try: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN)"
+NO_KEY = "no key for the Messages API (try: export ANTHROPIC_API_KEY=KEY)"
 
 
 @pytest.fixture

@@ -148,8 +148,7 @@ def test_without_a_key_one_line_says_so_and_nothing_changes(path: Path, turnlog:
     refusal = turnlog("edit", SESSION, "--compress", "--with-model")
     assert (refusal.code, refusal.out) == (1, "")
     assert refusal.err == (
-        "turnlog: no key for the Messages API "
-        "(try: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN)\n"
+        "turnlog: no key for the Messages API (try: export ANTHROPIC_API_KEY=KEY)\n"
     )
     assert path.read_bytes() == CONTENT
 

@@ -9,7 +9,7 @@ from turnlog.edit.transforms import TransformOptions
 
 
 class EditChoices(TypedDict, total=False):
-    """What to change in a session, as the options of `turnlog edit` do."""
+    """Keyword arguments of an edit, named like the options of `turnlog edit`."""
 
     repair: bool
     strip_tools: bool

@@ -37,7 +37,7 @@ class SearchFilters(TypedDict, total=False):
 
 
 class ReportFilters(TypedDict, total=False):
-    """What a report covers; a filter that is left out excludes nothing."""
+    """Filters of a report; one that is left out excludes nothing."""
 
     since: Moment | None
     until: Moment | None

@@ -149,7 +149,7 @@ def expand_user(path: str) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path exists. Unlike `Path.exists`, this says no of a name that is too long."""
+    """Return whether a path exists; False for a name that is too long, unlike `Path.exists`."""
     return os.path.exists(path)  # noqa: PTH110
 
 

@@ -26,7 +26,7 @@ LANGFUSE = "langfuse"
 
 
 class TraceChoices(TypedDict, total=False):
-    """How to trace, as the options of `turnlog trace` do."""
+    """Trace options, named like those of `turnlog trace`."""
 
     layout: str
     content: str

@@ -162,7 +162,7 @@ def test_the_mode_without_questions_can_be_forbidden(places: Places) -> None:
     assert places.load().mode() is ApprovalMode.BYPASS
     places.write("user", permissions={"disableBypassPermissionsMode": "disable"})
     assert places.load().mode() is ApprovalMode.DEFAULT
-    with pytest.raises(UsageError, match="forbid the mode"):
+    with pytest.raises(UsageError, match="disable the mode"):
         places.load().mode(ApprovalMode.BYPASS)
 
 

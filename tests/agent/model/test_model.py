@@ -61,7 +61,7 @@ def test_without_a_key_nothing_is_asked(api: ScriptedApi, monkeypatch: pytest.Mo
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     error = failure(api, said("never"))
     assert error.message == "no key for the Messages API"
-    assert error.hint == "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
+    assert error.hint == "export ANTHROPIC_API_KEY=KEY"
     assert api.requests == []
 
 
@@ -71,7 +71,7 @@ def test_a_refusal_names_status_request_and_reason(api: ScriptedApi) -> None:
         f"the Messages API refused {DEFAULT_MODEL}: invalid x-api-key (status 401, request req_1)"
     )
     assert (error.status, error.request_id, error.exit_code) == (401, "req_1", 1)
-    assert error.hint == "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
+    assert error.hint == "export ANTHROPIC_API_KEY=KEY"
     assert len(api.requests) == 1
 
 

@@ -562,7 +562,7 @@ def test_what_the_api_refuses_is_one_clear_line(start: Start, api: ScriptedApi) 
     api.replies[:] = [refused(401, "invalid x-api-key"), said("Better.")]
     with start() as pane:
         pane.say("hello")
-        pane.see("── API Error: ", "invalid x-api-key", "set ANTHROPIC_API_KEY")
+        pane.see("── API Error: ", "invalid x-api-key", "export ANTHROPIC_API_KEY")
         pane.say("again")
         pane.see("Better.")
 

@@ -41,7 +41,7 @@ async def mention_blocks(
     ask: Ask | None = None,
     written: Sequence[str] = (),
 ) -> list[Fields]:
-    """What the mentioned files hold, as blocks of the prompt; each is decided about as Read is.
+    """Return the mentioned files as blocks of the prompt; each needs the permission of Read.
 
     The user is asked about what was `typed`. What was `written` beforehand, in the file of a
     command, brings only what may be read without asking.

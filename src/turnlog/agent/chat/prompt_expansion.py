@@ -57,7 +57,7 @@ class Prompts:
         return (command, found[2] or "") if found and command and command.for_user else None
 
     async def read(self, text: str) -> Prompt:
-        """What the loop is to be given; the text of a command follows as what the model is told.
+        """Return the prompt for the loop; the text of a command follows as context for the model.
 
         A command that hooks block, or a shell command in it that may not run or fails, is a
         `ToolError`.
@@ -117,7 +117,7 @@ class Prompts:
         return [{"type": "text", "text": text} for text in texts]
 
     def _is_forbidden(self, name: str) -> bool:
-        """Whether a rule denies a skill or asks about it: an agent must not get around that."""
+        """Return whether a rule denies a skill or asks about it: no agent may bypass that."""
         parts = self._loop.parts
         verdict = parts.rules.decide(SKILL, [Uses(name)], parts.workspace)
         return verdict.kind is not VerdictKind.ALLOW and verdict.is_firm

@@ -254,7 +254,7 @@ class Settings(Struct, frozen=True):
     def mode(self, wanted: ApprovalMode | None = None) -> ApprovalMode:
         """Return the mode to start in: the requested one unless it is disabled."""
         if wanted is ApprovalMode.BYPASS and self.is_bypass_disabled:
-            raise UsageError(f"the settings forbid the mode {wanted.value}", "another mode")
+            raise UsageError(f"the settings disable the mode {wanted.value}", "turnlog chat")
         return wanted or self.default_mode
 
     def policy(

@@ -22,7 +22,7 @@ def progress_line(run: HookRun, call_id: str) -> Fields:
 
 
 def attachment_lines(outcome: HookOutcome, call_id: str) -> list[Fields]:
-    """What each hook did, and what the hooks told the model and the user.
+    """Build an entry for each hook, and for its messages to the model and the user.
 
     `call_id` is that of the call, or an id of its own for what is about no call.
     """

@@ -27,7 +27,7 @@ class Judgement(Struct, frozen=True):
 
 
 class Means(Protocol):
-    """What a conversation lends to its hooks: its model, and the tools of its servers.
+    """Access to the model and MCP tools that a conversation gives its hooks.
 
     Each raises `Failed` where it comes to nothing.
     """

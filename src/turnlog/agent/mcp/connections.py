@@ -159,7 +159,7 @@ class _Server:
 
 
 async def _serve(server: _Server, ready: asyncio.Future[list[Tool]], stop: asyncio.Event) -> None:
-    """Keep the connection to a server open until told to stop."""
+    """Keep the connection to a server open until it is stopped."""
     try:
         async with AsyncExitStack() as stack:
             client = await _connect(server, stack)

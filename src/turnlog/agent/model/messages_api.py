@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "claude-haiku-5-5"
 LONGEST = 16_000
 """Maximum tokens of an answer; the official client refuses to wait for many more."""
-KEYS = "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
+KEYS = "export ANTHROPIC_API_KEY=KEY"
 HINTS = {
-    400: "another model with --with-model MODEL",
+    400: "--with-model MODEL",
     401: KEYS,
     403: KEYS,
-    404: "another model with --with-model MODEL",
-    413: "--keep-last with more turns",
+    404: "--with-model MODEL",
+    413: "--keep-last 20",
     429: "again in a while",
 }
 CONTENTS = """\
@@ -99,5 +99,5 @@ def _text_of(answer: "Message") -> str:
         "model_context_window_exceeded": "the extracts are too long for the model",
     }
     reason = why.get(answer.stop_reason or "", "the model wrote no summary")
-    hint = "--keep-last with more turns, or another model"
+    hint = "--keep-last 20"
     raise ModelError(reason, hint, None, answer._request_id)

@@ -1,4 +1,4 @@
-"""What the user is asked before a call runs, and what comes back."""
+"""Permission questions and the user's replies."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ class Question(Struct, frozen=True):
 
 
 class PermissionReply(Struct, frozen=True):
-    """What the user says."""
+    """The user's reply to a question."""
 
     kind: Literal["allow", "deny"]
     remember: tuple[str, ...] = ()

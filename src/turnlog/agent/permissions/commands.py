@@ -1,4 +1,4 @@
-"""Whether a shell command may run: what each rule, each program and each file has to say.
+"""Decide whether a shell command may run, by its rules, programs and files.
 
 A command runs unprompted only if every word of it is understood. Whatever is not, asks.
 """
@@ -42,14 +42,14 @@ from turnlog.agent.workspace.shell.command_environment import find_program
 
 
 class PartFindings(Struct, frozen=True):
-    """What is decided about one part of a command."""
+    """The decisions about one part of a command."""
 
     part: SimpleCommand
     findings: tuple[AccessDecision, ...]
 
 
 class CommandFindings(Struct, frozen=True):
-    """What is decided about a command: as a whole, and part by part."""
+    """The decisions about a command as a whole and about each part."""
 
     general: tuple[AccessDecision, ...]
     parts: tuple[PartFindings, ...] = ()

@@ -1,4 +1,4 @@
-"""What is decided about copying and moving directories: everything below them lands somewhere."""
+"""Decide about copying and moving directories: everything below them lands somewhere."""
 
 from collections.abc import Iterator
 from pathlib import Path

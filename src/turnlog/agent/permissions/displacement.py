@@ -23,7 +23,7 @@ FILE_RULES = ("Read", "Edit")
 
 
 class Displacement:
-    """What a command moves or removes."""
+    """The directories that a command moves or removes."""
 
     def __init__(self, inner: Iterable[Inner], places: Places) -> None:
         self.paths: list[Path] = []

@@ -1,4 +1,4 @@
-"""What is decided about reading and writing files, by whichever tool or command."""
+"""Decide about reading and writing files, for every tool and command."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -68,14 +68,14 @@ def judge_write(path: Path, policy: Policy) -> AccessDecision:
 def restricted(
     path: Path, policy: Policy, denying: tuple[str, ...], asking: str = "Read"
 ) -> AccessDecision | None:
-    """What a rule that denies, or one that asks, says of a path."""
+    """Return the decision of the deny and ask rules about a path, if any applies."""
     return restricted_names(names_of(path), policy, denying, asking)
 
 
 def restricted_names(
     names: tuple[Path, ...], policy: Policy, denying: tuple[str, ...], asking: str = "Read"
 ) -> AccessDecision | None:
-    """What a rule that denies, or one that asks, says of a file with all these names."""
+    """Return the decision of the deny and ask rules about a file with several names."""
     path = names[0]
     COMPARISONS.spend(len(policy.deny) + len(policy.ask))
     if rule := _first(policy.deny, denying, lambda rule: restricts(rule, names, policy.places)):

@@ -1,4 +1,4 @@
-"""Whether git can look at a repository without running a program that the repository names.
+"""Check that git can read a repository without running a program that it names.
 
 A repository's own configuration can name programs that even `git status` runs: a file system
 monitor, filters, diff drivers, a pager. A directory inside of a project can pose as a bare

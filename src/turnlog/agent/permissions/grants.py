@@ -15,7 +15,7 @@ PASSING = frozenset({"session"})
 
 
 class Grants(Struct, frozen=True):
-    """What is allowed from now on."""
+    """Rules that a hook grants."""
 
     kept: tuple[str, ...] = ()
     """Rules for this session and those to come."""
@@ -25,7 +25,7 @@ class Grants(Struct, frozen=True):
 
 
 def suggestions(rules: Iterable[str]) -> list[Fields]:
-    """Return the rules that the user would be offered, as hooks are told them.
+    """Return the offered rules for the hook payload.
 
     >>> suggestions(["Bash(npm test:*)"])[0]["rules"]
     [{'toolName': 'Bash', 'ruleContent': 'npm test:*'}]
@@ -40,7 +40,7 @@ def suggestions(rules: Iterable[str]) -> list[Fields]:
 
 
 def read_grants(updates: Iterable[Fields]) -> Grants:
-    """What a hook allows; what it would forbid, replace or take away is not for turnlog to do."""
+    """Return the rules that a hook grants; denials, replacements and removals are ignored."""
     kept: list[str] = []
     passing: list[str] = []
     mode: str | None = None

@@ -1,4 +1,4 @@
-"""What file rules say about a command, whatever else allows it.
+"""Apply file rules to a command, whatever else allows it.
 
 Findings from here hold in every mode: paths that a Read or Edit rule denies, protected files, and
 removals that take much with them.

@@ -1,4 +1,4 @@
-"""Whether a hook that is limited by a rule is meant for a call."""
+"""Decide whether a hook with an `if` rule applies to a call."""
 
 import re
 from collections.abc import Mapping, Sequence

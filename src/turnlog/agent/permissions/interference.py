@@ -45,7 +45,7 @@ REASON = "one part changes what another one reads"
 
 
 class FileRole(Struct, frozen=True):
-    """What a part has to do with files."""
+    """How a part of a command uses files."""
 
     changes: bool
     """Whether it may create, change or remove files."""

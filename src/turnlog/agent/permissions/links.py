@@ -62,7 +62,7 @@ def ways_of(path: Path) -> tuple[Way, ...]:
 
 
 def real_path(path: Path) -> Path:
-    """Return where a path leads now; raise `UnknownValue` if that cannot be told."""
+    """Return where a path leads now; raise `UnknownValue` if unknown."""
     return ways_of(path)[0].end
 
 

@@ -87,7 +87,7 @@ def is_protected(path: Path) -> bool:
 
 
 def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether a link in a project's configuration leads to a path, or to a folder above it.
+    """Return whether a link in a project's configuration leads to a path or above it.
 
     With `.claude/skills -> ../.agents/skills`, writing `.agents/skills/x/SKILL.md` adds hooks. The
     user's own configuration may lead into a project as well: `~/.claude/agents -> ~/dotfiles/a`.

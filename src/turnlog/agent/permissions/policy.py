@@ -1,4 +1,4 @@
-"""What is decided about a call, and by what."""
+"""Verdicts about calls, and the policy that they follow from."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +10,7 @@ from turnlog.agent.workspace.access import ApprovalMode, Basis, DirectoryUse
 
 
 class VerdictKind(StrEnum):
-    """What becomes of a call."""
+    """The kinds of verdicts."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -21,7 +21,7 @@ WIDTH = {basis: rank for rank, basis in enumerate(Basis)}
 
 
 class Verdict(Struct, frozen=True):
-    """What was decided about a call, and why."""
+    """A verdict about a call, with its reasons."""
 
     kind: VerdictKind
     reason: str
@@ -65,7 +65,7 @@ class Policy(Struct, frozen=True):
 
 
 class AccessDecision(Struct, frozen=True):
-    """What is decided about one of the things that a call would touch."""
+    """The decision about one access of a call."""
 
     kind: VerdictKind
     reason: str
@@ -84,7 +84,7 @@ ALLOWED = AccessDecision(VerdictKind.ALLOW, "")
 
 
 def strictest(findings: list[AccessDecision]) -> Verdict:
-    """What is decided about a call, from what is decided about each thing it would touch."""
+    """Return the verdict about a call: the strictest decision about its accesses."""
     for kind in (VerdictKind.DENY, VerdictKind.ASK):
         if found := [finding for finding in findings if finding.kind is kind]:
             # A rule cannot let pass what asks for another reason than the lack of one.

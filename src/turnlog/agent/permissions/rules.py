@@ -28,7 +28,7 @@ DOMAIN = "domain:"
 
 
 class Match(Enum):
-    """Whether a rule is about a call."""
+    """How certainly a rule matches a call."""
 
     NO = 0
     MAYBE = 1
@@ -132,7 +132,7 @@ def server_in(tool: str) -> str | None:
 
 
 def matches_command(rule: Rule, command: str) -> Match:
-    """Whether a rule is about a command, whose holes may be anything."""
+    """Return whether a rule matches a command, whose holes may be anything."""
     if rule.tool != COMMANDS:
         return Match.NO
     if rule.about is None or any(fits(pattern, command) for pattern in rule.patterns):

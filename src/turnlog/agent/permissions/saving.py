@@ -1,4 +1,4 @@
-"""What the user wants to be asked about no more, put into the settings of a project."""
+"""Save "don't ask again" rules in the settings of a project."""
 
 import json
 from collections.abc import Callable, Iterable

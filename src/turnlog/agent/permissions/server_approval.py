@@ -43,7 +43,7 @@ SAFE_GIT = (
 
 
 class ServerChoice(Struct, frozen=True):
-    """What a settings file says of the servers in `.mcp.json`."""
+    """A settings file's approvals of the servers in `.mcp.json`."""
 
     path: Path
     is_project: bool

@@ -1,4 +1,4 @@
-"""Whether a call may run: deny before ask before allow, whichever rule is the more specific."""
+"""Decide whether a call may run: deny before ask before allow, however specific a rule is."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -54,7 +54,7 @@ class CalledTool(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What was found out about all that a call would touch."""
+    """The decisions about all accesses of a call."""
 
     findings: list[AccessDecision]
     command: CommandFindings
@@ -207,7 +207,7 @@ def _judge(
 
 
 def _unless_named(finding: AccessDecision, tool: CalledTool, policy: Policy) -> AccessDecision:
-    """What was decided about a file, unless only a rule was lacking and the tool has one."""
+    """Return the decision about a file; allow it if only the rule that the tool has was missing."""
     if finding.kind is not VerdictKind.ASK or finding.is_firm or finding.is_guarded:
         return finding
     return _allowed(tool, policy, _is_general) or finding
@@ -249,7 +249,7 @@ def _judge_use(tool: CalledTool, what: str | None, policy: Policy) -> AccessDeci
 
 
 def _forbidden(tool: CalledTool, policy: Policy, matches: Matches) -> AccessDecision | None:
-    """What the rules say that deny a use, or ask about it."""
+    """Return the decision of the deny and ask rules about a tool's use."""
     if rule := _about(policy.deny, tool, matches):
         return AccessDecision(VerdictKind.DENY, f"{rule.text} denies it", is_firm=True)
     if rule := _about(policy.ask, tool, matches):

@@ -105,7 +105,7 @@ def _unquoted(written: str) -> Iterator[str]:
 
 
 def joined(word: str) -> str:
-    """Return a word that has no space, so that words can be told apart in a command."""
+    """Return a word without spaces, so that the words of a command stay distinct."""
     return word.replace(" ", BLANK).replace("\n", BLANK).replace("\t", BLANK)
 
 

@@ -108,7 +108,7 @@ def new_messages(messages: object) -> list[Fields]:
 
 
 def difference(expected: list[Fields], received: list[Fields]) -> list[str]:
-    """How a request differs from the recorded one, as lines of a diff; none where it does not.
+    """Return how a request differs from the recorded one, as lines of a diff.
 
     Reminders do not count: each client makes its own.
     """

@@ -21,7 +21,7 @@ from turnlog.format.json_values import Fields
 
 USUAL = ClientLimits()
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
-WRONG_KEY = "set ANTHROPIC_API_KEY to the key that turnlog replay printed"
+WRONG_KEY = "export ANTHROPIC_API_KEY=KEY, as turnlog replay printed it"
 
 Tell = Callable[[str], None]
 

@@ -46,7 +46,7 @@ class Backup(Struct, frozen=True):
 
 
 class FileSnapshot(Struct):
-    """What the files that were changed so far were when a prompt was given."""
+    """The state of all changed files at the time of a prompt."""
 
     message_id: str
     time: str

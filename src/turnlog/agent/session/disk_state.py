@@ -29,7 +29,7 @@ class LastChange(Struct, frozen=True):
 
 
 def last_changes(session: Session, root: Path) -> dict[Path, LastChange]:
-    """How a session left each file that it changed, its sub-agents' changes included.
+    """Return the last change of a session to each file, including those of sub-agents.
 
     `root` is its directory: the paths that a call names may be relative.
     """

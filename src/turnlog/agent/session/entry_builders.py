@@ -283,7 +283,7 @@ def queue(operation: str, content: str | None, session_id: str, time: str) -> Fi
 
 
 def text_of(blocks: str | Sequence[Fields]) -> str:
-    """What a prompt or an answer says, its blocks on lines of their own."""
+    """Return the text of a prompt or answer, with each block on its own line."""
     if isinstance(blocks, str):
         return blocks
     texts: list[Any] = [block["text"] for block in blocks if block.get("type") == "text"]

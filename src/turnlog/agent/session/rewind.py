@@ -66,7 +66,7 @@ _START: Fields = {
 
 
 class RewindScope(StrEnum):
-    """What is to go back."""
+    """What a rewind restores: the conversation, the files or both."""
 
     CONVERSATION = "conversation"
     FILES = "files"
@@ -82,7 +82,7 @@ class Point(Struct, frozen=True):
 
 
 class FileBack(Struct, frozen=True):
-    """What going back does to a file."""
+    """The effect of a rewind on a file."""
 
     path: Path
     copy: Path | None
@@ -98,7 +98,7 @@ class FileBack(Struct, frozen=True):
 
 
 class RewindPlan(Struct, frozen=True):
-    """What going back to before a prompt would do."""
+    """A planned rewind to before a prompt."""
 
     session: Path
     point: Point
@@ -141,7 +141,7 @@ class RewindPlan(Struct, frozen=True):
 
 
 class Rewound(Struct, frozen=True):
-    """What was done, to undo it by."""
+    """A rewind that was applied, for undoing it."""
 
     session: Path
     tip: str | None
@@ -285,7 +285,7 @@ def why_apart(path: Path, folders: Iterable[Path]) -> str:
 
 
 def _states_at(snapshots: list[FileSnapshot], prompt: ChainNode) -> dict[str, Backup]:
-    """What each file was at a prompt: until a file's first backup after it, nothing changed it."""
+    """Return the state of each file at a prompt: that of its first backup afterwards."""
     states: dict[str, Backup] = {}
     exact = [rank for rank, each in enumerate(snapshots) if each.message_id == prompt.uuid]
     later = [rank for rank, each in enumerate(snapshots) if each.offset >= prompt.offset]

@@ -40,7 +40,7 @@ SHOWN = 8
 
 
 class Single(StrEnum):
-    """What the user says about one file."""
+    """The user's choice for one file."""
 
     NO = "no"
     YES = "yes"

@@ -62,7 +62,7 @@ class UsageMeter:
 
     @property
     def seconds(self) -> float:
-        """How long the turn has taken."""
+        """Seconds since the turn started."""
         return monotonic() - self._started
 
     @property
@@ -110,7 +110,7 @@ def _written(delta: Fields) -> str:
 
 
 class StatusFacts(Struct, frozen=True):
-    """What the status line tells."""
+    """The content of the status line."""
 
     model: str
     mode: ApprovalMode
@@ -120,7 +120,7 @@ class StatusFacts(Struct, frozen=True):
 
 
 def status_parts(facts: StatusFacts) -> list[str]:
-    """What the status line tells, the most important first."""
+    """Return the parts of the status line, the most important first."""
     share = f"{min(999, round(100 * facts.tokens / facts.window))}% of {tokens_text(facts.window)}"
     return [MODES[facts.mode], share, running_money(facts.cost), facts.model]
 
@@ -150,7 +150,7 @@ def fit_line(parts: Sequence[str], room: int) -> str:
 
 
 def spinner(label: str, meter: UsageMeter, hint: str, room: int) -> str:
-    """What is going on, on one line that moves."""
+    """Return the animated line that shows the current activity."""
     frame = FRAMES[int(meter.seconds * 8) % len(FRAMES)]
     parts = [f"{frame} {label}", duration(meter.seconds)]
     if meter.sent or meter.written:

@@ -68,14 +68,14 @@ def _codes(text: str, is_coloured: bool) -> str:
 
 @lru_cache(maxsize=4096)
 def width_of(character: str) -> int:
-    """How many cells a character takes."""
+    """Return the width of a character in cells."""
     from prompt_toolkit.utils import get_cwidth
 
     return get_cwidth(character)
 
 
 def cells(text: str) -> int:
-    """How many cells a text takes; colours take none.
+    """Return the width of a text in cells, ignoring colours.
 
     >>> cells("日本"), cells(make_style(True)("ab", "bold"))
     (4, 2)

@@ -24,7 +24,7 @@ def results_folder(folder: Path) -> Path:
 
 
 def fit_text(text: str, folder: Path, limit: int = LIMIT) -> str:
-    """Return a result as the model is given it: whole, or kept in a file and told in extracts."""
+    """Return a result for the model: in full, or as an extract of a file that holds it."""
     if len(text) <= limit:
         return text
     path = results_folder(folder) / f"{new_output_name()}.txt"
@@ -42,7 +42,7 @@ def fit_blocks(blocks: list[Fields], folder: Path) -> list[Fields]:
 
 
 def extract(path: Path, size: int, head: str, tail: str) -> str:
-    """What the model is told of a result that is kept in a file."""
+    """Return the extract of a result that is saved in a file."""
     return (
         f"<persisted-output>\nOutput too large ({told_size(size)}). "
         f"Full output saved to: {path}\n\n"
@@ -51,7 +51,7 @@ def extract(path: Path, size: int, head: str, tail: str) -> str:
 
 
 def told_size(size: int) -> str:
-    """Return a size as the client tells it.
+    """Return a size in the client's format.
 
     >>> told_size(228894)
     '223.5KB'

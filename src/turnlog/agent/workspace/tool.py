@@ -1,4 +1,4 @@
-"""What a tool is: its name, what it takes, what it would touch, and the function that does it."""
+"""The tool interface: name, input, accesses and the function that runs it."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ Output = Callable[[str], None]
 
 
 class ToolOutcome(Struct, frozen=True):
-    """What came of a call."""
+    """The outcome of a call."""
 
     content: str | list[Fields]
     """What the model is told: text, or blocks."""
@@ -29,11 +29,11 @@ class ToolOutcome(Struct, frozen=True):
 
 
 class ToolError(Exception):
-    """A call that failed: its text is what the model is told."""
+    """A call failed; the message goes to the model."""
 
 
 class Grant(Struct, frozen=True):
-    """How a call was admitted, and for which files."""
+    """The basis on which a call was admitted, and its files."""
 
     basis: Basis
     targets: Mapping[Path, Path] | None = None

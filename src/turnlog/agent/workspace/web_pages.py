@@ -34,7 +34,7 @@ class Unfetched(Exception):
 
 
 class Page(Struct, frozen=True):
-    """What an address gave."""
+    """A fetched page."""
 
     url: str
     code: int

@@ -16,7 +16,7 @@ from turnlog.agent.workspace.web_pages import Pages
 
 
 class ReadCheck(Protocol):
-    """Whether rules let a file be read; `searched` is the place where a search for it started."""
+    """Checks whether rules allow reading a file; `searched` is where a search started."""
 
     def __call__(self, path: Path, searched: Path | None = None) -> bool: ...
 

@@ -22,7 +22,7 @@ PATTERN_TOKEN = re.compile(r"\\(.)|([*?\[])|(.)", re.S)
 
 
 class Expansion(Struct, frozen=True):
-    """What a pattern stands for."""
+    """The names that a pattern matches."""
 
     arguments: tuple[str, ...]
     """In the order in which the program receives them."""

@@ -22,7 +22,7 @@ class NoPath(UnknownValue):
 
 
 def mode_of(path: Path, *, follow: bool = False) -> int | None:
-    """Return the mode of a file; None if there is none, `UnknownValue` if that cannot be told."""
+    """Return the mode of a file; None if it does not exist; raise `UnknownValue` if unknown."""
     try:
         if len(os.fsencode(path)) >= LONGEST_PATH:
             raise UnknownValue(str(path))
@@ -43,12 +43,12 @@ def is_there(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path leads to a directory; raise `UnknownValue` if that cannot be told."""
+    """Return whether a path leads to a directory; raise `UnknownValue` if unknown."""
     mode = mode_of(path, follow=True)
     return mode is not None and stat.S_ISDIR(mode)
 
 
 def is_link(path: Path) -> bool:
-    """Return whether a path is a symbolic link; raise `UnknownValue` if that cannot be told."""
+    """Return whether a path is a symbolic link; raise `UnknownValue` if unknown."""
     mode = mode_of(path)
     return mode is not None and stat.S_ISLNK(mode)

@@ -1,4 +1,4 @@
-"""What programs do with their arguments, as far as that is known for certain."""
+"""The effects of known programs, as far as they are certain."""
 
 from turnlog.agent.permissions.programs.analysis import (
     CONTENT_READERS,

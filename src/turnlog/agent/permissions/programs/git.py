@@ -70,7 +70,7 @@ OBJECT_CONTENT = re.compile(r"%\(\*?(?:raw|contents|body|subject)")
 
 
 class Subcommand(Struct, frozen=True):
-    """How a subcommand of git may be called."""
+    """The understood forms of a git subcommand."""
 
     usage: ProgramUsage
     content: str = "never"

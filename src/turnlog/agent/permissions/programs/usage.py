@@ -1,4 +1,4 @@
-"""How a program may be called so that its effect is known: an allowlist of options and operands.
+"""Understood calls of programs: an allowlist of options and operands.
 
 Arguments are parsed as getopt does, from the exact list that bash passes. One option that is not
 listed makes the whole call unknown.
@@ -17,7 +17,7 @@ PLAIN_PATTERN = re.compile(r"\*?[\w.-]+")
 
 
 class ProgramEffect(Struct, frozen=True):
-    """What a program does with the arguments it is called with."""
+    """The effect of a program call on files."""
 
     reads: tuple[str, ...] = ()
     """Files and directories whose content, or whose list of names, is read."""
@@ -79,7 +79,7 @@ class ProgramUsage(Struct, frozen=True):
 
 
 class Arguments(Struct):
-    """The arguments of a call, told apart."""
+    """The arguments of a call: options, values and operands."""
 
     operands: list[str] = field(default_factory=list[str])
     options: set[str] = field(default_factory=set[str])

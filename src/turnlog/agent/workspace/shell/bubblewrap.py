@@ -55,7 +55,7 @@ WRITING_ROOT = tuple(
 
 
 class Mount(Struct, frozen=True, order=True):
-    """What becomes of a path; those of the paths above it come first."""
+    """A mount of the sandbox; parents are mounted first."""
 
     depth: int
     rank: int
@@ -105,7 +105,7 @@ def is_working(program: str) -> bool:
 
 
 def sandbox_notes(rules: Confinement) -> list[str]:
-    """What the user should know of it; a sandbox that is required and missing is an error."""
+    """Return messages about the sandbox; raise if it is required and missing."""
     if not rules.is_on:
         return []
     notes = [NO_HOSTS] if rules.filters_hosts else []
@@ -254,7 +254,7 @@ def _too_many(pattern: str) -> UsageError:
 
 
 def _kept(folders: Iterable[Path]) -> list[Path]:
-    """What is there in writable folders and must not change: settings, and what git runs."""
+    """Return the paths in writable directories that stay read-only: settings and git's hooks."""
     settings = {f".config/{name}" for name in PROTECTED_CONFIG}
     protected = PROTECTED_FILES | settings | PROTECTED_FOLDERS - {".git"}
     names = [Path(name) for name in sorted(protected)]

@@ -69,7 +69,7 @@ Name = tuple[str, str | None, str]
 
 
 class UnguardedError(Exception):
-    """What a repository names could not be listed, so that git must not run."""
+    """A repository's programs could not be listed, so git must not run."""
 
 
 def guard_git(command: str, cwd: Path, environment: Mapping[str, str]) -> dict[str, str]:

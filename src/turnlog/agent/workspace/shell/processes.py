@@ -122,7 +122,7 @@ async def launch(wanted: Launch) -> RunningCommand:
 
 
 def told_code(code: int | None) -> int:
-    """Return an exit code as a shell tells it: of a signal, 128 and its number."""
+    """Return an exit code as a shell reports it: 128 plus the number of a signal."""
     return 128 - code if code is not None and code < 0 else code or 0
 
 
@@ -177,7 +177,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 class Tail:
-    """What a file got since it was last looked at, as text."""
+    """Reads what was appended to a file since the last read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -185,7 +185,7 @@ class Tail:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def more(self, most: int) -> str:
-        """What is new; of more than `most` bytes only the last."""
+        """Return the new text, at most the last `most` bytes."""
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             if size - self.offset > most:

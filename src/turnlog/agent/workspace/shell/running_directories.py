@@ -11,7 +11,7 @@ from turnlog.agent.workspace.access import DirectoryUse
 
 
 class Activity:
-    """What runs now, in a conversation and in its sub-agents."""
+    """Running commands of a conversation and its sub-agents."""
 
     def __init__(self) -> None:
         self._running: dict[int, DirectoryUse] = {}

@@ -1,4 +1,4 @@
-"""What the settings say of the sandbox, taken together: what commands may see, change and reach.
+"""Merge the sandbox settings: what commands may read, write and connect to.
 
 Names, scopes and the ways to write paths are documented of the client. What turnlog cannot do as
 it is written is done more strictly, and told.
@@ -50,14 +50,14 @@ class Guarded(Struct):
 
 
 class SandboxCredentials(Struct, rename="camel"):
-    """What they are not to see, as it holds secrets."""
+    """Files and variables hidden from commands because they hold secrets."""
 
     files: list[Guarded] | None = None
     env_vars: list[Guarded] | None = None
 
 
 class Sandbox(Struct, rename="camel"):
-    """What a settings file says of the sandbox."""
+    """The `sandbox` section of a settings file."""
 
     enabled: bool | None = None
     fail_if_unavailable: bool | None = None
@@ -89,7 +89,7 @@ class SandboxEntry(Struct, frozen=True):
 
 
 class Confinement(Struct, frozen=True):
-    """How shell commands are run. Paths are absolute, and may be patterns."""
+    """The merged restrictions of shell commands; paths are absolute and may be patterns."""
 
     is_on: bool = False
     is_required: bool = False
@@ -113,7 +113,7 @@ class Confinement(Struct, frozen=True):
 
 
 def confine(said: Iterable[SandboxEntry]) -> Confinement:
-    """How commands are run by what all files say, the lowest first."""
+    """Merge the sandbox settings of all files, the lowest precedence first."""
     all_of = list(said)
     managed = [each for each in all_of if each.is_managed]
     only_managed = any(each.files.allow_managed_read_paths_only for each in managed)
@@ -175,7 +175,7 @@ def is_pattern(path: str) -> bool:
 
 
 def _hosts(said: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bool, bool]:
-    """Return whether all hosts are allowed, and whether some are to be told from others."""
+    """Return whether all hosts are allowed, and whether some are distinguished."""
     only_managed = any(each.network.allow_managed_domains_only for each in managed)
     counted = managed if only_managed else said
     allowed = {host for each in counted for host in each.network.allowed_domains or []}
