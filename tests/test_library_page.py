@@ -58,8 +58,6 @@ def test_the_examples_print_what_the_page_shows(workplace: Path) -> None:
 
 
 def test_rows_become_data_frames(workplace: Path) -> None:
-    pytest.importorskip("pandas")
-    pytest.importorskip("polars")
     (block,) = code_in("python")
     run_python(workplace, "-c", f"import turnlog\nlog = turnlog.open()\n{block}")
 

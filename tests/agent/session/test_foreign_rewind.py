@@ -184,13 +184,14 @@ def test_enter_out_of_habit_writes_nothing_and_odd_files_are_named_first(tmp_pat
             person.see("Go back to before which prompt?")
             person.type("\r")
             person.see(
-                f"{tmp_path}/.bash_profile is",
+                f"{tmp_path}/.bash_profile",
                 "❯ 1. Conversation",
                 "creates 9 files, asks about 1 file",
             )
             # Where lines break depends on the length of the path.
-            assert OUTSIDE in " ".join(person.screen.split())
-            first, *_ = person.screen.partition("is created")
+            screen = " ".join(person.screen.split())
+            assert OUTSIDE in screen
+            first, *_ = screen.partition("is created")
             assert first.endswith("/.bash_profile ")
             person.type("2")
             person.see("Create 9 files?", "❯ 1. No, leave everything as it is")
