@@ -37,9 +37,11 @@ types: .venv/developing
 imports: .venv/developing
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 
-# Sandbox tests need bubblewrap; what cannot run without it is listed at the end.
+# Sandbox tests need bubblewrap; what cannot run without it is listed at the end. Pages are tested in
+# a real browser.
 tests: .venv/developing
 	@scripts/bubblewrap.sh
+	@$(BIN)/python scripts/chromium.py >/dev/null
 	PATH="$$PATH:$(CURDIR)/.cache/bwrap/usr/bin" $(BIN)/pytest -q -n 2
 
 cover: .venv/developing  ## run all tests and write a coverage report to .cache/coverage; not part of CI
