@@ -4,7 +4,7 @@ Every function brings the index up to date first.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from turnlog.errors import UsageError
@@ -14,12 +14,14 @@ from turnlog.index.sync_policy import SILENT, Feedback, speculative_index, synce
 from turnlog.store.paths import Store, archive_folder
 
 if TYPE_CHECKING:
-    from turnlog.index.reports.reports import Filters, Report
+    from turnlog.index.reports.reports import Filters, Report, ReportRequest
     from turnlog.index.reports.user_sql import IndexTable, SqlResult
     from turnlog.index.search.search import SessionHits
 
 ALL_TURNS = 1000
 """Turns shown when the search is limited to one session."""
+FILE_CALLS = 500
+"""Calls on one file that are returned by default."""
 LIMIT = 10
 """Sessions that a search returns by default."""
 
@@ -84,6 +86,26 @@ def list_calls(
 
     with synced_index(store, feedback=feedback) as index:
         return run_report(index.db, "calls", filters or EVERYTHING)
+
+
+def file_calls(
+    store: Store, path: str, limit: int = FILE_CALLS, feedback: Feedback = SILENT
+) -> "Report":
+    """Return the calls that read or changed one file, in all sessions, the newest first."""
+    from turnlog.index.reports.reports import run_query_file
+
+    with synced_index(store, feedback=feedback) as index:
+        return run_query_file(index.db, "file_calls", {"path": path, "limit": limit})
+
+
+def report_batch(
+    store: Store, requests: "Sequence[ReportRequest]", feedback: Feedback = SILENT
+) -> "list[Report]":
+    """Compute several reports on one state of the index, which is brought up to date once."""
+    from turnlog.index.reports.report_cache import cached_report
+
+    with synced_index(store, feedback=feedback) as index:
+        return [cached_report(index.db, *request) for request in requests]
 
 
 def run_sql(store: Store, statement: str, feedback: Feedback = SILENT) -> "SqlResult":
