@@ -1,6 +1,6 @@
 """Query the index; commands and library users call these functions.
 
-Every function brings the index up to date first.
+Every function brings the index up to date first, except within `sync_policy.deferred_sync`.
 """
 
 import sqlite3
@@ -14,7 +14,10 @@ from turnlog.index.sync_policy import SILENT, Feedback, speculative_index, synce
 from turnlog.store.paths import Store, archive_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from turnlog.index.reports.reports import Filters, Report, ReportRequest
+    from turnlog.index.reports.session_list import Facets, ListedSession, ListFilters, Matches
     from turnlog.index.reports.user_sql import IndexTable, SqlResult
     from turnlog.index.search.search import SessionHits
 
@@ -124,3 +127,44 @@ def list_tables(store: Store, feedback: Feedback = SILENT) -> "list[IndexTable]"
 
     with synced_index(store, feedback=feedback) as index:
         return tables_of(index.path)
+
+
+def match_sessions(store: Store, filters: "ListFilters") -> "Matches":
+    """Return which sessions match some filters, most recently active first."""
+    from turnlog.index.ingest.change_check import generation
+    from turnlog.index.reports.session_list import find_matches
+
+    with synced_index(store) as index:
+        return find_matches(index.db, filters, generation(index.db))
+
+
+def describe_sessions(store: Store, numbers: "Sequence[int]") -> "dict[int, ListedSession]":
+    """Return the figures of sessions that `match_sessions` found, by their numbers."""
+    from turnlog.index.reports.session_list import describe_listed
+
+    with synced_index(store) as index:
+        return describe_listed(index.db, numbers)
+
+
+def facets(store: Store) -> "Facets":
+    """Return the values that the filters of a session list can take."""
+    from turnlog.index.reports.session_list import list_facets
+
+    with synced_index(store) as index:
+        return list_facets(index.db)
+
+
+def find_paths(store: Store, id_: str) -> "list[Path]":
+    """Return the files of the session or sub-agent with an id; several if it was copied."""
+    from turnlog.index.reports.session_list import session_paths
+
+    with synced_index(store) as index:
+        return session_paths(index.db, id_)
+
+
+def index_generation(store: Store) -> int:
+    """Return a number that changes when the figures of the index do."""
+    from turnlog.index.ingest.change_check import generation
+
+    with synced_index(store) as index:
+        return generation(index.db)
