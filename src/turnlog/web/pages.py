@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from turnlog import __version__
-from turnlog.text import duration, exact_money, file_size, money, plural, short_count, visible
+from turnlog.text import duration, exact_money, file_size, harmless, money, plural, short_count
 
 ROOT = Path(__file__).parent
 FOLDERS = {
@@ -78,7 +78,7 @@ def environment() -> Environment:
         "duration": duration,
         "plural": plural,
         # Escaping leaves characters that hide or reorder others, such as U+202E.
-        "visible": lambda text: visible(str(text)),
+        "visible": lambda text: harmless(str(text)),
     }
     found.globals |= {"navigation": NAVIGATION, "version": __version__}
     return found

@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from turnlog.index.known_files import LAST
 from turnlog.index.search.selection import TOUCHED
 
+SHORTEST = 4
+"""Characters of an id that are enough to look it up."""
 HEALTHS = ("broken", "ok", "unchecked")
 """What the last check of a session's file found, if that is known."""
 
@@ -109,9 +112,15 @@ def describe_listed(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Lis
 
 
 def session_paths(db: sqlite3.Connection, id_: str) -> list[Path]:
-    """Return the files of a session or sub-agent with this id, most recently active first."""
-    statement = f"SELECT path FROM files f WHERE opened_by = ? AND NOT is_gone ORDER BY {ACTIVE}"
-    return [Path(path) for (path,) in db.execute(f"{statement} DESC", (id_,))]
+    """Return the files of a session or sub-agent, most recently active first.
+
+    The start of an id is enough if only one has it.
+    """
+    rows = db.execute(f"{PATHS} = ? ORDER BY {ACTIVE} DESC", (id_,)).fetchall()
+    if not rows and len(id_) >= SHORTEST:
+        rows = db.execute(f"{PATHS} BETWEEN ? AND ? LIMIT 2", (id_, id_ + LAST)).fetchall()
+        rows = rows if len(rows) == 1 else []
+    return [Path(path) for (path,) in rows]
 
 
 def list_facets(db: sqlite3.Connection) -> Facets:
@@ -199,6 +208,7 @@ TESTS = {
     "ids": "f.opened_by IN (SELECT value FROM json_each(:ids))",
 }
 """Conditions on a row `f` of `files`, by the filter that sets them."""
+PATHS = "SELECT path FROM files f WHERE NOT is_gone AND opened_by"
 SESSIONS = f"""
 SELECT f.id, f.opened_by, f.path, f.title, f.project, f.started, {ACTIVE},
     EXISTS ({CHECK.format("1")}), ({CHECK.format("c.message")}),
