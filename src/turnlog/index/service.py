@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from turnlog.index.reports.reports import Filters, Report, ReportRequest
-    from turnlog.index.reports.session_list import Facets, ListedSession, ListFilters, Matches
+    from turnlog.index.reports.session_list import (
+        CallSummary,
+        Facets,
+        ListedSession,
+        ListFilters,
+        Matches,
+    )
     from turnlog.index.reports.user_sql import IndexTable, SqlResult
     from turnlog.index.search.search import SessionHits
 
@@ -144,6 +150,14 @@ def describe_sessions(store: Store, numbers: "Sequence[int]") -> "dict[int, List
 
     with synced_index(store) as index:
         return describe_listed(index.db, numbers)
+
+
+def call_summary(store: Store, path: "Path") -> "CallSummary":
+    """Return the tools and files of the calls of a session, given by its file."""
+    from turnlog.index.reports.session_list import summarize_calls
+
+    with synced_index(store) as index:
+        return summarize_calls(index.db, path)
 
 
 def facets(store: Store) -> "Facets":

@@ -4,7 +4,7 @@ Handlers parse the request, call one function in a thread and encode its result.
 return the values of a template, functions for the API return JSON.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,18 +12,22 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from turnlog.errors import Ambiguous, NotFound, TurnlogError, Unavailable, UsageError
 from turnlog.format.json_values import Fields
 from turnlog.text import harmless
 from turnlog.web.access import Access, is_own_peer
+from turnlog.web.comparison_page import comparison
+from turnlog.web.growth import growth_events
 from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Origins
 from turnlog.web.library import Library
 from turnlog.web.pages import render, static_files
 from turnlog.web.parameters import PageRequest
+from turnlog.web.session_api import SESSION_API
 from turnlog.web.session_list_page import filter_values, list_rows, search_rows
+from turnlog.web.session_page import session_values
 
 STATUSES: dict[type[TurnlogError], int] = {
     NotFound: 404,
@@ -47,12 +51,17 @@ class Page(NamedTuple):
 
 PAGES: dict[str, Page] = {
     "/sessions": Page("sessions.html", "sessions"),
+    "/sessions/{key}": Page("session.html", "sessions", session_values),
+    "/compare": Page("compare.html", "sessions", comparison),
 }
 API: dict[str, JsonFunction] = {
     "/api/sessions": list_rows,
     "/api/search": search_rows,
     "/api/filters": filter_values,
+    **{f"/api/sessions/{{key}}/{path}": function for path, function in SESSION_API.items()},
 }
+MOST_STREAMS = 24
+"""Pages that follow a session at the same time."""
 
 
 class Protection(NamedTuple):
@@ -69,6 +78,7 @@ def create_app(library: Library, protection: Protection) -> GuardedApp:
     routes: list[BaseRoute] = [
         Route("/open/{token}", _landing_route(protection.access), methods=["GET"]),
         *(Route(path, _page_route(library, page)) for path, page in PAGES.items()),
+        Route("/api/sessions/{key}/events", _event_route(library)),
         *(Route(path, _json_route(library, function)) for path, function in API.items()),
         *(Route(f"/{folder}/{{name:path}}", _serve_static) for folder in ("static", "viewer")),
     ]
@@ -87,7 +97,9 @@ def _landing_route(access: Access) -> Callable[[Request], Any]:
         secret = access.redeem(request.path_params["token"]) if is_own else None
         if secret is None:
             message = "this URL was already used, or is not for you: start turnlog web again"
-            return Response(f"turnlog: {message} (try: turnlog web)\n", 401, media_type="text/plain")
+            return Response(
+                f"turnlog: {message} (try: turnlog web)\n", 401, media_type="text/plain"
+            )
         response: Response
         if request.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
             response = RedirectResponse(access.target, 303)
@@ -127,6 +139,36 @@ def _json_route(library: Library, function: JsonFunction) -> Callable[[Request],
             return error_response(error)
 
     return answer
+
+
+def _event_route(library: Library) -> Callable[[Request], Any]:
+    streams: set[object] = set()
+
+    async def follow(request: Request) -> Response:
+        """Stream an event for each time the session grows."""
+        if len(streams) >= MOST_STREAMS:
+            return error_response(Unavailable("too many pages follow a session: close some"))
+        try:
+            found = await run_in_threadpool(library.find, request.path_params["key"])
+        except TurnlogError as error:
+            return error_response(error)
+        seen = request.headers.get("last-event-id", "")
+        start = int(seen[:18]) if seen.isascii() and seen.isdecimal() else None
+        return StreamingResponse(
+            _counted(streams, growth_events(found.path, start)), media_type="text/event-stream"
+        )
+
+    return follow
+
+
+async def _counted(streams: set[object], events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    token = object()
+    streams.add(token)
+    try:
+        async for event in events:
+            yield event
+    finally:
+        streams.discard(token)
 
 
 def _asked(library: Library, request: Request) -> PageRequest:

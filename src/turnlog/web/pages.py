@@ -32,6 +32,19 @@ NAVIGATION = {
 """Pages in the navigation: URL and title."""
 
 
+FILTERS: dict[str, Any] = {
+    "money": money,
+    "exact_money": exact_money,
+    "short_count": short_count,
+    "file_size": file_size,
+    "duration": duration,
+    "plural": plural,
+    # Escaping leaves characters that hide or reorder others, such as U+202E.
+    "visible": lambda text: harmless(str(text)),  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+}
+GLOBALS: dict[str, Any] = {"navigation": NAVIGATION, "version": __version__}
+
+
 class StaticFile(NamedTuple):
     """A file that pages load."""
 
@@ -70,17 +83,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
-        "money": money,
-        "exact_money": exact_money,
-        "short_count": short_count,
-        "file_size": file_size,
-        "duration": duration,
-        "plural": plural,
-        # Escaping leaves characters that hide or reorder others, such as U+202E.
-        "visible": lambda text: harmless(str(text)),
-    }
-    found.globals |= {"navigation": NAVIGATION, "version": __version__}
+    found.filters.update(FILTERS)
+    found.globals.update(GLOBALS)
     return found
 
 

@@ -82,6 +82,15 @@ class ListedSession(Struct, frozen=True):
     """True if another file has the same id."""
 
 
+class CallSummary(Struct, frozen=True):
+    """The calls of a session and its sub-agents."""
+
+    tools: dict[str, int]
+    """Number of calls by tool, the most used first."""
+    files: dict[str, int]
+    """Number of calls by file that they read or changed, the most used first."""
+
+
 class Facets(Struct, frozen=True):
     """Values that the filters of a list can take."""
 
@@ -121,6 +130,12 @@ def session_paths(db: sqlite3.Connection, id_: str) -> list[Path]:
         rows = db.execute(f"{PATHS} BETWEEN ? AND ? LIMIT 2", (id_, id_ + LAST)).fetchall()
         rows = rows if len(rows) == 1 else []
     return [Path(path) for (path,) in rows]
+
+
+def summarize_calls(db: sqlite3.Connection, path: Path) -> CallSummary:
+    """Return the tools and files of a session's calls."""
+    tools, files = (dict(db.execute(CALLS_BY.format(name), (str(path),))) for name in CALL_NAMES)
+    return CallSummary(tools, files)
 
 
 def list_facets(db: sqlite3.Connection) -> Facets:
@@ -228,7 +243,16 @@ BRANCHES = """
 SELECT file, branch, max(line) FROM prompts
 WHERE branch IS NOT NULL AND file IN (SELECT value FROM json_each(?)) GROUP BY file
 """
-CALLS = f"SELECT file, count(*), coalesce(sum(is_error), 0) FROM calls WHERE {_OF_FILES} GROUP BY file"
+CALLS = (
+    f"SELECT file, count(*), coalesce(sum(is_error), 0) FROM calls WHERE {_OF_FILES} GROUP BY file"
+)
+CALL_NAMES = ("tool", "path")
+CALLS_BY = f"""
+SELECT c.{{0}}, count(*) FROM calls c JOIN files g ON g.id = c.file
+WHERE c.counts = 1 AND c.{{0}} IS NOT NULL
+    AND {OWNER.format("g")} = (SELECT {MINE} FROM files f WHERE f.path = ?)
+GROUP BY 1 ORDER BY 2 DESC, 1
+"""
 USAGE = f"""
 SELECT file, model, sum(input + output + cache_write_5m + cache_write_1h + cache_read), sum(cost),
     count(*) - count(cost)

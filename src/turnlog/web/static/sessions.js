@@ -94,7 +94,7 @@ function resultElement(row, index, count) {
     return el("a", { class: "hit", href: addressOf(row, hit) }, span(hit.is_error ? "kind is-error" : "kind", kind), snippetElement(hit));
   });
   const item = rowElement(row, index, count);
-  item.removeAttribute("role");
+  for (const name of ["role", "aria-setsize", "aria-posinset"]) item.removeAttribute(name);
   return el("div", { class: "result", role: "listitem", "aria-setsize": count, "aria-posinset": index + 1, "data-key": row.key }, item, ...hits);
 }
 
