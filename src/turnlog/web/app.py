@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
@@ -28,6 +27,7 @@ from turnlog.web.parameters import PageRequest
 from turnlog.web.session_api import SESSION_API
 from turnlog.web.session_list_page import filter_values, list_rows, search_rows
 from turnlog.web.session_page import session_values
+from turnlog.web.worker_threads import run_in_thread
 
 STATUSES: dict[type[TurnlogError], int] = {
     NotFound: 404,
@@ -120,7 +120,7 @@ def _page_route(library: Library, page: Page) -> Callable[[Request], Any]:
             return render(page.template, page.name, **page.values(_asked(library, request)))
 
         try:
-            return HTMLResponse(await run_in_threadpool(work))
+            return HTMLResponse(await run_in_thread(work))
         except TurnlogError as error:
             return _error_page(error)
 
@@ -134,7 +134,7 @@ def _json_route(library: Library, function: JsonFunction) -> Callable[[Request],
             return msgspec.json.encode(function(_asked(library, request)))
 
         try:
-            return json_response(await run_in_threadpool(work))
+            return json_response(await run_in_thread(work))
         except TurnlogError as error:
             return error_response(error)
 
@@ -149,7 +149,7 @@ def _event_route(library: Library) -> Callable[[Request], Any]:
         if len(streams) >= MOST_STREAMS:
             return error_response(Unavailable("too many pages follow a session: close some"))
         try:
-            found = await run_in_threadpool(library.find, request.path_params["key"])
+            found = await run_in_thread(lambda: library.find(request.path_params["key"]))
         except TurnlogError as error:
             return error_response(error)
         seen = request.headers.get("last-event-id", "")
