@@ -146,6 +146,16 @@ def describe_sessions(store: Store, numbers: "Sequence[int]") -> "dict[int, List
         return describe_listed(index.db, numbers)
 
 
+def recent_sessions(store: Store, limit: int) -> "list[ListedSession]":
+    """Return the figures of the sessions active last, the latest first."""
+    from turnlog.index.reports.session_list import describe_listed, recent_numbers
+
+    with synced_index(store) as index:
+        numbers = recent_numbers(index.db, limit)
+        found = describe_listed(index.db, numbers)
+        return [found[number] for number in numbers if number in found]
+
+
 def facets(store: Store) -> "Facets":
     """Return the values that the filters of a session list can take."""
     from turnlog.index.reports.session_list import list_facets

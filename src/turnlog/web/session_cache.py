@@ -26,9 +26,7 @@ class _Opened:
 class SessionCache:
     """The sessions used most recently."""
 
-    def __init__(
-        self, opener: Callable[[Path], Session] = open_session, kept: int = KEPT
-    ) -> None:
+    def __init__(self, opener: Callable[[Path], Session] = open_session, kept: int = KEPT) -> None:
         self._open = opener
         self._kept = kept
         self._lock = Lock()

@@ -99,6 +99,13 @@ def find_matches(db: sqlite3.Connection, filters: ListFilters, generation: int) 
     return Matches(generation, rows.fetchall())
 
 
+def recent_numbers(db: sqlite3.Connection, limit: int) -> list[int]:
+    """Return the numbers of the sessions active last."""
+    are_present = "FROM files f WHERE NOT f.is_subagent AND NOT f.is_gone"
+    rows = db.execute(f"SELECT f.id {are_present} ORDER BY {ACTIVE} DESC LIMIT ?", (limit,))
+    return [id_ for (id_,) in rows]
+
+
 def describe_listed(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, ListedSession]:
     """Return what a list shows of some sessions, by their numbers."""
     rows = db.execute(SESSIONS, (dumps(list(ids)),)).fetchall()
@@ -218,7 +225,9 @@ BRANCHES = """
 SELECT file, branch, max(line) FROM prompts
 WHERE branch IS NOT NULL AND file IN (SELECT value FROM json_each(?)) GROUP BY file
 """
-CALLS = f"SELECT file, count(*), coalesce(sum(is_error), 0) FROM calls WHERE {_OF_FILES} GROUP BY file"
+CALLS = (
+    f"SELECT file, count(*), coalesce(sum(is_error), 0) FROM calls WHERE {_OF_FILES} GROUP BY file"
+)
 USAGE = f"""
 SELECT file, model, sum(input + output + cache_write_5m + cache_write_1h + cache_read), sum(cost),
     count(*) - count(cost)

@@ -51,7 +51,7 @@ def stacked_bars(parts: Iterable[StackPart], periods: Sequence[str], options: Ch
     `periods` are all periods in their order, also those without a value.
     """
     # A part of nothing has no height, and its series would only fill the legend.
-    names, rows = top_series(tuple(part) for part in parts if part.value != 0)
+    names, rows = top_series(part for part in parts if part.value != 0)
     if not rows or not periods:
         return empty_chart("bars", options)
     stacks: dict[str, dict[str, Value]] = {}

@@ -39,7 +39,7 @@ def report_chart(wanted: ReportChart) -> str:
     if wanted.rows and not isinstance(wanted.rows[0].get(column), int | float | None):
         raise UsageError(f"{column} is not a number", f"turnlog stats {wanted.report} --format svg")
     options = wanted.options or ChartOptions(
-        f"{_words(column)} by {_subject(wanted)}", show=formatter(column), labels=_short
+        f"{_words(column)} by {_subject(wanted)}", show=formatter(column), labels=axis_label
     )
     draw = DRAWN.get(wanted.report, _ranked)
     return draw(wanted, column, options)
@@ -69,10 +69,10 @@ def _subject(wanted: ReportChart) -> str:
     return " and ".join([SUBJECTS.get(subject, subject), *wanted.by])
 
 
-def _short(key: str) -> str:
+def axis_label(key: str) -> str:
     """Return a date as an axis shows it.
 
-    >>> _short("2026-11-15"), _short("2026-11"), _short("2026-11-15T10:00:00Z")
+    >>> axis_label("2026-11-15"), axis_label("2026-11"), axis_label("2026-11-15T10:00:00Z")
     ('Nov 15', 'Nov 2026', 'Nov 15')
     """
     try:
