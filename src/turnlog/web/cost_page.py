@@ -4,7 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from turnlog.index.reports.reports import Report, ReportRequest, Row
-from turnlog.render.charts.report_charts import ReportChart, axis_label, formatter, report_chart
+from turnlog.render.charts.report_charts import (
+    ReportChart,
+    axis_label,
+    formatter,
+    report_chart,
+    tick_formatter,
+)
 from turnlog.render.charts.svg import ChartOptions
 from turnlog.store.paths import Store
 from turnlog.text import exact_money, money, percent, short_count
@@ -87,7 +93,7 @@ def cost_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
         "total": _total(table),
         "unpriced": table.unpriced_models,
         "csv": links.to(format="csv"),
-        "command": stats_command(view.report, params, *options),
+        "command": stats_command(view.report, params),
         "chart_command": stats_command(
             view.report, params, *options, "--order", figure, "--format", "svg", "-o", "cost.svg"
         ),
@@ -109,7 +115,13 @@ def _figures(links: PageLinks, table: Report, chosen: str) -> list[tuple[str, st
 
 def _chart(report: Report, stack: tuple[str, ...], figure: str, view: CostGrouping) -> str:
     title = f"{FIGURE_NAMES[figure]} by {' and '.join((view.name, *stack))}"
-    options = ChartOptions(title, "", formatter(figure), LINKS.get(view.report), axis_label)
+    options = ChartOptions(
+        title,
+        show=formatter(figure),
+        tick=tick_formatter(figure),
+        link=LINKS.get(view.report),
+        labels=axis_label,
+    )
     return report_chart(ReportChart(report.name, report.rows, stack, figure, options))
 
 
@@ -199,6 +211,17 @@ def _whole(value: float | None) -> str:
     return f"{value or 0:,.0f}"
 
 
+def _share(value: float, price: float) -> str:
+    """Return a value as a multiple of a price, or as a share of it.
+
+    >>> _share(250, 100), _share(40, 100)
+    ('2.5×', '40%')
+    """
+    if not price:
+        return ""
+    return f"{value / price:.1f}×" if value >= price else percent(value / price)
+
+
 def _plan(monthly: Report, price: float | None, params: Params) -> dict[str, Any] | None:
     """Compare the cost of each month with a subscription at a price per month."""
     if price is None:
@@ -209,8 +232,7 @@ def _plan(monthly: Report, price: float | None, params: Params) -> dict[str, Any
         {
             "month": row["month"],
             "cost": money(_count(row, "cost_usd")),
-            "times": f"{_count(row, 'cost_usd') / price:.1f}×",
-            "is_worth": _count(row, "cost_usd") >= price,
+            "share": _share(_count(row, "cost_usd"), price),
         }
         for row in months[::-1]
     ]
@@ -220,7 +242,7 @@ def _plan(monthly: Report, price: float | None, params: Params) -> dict[str, Any
         "rows": rows,
         "value": money(value),
         "paid": money(paid),
-        "times": f"{value / paid:.1f}×" if paid else "",
+        "share": _share(value, paid),
         "command": stats_command("monthly", params),
     }
 

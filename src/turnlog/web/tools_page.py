@@ -6,7 +6,7 @@ from typing import Any
 from turnlog.format.timestamps import parse_timestamp
 from turnlog.index.reports.reports import Report, ReportRequest, Row
 from turnlog.render.charts.bars import RankedRow, ranked_bars
-from turnlog.render.charts.report_charts import ReportChart, report_chart
+from turnlog.render.charts.report_charts import ReportChart, report_chart, tick_formatter
 from turnlog.render.charts.svg import ChartOptions, plain_number
 from turnlog.store.paths import Store
 from turnlog.text import percent, short_duration
@@ -89,6 +89,7 @@ def _latency(report: Report) -> str:
         "A box from the first to the third quartile, with the median; then the 95th percentile and "
         "the slowest call, on a logarithmic scale.",
         show=short_duration,
+        tick=tick_formatter("p50"),
         link=tool_link,
     )
     return report_chart(ReportChart("latency", report.rows[:SHOWN], (), None, options))

@@ -18,6 +18,8 @@ export function mountCharts(root = document) {
     addTooltip(chart, tip);
     addArrowKeys(chart);
   }
+  // A year that does not fit shows its end first.
+  for (const area of root.querySelectorAll(".tl-scroll")) area.scrollLeft = area.scrollWidth;
   for (const area of root.querySelectorAll("[data-zoom]")) {
     const chart = area.querySelector("svg.tl-bars");
     if (chart) addZoom(chart, area.dataset.zoom);
