@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from turnlog.index.reports.reports import Filters, Report, ReportRequest
-    from turnlog.index.reports.session_list import Facets, ListedSession, ListFilters, Matches
+    from turnlog.index.reports.session_list import (
+        CallSummary,
+        Facets,
+        ListedSession,
+        ListFilters,
+        Matches,
+    )
     from turnlog.index.reports.user_sql import IndexTable, SqlResult
     from turnlog.index.search.search import SessionHits
 
@@ -154,6 +160,14 @@ def recent_sessions(store: Store, limit: int) -> "list[ListedSession]":
         numbers = recent_numbers(index.db, limit)
         found = describe_listed(index.db, numbers)
         return [found[number] for number in numbers if number in found]
+
+
+def call_summary(store: Store, path: "Path") -> "CallSummary":
+    """Return the tools and files of the calls of a session, given by its file."""
+    from turnlog.index.reports.session_list import summarize_calls
+
+    with synced_index(store) as index:
+        return summarize_calls(index.db, path)
 
 
 def facets(store: Store) -> "Facets":

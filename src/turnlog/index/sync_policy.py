@@ -32,8 +32,8 @@ LITTLE = 4 << 20
 AGE = 60
 """Seconds after which a status line starts a sync in the background."""
 
-# Without `-P`, Python would run a `turnlog.py` in the current directory: a stranger's repository, in
-# which the client calls the status line.
+# Without `-P`, Python would run a `turnlog.py` in the current directory: a stranger's repository,
+# in which the client calls the status line.
 SYNC = [sys.executable, "-P", "-m", "turnlog", "sync"]
 
 _is_deferred = ContextVar("_is_deferred", default=False)

@@ -4,6 +4,7 @@ Queries read the indexes as they are. Sessions are looked up by their id in an i
 request ever becomes part of a path.
 """
 
+import os
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -97,7 +98,7 @@ class Library:
         with deferred_sync():
             for store in self.stores:
                 for hits in service.search_sessions(store, request):
-                    yield self._key(hits.id, hits.path, is_ambiguous=False), hits
+                    yield self._key(hits.path, is_ambiguous=False), hits
 
     def find(self, key: str) -> FoundSession:
         """Return the session that a key names; look for new files if it is unknown."""
@@ -111,7 +112,7 @@ class Library:
 
     def key_of(self, session: ListedSession) -> str:
         """Return the key of a session in URLs."""
-        return self._key(session.id, session.path, session.is_ambiguous)
+        return self._key(session.path, session.is_ambiguous)
 
     def live_ids(self) -> set[str]:
         """Return the ids of the sessions that a running client has open."""
@@ -121,17 +122,15 @@ class Library:
                 found |= live_sessions(store)
         return found
 
-    def _key(self, id_: str, path: str, is_ambiguous: bool) -> str:
-        # The hash of a path tells copies apart, and reveals none.
-        is_plain = len(self.stores) == 1 and not is_ambiguous
-        return id_ if is_plain else f"{id_}~{zlib.crc32(path.encode('utf-8', 'replace')):08x}"
+    def _key(self, path: str, is_ambiguous: bool) -> str:
+        return session_key(Path(path), is_ambiguous or len(self.stores) > 1)
 
     def _find(self, key: str) -> FoundSession | None:
         id_, _, mark = key.partition("~")
         with deferred_sync():
             for store in self.stores:
                 for path in service.find_paths(store, id_):
-                    if not mark or self._key(id_, str(path), is_ambiguous=True) == key:
+                    if not mark or session_key(path, is_ambiguous=True) == key:
                         return FoundSession(store, path)
         return None
 
@@ -158,6 +157,17 @@ class Library:
             while len(self._lists) > KEPT_LISTS:
                 self._lists.popitem(last=False)
         return generation, places
+
+
+def session_key(path: Path, is_ambiguous: bool) -> str:
+    """Return the key of a session in URLs: its id, and a hash of its path if others have that id.
+
+    >>> session_key(Path("/a/5e55.jsonl"), is_ambiguous=True)
+    '5e55~f9ee3ad0'
+    """
+    # The hash tells copies apart without revealing a path.
+    mark = f"~{zlib.crc32(os.fsencode(path)):08x}" if is_ambiguous else ""
+    return f"{path.stem}{mark}"
 
 
 def _joined(lists: list[list[str]]) -> list[str]:

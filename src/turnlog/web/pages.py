@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from turnlog import __version__
-from turnlog.text import duration, exact_money, file_size, money, plural, short_count, visible
+from turnlog.text import duration, exact_money, file_size, harmless, money, plural, short_count
 
 ROOT = Path(__file__).parent
 FOLDERS = {
@@ -30,6 +30,19 @@ NAVIGATION = {
     "live": ("/live", "Live"),
 }
 """Pages in the navigation: URL and title."""
+
+
+FILTERS: dict[str, Any] = {
+    "money": money,
+    "exact_money": exact_money,
+    "short_count": short_count,
+    "file_size": file_size,
+    "duration": duration,
+    "plural": plural,
+    # Escaping leaves characters that hide or reorder others, such as U+202E.
+    "visible": lambda text: harmless(str(text)),  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+}
+GLOBALS: dict[str, Any] = {"navigation": NAVIGATION, "version": __version__}
 
 
 class StaticFile(NamedTuple):
@@ -70,17 +83,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
-        "money": money,
-        "exact_money": exact_money,
-        "short_count": short_count,
-        "file_size": file_size,
-        "duration": duration,
-        "plural": plural,
-        # Escaping leaves characters that hide or reorder others, such as U+202E.
-        "visible": lambda text: visible(str(text)),
-    }
-    found.globals |= {"navigation": NAVIGATION, "version": __version__}
+    found.filters.update(FILTERS)
+    found.globals.update(GLOBALS)
     return found
 
 

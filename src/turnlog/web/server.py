@@ -159,9 +159,9 @@ class LimitedProtocol(H11Protocol):
         Refusing new connections instead would lock out the browser: a program that opens 1,000
         connections and sends nothing would be the last to be served.
         """
-        others = [each for each in self.connections if isinstance(each, LimitedProtocol)]
-        idle = [(each.idle_since, id(each), each) for each in others if each.idle_since is not None]
-        oldest = min(idle)[2] if idle else self
+        others: list[Any] = list(self.connections)
+        idle = [each for each in others if each.idle_since is not None]
+        oldest = min(idle, key=lambda each: each.idle_since, default=self)
         oldest.transport.abort()
         self.connections.discard(oldest)
 

@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from turnlog.index.known_files import LAST
 from turnlog.index.search.selection import TOUCHED
 
+SHORTEST = 4
+"""Characters of an id that are enough to look it up."""
 HEALTHS = ("broken", "ok", "unchecked")
 """What the last check of a session's file found, if that is known."""
 
@@ -79,6 +82,15 @@ class ListedSession(Struct, frozen=True):
     """True if another file has the same id."""
 
 
+class CallSummary(Struct, frozen=True):
+    """The calls of a session and its sub-agents."""
+
+    tools: dict[str, int]
+    """Number of calls by tool, the most used first."""
+    files: dict[str, int]
+    """Number of calls by file that they read or changed, the most used first."""
+
+
 class Facets(Struct, frozen=True):
     """Values that the filters of a list can take."""
 
@@ -116,9 +128,21 @@ def describe_listed(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Lis
 
 
 def session_paths(db: sqlite3.Connection, id_: str) -> list[Path]:
-    """Return the files of a session or sub-agent with this id, most recently active first."""
-    statement = f"SELECT path FROM files f WHERE opened_by = ? AND NOT is_gone ORDER BY {ACTIVE}"
-    return [Path(path) for (path,) in db.execute(f"{statement} DESC", (id_,))]
+    """Return the files of a session or sub-agent, most recently active first.
+
+    The start of an id is enough if only one has it.
+    """
+    rows = db.execute(f"{PATHS} = ? ORDER BY {ACTIVE} DESC", (id_,)).fetchall()
+    if not rows and len(id_) >= SHORTEST:
+        rows = db.execute(f"{PATHS} BETWEEN ? AND ? LIMIT 2", (id_, id_ + LAST)).fetchall()
+        rows = rows if len(rows) == 1 else []
+    return [Path(path) for (path,) in rows]
+
+
+def summarize_calls(db: sqlite3.Connection, path: Path) -> CallSummary:
+    """Return the tools and files of a session's calls."""
+    tools, files = (dict(db.execute(CALLS_BY.format(name), (str(path),))) for name in CALL_NAMES)
+    return CallSummary(tools, files)
 
 
 def list_facets(db: sqlite3.Connection) -> Facets:
@@ -206,6 +230,7 @@ TESTS = {
     "ids": "f.opened_by IN (SELECT value FROM json_each(:ids))",
 }
 """Conditions on a row `f` of `files`, by the filter that sets them."""
+PATHS = "SELECT path FROM files f WHERE NOT is_gone AND opened_by"
 SESSIONS = f"""
 SELECT f.id, f.opened_by, f.path, f.title, f.project, f.started, {ACTIVE},
     EXISTS ({CHECK.format("1")}), ({CHECK.format("c.message")}),
@@ -228,6 +253,13 @@ WHERE branch IS NOT NULL AND file IN (SELECT value FROM json_each(?)) GROUP BY f
 CALLS = (
     f"SELECT file, count(*), coalesce(sum(is_error), 0) FROM calls WHERE {_OF_FILES} GROUP BY file"
 )
+CALL_NAMES = ("tool", "path")
+CALLS_BY = f"""
+SELECT c.{{0}}, count(*) FROM calls c JOIN files g ON g.id = c.file
+WHERE c.counts = 1 AND c.{{0}} IS NOT NULL
+    AND {OWNER.format("g")} = (SELECT {MINE} FROM files f WHERE f.path = ?)
+GROUP BY 1 ORDER BY 2 DESC, 1
+"""
 USAGE = f"""
 SELECT file, model, sum(input + output + cache_write_5m + cache_write_1h + cache_read), sum(cost),
     count(*) - count(cost)
