@@ -48,7 +48,7 @@ def session_cost(session: Session) -> CostView:
     models = [*_by_model(own, is_agent=False), *_by_model(others, is_agent=True)]
     return CostView(
         models=models,
-        cost_usd=round(sum(each.cost_usd or 0 for each in models), 6),
+        cost_usd=round(sum(each.cost_usd or 0 for each in models), 10),
         unpriced=sorted({each.model for each in models if each.cost_usd is None}),
         output_understated=any(understates_output(m.nodes[0].version) for m in own + others),
         client_cost_usd=_client_cost(session),
