@@ -6,9 +6,15 @@ from turnlog.cli.terminal import dim, echo, style
 from turnlog.render.carrying_view import CarryingRow, CarryingView
 from turnlog.text import exact_money, file_size, money
 
+LEAST = 0.00005
+"""Dollars that are shown as more than zero."""
 
-def echo_carrying(view: CarryingView, limit: int) -> None:
-    """Print the most expensive rows and the total; a limit of 0 prints all."""
+
+def echo_carrying(view: CarryingView, limit: int, directory: str | None) -> None:
+    """Print the most expensive rows and the total; a limit of 0 prints all.
+
+    Paths below the working directory of the session are printed relative to it.
+    """
     rows = view.rows[: limit or None]
     is_call = view.by == "call"
     columns = [
@@ -21,7 +27,7 @@ def echo_carrying(view: CarryingView, limit: int) -> None:
         *([Column("turn", is_number=True, expendable=1)] if is_call else []),
         *([Column("turn cost", is_number=True, expendable=6)] if is_call else []),
     ]
-    cells = [_cells(row, is_call) for row in rows]
+    cells = [_cells(row, is_call, directory) for row in rows]
     total = ["", "total", "", "", "", exact_money(view.cost_usd), *([""] * (2 * is_call))]
     table = Table(with_rows(columns, [*cells, total]), width())
     echo(table.head())
@@ -31,13 +37,13 @@ def echo_carrying(view: CarryingView, limit: int) -> None:
     _echo_remarks(view, len(rows))
 
 
-def _cells(row: CarryingRow, is_call: bool) -> list[str]:
+def _cells(row: CarryingRow, is_call: bool, directory: str | None) -> list[str]:
     figures = [
         file_size(row.bytes) if row.bytes else "",
-        plain(row.name),
+        plain(row.name.replace(f"{directory}/", "", 1) if directory else row.name),
         f"{row.sent:,}",
         exact_money(row.carried_usd),
-        exact_money(row.own_usd) if row.own_usd else "",
+        exact_money(row.output_usd) if row.output_usd >= LEAST else "",
         exact_money(row.cost_usd),
     ]
     if not is_call:

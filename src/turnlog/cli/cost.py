@@ -20,8 +20,9 @@ from turnlog.cli.tables import Column, echo_table
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.carrying_groups import GROUPINGS
 from turnlog.errors import UsageError
-from turnlog.render.carrying_view import CarryingView, carrying_view
+from turnlog.render.carrying_view import carrying_view
 from turnlog.render.costs import CostView, ModelCost, session_cost
+from turnlog.store.catalog import describe, locate_session
 from turnlog.store.paths import Store
 from turnlog.text import exact_money
 
@@ -71,18 +72,16 @@ def command(store: Store, session: str, is_carrying: bool, **options: Any) -> No
         raise UsageError("--by and --limit need --carrying", f"turnlog cost {session} --carrying")
     opened = open_named(store, session)
     if is_carrying:
-        _print_carrying(carrying_view(opened, by or "call", options["reveal"]), limit, as_json)
+        view = carrying_view(opened, by or "call", options["reveal"])
+        if as_json:
+            echo_json(replace(view, rows=view.rows[: limit or None]))
+        else:
+            directory = describe(locate_session(opened.path)).cwd
+            echo_carrying(view, SHOWN if limit is None else limit, directory)
     elif as_json:
         echo_json(session_cost(opened))
     else:
         _print(session_cost(opened))
-
-
-def _print_carrying(view: CarryingView, limit: int | None, as_json: bool) -> None:
-    if as_json:
-        echo_json(replace(view, rows=view.rows[: limit or None]))
-    else:
-        echo_carrying(view, SHOWN if limit is None else limit)
 
 
 def _print(view: CostView) -> None:

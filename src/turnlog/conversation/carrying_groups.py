@@ -1,7 +1,7 @@
-"""Group carried items by call, tool, file or turn, or nest them for a flame graph."""
+"""Group carried items by call, tool, file or turn."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple
 
 from turnlog.conversation.carried_items import CarriedItem, TurnRef
 
@@ -90,26 +90,3 @@ GROUPINGS: dict[str, tuple[Callable[[CarriedItem], Hashable], Callable[[CarriedI
 
 The system prompt, which is paid for in every turn, is always a group of its own.
 """
-
-
-def nest_rows(rows: Iterable[tuple[Sequence[str], float]], root: str) -> dict[str, Any]:
-    """Return paths of names with values as a nested {name, value, children}.
-
-    The value of a node is the sum of its children's, which are sorted by it.
-
-    >>> nest_rows([(("a", "b"), 1.0), (("a", "c"), 2.0)], "all")["children"][0]["value"]
-    3.0
-    """
-    tree: dict[str, Any] = {"name": root, "value": 0.0, "children": {}}
-    for path, value in rows:
-        node = tree
-        node["value"] += value
-        for name in path:
-            node = node["children"].setdefault(name, {"name": name, "value": 0.0, "children": {}})
-            node["value"] += value
-    return _sorted(tree)
-
-
-def _sorted(node: dict[str, Any]) -> dict[str, Any]:
-    children = sorted(node["children"].values(), key=lambda child: -child["value"])
-    return node | {"children": [_sorted(child) for child in children]}

@@ -43,8 +43,8 @@ class CarryingRow(Struct):
     """Requests that carried it, added up over the items."""
     carried_usd: float
     """Cost of sending it."""
-    own_usd: float
-    """Cost of the output tokens that the model wrote it with."""
+    output_usd: float
+    """Cost of the output tokens that the model wrote it with, and of its searches and advisors."""
     cost_usd: float
     """Sum of the two."""
 
@@ -57,6 +57,8 @@ class CarryingView(Struct):
     requests: int
     cost_usd: float
     """Total of all rows: the cost of the session."""
+    estimated: bool
+    """Always true: no file records the tokens of single blocks. The total is exact."""
     unpriced: list[str]
     """Models without a known price, whose messages are excluded."""
 
@@ -69,7 +71,7 @@ def carrying_view(session: Session, by: str = "call", reveal: bool = False) -> C
     found = carrying_of(session)
     turns = _turn_costs(found)
     rows = [_row(group, by, turns, reveal) for group in group_items(found.items, by)]
-    return CarryingView(by, rows, found.requests, found.cost, found.unpriced)
+    return CarryingView(by, rows, found.requests, found.cost, True, found.unpriced)
 
 
 def _turn_costs(found: Carrying) -> dict[int, float]:
@@ -98,6 +100,6 @@ def _row(group: CarriedGroup, by: str, turns: dict[int, float], reveal: bool) ->
         bytes=group.bytes,
         sent=group.sent,
         carried_usd=group.carried,
-        own_usd=group.own,
+        output_usd=group.own,
         cost_usd=group.cost,
     )
