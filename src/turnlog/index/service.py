@@ -88,7 +88,7 @@ def _carrying_report(
         return carrying_report(index, store, filters, by, progress)
 
 
-def nest_carrying_costs(
+def carrying_tree(
     store: Store,
     filters: "Filters | None" = None,
     least: float = 0.0005,
@@ -99,11 +99,11 @@ def nest_carrying_costs(
     Its levels are project, session, turn, tool and file; parts below a share of the total, `least`,
     are merged.
     """
-    from turnlog.index.reports.carrying_report import carrying_tree
+    from turnlog.index.reports.carrying_report import nest_costs
     from turnlog.index.reports.reports import EVERYTHING
 
     with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
-        return carrying_tree(index, store, filters or EVERYTHING, progress, least)
+        return nest_costs(index, store, filters or EVERYTHING, progress, least)
 
 
 def list_calls(

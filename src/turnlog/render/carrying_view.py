@@ -71,7 +71,9 @@ def carrying_view(session: Session, by: str = "call", reveal: bool = False) -> C
     found = carrying_of(session)
     turns = _turn_costs(found)
     rows = [_row(group, by, turns, reveal) for group in group_items(found.items, by)]
-    return CarryingView(by, rows, found.requests, found.cost, True, found.unpriced)
+    return CarryingView(
+        by, rows, found.requests, found.cost, estimated=True, unpriced=found.unpriced
+    )
 
 
 def _turn_costs(found: Carrying) -> dict[int, float]:

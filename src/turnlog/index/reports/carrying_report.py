@@ -69,7 +69,7 @@ def carrying_report(
     return Report(CARRYING, _columns(dimensions), found, _total(rows.values()), _unpriced(sessions))
 
 
-def carrying_tree(
+def nest_costs(
     index: Index,
     store: Store,
     filters: Filters,
