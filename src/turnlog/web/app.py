@@ -25,6 +25,7 @@ from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Orig
 from turnlog.web.library import Library
 from turnlog.web.pages import render, static_files
 from turnlog.web.parameters import PageRequest
+from turnlog.web.report_pages import REPORT_PAGES
 from turnlog.web.session_api import SESSION_API
 from turnlog.web.session_list_page import filter_values, list_rows, search_rows
 from turnlog.web.session_page import session_values
@@ -47,9 +48,12 @@ class Page(NamedTuple):
     template: str
     name: str
     values: PageFunction = lambda request: {}
+    csv: Callable[[PageRequest], str] | None = None
+    """Returns the table of the page for `?format=csv`."""
 
 
 PAGES: dict[str, Page] = {
+    **{path: Page(*page) for path, page in REPORT_PAGES.items()},
     "/sessions": Page("sessions.html", "sessions"),
     "/sessions/{key}": Page("session.html", "sessions", session_values),
     "/compare": Page("compare.html", "sessions", comparison),
@@ -115,16 +119,25 @@ def _landing_route(access: Access) -> Callable[[Request], Any]:
 
 def _page_route(library: Library, page: Page) -> Callable[[Request], Any]:
     async def show(request: Request) -> Response:
-        def work() -> str:
+        def work() -> Response:
             library.refresher.request()
-            return render(page.template, page.name, **page.values(_asked(library, request)))
+            asked = _asked(library, request)
+            if page.csv and request.query_params.get("format") == "csv":
+                return _csv_response(page.csv(asked), page.name)
+            return HTMLResponse(render(page.template, page.name, **page.values(asked)))
 
         try:
-            return HTMLResponse(await run_in_threadpool(work))
+            return await run_in_threadpool(work)
         except TurnlogError as error:
             return _error_page(error)
 
     return show
+
+
+def _csv_response(text: str, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="turnlog-{name}.csv"'}
+    # A lone half of a surrogate pair in a name has no UTF-8 form.
+    return Response(text.encode("utf-8", "replace"), headers=headers, media_type="text/csv")
 
 
 def _json_route(library: Library, function: JsonFunction) -> Callable[[Request], Any]:

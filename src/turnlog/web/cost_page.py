@@ -14,6 +14,7 @@ from turnlog.render.charts.report_charts import (
 from turnlog.render.charts.svg import ChartOptions
 from turnlog.store.paths import Store
 from turnlog.text import exact_money, money, percent, short_count
+from turnlog.web.carrying_section import carrying_section
 from turnlog.web.report_data import (
     FILTERS,
     PageLinks,
@@ -98,6 +99,7 @@ def cost_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
             view.report, params, *options, "--order", figure, "--format", "svg", "-o", "cost.svg"
         ),
         "cache": _cache(cache, params),
+        "carrying": carrying_section(stores, params),
         "plan": _plan(monthly, number_in(params, "plan"), params),
     }
 
