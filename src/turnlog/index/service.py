@@ -5,7 +5,7 @@ Every function brings the index up to date first, except within `sync_policy.def
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnlog.errors import UsageError
 from turnlog.index.search.selection import Selection
@@ -79,12 +79,42 @@ def report(
     `by` groups its rows by further dimensions, such as project and model.
     """
     from turnlog.index.reports.report_cache import cached_report
-    from turnlog.index.reports.reports import EVERYTHING, REPORTS
+    from turnlog.index.reports.reports import CARRYING, EVERYTHING, REPORTS
 
+    if name == CARRYING:
+        return _carrying_report(store, filters or EVERYTHING, by, feedback)
     if name not in REPORTS:
-        raise UsageError(f"no report {name}: choose from {', '.join(REPORTS)}", "turnlog stats")
+        known = ", ".join([*REPORTS, CARRYING])
+        raise UsageError(f"no report {name}: choose from {known}", "turnlog stats")
     with synced_index(store, feedback=feedback) as index:
         return cached_report(index.db, name, filters or EVERYTHING, by)
+
+
+def _carrying_report(
+    store: Store, filters: "Filters", by: tuple[str, ...], feedback: Feedback
+) -> "Report":
+    from turnlog.index.reports.carrying_report import carrying_report
+
+    with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
+        return carrying_report(index, store, filters, by, progress)
+
+
+def carrying_tree(
+    store: Store,
+    filters: "Filters | None" = None,
+    least: float = 0.0005,
+    feedback: Feedback = SILENT,
+) -> dict[str, Any]:
+    """Return the carrying costs of all sessions as a tree for a flame graph.
+
+    Its levels are project, session, turn, tool and file; parts below a share of the total, `least`,
+    are merged.
+    """
+    from turnlog.index.reports.carrying_report import nest_costs
+    from turnlog.index.reports.reports import EVERYTHING
+
+    with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
+        return nest_costs(index, store, filters or EVERYTHING, progress, least)
 
 
 def list_calls(
@@ -150,6 +180,16 @@ def describe_sessions(store: Store, numbers: "Sequence[int]") -> "dict[int, List
 
     with synced_index(store) as index:
         return describe_listed(index.db, numbers)
+
+
+def recent_sessions(store: Store, limit: int) -> "list[ListedSession]":
+    """Return the figures of the sessions active last, the latest first."""
+    from turnlog.index.reports.session_list import describe_listed, recent_numbers
+
+    with synced_index(store) as index:
+        numbers = recent_numbers(index.db, limit)
+        found = describe_listed(index.db, numbers)
+        return [found[number] for number in numbers if number in found]
 
 
 def call_summary(store: Store, path: "Path") -> "CallSummary":

@@ -4,6 +4,7 @@ Handlers parse the request, call one function in a thread and encode its result.
 return the values of a template, functions for the API return JSON.
 """
 
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Orig
 from turnlog.web.library import Library
 from turnlog.web.pages import render, static_files
 from turnlog.web.parameters import PageRequest
+from turnlog.web.report_pages import REPORT_PAGES
 from turnlog.web.session_api import SESSION_API
 from turnlog.web.session_list_page import filter_values, list_rows, search_rows
 from turnlog.web.session_page import session_values
@@ -47,9 +49,12 @@ class Page(NamedTuple):
     template: str
     name: str
     values: PageFunction = lambda request: {}
+    csv: Callable[[PageRequest], str] | None = None
+    """Returns the table of the page for `?format=csv`."""
 
 
 PAGES: dict[str, Page] = {
+    **{path: Page(*page) for path, page in REPORT_PAGES.items()},
     "/sessions": Page("sessions.html", "sessions"),
     "/sessions/{key}": Page("session.html", "sessions", session_values),
     "/compare": Page("compare.html", "sessions", comparison),
@@ -106,7 +111,7 @@ def _landing_route(access: Access) -> Callable[[Request], Any]:
         else:
             # After a redirect, the browser would still count the other site as the origin of the
             # visit and withhold a Strict cookie. A page of our own starts a new visit.
-            response = HTMLResponse(render("landing.html", "", target=access.target))
+            response = _html(render("landing.html", "", target=access.target))
         response.set_cookie(access.cookie, secret, httponly=True, samesite="strict", path="/")
         return response
 
@@ -115,23 +120,32 @@ def _landing_route(access: Access) -> Callable[[Request], Any]:
 
 def _page_route(library: Library, page: Page) -> Callable[[Request], Any]:
     async def show(request: Request) -> Response:
-        def work() -> str:
+        def work() -> Response:
             library.refresher.request()
-            return render(page.template, page.name, **page.values(_asked(library, request)))
+            asked = _asked(library, request)
+            if page.csv and request.query_params.get("format") == "csv":
+                return _csv_response(page.csv(asked), page.name)
+            return _html(render(page.template, page.name, **page.values(asked)))
 
         try:
-            return HTMLResponse(await run_in_thread(work))
+            return await run_in_thread(work)
         except TurnlogError as error:
             return _error_page(error)
 
     return show
 
 
+def _csv_response(text: str, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="turnlog-{name}.csv"'}
+    # A lone half of a surrogate pair in a name has no UTF-8 form.
+    return Response(text.encode("utf-8", "replace"), headers=headers, media_type="text/csv")
+
+
 def _json_route(library: Library, function: JsonFunction) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
         def work() -> bytes:
             library.refresher.request()
-            return msgspec.json.encode(function(_asked(library, request)))
+            return encode_json(function(_asked(library, request)))
 
         try:
             return json_response(await run_in_thread(work))
@@ -175,6 +189,18 @@ def _asked(library: Library, request: Request) -> PageRequest:
     return PageRequest(library, request.query_params, request.path_params)
 
 
+def encode_json(value: Any) -> bytes:
+    """Return JSON; half of a surrogate pair, which has no UTF-8 form, is escaped."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
+
+def _html(text: str, status: int = 200) -> Response:
+    return HTMLResponse(text.encode("utf-8", "replace"), status)
+
+
 def json_response(body: bytes, status: int = 200) -> Response:
     """Return a response with encoded JSON."""
     return Response(body, status, media_type="application/json")
@@ -195,7 +221,7 @@ def _error_page(error: TurnlogError) -> Response:
     status = status_of(error)
     title = "Not found" if status == 404 else "This did not work"
     values = {"status": status, "title": title, "message": error.message, "hint": error.hint}
-    return HTMLResponse(render("error.html", "", **values), status)
+    return _html(render("error.html", "", **values), status)
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

@@ -12,6 +12,9 @@ from turnlog.web.library import Library
 LONGEST = 1000
 """Characters of a parameter."""
 STATES = ("live",)
+WEEKDAYS = tuple(map(str, range(7)))
+"""0 is Monday."""
+HOURS = tuple(map(str, range(24)))
 
 
 class PageRequest(NamedTuple):
@@ -64,6 +67,7 @@ def list_filters(request: PageRequest) -> ListFilters:
         min_cost=_dollars(request, "min_cost"),
         max_cost=_dollars(request, "max_cost"),
         health=_choice(request, "health", HEALTHS),
+        hours=_hours(request),
         ids=ids,
     )
 
@@ -80,6 +84,17 @@ def search_selection(filters: ListFilters) -> Selection:
         model=filters.model,
         branch=filters.branch,
         file=filters.file,
+    )
+
+
+def _hours(request: PageRequest) -> tuple[int, ...] | None:
+    """Return the hours of the week that a weekday and an hour select; None for all."""
+    weekday, hour = _choice(request, "weekday", WEEKDAYS), _choice(request, "hour", HOURS)
+    if weekday is None and hour is None:
+        return None
+    days = range(7) if weekday is None else (int(weekday),)
+    return tuple(
+        day * 24 + each for day in days for each in (range(24) if hour is None else (int(hour),))
     )
 
 

@@ -26,6 +26,8 @@ REPORTS = (
     "rereads",
     "cache",
 )
+CARRYING = "carrying"
+"""A report that is computed from the session files instead of the tables."""
 LISTS = frozenset({"pull_requests", "commits"})
 """Columns with space-separated lists."""
 SUMS = frozenset(

@@ -41,6 +41,8 @@ class ListFilters(NamedTuple):
     max_cost: float | None = None
     health: str | None = None
     """One of HEALTHS."""
+    hours: tuple[int, ...] | None = None
+    """Active in one of these hours of the week, in local time; 0 is Monday, midnight to one."""
     ids: tuple[str, ...] | None = None
     """Only these sessions."""
 
@@ -103,12 +105,23 @@ class Facets(Struct, frozen=True):
 def find_matches(db: sqlite3.Connection, filters: ListFilters, generation: int) -> Matches:
     """Return the sessions that match, most recently active first."""
     given = {name: value for name, value in filters._asdict().items() if value is not None}
-    values: dict[str, Any] = {**given, "ids": dumps(filters.ids or ())}
+    values: dict[str, Any] = {
+        **given,
+        "ids": dumps(filters.ids or ()),
+        "hours": dumps(filters.hours or ()),
+    }
     if filters.file:
         values["file"] = filters.file.replace("\\", "/").removeprefix("./")
     tests = " AND ".join(["NOT f.is_subagent AND NOT f.is_gone", *(TESTS[name] for name in given)])
     rows = db.execute(f"SELECT {ACTIVE}, f.id FROM files f WHERE {tests} ORDER BY 1 DESC", values)
     return Matches(generation, rows.fetchall())
+
+
+def recent_numbers(db: sqlite3.Connection, limit: int) -> list[int]:
+    """Return the numbers of the sessions active last."""
+    are_present = "FROM files f WHERE NOT f.is_subagent AND NOT f.is_gone"
+    rows = db.execute(f"SELECT f.id {are_present} ORDER BY {ACTIVE} DESC LIMIT ?", (limit,))
+    return [id_ for (id_,) in rows]
 
 
 def describe_listed(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, ListedSession]:
@@ -205,6 +218,12 @@ COSTS = (
     f"SELECT {OWNER.format('g')} FROM messages m JOIN files g ON g.id = m.file WHERE m.counts = 1"
     " GROUP BY 1 HAVING total(m.cost)"
 )
+_LOCAL = "m.quarter * 900, 'unixepoch', 'localtime'"
+IN_HOURS = (
+    f"SELECT {OWNER.format('g')} FROM {{}} m JOIN files g ON g.id = m.file WHERE m.counts = 1"
+    f" AND (strftime('%w', {_LOCAL}) + 6) % 7 * 24 + strftime('%H', {_LOCAL})"
+    " IN (SELECT value FROM json_each(:hours))"
+)
 TESTS = {
     "project": "instr(lower(coalesce(f.project, f.path)), lower(:project))",
     "branch": f"{MINE} IN (SELECT {OWNER.format('g')} FROM prompts p JOIN files g ON g.id = p.file"
@@ -220,6 +239,7 @@ TESTS = {
     "health": f"CASE :health WHEN 'broken' THEN ({CHECK.format('c.message IS NOT NULL')})"
     f" WHEN 'ok' THEN ({CHECK.format('c.message IS NULL')})"
     f" ELSE NOT EXISTS ({CHECK.format('1')}) END",
+    "hours": f"{MINE} IN ({IN_HOURS.format('messages')} UNION {IN_HOURS.format('prompts')})",
     "ids": "f.opened_by IN (SELECT value FROM json_each(:ids))",
 }
 """Conditions on a row `f` of `files`, by the filter that sets them."""

@@ -20,6 +20,8 @@ from turnlog.render.charts.svg import (
 PLOT, TOP, FOOT = 180, 22, 24
 """Heights of the plot, of the room above it and of the axis below."""
 LEFT = 4
+AXIS = 66
+"""Where the plot begins, right of the labels of its axis."""
 MOST_LABELS = 8
 ROW = 40
 """Height of a ranked row: a line of text with a bar below."""
@@ -51,7 +53,7 @@ def stacked_bars(parts: Iterable[StackPart], periods: Sequence[str], options: Ch
     `periods` are all periods in their order, also those without a value.
     """
     # A part of nothing has no height, and its series would only fill the legend.
-    names, rows = top_series(tuple(part) for part in parts if part.value != 0)
+    names, rows = top_series(part for part in parts if part.value != 0)
     if not rows or not periods:
         return empty_chart("bars", options)
     stacks: dict[str, dict[str, Value]] = {}
@@ -59,22 +61,26 @@ def stacked_bars(parts: Iterable[StackPart], periods: Sequence[str], options: Ch
         stacks.setdefault(period, {})[name] = value
     largest = max(sum(value or 0 for value in stack.values()) for stack in stacks.values())
     steps = ticks(largest)
-    drawn = [*_grid(steps, options)]
-    room = (WIDTH - 2 * LEFT) / len(periods)
+    drawn = [*_grid(steps)]
+    room = (WIDTH - AXIS - LEFT) / len(periods)
     for place, period in enumerate(periods):
-        x = LEFT + place * room
+        x = AXIS + place * room
         drawn += _stack(period, stacks.get(period, {}), names, (x, room, steps[-1]), options)
-    drawn += _period_labels(periods, room, options)
+    drawn += [*_levels(steps, options), *_period_labels(periods, room, options)]
     legend, height = _legend(names, TOP + PLOT + FOOT + 14)
     return chart("bars", height, [*drawn, *legend], options)
 
 
-def _grid(steps: Sequence[float], options: ChartOptions) -> Iterable[str]:
+def _grid(steps: Sequence[float]) -> Iterable[str]:
     for step in steps:
         y = TOP + PLOT * (1 - step / steps[-1])
-        yield element("line", x1=LEFT, x2=WIDTH - LEFT, y1=y, y2=y, class_="tl-grid")
-        if step:
-            yield label(options.show(step), LEFT, y - 4, "tl-tick")
+        yield element("line", x1=AXIS, x2=WIDTH - LEFT, y1=y, y2=y, class_="tl-grid")
+
+
+def _levels(steps: Sequence[float], options: ChartOptions) -> Iterable[str]:
+    for step in steps:
+        y = TOP + PLOT * (1 - step / steps[-1]) + 4
+        yield label(options.tick_text(step), AXIS - 6, y, "tl-tick tl-end")
 
 
 def _stack(
@@ -114,7 +120,7 @@ def _period_labels(periods: Sequence[str], room: float, options: ChartOptions) -
     for nth, place in enumerate(every_nth(len(periods), MOST_LABELS)):
         # Every other label is hidden on a narrow screen, where the text is larger.
         class_ = "tl-tick tl-minor" if nth % 2 else "tl-tick"
-        x = LEFT + place * room
+        x = AXIS + place * room
         yield label(options.labels(periods[place]), x, y, class_)
 
 

@@ -15,6 +15,7 @@ from turnlog.render.charts.svg import (
     linked,
     mark,
 )
+from turnlog.text import plural
 
 ROW, LEFT, TOP = 44, 4, 24
 LEAST = 0.01
@@ -57,7 +58,7 @@ def _axis(right: float, count: int, options: ChartOptions) -> Iterable[str]:
         class_ = "tl-tick tl-minor" if nth % 2 else "tl-tick"
         is_last = step == right
         yield element("line", x1=x, x2=x, y1=TOP - 4, y2=TOP + count * ROW, class_="tl-grid")
-        yield label(options.show(step), x, TOP - 9, f"{class_} tl-end" if is_last else class_)
+        yield label(options.tick_text(step), x, TOP - 9, f"{class_} tl-end" if is_last else class_)
 
 
 def _strip(row: Spread, y: float, right: float, options: ChartOptions) -> Iterable[str]:
@@ -73,8 +74,9 @@ def _strip(row: Spread, y: float, right: float, options: ChartOptions) -> Iterab
         height=12,
         class_="tl-box",
     )
-    yield linked(f"{whisker}{box}", options.link(row.key) if options.link else None)
-    text = f"{row.key}  {row.calls:,} calls, median {options.show(row.p50)}"
+    text = f"{row.key}  {plural(row.calls, 'call')}, median {options.show(row.p50)}"
+    address = options.link(row.key) if options.link else None
+    yield linked(f"{whisker}{box}", address, text)
     yield clipped(text, LEFT, y + 16, WIDTH - 2 * LEFT)
     for name in ("p25", "p50", "p75", "p95", "slowest"):
         yield _quantile(row, name, (right, middle), options)

@@ -33,6 +33,12 @@ class FlameCell:
     name: str
     value: float
     children: Sequence["FlameCell"] = field(default_factory=tuple["FlameCell", ...])
+    key: str | None = None
+    """What a link is made of; by default the name."""
+
+    @property
+    def key_or_name(self) -> str:
+        return self.name if self.key is None else self.key
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class _Frame:
 def flame_graph(
     root: FlameCell, options: ChartOptions, link: PathLink | None = None, levels: int = LEVELS
 ) -> str:
-    """Return a flame graph of a tree; `link` returns the address for the names down to a cell."""
+    """Return a flame graph of a tree; `link` returns the address for the keys down to a cell."""
     if root.value <= 0:
         return empty_chart("flame", options)
     frame = _Frame(options, link, root.value, levels)
@@ -74,7 +80,7 @@ def _draw(
     x = left
     for child in _visible(cell.children, NARROWEST * cell.value / width):
         room = width * child.value / cell.value
-        yield from _draw(child, (x, room), level + 1, (*path, child.name), frame)
+        yield from _draw(child, (x, room), level + 1, (*path, child.key_or_name), frame)
         x += room
 
 

@@ -8,7 +8,7 @@ from turnlog.render.charts.scales import SHADES, largest_of, shade
 from turnlog.render.charts.svg import WIDTH, ChartOptions, Value, chart, element, label, mark
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-LEFT, TOP = 34, 24
+LEFT, TOP = 40, 24
 WEEKS = 53
 HOURS = 24
 GAP = 2

@@ -20,6 +20,8 @@ from turnlog.render.charts.svg import (
 
 SPARK_WIDTH, SPARK_HEIGHT = 160, 36
 PLOT, TOP, LEFT = 160, 22, 4
+AXIS = 66
+"""Where the plot begins, right of the labels of its axis."""
 MOST_LABELS = 8
 
 
@@ -62,9 +64,9 @@ def context_line(points: Sequence[ContextPoint], limit: int | None, options: Cha
     if not points:
         return empty_chart("context", options)
     steps = ticks(max([point.tokens for point in points] + ([limit] if limit else [])))
-    room = (WIDTH - 2 * LEFT) / max(len(points) - 1, 1)
+    room = (WIDTH - AXIS - LEFT) / max(len(points) - 1, 1)
     places = [
-        (LEFT + place * room, TOP + PLOT * (1 - point.tokens / steps[-1]))
+        (AXIS + place * room, TOP + PLOT * (1 - point.tokens / steps[-1]))
         for place, point in enumerate(points)
     ]
     drawn = [*_levels(steps, limit, options), *_curve(places)]
@@ -85,12 +87,11 @@ def context_line(points: Sequence[ContextPoint], limit: int | None, options: Cha
 def _levels(steps: Sequence[float], limit: int | None, options: ChartOptions) -> Iterable[str]:
     for step in steps:
         y = TOP + PLOT * (1 - step / steps[-1])
-        yield element("line", x1=LEFT, x2=WIDTH - LEFT, y1=y, y2=y, class_="tl-grid")
-        if step:
-            yield label(options.show(step), LEFT, y - 4, "tl-tick")
+        yield element("line", x1=AXIS, x2=WIDTH - LEFT, y1=y, y2=y, class_="tl-grid")
+        yield label(options.tick_text(step), AXIS - 6, y + 4, "tl-tick tl-end")
     if limit:
         y = TOP + PLOT * (1 - limit / steps[-1])
-        line: dict[str, Attribute] = {"x1": LEFT, "x2": WIDTH - LEFT, "y1": y, "y2": y}
+        line: dict[str, Attribute] = {"x1": AXIS, "x2": WIDTH - LEFT, "y1": y, "y2": y}
         yield mark("line", "limit", limit, options, "context window", **line, class_="tl-limit")
 
 

@@ -18,7 +18,13 @@ MOST_BARS = 30
 """Rows of a ranked chart; the table has the rest."""
 STEPS = {"daily": ("day", 1), "weekly": ("week", 7), "monthly": ("month", 31)}
 """The column of a period, and a number of days that always leads to the next one."""
-CACHE_KINDS = ("cache_read", "cache_write_5m", "cache_write_1h", "input")
+CACHE_KINDS = {
+    "cache_read": "read from the cache",
+    "cache_write_5m": "written for 5 minutes",
+    "cache_write_1h": "written for an hour",
+    "input": "not cached",
+}
+"""Columns with tokens that requests sent, and their names in a legend."""
 
 
 class ReportChart(NamedTuple):
@@ -39,7 +45,10 @@ def report_chart(wanted: ReportChart) -> str:
     if wanted.rows and not isinstance(wanted.rows[0].get(column), int | float | None):
         raise UsageError(f"{column} is not a number", f"turnlog stats {wanted.report} --format svg")
     options = wanted.options or ChartOptions(
-        f"{_words(column)} by {_subject(wanted)}", show=formatter(column), labels=_short
+        f"{HEADS.get(wanted.report) or _words(column)} by {_subject(wanted)}",
+        show=formatter(column),
+        tick=tick_formatter(column),
+        labels=axis_label,
     )
     draw = DRAWN.get(wanted.report, _ranked)
     return draw(wanted, column, options)
@@ -56,12 +65,26 @@ def formatter(column: str) -> Callable[[float], str]:
     return short_count if column in CACHE_KINDS or column.endswith("tokens") else plain_number
 
 
+def tick_formatter(column: str) -> Callable[[float], str]:
+    """Return the function that formats the round numbers of an axis.
+
+    >>> tick_formatter("cost_usd")(0.5), tick_formatter("p50")(0.01)
+    ('$0.5', '0.01s')
+    """
+    show = formatter(column)
+    if show is exact_money:
+        return lambda value: f"${value:,.0f}" if value >= 1 and value % 1 == 0 else f"${value:g}"
+    if show is short_duration:
+        return lambda value: f"{value:g}s" if value < 60 else short_duration(value)
+    return show
+
+
 def _figure(report: str) -> str:
     return FIGURES.get(report, "cost_usd")
 
 
 def _words(column: str) -> str:
-    return NAMES.get(column, column.replace("_", " "))
+    return column.removesuffix("_usd").replace("_", " ").capitalize()
 
 
 def _subject(wanted: ReportChart) -> str:
@@ -69,10 +92,10 @@ def _subject(wanted: ReportChart) -> str:
     return " and ".join([SUBJECTS.get(subject, subject), *wanted.by])
 
 
-def _short(key: str) -> str:
+def axis_label(key: str) -> str:
     """Return a date as an axis shows it.
 
-    >>> _short("2026-11-15"), _short("2026-11"), _short("2026-11-15T10:00:00Z")
+    >>> axis_label("2026-11-15"), axis_label("2026-11"), axis_label("2026-11-15T10:00:00Z")
     ('Nov 15', 'Nov 2026', 'Nov 15')
     """
     try:
@@ -127,7 +150,8 @@ def _blocks(wanted: ReportChart, column: str, options: ChartOptions) -> str:
 def _cache(wanted: ReportChart, column: str, options: ChartOptions) -> str:
     """Draw what the requests of each day read from the cache, wrote to it, and sent without it."""
     rows = [row for row in wanted.rows if row["day"]]
-    parts = [StackPart(row["day"], kind, row[kind]) for row in rows for kind in CACHE_KINDS]
+    kinds = CACHE_KINDS.items()
+    parts = [StackPart(row["day"], name, row[kind]) for row in rows for kind, name in kinds]
     names = [part.period for part in parts]
     periods = periods_between(min(names), max(names), 1) if names else []
     return stacked_bars(parts, periods, options)
@@ -187,7 +211,8 @@ FIGURES = {
     "cache": "cache_read",
 }
 """The figure that a chart of a report shows by default."""
-NAMES = {"cost_usd": "Cost", "p50": "Duration of calls", "cache_read": "Tokens by cache use"}
+HEADS = {"latency": "Duration of calls", "cache": "Tokens sent"}
+"""What a chart shows, where that is more than one column."""
 SUBJECTS = {"latency": "tool", "cache": "day", "blocks": "five-hour block", "rereads": "file"}
 DIMENSIONS = {
     "tool": ("name",),

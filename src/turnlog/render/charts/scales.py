@@ -21,7 +21,7 @@ def ticks(largest: float, count: int = 4) -> list[float]:
     power = 10.0 ** floor(log10(largest / count))
     step = next(size * power for size in (1, 2, 5, 10) if size * power * count >= largest * 0.999)
     # Multiplied, not added up: 0.1 + 0.1 + 0.1 is not 0.3.
-    return [round(index * step, 12) for index in range(ceil(largest / step - 1e-9) + 1)]
+    return [float(f"{index * step:.12g}") for index in range(ceil(largest / step - 1e-9) + 1)]
 
 
 def every_nth(count: int, most: int) -> range:

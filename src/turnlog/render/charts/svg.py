@@ -17,6 +17,8 @@ SERIES: Final = 8
 """Colours for series; more of them are merged into one."""
 WIDTH: Final = 720
 """Width of the coordinate system; pages scale a chart to the room that it has."""
+BASE: Final = 22
+"""Room above the base line of a clipped text; text is larger on narrow screens."""
 Value = float | int | None
 """None is an unknown value, such as the cost of a model without a price."""
 Attribute = str | float | int | bool | None
@@ -39,10 +41,16 @@ class ChartOptions:
     description: str = ""
     show: Callable[[float], str] = plain_number
     """Formats a value for people; `data-value` keeps the exact one."""
+    tick: Callable[[float], str] | None = None
+    """Formats the round numbers of an axis; by default like other values."""
     link: Callable[[str], str | None] | None = None
     """Returns the address that a mark's key leads to."""
     labels: Callable[[str], str] = str
     """Shortens a key for an axis."""
+
+    def tick_text(self, value: float) -> str:
+        """Return a number of an axis."""
+        return (self.tick or self.show)(value)
 
 
 def safe_text(text: str) -> str:
@@ -99,8 +107,8 @@ def label(text: str, x: float, y: float, class_: str = "", **attributes: Attribu
 def clipped(text: str, x: float, y: float, width: float, class_: str = "") -> str:
     """Return a text that is cut off at a width; `y` is its base line."""
     # A nested <svg> clips what is outside of it, without ids that could collide in a page.
-    inner = label(text, 0, 15, class_)
-    return element("svg", inner, x=x, y=y - 15, width=max(width, 0.0), height=21)
+    inner = label(text, 0, BASE, class_)
+    return element("svg", inner, x=x, y=y - BASE, width=max(width, 0.0), height=BASE + 8)
 
 
 def mark(
@@ -122,12 +130,12 @@ def mark(
     return linked(element(shape, title, **attributes, **data), address)
 
 
-def linked(drawn: str, address: str | None) -> str:
-    """Wrap a drawing in a link, if there is an address."""
+def linked(drawn: str, address: str | None, name: str | None = None) -> str:
+    """Wrap a drawing in a link, if there is an address; `name` is for marks without a title."""
     # Only addresses within the app: a name such as `javascript:alert(1)` must never become one.
     if not address or not address.startswith("/") or address.startswith("//"):
         return drawn
-    return element("a", drawn, href=address, class_="tl-link")
+    return element("a", drawn, href=address, class_="tl-link", aria_label=name)
 
 
 def exact(value: Value) -> str:
@@ -143,15 +151,16 @@ def chart(
     kind: str, height: float, parts: Iterable[str], options: ChartOptions, width: float = WIDTH
 ) -> str:
     """Return the frame of a chart around its parts."""
+    content = "".join(parts)
     # A screen reader presents role="img" as one picture and hides the links inside of it.
-    role = "group" if options.link else "img"
+    role = "group" if 'class="tl-link"' in content else "img"
     heading = element("title", safe_text(options.title))
     more = element("desc", safe_text(options.description)) if options.description else ""
     return element(
         "svg",
         heading,
         more,
-        *parts,
+        content,
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {number(width)} {number(height)}",
         class_=f"tl-chart tl-{kind}",

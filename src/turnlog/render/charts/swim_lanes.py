@@ -19,7 +19,7 @@ from turnlog.render.charts.svg import (
 )
 from turnlog.text import short_duration
 
-LANE, TOP = 46, 24
+LANE, TOP = 52, 24
 GAP = 18.0
 """Width of a collapsed pause."""
 LONGEST_PAUSE = 60.0
@@ -133,9 +133,9 @@ def _interval(
         "rect",
         element("title", safe_text(shown)),
         x=home.x + (interval.start - home.start) * home.scale,
-        y=y + 24,
+        y=y + 28,
         width=max(took * home.scale, 1.0),
-        height=LANE - 30,
+        height=LANE - 34,
         class_=f"tl-mark tl-lane-{interval.kind if interval.kind in KINDS else 'work'}",
         data_key=interval.label,
         data_value=exact(took),
