@@ -12,7 +12,7 @@ from turnlog.index.filters import ReportFilters, filters_of
 from turnlog.index.reports.reports import SUMS, Filters, Report, ReportRequest, Row
 from turnlog.index.reports.reports import Value as RowValue
 from turnlog.index.service import report_batch
-from turnlog.secrets import mask_value
+from turnlog.secrets import mask_short, mask_value
 from turnlog.store.paths import Store
 
 Params = Mapping[str, str]
@@ -71,7 +71,12 @@ def reports_of(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> li
         reports[0] if len(reports) == 1 else _join(reports, stores)
         for reports in zip(*batches, strict=True)
     ]
-    return [report._replace(rows=[_masked(row) for row in report.rows]) for report in joined]
+    return [_masked_report(report) for report in joined]
+
+
+def _masked_report(report: Report) -> Report:
+    unpriced = [mask_short(model) for model in report.unpriced_models]
+    return report._replace(rows=[_masked(row) for row in report.rows], unpriced_models=unpriced)
 
 
 def _masked(row: Row) -> Row:
