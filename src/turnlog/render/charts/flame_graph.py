@@ -121,5 +121,7 @@ def _cell(
     )
     text = ""
     if width >= TEXT_FROM:
-        text = clipped(cell.label or cell.name, left + 5, level * CELL + 17, width - 9, "tl-in-cell")
+        text = clipped(
+            cell.label or cell.name, left + 5, level * CELL + 17, width - 9, "tl-in-cell"
+        )
     return linked(f"{shape}{text}", frame.link(path) if frame.link else None)
