@@ -12,7 +12,7 @@ from turnlog.index.filters import ReportFilters, filters_of
 from turnlog.index.reports.reports import SUMS, Filters, Report, ReportRequest, Row
 from turnlog.index.reports.reports import Value as RowValue
 from turnlog.index.service import report_batch
-from turnlog.secrets import mask_short, mask_value
+from turnlog.secrets import mask_value
 from turnlog.store.paths import Store
 
 Params = Mapping[str, str]
@@ -75,8 +75,8 @@ def reports_of(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> li
 
 
 def _masked_report(report: Report) -> Report:
-    unpriced = [mask_short(model) for model in report.unpriced_models]
-    return report._replace(rows=[_masked(row) for row in report.rows], unpriced_models=unpriced)
+    rows = [_masked(row) for row in report.rows]
+    return report._replace(rows=rows, unpriced_models=mask_value(report.unpriced_models))
 
 
 def _masked(row: Row) -> Row:
