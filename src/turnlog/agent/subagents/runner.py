@@ -16,7 +16,8 @@ from msgspec import Meta
 
 from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.agent_memory import memory_folder, memory_told
-from turnlog.agent.loop.conversation import RUNNING, Parts, RunningTurn
+from turnlog.agent.loop.answering import ask_for_tool
+from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import Event, Inside, Notice, Recorded, TurnEnded
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.loop import Loop
@@ -32,7 +33,7 @@ from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.ids import new_agent_id
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.shell.background import Shells
-from turnlog.agent.workspace.tool import CALL_ID, Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
@@ -98,7 +99,8 @@ class Agents:
         if definition is None:
             known = ", ".join(self.definitions)
             raise ToolError(f"There is no agent {given.subagent_type!r}; there are: {known}")
-        running, call_id = RUNNING.get(), CALL_ID.get()
+        running, call_id = self.parts.turn, grant.call_id
+        assert running, "a call runs in a turn"
         child = self._child(definition, given, workspace)
         self._describe(child.recorder.path, definition, given, call_id)
         ended: TurnEnded | None = None
@@ -126,7 +128,12 @@ class Agents:
         model = model_named(model_for(definition, given.model) or parent.choice.model)
         memory = self._memory(definition)
         place = replace(
-            workspace, seen={}, todos=[], directories=list(workspace.directories), shells=Shells()
+            workspace,
+            seen={},
+            todos=[],
+            directories=list(workspace.directories),
+            shells=Shells(),
+            ask=lambda question, tools: ask_for_tool(child, question, tools),
         )
         told = [surroundings(place.cwd, place.directories)]
         told += [memory_told(memory)] if memory else []
