@@ -127,13 +127,17 @@ class Agents:
         path = subagents_folder(self.session) / f"agent-{facts.agent_id}.jsonl"
         model = model_named(model_for(definition, given.model) or parent.choice.model)
         memory = self._memory(definition)
+
+        async def ask(question: str, tools: list[Fields]) -> list[Fields]:
+            return await ask_for_tool(child, question, tools)
+
         place = replace(
             workspace,
             seen={},
             todos=[],
             directories=list(workspace.directories),
             shells=Shells(),
-            ask=lambda question, tools: ask_for_tool(child, question, tools),
+            ask=ask,
         )
         told = [surroundings(place.cwd, place.directories)]
         told += [memory_told(memory)] if memory else []
