@@ -95,7 +95,7 @@ def assemble(
     resumed: Resumed,
     tell: Callable[[str], None],
 ) -> Parts:
-    """Return the parts of a chat whose session is in a file; its tools are still to be put in.
+    """Return the parts of a chat for a session file; the tools are added later.
 
     `tell` gets what the user should know before the chat starts.
     """
@@ -175,7 +175,7 @@ def memory_limits(
 async def _recall(
     store: Store, files: MemoryFiles, hooks: Hooks, place: Path, ask: Ask | None, emit: Emit
 ) -> list[str]:
-    """Return what memory files say of a file that is read; the user hears of those not loaded.
+    """Return the memory that applies to a file, and report memory files that were not loaded.
 
     Imports from outside that no question named so far are asked about here.
     """

@@ -190,8 +190,10 @@ def _load_settings(store: Store, options: ChatOptions, trust: Trust) -> Settings
 
 
 async def _trust(store: Store, options: ChatOptions, approve: Ask | None) -> Trust:
-    """What of the project may be used. Where nobody can be asked, to name its settings with
-    `--setting-sources` is to agree to them."""
+    """Return which configuration of the project is trusted.
+
+    Where nobody can be asked, `--setting-sources` counts as consent to the sources it names.
+    """
     directories = config_directories(store, options.cwd, options.sources)
     is_named = approve is None and options.setting_sources is not None
     if options.trusts_project or is_named:

@@ -416,7 +416,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def read(path: Path, read_bytes: Callable[[Path], bytes] = _read_bytes) -> SettingsContent:
-    """Return what a settings file says; raise `UsageError` for one that is not valid.
+    """Return the content of a settings file; raise `UsageError` if it is invalid.
 
     `Path.read_bytes` also reads pipes, which the user may name: `--settings <(make-settings)`.
     """

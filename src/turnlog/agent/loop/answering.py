@@ -1,7 +1,6 @@
 """Receive one answer of the model, record it block by block, and retry when the API fails.
 
-A block is written to the session before anyone is told about it: a crash loses nothing that was
-shown.
+A block is written to the session before it is emitted, so a crash loses nothing that was shown.
 """
 
 import asyncio

@@ -62,7 +62,7 @@ TAKING_ALL = frozenset("mv rm shred".split())
 def guard(
     part: SimpleCommand, text: str, places: Places, policy: Policy, *, is_still: bool = False
 ) -> Iterator[AccessDecision]:
-    """Yield what file rules, and the danger of a removal, have to say about a program.
+    """Yield the findings of file rules, and of checks for dangerous removals, about a program.
 
     `text` is the whole command: an interpreter may get the name of a file from any part of it.
     `is_still` if nothing changes files between the verdict and the end of the command.

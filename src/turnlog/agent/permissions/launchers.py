@@ -1,4 +1,4 @@
-"""Programs that run other programs: what they run, as far as their arguments say."""
+"""Find the programs that launchers such as `env` or `xargs` run, as far as arguments show."""
 
 import re
 from collections.abc import Iterator

@@ -162,5 +162,5 @@ def _is_simple(word: Word) -> bool:
 
 
 def _is_writable(source: str) -> bool:
-    """Return whether a rule can say it: on one line, and without what a rule reads as a pattern."""
+    """Return whether a text fits into a rule: one line, and nothing that reads as a pattern."""
     return not any(char in source for char in f"*\n{HOLE}") and not source.endswith(":")

@@ -206,7 +206,7 @@ def escaped(path: Path) -> str:
 
 
 def _anchored(rule: Rule, root: Path) -> tuple[Path, str]:
-    """Where a pattern starts, and the pattern from there; a slash in front ties it to the place."""
+    """Return the directory that a pattern is relative to, and the rest of the pattern."""
     about = rule.about or ""
     if about.startswith("//"):
         return Path("/"), about[1:]
@@ -218,7 +218,7 @@ def _anchored(rule: Rule, root: Path) -> tuple[Path, str]:
 
 
 def _narrow(pattern: str) -> str:
-    """Return a pattern that allows no more than it says: `./x` and `x/**` are in one place."""
+    """Return the narrow reading of a pattern: `./x` and `x/**` match in one directory only."""
     if pattern.startswith("./"):
         pattern = pattern[1:]
     if pattern.endswith("/**"):

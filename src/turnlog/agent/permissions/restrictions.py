@@ -1,4 +1,4 @@
-"""Which deny and ask rules for Bash a command falls under, however it is spelled.
+"""Match a command against deny and ask rules for Bash, however it is spelled.
 
 A rule for `curl` is also about `sudo curl`, `bash -c 'curl x'` and `/usr/bin/curl`. Where it is
 not certain whether the program would run, the rule counts as `Match.MAYBE`, and the call asks.

@@ -81,7 +81,7 @@ Matches = Callable[[Rule], bool]
 
 
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
-    """Decide about a call from all that it would touch, and say what an allowed one rests on.
+    """Return the verdict on a call from everything it would touch, with the basis of an approval.
 
     Verdicts are given one at a time: threads share the budgets, and what is known of the disk.
     """

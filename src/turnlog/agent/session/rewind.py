@@ -66,7 +66,7 @@ _START: Fields = {
 
 
 class RewindScope(StrEnum):
-    """What a rewind restores: the conversation, the files or both."""
+    """The scope of a rewind: the conversation, the files or both."""
 
     CONVERSATION = "conversation"
     FILES = "files"
@@ -208,7 +208,7 @@ def undo_rewind(done: Rewound, session: Session, journal: Journal) -> None:
 
 
 def move_tip(session: Session, leaf: str | None, why: str) -> None:
-    """Let the conversation go on at an entry, or at its start.
+    """Record an entry as the conversation's tip, or None for its start.
 
     A note follows on the entry, with the latest timestamp and last in the file: so each version of
     the client takes it for the tip, by whichever rule. Newer ones also heed lines that say where
