@@ -164,7 +164,9 @@ def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bo
     """
     if rule.about is None:
         return True
-    starts = dict.fromkeys(_anchored(rule, place) for place in places)
+    # The settings of a repository's root are for it all: there, `Read(app/.env)` is about the
+    # same file for a session that was started in `app`.
+    starts = dict.fromkeys(_anchored(rule, place) for place in (*places, rule.base))
     return any(_is_about(_wide(pattern), _both(base), names) for base, pattern in starts) or any(
         "\n" in str(name) for name in names
     )
