@@ -4,11 +4,12 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from turnlog.agent.permissions.bash import UnknownValue
 from turnlog.agent.permissions.links import PROCESS, real_path, ways_of
 from turnlog.agent.permissions.rules import Rule
 from turnlog.agent.workspace.project_directories import (
@@ -166,10 +167,29 @@ def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bo
         return True
     # The settings of a repository's root are for it all: there, `Read(app/.env)` is about the
     # same file for a session that was started in `app`.
-    starts = dict.fromkeys(_anchored(rule, place) for place in (*places, rule.base))
-    return any(_is_about(_wide(pattern), _both(base), names) for base, pattern in starts) or any(
+    written = dict.fromkeys(_anchored(rule, place) for place in (*places, rule.base))
+    starts = [(base, _wide(pattern)) for base, pattern in written]
+    starts += [linked for start in starts for linked in linked_starts(*start)]
+    return any(_is_about(pattern, _both(base), names) for base, pattern in starts) or any(
         "\n" in str(name) for name in names
     )
+
+
+@lru_cache(maxsize=4_096)
+def linked_starts(base: Path, pattern: str) -> tuple[tuple[Path, str], ...]:
+    """Return where else a pattern starts, because what it names is a link.
+
+    With `~/.ssh -> ~/dotfiles/ssh`, a rule about `~/.ssh` is also about `~/dotfiles/ssh`: the files
+    are the same. The cache holds for one verdict, and for the search that follows it.
+    """
+    parts = pattern.strip("/").split("/")
+    fixed = list(takewhile(lambda part: part and not set(part) & set(SPECIAL), parts))
+    place = base.joinpath(*fixed)
+    try:
+        names = _both(place) if fixed else ()
+    except UnknownValue:  # a circle of links leads to no file
+        return ()
+    return tuple((name, f"/{'/'.join(parts[len(fixed) :])}") for name in names if name != place)
 
 
 def _is_about(pattern: str, roots: tuple[Path, ...], names: Iterable[Path]) -> bool:
