@@ -270,6 +270,8 @@ LINKS = [
     (".claude/skills", "../.agents/skills", ".agents/skills/x/SKILL.md"),
     (".claude/agents/a.md", "../../shared/a.md", "shared/a.md"),
     (".claude/skills/x", "../../shared/x", "shared/x/SKILL.md"),
+    (".claude/hooks", "../tools/hooks", "tools/hooks/x.sh"),
+    (".claude/format.sh", "../tools/format.sh", "tools/format.sh"),
     (".mcp.json", "config/servers.json", "config/servers.json"),
 ]
 
@@ -297,12 +299,27 @@ def test_configuration_is_protected_where_links_lead(
     assert (root / "plain.txt").exists()
 
 
-def test_the_users_own_configuration_is_protected_where_links_lead(world: World) -> None:
-    world.put("agents/a.md", "---\nname: a\ndescription: d\n---\nX")
+@pytest.mark.parametrize("part", ["agents", "hooks"])
+def test_the_users_own_configuration_is_protected_where_links_lead(world: World, part: str) -> None:
+    world.put(f"{part}/a.md", "---\nname: a\ndescription: d\n---\nX")
     world.chat.store.root.mkdir(parents=True, exist_ok=True)
-    (world.chat.store.root / "agents").symlink_to(world.work / "agents")
-    world.ask(*ACCEPT_EDITS, replies=(call("Write", file_path="agents/b.md", content="x"),))
-    assert not (world.work / "agents/b.md").exists()
+    (world.chat.store.root / part).symlink_to(world.work / part)
+    world.ask(*ACCEPT_EDITS, replies=(call("Write", file_path=f"{part}/b.md", content="x"),))
+    assert not (world.work / part / "b.md").exists()
+
+
+@pytest.mark.parametrize("command", ["cp x {}", "tee {} < x", "./save {}"])
+def test_rules_for_commands_do_not_cover_configuration_where_links_lead(
+    world: World, command: str
+) -> None:
+    world.put("x", "X")
+    world.put("save", '#!/bin/sh\ncp x "$1"\n', 0o755)
+    world.put(".agents/skills/x/notes.txt", "")
+    world.link(".claude/skills", "../.agents/skills")
+    names = (".agents/skills/x/SKILL.md", "plain.txt")
+    rules = ("--allowedTools", "Bash(cp:*),Bash(tee:*),Bash(./save:*)")
+    world.ask(*rules, replies=tuple(call("Bash", command=command.format(each)) for each in names))
+    assert [(world.work / name).exists() for name in names] == [False, True]
 
 
 def test_relative_entries_of_the_path_bring_no_ripgrep(world: World) -> None:
