@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -306,6 +307,21 @@ def test_the_users_own_configuration_is_protected_where_links_lead(world: World,
     (world.chat.store.root / part).symlink_to(world.work / part)
     world.ask(*ACCEPT_EDITS, replies=(call("Write", file_path=f"{part}/b.md", content="x"),))
     assert not (world.work / part / "b.md").exists()
+
+
+@pytest.mark.parametrize("way", ["setting", "link"])
+def test_git_hooks_are_protected_wherever_they_are(world: World, way: str) -> None:
+    git(world.work, "init", "-q")
+    world.put(".githooks/pre-push", "#!/bin/sh\n", 0o755)
+    if way == "setting":
+        git(world.work, "config", "core.hooksPath", ".githooks")
+    else:
+        shutil.rmtree(world.work / ".git/hooks")
+        world.link(".git/hooks", "../.githooks")
+    names = (".githooks/pre-commit", "plain.txt")
+    calls = [call("Write", file_path=name, content="x") for name in names]
+    world.ask(*ACCEPT_EDITS, replies=tuple(calls))
+    assert [(world.work / name).exists() for name in names] == [False, True]
 
 
 @pytest.mark.parametrize("command", ["cp x {}", "tee {} < x", "./save {}"])

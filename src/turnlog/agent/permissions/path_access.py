@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from turnlog.agent.permissions.bash import UnknownValue
+from turnlog.agent.permissions.git_repository import hook_directories
 from turnlog.agent.permissions.links import PROCESS, real_path, ways_of
 from turnlog.agent.permissions.rules import Rule
 from turnlog.agent.workspace.project_directories import CONFIG, SERVERS, definition_directories
@@ -105,13 +106,15 @@ def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
 def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
     """Return where links in the configuration of some directories, and of the user, lead.
 
-    The cache holds for one verdict.
+    The directories of git's hooks count as well. The cache holds for one verdict.
     """
     owners = {each for folder in folders for each in definition_directories(real_path(folder))}
     places = {owner / CONFIG for owner in owners} | {open_store().root}
     links = [owner / SERVERS for owner in owners if (owner / SERVERS).is_symlink()]
     links += [link for place in places for link in _config_links(place)]
-    return frozenset(map(real_path, links))
+    # With `core.hooksPath = .githooks`, git runs files of the work tree.
+    hooks = [place for folder in folders for place in hook_directories(folder)]
+    return frozenset(map(real_path, (*links, *hooks)))
 
 
 def _config_links(folder: Path) -> Iterator[Path]:
