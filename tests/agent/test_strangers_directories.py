@@ -230,6 +230,21 @@ def test_a_trusted_agent_loads_no_skill_that_a_rule_is_about(world: World, rule:
     assert "SKILL-TEXT" not in world.sent
 
 
+@pytest.mark.parametrize("way", ["call", "preload"])
+@pytest.mark.parametrize("mode", ["plan", "default"])
+def test_commands_in_a_skill_run_in_the_mode_of_the_agent_that_uses_it(
+    world: World, mode: str, way: str
+) -> None:
+    skills = "skills: make\n" if way == "preload" else ""
+    head = f"name: mine\ndescription: d\npermissionMode: {mode}\n{skills}"
+    world.own("agents/mine.md", f"---\n{head}---\nX")
+    world.own("skills/make/SKILL.md", "---\ndescription: d\n---\n!`touch made`")
+    calls = (call("Skill", skill="make"),) if way == "call" else ()
+    rules = ("--allowedTools", "Bash(touch:*),Skill(make)")
+    world.ask(*rules, replies=(start("mine"), *calls, said("Done.")))
+    assert (world.work / "made").exists() == (mode == "default")
+
+
 def test_a_sub_agent_does_not_inherit_the_notes_of_its_parent(world: World) -> None:
     note = world.own("agent-memory/reviewer/MEMORY.md", "PRIVATE-NOTE")
     world.own("agents/reviewer.md", REVIEWER)

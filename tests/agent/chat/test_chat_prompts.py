@@ -9,8 +9,9 @@ from support.chatting import rules_of, sound_session
 from support.scripted_api import ScriptedApi
 from turnlog.agent.chat.prompt_expansion import Prompts
 from turnlog.agent.config.custom_commands import CustomCommand
-from turnlog.agent.loop.conversation import Parts
+from turnlog.agent.loop.conversation import RUNNING, Parts, RunningTurn
 from turnlog.agent.loop.loop import Loop
+from turnlog.agent.loop.spending import Spending
 from turnlog.agent.permissions.policy import VerdictKind
 from turnlog.agent.workspace.tool import ToolError
 from turnlog.conversation.prompts import PromptKind
@@ -124,6 +125,7 @@ def test_the_model_may_take_up_commands_that_are_for_it(parts: Parts) -> None:
     assert tool
 
     async def call() -> str:
+        RUNNING.set(RunningTurn(parts, lambda event: None, Spending()))
         taken = tool.read({"skill": "pdf"})
         return str((await tool.run(taken, parts.workspace, lambda text: None)).content)
 

@@ -12,6 +12,7 @@ from turnlog.agent.config.command_expansion import CommandContext, Expanded, exp
 from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.config.skills import NAME as SKILL
 from turnlog.agent.config.skills import for_model, skill_text, skill_tool
+from turnlog.agent.loop.conversation import RUNNING, Parts
 from turnlog.agent.loop.lifecycle_hooks import Prompt, expand_command
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.model.model_names import choose
@@ -70,7 +71,7 @@ class Prompts:
             return str(text)
         command, arguments = found
         await self._hear(command, arguments, text)
-        body = await self._expand(command, arguments)
+        body = await self._expand(command, arguments, self._loop.parts)
         if command.model:
             self._lend(command.model)
         self._loop.told.append(skill_text(command, body.text))
@@ -79,12 +80,15 @@ class Prompts:
         return RECORDED.format(name=command.name, arguments=arguments)
 
     async def take_up(self, command: CustomCommand, arguments: str) -> str:
-        """Return the text of a command and apply its rules until the turn ends."""
-        return (await self._expand(command, arguments)).text
+        """Return the text of a command and apply its rules until the turn ends.
 
-    async def _expand(self, command: CustomCommand, arguments: str) -> Expanded:
-        place = self._place()
-        self._loop.parts.rules.for_turn += rules_of(command, place)
+        A sub-agent may be the one that invokes it: its mode and directory count then.
+        """
+        return (await self._expand(command, arguments, RUNNING.get().parts)).text
+
+    async def _expand(self, command: CustomCommand, arguments: str, parts: Parts) -> Expanded:
+        place = _place_of(parts)
+        parts.rules.for_turn += rules_of(command, place)
         self._loop.parts.hooks.add(command.hooks)
         return await expand(command, arguments, place)
 
@@ -101,26 +105,15 @@ class Prompts:
             raise ToolError(why)
         self._loop.told += told
 
-    def _place(self) -> CommandContext:
-        parts = self._loop.parts
-        run = partial(run_injected, workspace=parts.workspace, rules=parts.rules)
-        return CommandContext(parts.recorder.facts.session_id, parts.workspace.root, run)
-
-    async def preload(self, name: str) -> Prompt | None:
+    async def preload(self, name: str, parts: Parts) -> Prompt | None:
         """Return a skill's text for a sub-agent; None if the model may not use it."""
         command = for_model(self.commands).get(name)
-        if command is None or self._is_forbidden(name):
+        if command is None or _is_forbidden(name, parts):
             return None
-        body = (await expand(command, "", self._place())).text
+        body = (await expand(command, "", _place_of(parts))).text
         head = f"<command-message>{name}</command-message>\n<command-name>{name}</command-name>"
         texts = (f"{head}\n<skill-format>true</skill-format>", skill_text(command, body))
         return [{"type": "text", "text": text} for text in texts]
-
-    def _is_forbidden(self, name: str) -> bool:
-        """Return whether a rule denies a skill or asks about it: no agent may bypass that."""
-        parts = self._loop.parts
-        verdict = parts.rules.decide(SKILL, [Uses(name)], parts.workspace)
-        return verdict.kind is not VerdictKind.ALLOW and verdict.is_firm
 
     def tool(self) -> Tool | None:
         """Return the tool with which the model invokes skills, if there are any."""
@@ -145,6 +138,17 @@ class Prompts:
         parts = self._loop.parts
         self._usual = parts.choice
         parts.choice = self._lent = choose(model, os.environ)
+
+
+def _place_of(parts: Parts) -> CommandContext:
+    run = partial(run_injected, workspace=parts.workspace, rules=parts.rules)
+    return CommandContext(parts.recorder.facts.session_id, parts.workspace.root, run)
+
+
+def _is_forbidden(name: str, parts: Parts) -> bool:
+    """Return whether a rule denies a skill or asks about it: no agent may bypass that."""
+    verdict = parts.rules.decide(SKILL, [Uses(name)], parts.workspace)
+    return verdict.kind is not VerdictKind.ALLOW and verdict.is_firm
 
 
 async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:

@@ -92,6 +92,8 @@ class Parts:
 class RunningTurn(Struct, frozen=True):
     """The turn that a call runs in."""
 
+    parts: Parts
+    """The conversation or sub-agent that the call is of."""
     emit: Emit
     spent: Spending
 

@@ -159,7 +159,7 @@ class _Batch:
 
     async def _carry_out(self, call: Fields) -> None:
         CALL_ID.set(call["id"])
-        RUNNING.set(RunningTurn(self._emit, self._spent))
+        RUNNING.set(RunningTurn(self._parts, self._emit, self._spent))
         done = await _run(self._parts, self._named(call), self._emit)
         self._done[call["id"]] = done
         for ready in self._calls[self._recorded :]:

@@ -51,10 +51,10 @@ depend on each other are started together, in one answer. The kinds there are:
 {kinds}"""
 
 
-Preload = Callable[[str], Awaitable[Prompt | None]]
+Preload = Callable[[str, Parts], Awaitable[Prompt | None]]
 
 
-async def _no_skill(name: str) -> None:
+async def _no_skill(name: str, parts: Parts) -> None:
     return None
 
 
@@ -77,7 +77,7 @@ class Agents:
     """The parts of the starting conversation."""
     definitions: dict[str, AgentDefinition]
     preload: Preload = _no_skill
-    """Returns the text of a skill."""
+    """Returns the text of a skill for a sub-agent."""
     home: Path | None = None
     """The user's configuration directory; None disables agent memory."""
     own_place: Path | None = None
@@ -185,7 +185,8 @@ class Agents:
     async def _loop(self, child: Parts, definition: AgentDefinition) -> Loop:
         """Return the agent's loop, preloaded with the skills of its definition."""
         loop = Loop(child)
-        loop.told = [text for name in definition.skills if (text := await self.preload(name))]
+        texts = [await self.preload(name, child) for name in definition.skills]
+        loop.told = [text for text in texts if text]
         return loop
 
     def _describe(
