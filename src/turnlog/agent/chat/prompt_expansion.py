@@ -71,7 +71,8 @@ class Prompts:
             return str(text)
         command, arguments = found
         await self._hear(command, arguments, text)
-        body = await self._expand(command, arguments, self._loop.parts)
+        named = self.find(typed)
+        body = await self._expand(command, arguments, self._loop.parts, named[1] if named else "")
         if command.model:
             self._lend(command.model)
         self._loop.told.append(skill_text(command, body.text))
@@ -86,11 +87,13 @@ class Prompts:
         """
         return (await self._expand(command, arguments, RUNNING.get().parts)).text
 
-    async def _expand(self, command: CustomCommand, arguments: str, parts: Parts) -> Expanded:
+    async def _expand(
+        self, command: CustomCommand, arguments: str, parts: Parts, typed: str | None = None
+    ) -> Expanded:
         place = _place_of(parts)
         parts.rules.for_turn += rules_of(command, place)
         self._loop.parts.hooks.add(command.hooks)
-        return await expand(command, arguments, place)
+        return await expand(command, arguments, place, typed)
 
     async def _hear(self, command: CustomCommand, arguments: str, text: str) -> None:
         """Run UserPromptExpansion hooks for a typed command."""
