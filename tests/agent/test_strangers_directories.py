@@ -324,6 +324,18 @@ def test_the_users_own_configuration_is_protected_where_links_lead(world: World,
     assert not (world.work / part / "b.md").exists()
 
 
+def test_a_directory_above_linked_configuration_is_not_replaced(world: World) -> None:
+    skill = world.put(".agents/skills/x/SKILL.md", "mine")
+    world.link(".claude/skills", "../.agents/skills")
+    world.put("new/skills/x/SKILL.md", "theirs")
+    world.put("a.txt", "a")
+    commands = ("rm -r .agents", "mv new .agents", "mkdir d", "cp a.txt d")
+    calls = [call("Bash", command=command) for command in commands]
+    world.ask(*ACCEPT_EDITS, replies=tuple(calls))
+    assert skill.read_text() == "mine"
+    assert (world.work / "d/a.txt").exists()
+
+
 @pytest.mark.parametrize("way", ["setting", "link"])
 def test_git_hooks_are_protected_wherever_they_are(world: World, way: str) -> None:
     git(world.work, "init", "-q")

@@ -93,13 +93,16 @@ def is_guarded(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether a link in a project's configuration leads to a path or above it.
+    """Return whether a link in a project's configuration leads to a path, above or below it.
 
     With `.claude/skills -> ../.agents/skills`, writing `.agents/skills/x/SKILL.md` adds hooks. The
     user's own configuration may lead into a project as well: `~/.claude/agents -> ~/dotfiles/a`.
     """
-    ends = config_targets(tuple(folders))
-    return any(name.is_relative_to(end) for name in names_of(path) for end in ends)
+    places = tuple(folders)
+    ends = config_targets(places)
+    # `rm -r .agents && mv evil .agents` replaces `.agents/skills` as well.
+    above = {each for end in ends for each in end.parents} - critical_paths(places)
+    return any(name in above or any(map(name.is_relative_to, ends)) for name in names_of(path))
 
 
 @lru_cache(maxsize=8)
