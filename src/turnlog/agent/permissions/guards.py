@@ -33,7 +33,7 @@ from turnlog.agent.permissions.name_mentions import mentions_protected, mentions
 from turnlog.agent.permissions.path_access import (
     has_protected_name,
     has_protected_part,
-    is_protected,
+    is_guarded,
     names_below,
     names_of,
 )
@@ -108,7 +108,7 @@ def _guard_effect(
         return
     yield from _restrictions(reads, policy, READING, "Read")
     yield from _restrictions(writes, policy, WRITING, "Edit")
-    for path in filter(is_protected, writes):
+    for path in (each for each in writes if is_guarded(each, policy.directories)):
         yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
     if effect.is_recursive:
         yield from _guard_below(effect, reads, place, policy)
@@ -260,7 +260,7 @@ def _guard_unknown(
         yield _doubt(policy, *call.tools)
     elif _has_rules(policy, "Read") and shows_files(call.name, arguments, is_known=is_complete):
         yield _doubt(policy, "Read")
-    yield from _guard_protected(call, place, is_complete=is_complete)
+    yield from _guard_protected(call, place, policy, is_complete=is_complete)
     yield from _guard_find(call, place, policy)
 
 
@@ -305,7 +305,7 @@ def _guard_mentions(call: ProgramCall, policy: Policy) -> Iterator[AccessDecisio
 
 
 def _guard_protected(
-    call: ProgramCall, place: Path | None, *, is_complete: bool
+    call: ProgramCall, place: Path | None, policy: Policy, *, is_complete: bool
 ) -> Iterator[AccessDecision]:
     """Ask where a call may write a protected file: by name, or by an argument that is not known."""
     if not call.may_write:
@@ -317,7 +317,7 @@ def _guard_protected(
         with suppress(UnknownValue):
             path = path_in(text, place)
             is_sure = call.is_writer or path.name not in AMBIGUOUS_NAMES
-            if is_sure and is_protected(path):
+            if is_sure and is_guarded(path, policy.directories):
                 yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
             if text in texts and call.name in TAKING_ALL:
                 yield from _protected_below([path])
