@@ -163,6 +163,11 @@ NAMED_INSIDE = r"""
     aws s3 sync . s3://x
     ./cat "$x"
     """
+WHOLE_DIRECTORIES = r"""
+    diff -r . src
+    diff -rN . docs
+    diff src .
+    """
 SHORT_NAMES = r"""
     sed '1erm victim' README.md
     sed 'erm victim' README.md
@@ -196,6 +201,8 @@ ASKED = [
     ),
     *rows("any-program 'f=@a.pem;x'\nany-program x/a.PEM:y", allow=ALL, deny=("Read(**/*.pem)",)),
     *rows(SHORT_NAMES, allow=ALL, deny=NO_RM),
+    *rows(WHOLE_DIRECTORIES, allow=ALL, deny=NO_ENV),
+    *rows(WHOLE_DIRECTORIES, allow=("Bash(diff:*)",), deny=NO_ENV),
     *rows("perl -e 'qx.nc x.'\nsed 1enc README.md", allow=ALL, deny=("Bash(nc:*)",)),
 ]
 UNHARMED = [
@@ -235,6 +242,7 @@ UNHARMED = [
         any-program .env.example
         echo $HOME
         npm test
+        diff -u README.md src/app.py
         """,
         allow=ALL,
         deny=NO_ENV,

@@ -110,6 +110,9 @@ def _guard_effect(
     yield from _restrictions(writes, policy, WRITING, "Edit")
     for path in filter(is_protected, writes):
         yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
+    if effect.needs_files and _has_rules(policy, "Read") and any(map(_may_be_folder, reads)):
+        # `diff -r a b` reads all files of both directories, and follows links in them.
+        yield _doubt(policy, "Read")
     if effect.is_recursive:
         yield from _guard_below(effect, reads, place, policy)
 
