@@ -464,3 +464,14 @@ def test_a_rule_for_git_counts_in_a_plain_repository_and_with_hooks(
     with (place / ".git" / "config").open("a") as file:
         file.write("[core]\n\thooksPath = .husky\n")
     assert verdict_in(place, command, "Bash(git:*)").kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("allow", ["Bash", "Bash(cp:*)"])
+def test_a_copied_directory_overwrites_no_denied_file(allow: str, arena: Arena) -> None:
+    docs = arena.project / "src" / "docs"
+    docs.mkdir(exist_ok=True)
+    (docs / "keep.md").write_text("other\n")
+    trial = Trial("", allow=(allow,), deny=NO_KEEP)
+    assert not arena.is_allowed("cp -r src/docs .", trial)
+    assert not arena.is_allowed("cp -a src/docs ../project", trial)
+    assert arena.is_allowed("cp -r src/docs copy", trial)

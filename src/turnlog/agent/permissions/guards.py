@@ -24,6 +24,7 @@ from turnlog.agent.permissions.bash import (
     is_folder,
     is_there,
 )
+from turnlog.agent.permissions.copies import guard_copies
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.git_index import tracked_names
@@ -110,6 +111,8 @@ def _guard_effect(
     yield from _restrictions(writes, policy, WRITING, "Edit")
     for path in filter(is_protected, writes):
         yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
+    if effect.moved and _has_rules(policy, "Read", "Edit"):
+        yield from guard_copies(effect, place, policy)
     if effect.needs_files and _has_rules(policy, "Read") and any(map(_may_be_folder, reads)):
         # `diff -r a b` reads all files of both directories, and follows links in them.
         yield _doubt(policy, "Read")
