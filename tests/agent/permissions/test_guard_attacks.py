@@ -475,3 +475,21 @@ def test_a_copied_directory_overwrites_no_denied_file(allow: str, arena: Arena) 
     assert not arena.is_allowed("cp -r src/docs .", trial)
     assert not arena.is_allowed("cp -a src/docs ../project", trial)
     assert arena.is_allowed("cp -r src/docs copy", trial)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cp -rL src/linked copy", "tar chf x.tar src/linked", "zip -qr x.zip src/linked"],
+)
+def test_a_program_that_follows_links_packs_no_denied_file(command: str, arena: Arena) -> None:
+    linked = arena.project / "src" / "linked"
+    linked.mkdir(exist_ok=True)
+    link = linked / "top"
+    link.unlink(missing_ok=True)
+    trial = Trial("", allow=ALL, deny=NO_ENV)
+    assert arena.is_allowed(command, trial)
+    link.symlink_to("../../docs")
+    assert arena.is_allowed(command, trial)
+    link.unlink()
+    link.symlink_to("../..")
+    assert not arena.is_allowed(command, trial)
