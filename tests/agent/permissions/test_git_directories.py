@@ -1,5 +1,7 @@
 """A repository that leads elsewhere, or shows what a rule hides, is not looked at unprompted."""
 
+import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -149,3 +151,15 @@ def test_git_shows_no_content_while_a_rule_hides_a_file(work: Path, command: str
 @pytest.mark.parametrize("command", ["git status", "git log --oneline", "git diff --stat"])
 def test_git_shows_names_while_a_rule_hides_a_file(work: Path, command: str) -> None:
     assert kind_of(command, work, "Read(.env)") is VerdictKind.ALLOW
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter any directory")
+@pytest.mark.parametrize("name", ["objects", "refs"])
+def test_a_repository_that_git_skips_asks(work: Path, name: str) -> None:
+    """Git would take the work tree for a bare repository, with the `config` that lies there."""
+    allow = (parse_rule("Bash(git add *)", work, "settings.json"),)
+    policy = Policy((), (), allow, ApprovalMode.DEFAULT, work, (work,))
+    assert decide("Bash", [Runs("git add x")], policy).kind is VerdictKind.ALLOW
+    shutil.rmtree(work / ".git" / name)
+    (work / ".git" / name).mkdir(mode=0o444)
+    assert decide("Bash", [Runs("git add x")], policy).kind is VerdictKind.ASK
