@@ -163,3 +163,44 @@ def test_a_repository_that_git_skips_asks(work: Path, name: str) -> None:
     shutil.rmtree(work / ".git" / name)
     (work / ".git" / name).mkdir(mode=0o444)
     assert decide("Bash", [Runs("git add x")], policy).kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git status -v -v", "git status -svv", "git status --verbose", "git -C . status -vv"),
+        *("git commit -a --dry-run -v", "git commit --dry-run --verb", "git commit -p"),
+        *("git -c commit.verbose=true commit --dry-run", "git add -p", "git add -i", "git add -e"),
+        *("git checkout -p HEAD", "git reset --patch", "git restore -p ."),
+        *("git reflog -p", "git fast-export HEAD", "git bundle create - HEAD", "git notes show"),
+        *("git rebase --show-current-patch", "git for-each-ref '--format=%(raw)'", "git my-alias"),
+    ],
+)
+def test_a_rule_for_git_shows_no_content_while_a_rule_hides_a_file(
+    work: Path, command: str
+) -> None:
+    assert kind_under_rules(command, work) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git commit -m 'improve'", "git commit -am improve", "git commit -mimprove -s"),
+        *("git add -A", "git add -v .", "git checkout -b topic-p", "git reset --hard HEAD"),
+        *("git push -v", "git fetch -p", "git switch -c pv", "git -C . pull", "git lfs pull"),
+        *("git -c user.name=x commit -m y", "git rebase main", "git merge topic", "git tag v1"),
+        *("git restore --staged .", "git rm x", "git status -sb", "git clone a b"),
+    ],
+)
+def test_a_rule_for_git_is_about_its_everyday_uses_while_a_rule_hides_a_file(
+    work: Path, command: str
+) -> None:
+    assert kind_under_rules(command, work) is VerdictKind.ALLOW
+
+
+def kind_under_rules(command: str, place: Path) -> VerdictKind:
+    deny, allow = (
+        (parse_rule(text, place, "settings.json"),) for text in ("Read(./.env)", "Bash(git *)")
+    )
+    policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, place, (place,))
+    return decide("Bash", [Runs(command)], policy).kind
