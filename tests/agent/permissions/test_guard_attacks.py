@@ -180,6 +180,8 @@ SHORT_NAMES = r"""
     make --eval='x:;-rm victim' x
     make --eval='x:;@rm victim' x
     make -f - <<< 'x:;-rm victim' x
+    x=r; y=m; jobs -x $x$y victim
+    x=r; y=m; start-stop-daemon -S -x /bin/$x$y -- victim
     """
 ASKED = [
     *rows(UNKNOWN_TARGETS, allow=ALL, deny=NO_KEEP),
