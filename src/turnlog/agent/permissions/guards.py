@@ -53,6 +53,7 @@ from turnlog.agent.permissions.programs import (
     shows_files,
 )
 from turnlog.agent.permissions.removals import Places, name_pattern, removed_by, takes_much
+from turnlog.agent.permissions.restrictions import evaluates
 from turnlog.agent.workspace.protected_files import AMBIGUOUS_NAMES
 
 MOST_GUESSES = 100
@@ -70,6 +71,8 @@ def guard(
     `is_still` if nothing changes files between the verdict and the end of the command.
     """
     words = without_wrappers(part.words)
+    if evaluates(part) and _has_rules(policy, "Read", "Edit"):
+        yield _doubt(policy, "Read", "Edit")
     if not words or part.is_test:
         return
     name = name_of(words[0])
