@@ -189,10 +189,12 @@ def _problems_in(directory: Path, call: GitCall) -> Iterator[RepositoryProblem]:
         yield RepositoryProblem(f"{odd} is neither a file nor a directory")
     if is_there(common / "objects" / "info" / "alternates"):
         yield RepositoryProblem(f"{common} borrows objects from another repository")
-    # Git skips an incomplete `.git`, and looks for a bare repository next to it and above.
+    # Git skips an incomplete `.git`, and looks for a bare repository next to it and above. It also
+    # does so if it may not enter one of the directories, as with `chmod 444 .git/refs`.
     head = read_regular(directory / "HEAD", LARGEST_CONFIG).decode()
     is_complete = HEAD.fullmatch(head) and all(
-        is_folder(common / name) for name in ("objects", "refs")
+        is_folder(common / name) and os.access(common / name, os.X_OK)
+        for name in ("objects", "refs")
     )
     if not is_complete:
         yield RepositoryProblem(f"{directory} is not a complete repository")
