@@ -112,9 +112,11 @@ def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project:
         *("git apply --build-fake-ancestor=../x y.patch", "git apply -- * x.patch"),
         *("git stash list --output=../x", "git stash show -p --outp ../x"),
         "git stash list -- --output=../x",
+        *("git add --pathspec-from-file=../x", "git checkout HEAD --pathspec-from-f ../x"),
+        *("git commit -m x --pathspec-from-file ../x", "git stash push --pathspec-from-file=/x"),
     ],
 )
-def test_a_rule_that_is_offered_for_git_writes_no_file_elsewhere(
+def test_a_rule_that_is_offered_for_git_reaches_no_file_elsewhere(
     command: str, project: Path
 ) -> None:
     offered = f"Bash({' '.join(command.split()[:2])} *)"
@@ -129,6 +131,7 @@ def test_a_rule_that_is_offered_for_git_writes_no_file_elsewhere(
     [
         *("git apply x.patch", "git apply --index -p1 *.patch", "git apply -R --unidiff-zero x"),
         *("git stash", "git stash push -m x", "git stash pop", "git stash list --oneline"),
+        *("git add --patch a.txt", "git commit -F -", "git checkout -- src"),
     ],
 )
 def test_a_rule_that_is_offered_for_git_is_about_its_everyday_uses(

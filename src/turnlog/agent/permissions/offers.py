@@ -48,11 +48,13 @@ STEERING = frozenset(
 )
 """Options of those programs that name a program, or a place where they find one."""
 STEERING_LETTERS = ("-c", "-C", "-r", "-Z")
-WRITING = {"apply": ("build-fake-ancestor", "unsafe-paths"), "stash": ("output",)}
-"""Options of git with which a subcommand writes files outside of the work tree, or in `.git`.
+OUTSIDE = {"apply": ("build-fake-ancestor", "unsafe-paths"), "stash": ("output",)}
+"""Options with which a subcommand of git writes files outside the work tree, or in `.git`.
 
 `git apply --unsafe-paths x` creates `.git/hooks/pre-commit` and `../y` if the patch says so.
 """
+PATHS_FROM = "pathspec-from-file"
+"""An option of many subcommands: git quotes lines of the file, which may be any, in its errors."""
 SHOWING_STASHES = frozenset(("list", "show"))
 SCRIPTS = frozenset("run run-script".split())
 """Subcommands that leave it to the next argument."""
@@ -120,28 +122,30 @@ def _is_console(name: str) -> bool:
 
 
 def is_steered(words: tuple[Word, ...]) -> bool:
-    """Return whether an option may make a script another program, or git write files elsewhere.
+    """Return whether an option may make a script another program, or git use files elsewhere.
 
     A rule for all uses of the subcommand does not allow that.
     """
     if words[0].text == "git":
-        return _writes_elsewhere(words[1:])
+        return _reaches_outside(words[1:])
     if len(words) < 2 or words[1].text not in STEERED.get(words[0].text, ()):
         return False
     own = takewhile(lambda word: word.text != "--", words[2:])
     return any(not word.is_known or _is_steering(word.text) for word in own)
 
 
-def _writes_elsewhere(words: tuple[Word, ...]) -> bool:
-    """Return whether a subcommand of git is given an option that makes it write elsewhere.
+def _reaches_outside(words: tuple[Word, ...]) -> bool:
+    """Return whether an option makes a subcommand of git read or write files elsewhere.
 
     Where an argument is only known when it runs, `guard` asks.
     """
     subcommand = " ".join(word.text for word in words[:1])
+    options = OUTSIDE.get(subcommand, ())
     if subcommand == "stash" and not any(word.text in SHOWING_STASHES for word in words[1:2]):
-        return False
-    options = WRITING.get(subcommand, ())
-    return any(_may_be_option(word, option) for word in words[1:] for option in options)
+        options = ()
+    return any(
+        _may_be_option(word, option) for word in words[1:] for option in (*options, PATHS_FROM)
+    )
 
 
 def _may_be_option(word: Word, option: str) -> bool:
