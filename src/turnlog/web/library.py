@@ -126,7 +126,7 @@ class Library:
         return session_key(Path(path), is_ambiguous or len(self.stores) > 1)
 
     def _find(self, key: str) -> FoundSession | None:
-        # A file may be named anything: `5e55~old.jsonl` has an id with the mark of an ambiguous key.
+        # A file may be named anything: the id of `5e55~old.jsonl` looks like an ambiguous key.
         id_, _, _ = key.rpartition("~")
         with deferred_sync():
             for store in self.stores:
