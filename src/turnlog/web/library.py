@@ -170,7 +170,7 @@ def session_key(path: Path, is_ambiguous: bool) -> str:
     """
     # The hash tells copies apart without revealing a path.
     mark = f"~{zlib.crc32(os.fsencode(path)):08x}" if is_ambiguous else ""
-    return f"{path.stem}{mark}"
+    return f"{path.stem.removeprefix('agent-')}{mark}"
 
 
 def _joined(lists: list[list[str]]) -> list[str]:
