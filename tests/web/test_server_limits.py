@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -41,15 +42,16 @@ def opened(server: WebServer, count: int, stack: ExitStack) -> Iterator[socket.s
 
 def test_responses_do_not_wait_for_acknowledgements(home: Path) -> None:
     with running_server(home) as server:
+        headers = {"Cookie": server.log_in().cookie or ""}
         connection = HTTPConnection("127.0.0.1", server.port)
         seconds: list[float] = []
         for _ in range(20):
             started = time.monotonic()
-            connection.request("GET", "/")
+            connection.request("GET", "/static/app.css", headers=headers)
             assert connection.getresponse().read()
             seconds.append(time.monotonic() - started)
-            connection.close()
-        assert min(seconds) < 0.03  # 0.04 if Nagle's algorithm holds the body back
+        connection.close()
+        assert median(seconds) < 0.03  # 0.04 if Nagle's algorithm holds the body back
 
 
 @pytest.mark.parametrize("limits", [{}, {"connections": FAR}])
