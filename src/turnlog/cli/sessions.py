@@ -16,6 +16,13 @@ def open_named(store: Store, text: str) -> Session:
     return open_session(find_session(store, text).path)
 
 
+def open_lazily(store: Store, text: str) -> Session:
+    """Open the session that an argument names, to show parts of it; with its table if large."""
+    from turnlog.index.session_tables import open_cached_session
+
+    return open_cached_session(store, find_session(store, text).path)
+
+
 def leaf_of(session: Session, uuid: str | None) -> int | None:
     """Return the rank of a leaf by its uuid; None for the active one."""
     return session.tree.rank_of(session.node(uuid).uuid) if uuid else None

@@ -12,7 +12,7 @@ from turnlog.cli.arguments import (
     session_argument,
 )
 from turnlog.cli.output import echo_json, plain
-from turnlog.cli.sessions import leaf_of, open_named
+from turnlog.cli.sessions import leaf_of, open_lazily
 from turnlog.cli.tables import Column, echo_table, with_rows
 from turnlog.conversation.prompts import RESUMED_AFTER, prompt_label
 from turnlog.conversation.session import Session
@@ -68,7 +68,7 @@ def command(
       turnlog turns last
       turnlog turns 3f2a --json | jq '.[] | .cost_usd'
     """
-    opened = open_named(store, session)
+    opened = open_lazily(store, session)
     rank = leaf_of(opened, leaf)
     turns = opened.turns if rank is None else opened.turns_to(rank)
     if as_json:

@@ -25,7 +25,15 @@ VERSION = re.compile(r"\d+(\.\d+){1,3}")
 class Session(NodeLog):
     """One conversation with its messages, calls, turns and sub-agents, computed on demand."""
 
-    _derived = ("tree", "messages", "_paired", "turns", "subagents", "_sidechains")
+    _derived = (
+        "tree",
+        "messages",
+        "_paired",
+        "_calls_by_id",
+        "turns",
+        "subagents",
+        "_sidechains",
+    )
 
     @cached_property
     def messages(self) -> list[Message]:
@@ -48,8 +56,17 @@ class Session(NodeLog):
         """Results whose calls are not in the file."""
         return self._paired[1]
 
+    def find_call(self, call_id: str | None) -> Call | None:
+        """Return the call with an id, the last one if there are several; None if there is none."""
+        return self._calls_by_id.get(call_id)
+
+    @property
+    def agent_calls(self) -> list[Call]:
+        """The calls whose results name the sub-agents that they started."""
+        return [call for call in self.calls if call.agent_id]
+
     @cached_property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> Sequence[Turn]:
         """The turns of the active branch."""
         return self.turns_to(self.tree.active_leaf)
 
@@ -57,7 +74,7 @@ class Session(NodeLog):
     def subagents(self) -> list[SubAgent]:
         """The sub-agents that its calls started, and the client's own helpers."""
         inside = subagents_inside(self, self._sidechains, self.calls)
-        return inside + subagents_in_files(self.path, self.calls)
+        return inside + subagents_in_files(self.path, self.agent_calls, self.find_call)
 
     def open_subagent(self, agent: SubAgent) -> "Session":
         """Return a sub-agent as a session of its own."""
@@ -73,16 +90,13 @@ class Session(NodeLog):
     @property
     def client_version(self) -> str | None:
         """The version of the client that wrote the last answer, if recorded."""
-        # The last answer, not the first: one session may be resumed by several client versions.
-        answers = (n for n in reversed(self.tree.chain) if isinstance(n, AssistantNode))
-        versions = (node.version for node in answers if node.version)
-        return next(filter(VERSION.fullmatch, versions), None)
+        return version_of(self.tree.chain)
 
     def branch_to(self, leaf: int | None) -> list[ChainNode]:
         """Return the nodes of the branch that ends at a leaf, given by its rank in the tree."""
         return [] if leaf is None else whole_branch(self.tree, leaf)
 
-    def turns_to(self, leaf: int | None) -> list[Turn]:
+    def turns_to(self, leaf: int | None) -> Sequence[Turn]:
         """Return the turns of the branch that ends at a leaf."""
         return split_turns(self.branch_to(leaf), self.messages, self.calls, self._cuts)
 
@@ -114,6 +128,10 @@ class Session(NodeLog):
         side = [node for node in self.nodes if is_sidechain(node)]
         return grow_tree(side if any(not node.is_sidechain for node in self.tree.chain) else [])
 
+    @cached_property
+    def _calls_by_id(self) -> dict[str | None, Call]:
+        return {call.id: call for call in self.calls}
+
     @property
     def _cuts(self) -> set[int]:
         """The indexes of orphans that the client starts reading at."""
@@ -124,8 +142,8 @@ class Session(NodeLog):
         return pair_calls(self.nodes)
 
 
-class _Sidechain(Session):
-    """The part of a file that belongs to a sub-agent."""
+class PartialSession(Session):
+    """Some nodes of a file as a session of their own."""
 
     def __init__(self, session: Session, nodes: Sequence[Node]) -> None:
         self.path = session.path
@@ -133,9 +151,21 @@ class _Sidechain(Session):
         self.problems = []
         self.state = session.state
 
+
+class _Sidechain(PartialSession):
+    """The part of a file that belongs to a sub-agent."""
+
     @property
     def subagents(self) -> list[SubAgent]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return []
+
+
+def version_of(nodes: Sequence[Node]) -> str | None:
+    """Return the client version in the last answer that names one."""
+    # The last answer, not the first: one session may be resumed by several client versions.
+    answers = (node for node in reversed(nodes) if isinstance(node, AssistantNode))
+    versions = (node.version for node in answers if node.version)
+    return next(filter(VERSION.fullmatch, versions), None)
 
 
 def open_session(path: Path, start: ReadExtent = WHOLE) -> Session:

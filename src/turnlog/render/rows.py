@@ -130,19 +130,25 @@ def rows_of(
     session: Session, options: ViewOptions, shown: frozenset[Path] = frozenset()
 ) -> Iterator[Row]:
     """Yield the rows of a session; sub-agents whose files are in `shown` are skipped."""
-    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
-    calls = {call.id for call in session.calls}
     # Sub-agents that start from a copy of the same context contain each other's calls. Without
     # `shown`, A would show B, which would show A, and so on.
     own = [
-        agent for agent in session.subagents if agent.call_id in calls and agent.path not in shown
+        agent
+        for agent in session.subagents
+        if agent.path not in shown and session.find_call(agent.call_id)
     ]
     builder = _RowBuilder(session, options, own, shown.union(agent.path for agent in own))
     if session.slug and options.turn is None and not shown:
         yield NoteRow(builder.masked(f"session {session.id}: {session.slug}"))
-    for turn in turns:
-        if options.turn in (None, turn.n):
-            yield from builder.turn(turn)
+    for turn in chosen_turns(session, options):
+        yield from builder.turn(turn)
+
+
+def chosen_turns(session: Session, options: ViewOptions) -> Sequence[Turn]:
+    """Return the turns to show: one of them, or all of a branch."""
+    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
+    # A slice, because a session opened with its node table builds turns when they are asked for.
+    return turns if options.turn is None else turns[max(0, options.turn - 1) : options.turn]
 
 
 class _RowBuilder:

@@ -91,9 +91,9 @@ def _following(ranks: list[int], indent: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _hang_agents(session: Session, stones: dict[int, Milestone], nearest: _Nearest) -> None:
-    uuids = {call.id: call.use.uuid for call in session.calls}
     for agent in session.subagents:
-        rank = session.tree.rank_of(uuids.get(agent.call_id or ""))
+        call = session.find_call(agent.call_id or "")
+        rank = session.tree.rank_of(call.use.uuid if call else None)
         owner = nearest.above(rank) if rank is not None else None
         if owner is not None:
             stones[owner].agents.append(agent)
