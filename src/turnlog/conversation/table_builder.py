@@ -60,14 +60,17 @@ def build_table(session: Session, version: str) -> TableParts | None:
     sides = {node.is_sidechain for node in session.nodes if isinstance(node, ChainNode)}
     if len(sides) != 1 or not session.turns:
         return None  # a sub-agent in a session's own file: its prompts have to be compared anyway
-    for cut in _cuts(session):
-        parts = _Builder(session, cut).build(version)
-        if _is_equal(session, cut, table_in_memory(*parts)):
-            return parts
-    return None
+    tables = (build_at(session, cut, version) for cut in possible_cuts(session))
+    return next(filter(None, tables), None)
 
 
-def _cuts(session: Session) -> Iterator[Cut]:
+def build_at(session: Session, cut: Cut, version: str) -> TableParts | None:
+    """Return the table that ends at a cut; None if it would not yield the turns of the session."""
+    parts = _Builder(session, cut).build(version)
+    return parts if _is_equal(session, cut, table_in_memory(*parts)) else None
+
+
+def possible_cuts(session: Session) -> Iterator[Cut]:
     """Yield the places to end the table at, the best one first."""
     # A tail that starts at the last prompt can grow: its lines are read again. At the end of the
     # file, the table can only be extended by lines that start with a prompt.
