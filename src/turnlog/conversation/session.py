@@ -10,6 +10,7 @@ from turnlog.conversation.calls import Call, Detail, Orphan, pair_calls, read_ca
 from turnlog.conversation.context import context_at, messages_of
 from turnlog.conversation.continuations import Links, links_of
 from turnlog.conversation.messages import Message, join_messages, repeated_messages
+from turnlog.conversation.milestones import Milestones, TreeMilestones
 from turnlog.conversation.node_log import WHOLE, NodeLog, ReadExtent, is_sidechain
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
@@ -33,6 +34,7 @@ class Session(NodeLog):
         "turns",
         "subagents",
         "_sidechains",
+        "milestones",
     )
 
     @cached_property
@@ -81,6 +83,11 @@ class Session(NodeLog):
         if agent.root is None:
             return open_session(agent.path)
         return _Sidechain(self, self._sidechains.below(agent.root))
+
+    @cached_property
+    def milestones(self) -> Milestones:
+        """The prompts and compactions of all branches."""
+        return TreeMilestones(self.tree)
 
     @property
     def links(self) -> Links:

@@ -2,12 +2,13 @@
 
 import zlib
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from turnlog.conversation.calls import Call
-from turnlog.conversation.milestones import TreeMilestones, chain_children
+from turnlog.conversation.milestones import chain_children
 from turnlog.conversation.node_log import is_sidechain
 from turnlog.conversation.node_table import (
     NONE,
@@ -156,7 +157,7 @@ class _Builder:
         self._add("line", [node.line for node in nodes])
         self._add("position", [node.position for node in nodes])
         self._add("checksum", _checksums(self.session.path, nodes))
-        self._add("parent", _parents(self.session.tree, len(nodes)))
+        self._add("parent", _parents(self.session.tree, nodes))
         names = {name for node in nodes for name in names_of(node)}
         self._add("names", sorted(set(map(hash_name, names))))
 
@@ -187,11 +188,12 @@ class _Builder:
         self._add("agent_calls", [rank for rank, call in enumerate(calls) if call.agent_id])
 
     def _add_milestones(self) -> None:
-        stones = TreeMilestones(self.session.tree)
-        count = sum(self.session.tree.chain[rank].index < self.cut.nodes for rank in stones.ranks)
+        stones = self.session.milestones
+        ranks = [stones.node(number).index for number in range(len(stones))]
+        count = bisect_left(ranks, self.cut.nodes)
         child, sibling = chain_children(stones)
         numbers = range(count)
-        self._add("stone", [stones.node(number).index for number in numbers])
+        self._add("stone", ranks[:count])
         self._add("stone_child", [_early(child[number], count) for number in numbers])
         self._add("stone_sibling", [_early(sibling[number], count) for number in numbers])
         self._add("stone_active", [stones.is_active(number) for number in numbers])
@@ -252,13 +254,18 @@ def _checksums(path: Path, nodes: Sequence[Node]) -> Iterator[int]:
             yield zlib.crc32(raw)
 
 
-def _parents(tree: Tree, count: int) -> list[int]:
+def _parents(tree: Tree, nodes: Sequence[Node]) -> list[int]:
     """Return the node before each node on its branch, by their ranks in the file."""
-    parents = [NONE] * count
+    above = [tree.step_back(rank) for rank in range(len(tree.chain))]
+    parents = [NONE] * len(nodes)
     for rank, node in enumerate(tree.chain):
-        if node.index < count:
-            above = tree.step_back(rank)
-            parents[node.index] = tree.chain[above].index if above >= 0 else NONE
+        if node.index < len(nodes) and above[rank] >= 0:
+            parents[node.index] = tree.chain[above[rank]].index
+    # An entry that was written again is in the tree once; earlier copies share its place.
+    for node in nodes:
+        rank = tree.rank_of(node.uuid) if isinstance(node, ChainNode) else None
+        if rank is not None and tree.chain[rank] is not node and above[rank] >= 0:
+            parents[node.index] = tree.chain[above[rank]].index
     return parents
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, overload
 
 from turnlog.conversation.calls import Call, Orphan
 from turnlog.conversation.messages import Message, join_group
+from turnlog.conversation.milestones import Milestones, TreeMilestones
 from turnlog.conversation.node_table import NONE, NodeTable, StaleTable, hash_name
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode, node_of
 from turnlog.conversation.prompts import Round
@@ -180,6 +181,96 @@ class LazyTurns(Sequence[Turn]):
         return turn
 
 
+class TableMilestones:
+    """The milestones of a table, followed by those of the tail."""
+
+    def __init__(self, session: "TableSession") -> None:
+        self._session = session
+        table, tail = session.reader.table, session.tail
+        # Each column is verified here, so that a damaged one does not show up half-way.
+        self._stones, self._parents = table["stone"], table["parent"]
+        self._children, self._siblings = table["stone_child"], table["stone_sibling"]
+        self._active, self._firsts = table["stone_active"], table["first_stones"].tolist()
+        self._late = TreeMilestones(tail.part.tree)
+        root = tail.part.nodes[0].index
+        # The boundary is the root of the tail's tree. If it is a milestone, it is in both.
+        self._shared = int(bool(len(self._late)) and self._late.node(0).index == root)
+        self._parting = self._numbered(root) if self._shared else self._nearest(root)
+
+    def __len__(self) -> int:
+        return len(self._stones) + len(self._late) - self._shared
+
+    @property
+    def firsts(self) -> Sequence[int]:
+        return self._firsts if self._parting is not None else self._firsts + self._late_firsts
+
+    def node(self, number: int) -> ChainNode:
+        if number >= len(self._stones):
+            return self._late.node(self._in_tail(number))
+        return self._session.with_table(
+            lambda: _of(ChainNode, self._session.reader.node(self._stones[number])),
+            lambda whole: whole.milestones.node(number),
+        )
+
+    def is_active(self, number: int) -> bool:
+        if number < len(self._stones):
+            return bool(self._active[number])
+        return self._late.is_active(self._in_tail(number))
+
+    def following(self, number: int) -> Sequence[int]:
+        if number >= len(self._stones):
+            return list(map(self._in_all, self._late.following(self._in_tail(number))))
+        return self._session.with_table(
+            lambda: self._early_following(number), lambda whole: whole.milestones.following(number)
+        )
+
+    def above(self, node: ChainNode) -> int | None:
+        if node.index >= len(self._parents):
+            found = self._late.above(node)
+            return self._parting if found is None or found < self._shared else self._in_all(found)
+        return self._session.with_table(
+            lambda: self._nearest(node.index) if node.uuid else None,
+            lambda whole: whole.milestones.above(node),
+        )
+
+    def _early_following(self, number: int) -> list[int]:
+        found: list[int] = []
+        at = self._children[number]
+        while at != NONE:
+            found.append(at)
+            at = self._siblings[at]
+            if len(found) > len(self._stones):
+                raise StaleTable("the milestones form a cycle")
+        return found + self._late_firsts if number == self._parting else found
+
+    @property
+    def _late_firsts(self) -> list[int]:
+        """The first milestones behind the boundary."""
+        found = self._late.following(0) if self._shared else self._late.firsts
+        return list(map(self._in_all, found))
+
+    def _nearest(self, rank: int) -> int | None:
+        """Return the nearest milestone before a node of the table."""
+        for _ in range(len(self._parents)):
+            rank = self._parents[rank]
+            number = self._numbered(rank) if rank != NONE else None
+            if rank == NONE or number is not None:
+                return number
+        raise StaleTable("the parents form a cycle")
+
+    def _numbered(self, rank: int) -> int | None:
+        """Return the number of the milestone at a node of the table, if it is one."""
+        number = bisect_left(self._stones, rank)
+        is_there = number < len(self._stones) and self._stones[number] == rank
+        return number if is_there else None
+
+    def _in_tail(self, number: int) -> int:
+        return number - len(self._stones) + self._shared
+
+    def _in_all(self, number: int) -> int:
+        return number + len(self._stones) - self._shared
+
+
 class TableSession(Session):
     """A session whose earlier lines are described by a node table."""
 
@@ -218,7 +309,7 @@ class TableSession(Session):
             return is_changed
         if FileState.of(self.path) == self.state:
             return False
-        for name in ("subagents", "slug", "whole"):
+        for name in ("subagents", "milestones", "slug", "whole"):
             self.__dict__.pop(name, None)
         try:
             self._attach()
@@ -277,6 +368,10 @@ class TableSession(Session):
         # A file with sub-agents inside has no table.
         found = subagents_in_files(self.path, self.agent_calls, self.find_call)
         return self.whole.subagents if self._is_stale else found
+
+    @cached_property
+    def milestones(self) -> Milestones:
+        return self.with_table(lambda: TableMilestones(self), lambda whole: whole.milestones)
 
     @cached_property
     def slug(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
