@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.build import assistant, call, compaction, line, nth, result, session, text, user
 from support.session_strategies import Files, damaged_sessions, sessions
 from support.strategies import damaged_files, sound_files
+from turnlog.conversation.milestones import Milestones
 from turnlog.conversation.node_table import (
     TYPES,
     NodeTable,
@@ -22,6 +23,7 @@ from turnlog.conversation.node_table import (
 from turnlog.conversation.session import Session, open_session
 from turnlog.conversation.table_builder import build_at, build_table, possible_cuts
 from turnlog.conversation.table_session import TableSession
+from turnlog.render.html.session_pages import session_head
 from turnlog.render.json_views import turn_view
 from turnlog.render.rows import ViewOptions, rows_of
 from turnlog.render.tree_drawing import draw_tree
@@ -38,11 +40,25 @@ def assert_same(fast: Session, slow: Session) -> None:
     assert views[0] == views[1]
     assert list(draw_tree(fast)) == list(draw_tree(slow))
     assert (fast.slug, fast.client_version) == (slow.slug, slow.client_version)
+    assert fast.outline() == slow.outline()
+    assert fast.outline(1, 3) == slow.outline(1, 3)
+    assert fast.prompts() == slow.prompts()
+    assert (fast.models, fast.last_line) == (slow.models, slow.last_line)
+    lines = range(slow.last_line + 2)
+    assert list(map(fast.turn_at, lines)) == list(map(slow.turn_at, lines))
+    assert list(map(fast.node_at, lines)) == list(map(slow.node_at, lines))
+    assert fast.active_leaf == slow.active_leaf
+    assert branches(fast.milestones) == branches(slow.milestones)
+    assert session_head(fast) == session_head(slow)
     assert fast.problems == slow.problems
     assert fast.subagents == slow.subagents
     names = {each.id for each in slow.calls}
     assert [fast.find_call(name) for name in names] == [slow.find_call(name) for name in names]
     assert fast.context() == slow.context()
+
+
+def branches(stones: Milestones) -> list[tuple[object, ...]]:
+    return [(stones.node(end), stones.depth(end), stones.last_entry(end)) for end in stones.ends]
 
 
 def tables_of(path: Path) -> Iterator[NodeTable]:
@@ -59,6 +75,7 @@ def check_tables(path: Path) -> None:
     for table in tables_of(path):
         fast = TableSession(path, table)
         assert_same(fast, slow)
+        assert not fast._is_stale
 
 
 def check_growth(path: Path, content: bytes, split: int) -> None:
@@ -76,6 +93,7 @@ def check_growth(path: Path, content: bytes, split: int) -> None:
         except StaleTable:
             continue
         assert_same(fast, slow)
+        assert not fast._is_stale
 
 
 def test_every_session_is_the_same_with_its_table(session_file: Path) -> None:

@@ -38,8 +38,8 @@ class LinePlace(NamedTuple):
 
     session: Session
     """The session, or a sub-agent inside its file."""
-    leaf: int
-    """Leaf of the branch that contains it."""
+    leaf: int | None
+    """Leaf of the branch that contains it; None for the active one."""
     turn: int
     line: int
     """The effective line, if several have the same uuid."""
@@ -47,6 +47,8 @@ class LinePlace(NamedTuple):
 
 def place_of(session: Session, line: int) -> LinePlace:
     """Find the turn that contains a line, on the active branch or another one."""
+    if number := session.turn_at(line):
+        return LinePlace(session, None, number, line)
     for holder in _holders(session):
         node = next((each for each in holder.nodes if each.line == line), None)
         rank = _rank_of(holder, node) if isinstance(node, ChainNode) else None

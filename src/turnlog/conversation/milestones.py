@@ -39,6 +39,19 @@ class Milestones(Protocol):
         """Return the nearest milestone before an entry."""
         ...
 
+    @property
+    def ends(self) -> Sequence[int]:
+        """Those that no other one follows, in file order: one for each branch."""
+        ...
+
+    def depth(self, number: int) -> int:
+        """Return the number of milestones from the first one to this one."""
+        ...
+
+    def last_entry(self, number: int) -> ChainNode:
+        """Return the end of the branch below a milestone; where it forks, of its last branch."""
+        ...
+
 
 class TreeMilestones:
     """The milestones of a tree in memory."""
@@ -72,6 +85,30 @@ class TreeMilestones:
         rank = self.tree.rank_of(node.uuid)
         nearest = self._nearest(rank) if rank is not None else -1
         return None if nearest < 0 else nearest
+
+    @property
+    def ends(self) -> Sequence[int]:
+        return [number for number in range(len(self)) if number not in self._following]
+
+    def depth(self, number: int) -> int:
+        return self.depths[number]
+
+    @cached_property
+    def depths(self) -> dict[int, int]:
+        """The depth of each milestone."""
+        found: dict[int, int] = {}
+        waiting = [(number, 1) for number in self.firsts]
+        while waiting:
+            number, depth = waiting.pop()
+            found[number] = depth
+            waiting += [(following, depth + 1) for following in self.following(number)]
+        return found
+
+    def last_entry(self, number: int) -> ChainNode:
+        rank = self.ranks[number]
+        while rank in self.tree.children:
+            rank = self.tree.children[rank][-1]
+        return self.tree.chain[rank]
 
     @cached_property
     def _active(self) -> set[int]:

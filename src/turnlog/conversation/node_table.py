@@ -41,6 +41,7 @@ TYPES: dict[str, TypeCode] = {
     "position": "I",
     "checksum": "I",
     "parent": "i",
+    "turn_of": "I",
     # Hashes of all ids, sorted.
     "names": "Q",
     # The active branch, then one value per turn; `..._start` are ranks in the column they precede.
@@ -68,6 +69,26 @@ TYPES: dict[str, TypeCode] = {
     "stone_sibling": "i",
     "stone_active": "B",
     "first_stones": "I",
+    "stone_depth": "I",
+    "stone_end": "I",
+    "end_entry": "I",
+    # Figures of each turn, by their names in `TurnFigures`.
+    "figure_line": "I",
+    "figure_kind": "B",
+    "figure_started": "B",
+    "figure_calls": "I",
+    "figure_failed": "I",
+    "figure_errors": "I",
+    "figure_edits": "I",
+    "figure_rows": "I",
+    "figure_tokens": "Q",
+    "figure_cost_usd": "q",
+    "figure_context": "Q",
+    "figure_model": "I",
+    "figure_compactions": "I",
+    "figure_working_ms": "q",
+    "figure_elapsed_ms": "q",
+    "figure_is_complete": "B",
 }
 """The columns and the type codes of their values, as in the `array` module."""
 
@@ -113,6 +134,8 @@ class TableHead(Struct, frozen=True):
     version_node: int
     """The last answer that names a client version."""
     has_problems: bool
+    models: list[str]
+    """The models that answered on the branch."""
     sections: dict[str, Section] = {}
 
 

@@ -1,6 +1,7 @@
 """An opened session: the starting point of everything else."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,10 @@ from turnlog.conversation.continuations import Links, links_of
 from turnlog.conversation.messages import Message, join_messages, repeated_messages
 from turnlog.conversation.milestones import Milestones, TreeMilestones
 from turnlog.conversation.node_log import WHOLE, NodeLog, ReadExtent, is_sidechain
-from turnlog.conversation.nodes import AssistantNode, ChainNode, Node
+from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
 from turnlog.conversation.tree import Tree, grow_tree
+from turnlog.conversation.turn_figures import Outline, models_of, outline_of
 from turnlog.conversation.turns import Turn, split_turns
 from turnlog.format.json_values import Fields
 
@@ -35,6 +37,7 @@ class Session(NodeLog):
         "subagents",
         "_sidechains",
         "milestones",
+        "_turns_by_line",
     )
 
     @cached_property
@@ -83,6 +86,49 @@ class Session(NodeLog):
         if agent.root is None:
             return open_session(agent.path)
         return _Sidechain(self, self._sidechains.below(agent.root))
+
+    def outline(self, first: int = 0, last: int | None = None) -> Outline:
+        """Return the figures of some turns of the active branch, as columns."""
+        return outline_of(self.turns[first:last])
+
+    def prompts(self, first: int = 0, last: int | None = None) -> list[UserNode | None]:
+        """Return the prompts of some turns of the active branch; None for a turn without one."""
+        return [turn.prompt for turn in self.turns[first:last]]
+
+    @property
+    def models(self) -> list[str]:
+        """The models that answered on the active branch, sorted."""
+        return models_of(self.turns)
+
+    @property
+    def last_line(self) -> int:
+        """The number of the last line with an entry; 0 if there is none."""
+        return self.nodes[-1].line if self.nodes else 0
+
+    @property
+    def nodes_in_memory(self) -> int:
+        """The number of nodes held in memory."""
+        return len(self.nodes)
+
+    @property
+    def active_leaf(self) -> ChainNode | None:
+        """The entry at which the client resumes."""
+        leaf = self.tree.active_leaf
+        return None if leaf is None else self.tree.chain[leaf]
+
+    def node_at(self, line: int) -> Node | None:
+        """Return the first node of a line; None if the line has none."""
+        place = bisect_left(self.nodes, line, key=lambda node: node.line)
+        is_there = place < len(self.nodes) and self.nodes[place].line == line
+        return self.nodes[place] if is_there else None
+
+    def turn_at(self, line: int) -> int | None:
+        """Return the turn of the active branch that contains a line; None if there is none."""
+        return self._turns_by_line.get(line)
+
+    @cached_property
+    def _turns_by_line(self) -> dict[int, int]:
+        return {node.line: turn.n for turn in self.turns for node in turn.nodes}
 
     @cached_property
     def milestones(self) -> Milestones:

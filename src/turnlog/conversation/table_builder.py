@@ -26,9 +26,12 @@ from turnlog.conversation.nodes import AssistantNode, BoundaryNode, ChainNode, N
 from turnlog.conversation.prompts import ASKING
 from turnlog.conversation.session import Session, version_of
 from turnlog.conversation.session_tail import is_independent, names_of
-from turnlog.conversation.table_session import MICROSECOND, ROUNDS, UNKNOWN_IDLE, TableSession
+from turnlog.conversation.table_outline import encode_figures
+from turnlog.conversation.table_reader import MICROSECOND, ROUNDS, UNKNOWN_IDLE
+from turnlog.conversation.table_session import TableSession
 from turnlog.conversation.timeline import moment_of
 from turnlog.conversation.tree import Tree
+from turnlog.conversation.turn_figures import figures_of, models_of
 from turnlog.conversation.turns import Turn
 from turnlog.format.jsonl import Bookmark
 from turnlog.format.regular_files import open_regular
@@ -67,7 +70,10 @@ def build_table(session: Session, version: str) -> TableParts | None:
 
 def build_at(session: Session, cut: Cut, version: str) -> TableParts | None:
     """Return the table that ends at a cut; None if it would not yield the turns of the session."""
-    parts = _Builder(session, cut).build(version)
+    try:
+        parts = _Builder(session, cut).build(version)
+    except (IndexError, OverflowError):
+        return None  # branches that the tail continues, or numbers that no client writes
     return parts if _is_equal(session, cut, table_in_memory(*parts)) else None
 
 
@@ -138,6 +144,7 @@ class _Builder:
         self.cut = cut
         self.nodes: Sequence[Node] = session.nodes[: cut.nodes]
         self.turns = session.turns[: cut.turns]
+        self.models = models_of(self.turns)
         self.columns: dict[str, array[Any]] = {}
 
     def build(self, version: str) -> TableParts:
@@ -145,6 +152,7 @@ class _Builder:
         self._add_turns()
         self._add_calls()
         self._add_milestones()
+        self.columns |= encode_figures(list(map(figures_of, self.turns)), self.models)
         return TableParts(self._head(version), self.columns)
 
     def _add(self, name: str, values: Iterable[Any]) -> None:
@@ -158,6 +166,11 @@ class _Builder:
         self._add("position", [node.position for node in nodes])
         self._add("checksum", _checksums(self.session.path, nodes))
         self._add("parent", _parents(self.session.tree, nodes))
+        turn_of = [0] * len(nodes)
+        for turn in self.turns:
+            for node in turn.nodes:
+                turn_of[node.index] = turn.n
+        self._add("turn_of", turn_of)
         names = {name for node in nodes for name in names_of(node)}
         self._add("names", sorted(set(map(hash_name, names))))
 
@@ -198,6 +211,10 @@ class _Builder:
         self._add("stone_sibling", [_early(sibling[number], count) for number in numbers])
         self._add("stone_active", [stones.is_active(number) for number in numbers])
         self._add("first_stones", [number for number in stones.firsts if number < count])
+        self._add("stone_depth", [stones.depth(number) for number in numbers])
+        ends = [number for number in numbers if _early(child[number], count) == NONE]
+        self._add("stone_end", ends)
+        self._add("end_entry", [stones.last_entry(number).index for number in ends])
 
     def _head(self, version: str) -> TableHead:
         session, cut, tree = self.session, self.cut, self.session.tree
@@ -219,6 +236,7 @@ class _Builder:
             slug_node=session.slug_index if session.slug_index < cut.nodes else NONE,
             version_node=next((node.index for node in named), NONE),
             has_problems=any(p.offset < cut.offset for p in session.problems),
+            models=self.models,
         )
 
     def _is_tip_note_above(self) -> bool:

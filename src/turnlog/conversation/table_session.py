@@ -4,149 +4,36 @@ Turns are built from their own lines when they are asked for. What the table doe
 computed from the whole file, read on first use; a table that proves stale is dropped for it.
 """
 
-import os
-import zlib
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 from turnlog.conversation.calls import Call, Orphan
-from turnlog.conversation.messages import Message, join_group
+from turnlog.conversation.messages import Message
 from turnlog.conversation.milestones import Milestones, TreeMilestones
-from turnlog.conversation.node_table import NONE, NodeTable, StaleTable, hash_name
-from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode, node_of
-from turnlog.conversation.prompts import Round
+from turnlog.conversation.node_table import NONE, NodeTable, StaleTable
+from turnlog.conversation.nodes import ChainNode, Node, UserNode
 from turnlog.conversation.session import Session, open_session, version_of
 from turnlog.conversation.session_tail import read_tail
 from turnlog.conversation.subagents import SubAgent, subagents_in_files
+from turnlog.conversation.table_outline import decode_figures
+from turnlog.conversation.table_reader import TableReader, require_node
 from turnlog.conversation.tree import Tree
+from turnlog.conversation.turn_figures import Outline, models_of, outline_of
 from turnlog.conversation.turns import EarlierTurns, Turn
-from turnlog.format.decode import Problem, decode_line
-from turnlog.format.entries import ChainEntry
-from turnlog.format.jsonl import FileState, Line
-from turnlog.format.portable import read_at
-from turnlog.format.regular_files import open_descriptor
+from turnlog.format.decode import Problem
+from turnlog.format.jsonl import FileState
 
 T = TypeVar("T")
-N = TypeVar("N", bound=Node)
 
-ROUNDS = tuple(Round)
-UNKNOWN_IDLE = -(1 << 63)
-MICROSECOND = timedelta(microseconds=1)
 KEPT_TURNS = 64
 """Turns kept in memory; a page asks for the same ones several times."""
 DAMAGED = (StaleTable, IndexError, KeyError, ValueError, OverflowError)
 """Raised by a table that does not fit its session. Its numbers are used as ranks and sizes: those
 of a damaged table may be out of range."""
-
-
-class TableReader:
-    """Builds nodes, calls and turns from a table and the lines of its session."""
-
-    def __init__(self, path: Path, table: NodeTable) -> None:
-        self.path = path
-        self.table = table
-
-    def nodes(self, ranks: Iterable[int]) -> dict[int, Node]:
-        """Return some nodes by rank, decoded from their lines."""
-        file = open_descriptor(self.path)
-        try:
-            return {rank: self._node(file, rank) for rank in ranks}
-        finally:
-            os.close(file)
-
-    def node(self, rank: int) -> Node:
-        return self.nodes([rank])[rank]
-
-    def slug(self, rank: int) -> str | None:
-        """Return the nickname in an entry."""
-        file = open_descriptor(self.path)
-        try:
-            entry = self._entry(self._line(file, rank), self.table["position"][rank])
-        finally:
-            os.close(file)
-        return (entry.slug or None) if isinstance(entry, ChainEntry) else None
-
-    def turn(self, place: int) -> Turn:
-        """Return a turn, given its position on the active branch."""
-        table = self.table
-        branch = _slice(table, "turn_start", place, "branch")
-        groups = [
-            _slice(table, "message_start", message, "message_nodes")
-            for message in _range(table, "turn_message_start", place)
-        ]
-        calls = _slice(table, "turn_call_start", place, "turn_calls")
-        ends = [end for call in calls for end in self._ends_of(call)]
-        wanted = dict.fromkeys([*branch, *(rank for group in groups for rank in group), *ends])
-        nodes = self.nodes(wanted)
-        prompt = table["turn_prompt"][place]
-        idle = table["turn_idle"][place]
-        return Turn(
-            n=place + 1,
-            prompt=None if prompt == NONE else _of(UserNode, nodes[prompt]),
-            nodes=[_of(ChainNode, nodes[rank]) for rank in branch],
-            round=ROUNDS[table["turn_round"][place]],
-            messages=[join_group([_of(AssistantNode, nodes[r]) for r in g]) for g in groups],
-            calls=[self._call(call, nodes) for call in calls],
-            idle=None if idle == UNKNOWN_IDLE else idle * MICROSECOND,
-        )
-
-    def call(self, call: int) -> Call:
-        """Return a call by its rank."""
-        return self._call(call, self.nodes(self._ends_of(call)))
-
-    def calls_named(self, name: str) -> list[Call]:
-        """Return the calls with an id, in file order."""
-        names, wanted = self.table["call_names"], hash_name(name)
-        place = bisect_left(names, wanted)
-        found: list[int] = []
-        while place < len(names) and names[place] == wanted:
-            found.append(self.table["calls_by_name"][place])
-            place += 1
-        return [call for call in map(self.call, sorted(found)) if call.id == name]
-
-    def _ends_of(self, call: int) -> list[int]:
-        result = self.table["call_result"][call]
-        use = self.table["call_use"][call]
-        return [use] if result == NONE else [use, result]
-
-    def _call(self, call: int, nodes: dict[int, Node]) -> Call:
-        table = self.table
-        use = _of(AssistantNode, nodes[table["call_use"][call]])
-        ref = use.calls[table["call_use_place"][call]]
-        result = table["call_result"][call]
-        if result == NONE:
-            return Call(ref.id, ref.name, use, None)
-        holder = _of(UserNode, nodes[result])
-        answer = holder.results[table["call_result_place"][call]]
-        return Call(ref.id, ref.name, use, holder, answer.is_error, answer.agent_id)
-
-    def _node(self, file: int, rank: int) -> Node:
-        position = self.table["position"][rank]
-        line = self._line(file, rank)
-        return node_of(rank, line, position, self._entry(line, position))
-
-    def _line(self, file: int, rank: int) -> Line:
-        table = self.table
-        offset, size = table["offset"][rank], table["size"][rank]
-        if offset + size > table.head.offset:
-            raise StaleTable("a line ends behind the table")
-        raw = read_at(file, size, offset)
-        # A file edited in place keeps its bookmark if only earlier lines changed. The checksum
-        # notices that for every line that is shown.
-        if zlib.crc32(raw) != table["checksum"][rank]:
-            raise StaleTable("a line has changed")
-        return Line(raw, offset, table["line"][rank])
-
-    def _entry(self, line: Line, position: int) -> Any:
-        entries = decode_line(line).entries
-        if position >= len(entries):
-            raise StaleTable("an entry is missing")
-        return entries[position]
 
 
 class LazyTurns(Sequence[Turn]):
@@ -191,6 +78,8 @@ class TableMilestones:
         self._stones, self._parents = table["stone"], table["parent"]
         self._children, self._siblings = table["stone_child"], table["stone_sibling"]
         self._active, self._firsts = table["stone_active"], table["first_stones"].tolist()
+        self._depths, self._ends = table["stone_depth"], table["stone_end"].tolist()
+        self._entries = table["end_entry"].tolist()
         self._late = TreeMilestones(tail.part.tree)
         root = tail.part.nodes[0].index
         # The boundary is the root of the tail's tree. If it is a milestone, it is in both.
@@ -208,7 +97,7 @@ class TableMilestones:
         if number >= len(self._stones):
             return self._late.node(self._in_tail(number))
         return self._session.with_table(
-            lambda: _of(ChainNode, self._session.reader.node(self._stones[number])),
+            lambda: require_node(ChainNode, self._session.reader.node(self._stones[number])),
             lambda whole: whole.milestones.node(number),
         )
 
@@ -231,6 +120,28 @@ class TableMilestones:
         return self._session.with_table(
             lambda: self._nearest(node.index) if node.uuid else None,
             lambda whole: whole.milestones.above(node),
+        )
+
+    @property
+    def ends(self) -> Sequence[int]:
+        late = [self._in_all(number) for number in self._late.ends if number >= self._shared]
+        return [end for end in self._ends if not (late and end == self._parting)] + late
+
+    def depth(self, number: int) -> int:
+        if number < len(self._stones):
+            return self._depths[number]
+        above = self._depths[self._parting] if self._parting is not None else 0
+        return above + self._late.depth(self._in_tail(number)) - self._shared
+
+    def last_entry(self, number: int) -> ChainNode:
+        if number >= len(self._stones):
+            return self._late.last_entry(self._in_tail(number))
+        if number not in self._ends or (number == self._parting and self._session.tail.turns):
+            return self._session.whole.milestones.last_entry(number)
+        rank = self._entries[self._ends.index(number)]
+        return self._session.with_table(
+            lambda: require_node(ChainNode, self._session.reader.node(rank)),
+            lambda whole: whole.milestones.last_entry(number),
         )
 
     def _early_following(self, number: int) -> list[int]:
@@ -290,7 +201,7 @@ class TableSession(Session):
         if not table.holds(self.path):
             raise StaleTable("the file was changed")
         try:
-            boundary = _of(ChainNode, reader.node(table.head.boundary))
+            boundary = require_node(ChainNode, reader.node(table.head.boundary))
             count = len(table["turn_prompt"])
             last = reader.node(table.head.last_time_node).time if count else None
             tail = read_tail(self.path, table, boundary, EarlierTurns(count, last))
@@ -369,6 +280,93 @@ class TableSession(Session):
         found = subagents_in_files(self.path, self.agent_calls, self.find_call)
         return self.whole.subagents if self._is_stale else found
 
+    def outline(self, first: int = 0, last: int | None = None) -> Outline:
+        start, end, late = self._split_range(first, last)
+
+        def read() -> Outline:
+            early = decode_figures(
+                self.reader.table, start, end, lambda place: self.build_turn(place).started
+            )
+            rest = outline_of(late)
+            return {name: early[name] + rest[name] for name in early}
+
+        return self.with_table(read, lambda whole: whole.outline(first, last))
+
+    def prompts(self, first: int = 0, last: int | None = None) -> list[UserNode | None]:
+        start, end, late = self._split_range(first, last)
+        return self.with_table(
+            lambda: [*self.reader.prompts(start, end), *(turn.prompt for turn in late)],
+            lambda whole: whole.prompts(first, last),
+        )
+
+    def _split_range(self, first: int, last: int | None) -> tuple[int, int, list[Turn]]:
+        """Return the part of a range of turns that is in the table, and the turns of the tail."""
+        late = self.tail.turns
+        count = len(self.turns) - len(late)
+        first, last, _ = slice(first, last).indices(len(self.turns))
+        return (
+            min(first, count),
+            min(last, count),
+            late[max(0, first - count) : max(0, last - count)],
+        )
+
+    @property
+    def models(self) -> list[str]:
+        if self._is_stale:
+            return self.whole.models
+        return sorted({*self.reader.table.head.models, *models_of(self.tail.turns)})
+
+    @property
+    def last_line(self) -> int:
+        if not self._is_stale and self.tail.log.nodes:
+            return self.tail.log.nodes[-1].line
+        return self.with_table(lambda: self.reader.table["line"][-1], lambda whole: whole.last_line)
+
+    @property
+    def nodes_in_memory(self) -> int:
+        return len(self.whole.nodes if "whole" in self.__dict__ else self.tail.log.nodes)
+
+    @property
+    def active_leaf(self) -> ChainNode | None:
+        if self._is_stale:
+            return self.whole.active_leaf
+        # Without turns in the tail, the branch ends at the boundary.
+        part = self.tail.part if self.tail.turns else None
+        if part is None:
+            boundary = self.reader.table.head.boundary
+            return self.with_table(
+                lambda: require_node(ChainNode, self.reader.node(boundary)),
+                lambda whole: whole.active_leaf,
+            )
+        return part.active_leaf
+
+    def node_at(self, line: int) -> Node | None:
+        if not self._is_stale and line > self.reader.table.head.lines:
+            return self.tail.log.node_at(line)
+
+        def find() -> Node | None:
+            lines = self.reader.table["line"]
+            place = bisect_left(lines, line)
+            is_there = place < len(lines) and lines[place] == line
+            return self.reader.node(place) if is_there else None
+
+        return self.with_table(find, lambda whole: whole.node_at(line))
+
+    def turn_at(self, line: int) -> int | None:
+        def find() -> int | None:
+            table = self.reader.table
+            if line > table.head.lines:
+                numbers = {n.line: turn.n for turn in self.tail.turns for n in turn.nodes}
+                return numbers.get(line)
+            place = bisect_left(table["line"], line)
+            while place < len(table["line"]) and table["line"][place] == line:
+                if number := table["turn_of"][place]:
+                    return number
+                place += 1
+            return None
+
+        return self.with_table(find, lambda whole: whole.turn_at(line))
+
     @cached_property
     def milestones(self) -> Milestones:
         return self.with_table(lambda: TableMilestones(self), lambda whole: whole.milestones)
@@ -420,19 +418,3 @@ class TableSession(Session):
 
     def turns_to(self, leaf: int | None) -> Sequence[Turn]:
         return self.whole.turns_to(leaf)
-
-
-def _range(table: NodeTable, starts: str, place: int) -> range:
-    """Return the range that a column of starts gives for a position; the last one is the end."""
-    return range(table[starts][place], table[starts][place + 1])
-
-
-def _slice(table: NodeTable, starts: str, place: int, values: str) -> list[int]:
-    found = _range(table, starts, place)
-    return table[values][found.start : found.stop].tolist()
-
-
-def _of(kind: type[N], node: Node) -> N:
-    if not isinstance(node, kind):
-        raise StaleTable(f"expected a {kind.__name__}")
-    return node

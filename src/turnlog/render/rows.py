@@ -25,6 +25,7 @@ from turnlog.conversation.prompts import (
 )
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
+from turnlog.conversation.turn_figures import HIDDEN_NODES
 from turnlog.conversation.turns import Turn
 from turnlog.format.blocks import TextBlock, ThinkingBlock, local_command_text
 from turnlog.format.entries import Assistant, User
@@ -156,7 +157,6 @@ NOTED = {
 }
 WHOLE = frozenset({None, "end_turn", "tool_use", "stop_sequence", "pause_turn"})
 """Stop reasons of complete messages."""
-HIDDEN_NODES = frozenset({PromptKind.META, PromptKind.TOOL_RESULT})
 
 
 def rows_of(

@@ -2,7 +2,6 @@
 
 import json
 import os
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -153,10 +152,8 @@ def _shortened(value: Any) -> Any:
 
 
 def _node_at(session: Session, line: int) -> Node:
-    nodes = session.nodes
-    place = bisect_left(nodes, line, key=lambda node: node.line)
-    if place < len(nodes) and nodes[place].line == line:
-        return nodes[place]
+    if node := session.node_at(line):
+        return node
     for problem in session.problems:
         if problem.line == line:
             return Node(-1, line, problem.offset, LONGEST_LINE + 1, 0, "malformed", None)
