@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -23,14 +23,15 @@ def chromium() -> Path:
 
 
 @contextmanager
-def open_browser() -> Iterator[Browser]:
+def open_browser() -> Generator[Browser]:
     """Start Chromium, without a sandbox of its own: tests run as root in containers."""
     program = chromium()
     beside = {
         "LD_LIBRARY_PATH": str(program.parent / "lib"),
         "FONTCONFIG_PATH": str(program.parent),
     }
-    environment = {**os.environ, **(beside if program.is_relative_to(ROOT) else {})}
+    environment: dict[str, str | float | bool] = {**os.environ}
+    environment |= beside if program.is_relative_to(ROOT) else {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=program,

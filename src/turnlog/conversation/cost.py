@@ -24,8 +24,6 @@ FAST = {"claude-opus-5": 2, "claude-opus-4-8": 2, "claude-opus-4-7": 6, "claude-
 """Factor of fast mode for every token price, caches included.
 
 Documented for 5 and 4.8; for 4.7 and 4.6 reported in the price lists of routers.
-
-Documented for 5 and 4.8; for 4.7 and 4.6 reported, by the price lists of routers.
 """
 US_ONLY = 1.1
 """Factor for inference restricted to the US, for every token price (documented)."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from turnlog.errors import TurnlogError, Unavailable
 from turnlog.format.locks import lock
 from turnlog.format.private_files import open_private, secure_folder
+from turnlog.store.directories import cache_directory
 from turnlog.store.paths import Store
 
 READING = 4
@@ -57,10 +58,9 @@ class Index:
 
 def index_path(store: Store, environment: Mapping[str, str] = os.environ) -> Path:
     """Return the path of a store's index, in the user's cache directory."""
-    cache = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     # Several stores can share one cache directory, for example when CLAUDE_CONFIG_DIR changes.
     name = zlib.crc32(str(store.root.resolve()).encode())
-    return Path(cache, "turnlog", f"index-{name:08x}.db")
+    return Path(cache_directory(environment), f"index-{name:08x}.db")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from turnlog.store.session_lookup import find_session
 
 
 class SearchFilters(TypedDict, total=False):
-    """Which texts to search; a filter that is left out excludes nothing."""
+    """Filters for a search; an absent one excludes nothing."""
 
     project: str | None
     """A project's directory, or part of its path."""

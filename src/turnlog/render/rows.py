@@ -34,7 +34,7 @@ from turnlog.render.images import ImageData, entry_images, result_images
 from turnlog.render.json_views import cost_of_messages, usage_view
 from turnlog.render.tool_views import body_of, outcome_of, title_of
 from turnlog.render.tree_drawing import compaction_text
-from turnlog.secrets import mask, mask_value
+from turnlog.secrets import cut_texts, mask, mask_value
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class ViewOptions:
     """Show secrets instead of masking them."""
     details: bool = False
     """Add what only pages show: inputs, results and images."""
+    longest: int | None = None
+    """Cut texts after so many characters before they are masked; None for whole texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +271,7 @@ class RowBuilder:
         # A page shows the result itself, so the same text need not be masked twice.
         body = [] if self.options.details and style == "text" else body
         # Mask the arguments before the title is cut from them: half a secret is not recognized.
-        given = detail.input if self.options.reveal else mask_value(detail.input)
+        given = detail.input if self.options.reveal else mask_value(self._cut(detail.input))
         return CallRow(
             name=self.masked(call.name),
             title=self.masked(title_of(call.name, replace(detail, input=given))),
@@ -306,7 +308,10 @@ class RowBuilder:
             yield from rows_of(self.session.open_subagent(agent), inner, self.shown)
 
     def _user_note(self, node: UserNode) -> Iterator[Row]:
+        is_summary = node.prompt is PromptKind.COMPACT_SUMMARY
         is_full = self.options.full or self._is_selected(node)
+        # A page folds the summary, so it can have all of it.
+        is_full = is_full or (self.options.details and is_summary)
         if node.prompt in HIDDEN_NODES and not (is_full and not node.results):
             return
         entry = self.session.entry(node)
@@ -314,7 +319,7 @@ class RowBuilder:
         text = prompt_label(entry) if isinstance(entry, User) and not is_full else text
         label = NOTED.get(node.prompt, str(node.prompt).replace("_", " "))
         shown = f"{label}: {text}" if is_full or node.prompt not in NOTED else label
-        kind = "summary" if node.prompt is PromptKind.COMPACT_SUMMARY else "note"
+        kind = "summary" if is_summary else "note"
         is_open = self._is_selected(node)
         yield NoteRow(self.masked(shown), is_open=is_open, line=node.line, kind=kind)
 
@@ -336,9 +341,15 @@ class RowBuilder:
         return node is not None and node.line == self.options.line
 
     def _named(self, name: str, value: Any) -> Any:
+        value = self._cut(value)
         return value if self.options.reveal else mask_value({name: value})[name]
 
+    def _cut(self, value: Any) -> Any:
+        # Masking a line of 300 MB would take minutes; a page shows only the start of it.
+        return value if self.options.longest is None else cut_texts(value, self.options.longest)
+
     def masked(self, text: str) -> str:
+        text = self._cut(text)
         return text if self.options.reveal else mask(text)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from turnlog.format.regular_files import entries_of, is_folder, is_regular, regular_paths
+from turnlog.store.directories import data_directory
 
 NAME_LIMIT = 200
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -125,11 +126,7 @@ def servers_file(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _own_folder(environment: Mapping[str, str]) -> Path:
-    """Return turnlog's data folder: `TURNLOG_HOME`, or else in the user's data directory."""
-    if home := environment.get("TURNLOG_HOME"):
-        return Path(home)
-    data = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "turnlog"
+    return Path(data_directory(environment))
 
 
 def real_path(path: Path) -> Path:

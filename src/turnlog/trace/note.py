@@ -8,6 +8,7 @@ import os
 import time
 
 from turnlog.format.private_files import secure_folder
+from turnlog.store.directories import data_directory
 
 # Type checkers treat this name as true; `typing` itself would take too long to import.
 TYPE_CHECKING = False
@@ -24,10 +25,7 @@ END = b"\0\0"
 
 def spool_folder(environment: "Mapping[str, str]" = os.environ) -> str:
     """Return the folder where notes wait for a sender."""
-    if home := environment.get("TURNLOG_HOME"):
-        return os.path.join(home, "trace", "spool")
-    data = environment.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return os.path.join(data, "turnlog", "trace", "spool")
+    return os.path.join(data_directory(environment), "trace", "spool")
 
 
 def leave_note(folder: str, fields: "Mapping[str, str]", payload: bytes) -> None:

@@ -7,6 +7,7 @@ Python has already loaded.
 
 import os
 
+from turnlog.store.directories import config_directory
 from turnlog.trace.note import spool_folder
 from turnlog.trace.settings_folders import SettingsFolders, read_small
 
@@ -168,10 +169,7 @@ def _parse(text: str, collect: "Callable[[list[tuple[str, Any]]], Any]") -> None
 
 def config_path(environment: "Mapping[str, str]") -> str:
     """Return the path of turnlog's configuration."""
-    if home := environment.get("TURNLOG_HOME"):
-        return os.path.join(home, "config.toml")
-    folder = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(folder, "turnlog", "config.toml")
+    return os.path.join(config_directory(environment), "config.toml")
 
 
 def _own_settings(store: str | None) -> "set[str]":

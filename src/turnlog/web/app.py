@@ -4,12 +4,12 @@ Handlers parse the request, call one function in a thread and encode its result.
 return the values of a template, functions for the API return JSON.
 """
 
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
@@ -29,6 +29,7 @@ from turnlog.web.report_pages import REPORT_PAGES
 from turnlog.web.session_api import SESSION_API
 from turnlog.web.session_list_page import filter_values, list_rows, search_rows
 from turnlog.web.session_page import session_values
+from turnlog.web.worker_threads import run_in_thread
 
 STATUSES: dict[type[TurnlogError], int] = {
     NotFound: 404,
@@ -110,7 +111,7 @@ def _landing_route(access: Access) -> Callable[[Request], Any]:
         else:
             # After a redirect, the browser would still count the other site as the origin of the
             # visit and withhold a Strict cookie. A page of our own starts a new visit.
-            response = HTMLResponse(render("landing.html", "", target=access.target))
+            response = _html(render("landing.html", "", target=access.target))
         response.set_cookie(access.cookie, secret, httponly=True, samesite="strict", path="/")
         return response
 
@@ -124,10 +125,10 @@ def _page_route(library: Library, page: Page) -> Callable[[Request], Any]:
             asked = _asked(library, request)
             if page.csv and request.query_params.get("format") == "csv":
                 return _csv_response(page.csv(asked), page.name)
-            return HTMLResponse(render(page.template, page.name, **page.values(asked)))
+            return _html(render(page.template, page.name, **page.values(asked)))
 
         try:
-            return await run_in_threadpool(work)
+            return await run_in_thread(work)
         except TurnlogError as error:
             return _error_page(error)
 
@@ -144,10 +145,10 @@ def _json_route(library: Library, function: JsonFunction) -> Callable[[Request],
     async def answer(request: Request) -> Response:
         def work() -> bytes:
             library.refresher.request()
-            return msgspec.json.encode(function(_asked(library, request)))
+            return encode_json(function(_asked(library, request)))
 
         try:
-            return json_response(await run_in_threadpool(work))
+            return json_response(await run_in_thread(work))
         except TurnlogError as error:
             return error_response(error)
 
@@ -162,7 +163,7 @@ def _event_route(library: Library) -> Callable[[Request], Any]:
         if len(streams) >= MOST_STREAMS:
             return error_response(Unavailable("too many pages follow a session: close some"))
         try:
-            found = await run_in_threadpool(library.find, request.path_params["key"])
+            found = await run_in_thread(lambda: library.find(request.path_params["key"]))
         except TurnlogError as error:
             return error_response(error)
         seen = request.headers.get("last-event-id", "")
@@ -188,6 +189,18 @@ def _asked(library: Library, request: Request) -> PageRequest:
     return PageRequest(library, request.query_params, request.path_params)
 
 
+def encode_json(value: Any) -> bytes:
+    """Return JSON; half of a surrogate pair, which has no UTF-8 form, is escaped."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
+
+def _html(text: str, status: int = 200) -> Response:
+    return HTMLResponse(text.encode("utf-8", "replace"), status)
+
+
 def json_response(body: bytes, status: int = 200) -> Response:
     """Return a response with encoded JSON."""
     return Response(body, status, media_type="application/json")
@@ -208,7 +221,7 @@ def _error_page(error: TurnlogError) -> Response:
     status = status_of(error)
     title = "Not found" if status == 404 else "This did not work"
     values = {"status": status, "title": title, "message": error.message, "hint": error.hint}
-    return HTMLResponse(render("error.html", "", **values), status)
+    return _html(render("error.html", "", **values), status)
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

@@ -107,7 +107,7 @@ def require_known_host(visit: Visit) -> Refusal | None:
     hosts = visit.headers.getlist("host")
     if len(hosts) == 1 and hosts[0].lower() in visit.origins.hosts:
         return None
-    named = harmless(hosts[0], "")[:SHOWN_HOST] if len(hosts) == 1 else "such a Host"
+    named = harmless(hosts[0])[:SHOWN_HOST] if len(hosts) == 1 else "such a Host"
     hint = f"turnlog web --origin http://{named}" if len(hosts) == 1 else "turnlog web"
     return Refusal(421, f"this server does not answer to {named} (try: {hint})")
 
@@ -135,7 +135,7 @@ def require_reading(visit: Visit) -> Refusal | None:
     """Refuse all methods that could change something: nothing here does."""
     if visit.method in ("GET", "HEAD"):
         return None
-    return Refusal(405, f"{harmless(visit.method, '')[:20]} is not supported: pages only read")
+    return Refusal(405, f"{harmless(visit.method)[:20]} is not supported: pages only read")
 
 
 def require_cookie(visit: Visit) -> Refusal | None:

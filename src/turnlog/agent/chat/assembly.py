@@ -14,9 +14,9 @@ from turnlog.agent.hooks.command_hooks import fresh_env_file
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.hooks.http_hooks import Allowed
 from turnlog.agent.hooks.payload import SessionFacts
-from turnlog.agent.loop.answering import ask_aside
+from turnlog.agent.loop.answering import ask_for_tool
 from turnlog.agent.loop.context_limit import compacting
-from turnlog.agent.loop.conversation import RUNNING, Parts, TurnLimits
+from turnlog.agent.loop.conversation import Emit, Parts, TurnLimits
 from turnlog.agent.loop.events import Notice
 from turnlog.agent.loop.system_prompt import ROLE, memory_prompt, surroundings
 from turnlog.agent.model.model_names import choose
@@ -35,8 +35,8 @@ from turnlog.agent.subagents.hook_evaluation import HookMeans
 from turnlog.agent.workspace.ids import new_slug
 from turnlog.agent.workspace.project_directories import EVERY_SOURCE, SettingSource
 from turnlog.agent.workspace.tool import Tool
+from turnlog.agent.workspace.web_pages import Pages
 from turnlog.agent.workspace.workspace import Workspace
-from turnlog.conversation.models import LONG_MARK
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store, real_path, sidecar_folder
 
@@ -95,7 +95,7 @@ def assemble(
     resumed: Resumed,
     tell: Callable[[str], None],
 ) -> Parts:
-    """Return the parts of a chat whose session is in a file; its tools are still to be put in.
+    """Return the parts of a chat for a session file; the tools are added later.
 
     `tell` gets what the user should know before the chat starts.
     """
@@ -103,22 +103,35 @@ def assemble(
     mode = starting_mode(options, settings, resumed)
     choice = choose(options.model or resumed.model or settings.model, os.environ)
     places = [*settings.directories[1:], *options.directories]
-    workspace = Workspace(cwd, sidecar_folder(path), cwd, places, confinement=settings.sandbox)
+    consent = Consent(settings, mode, options.allow, options.deny)
+    # The callbacks name what is created further down: tools use them only once the chat runs.
+    workspace = Workspace(
+        cwd,
+        sidecar_folder(path),
+        cwd,
+        places,
+        pages=Pages(allows_private=options.allows_private_pages),
+        environment=settings.command_env,
+        before_change=lambda path: history.before_change(path),  # noqa: PLW0108 - bound later
+        may_read=lambda path, searched=None: is_readable(path, consent.policy(workspace), searched),
+        confinement=settings.sandbox,
+        ask=lambda question, tools: ask_for_tool(parts, question, tools),
+    )
     recorder = _recorder(options, path, resumed, workspace)
     history = FileHistory(store, recorder, cwd, partial(_may_copy, workspace))
-    workspace.environment = settings.command_env
-    workspace.before_change = history.before_change
-    workspace.pages.allows_private = options.allows_private_pages
-    consent = Consent(settings, mode, options.allow, options.deny)
-    workspace.may_read = lambda path, searched=None: is_readable(
-        path, consent.policy(workspace), searched
+    facts = SessionFacts(
+        path.stem,
+        path,
+        cwd,
+        cwd,
+        mode.value,
+        entrypoint=options.entrypoint,
+        env_file=fresh_env_file(store, path.stem),
+        variables=settings.command_env,
     )
-    told = SessionFacts(path.stem, path, cwd, cwd, mode.value, entrypoint=options.entrypoint)
-    told.env_file = fresh_env_file(store, path.stem)
-    told.variables = settings.command_env
     files = MemoryFiles(cwd, store.root, limits=memory_limits(store, options, workspace.may_read))
     tools: dict[str, Tool] = {}
-    hooks = Hooks(settings.hooks, told, rule_filter(tools, workspace), _allowed(settings))
+    hooks = Hooks(settings.hooks, facts, rule_filter(tools, workspace), _allowed(settings))
     found = files.at_start()
     memory = _remembered(found, hooks)
     for problem in (*files.problems, *_left_out(store, cwd, found)):
@@ -139,7 +152,6 @@ def assemble(
         backups=history,
     )
     parts.hooks.means = HookMeans(parts)
-    workspace.ask = partial(_ask_aside, parts)
     return parts
 
 
@@ -161,9 +173,9 @@ def memory_limits(
 
 
 async def _recall(
-    store: Store, files: MemoryFiles, hooks: Hooks, place: Path, ask: Ask | None
+    store: Store, files: MemoryFiles, hooks: Hooks, place: Path, ask: Ask | None, emit: Emit
 ) -> list[str]:
-    """Return what memory files say of a file that is read; the user hears of those not loaded.
+    """Return the memory that applies to a file, and report memory files that were not loaded.
 
     Imports from outside that no question named so far are asked about here.
     """
@@ -178,7 +190,7 @@ async def _recall(
             for memory in found
         ]
     for problem in (*files.problems[before:], *_left_out(store, files.cwd, found)):
-        RUNNING.get().emit(Notice(problem, is_error=True))
+        emit(Notice(problem, is_error=True))
     return _remembered(found, hooks)
 
 
@@ -238,17 +250,3 @@ def _about(memory: Memory) -> Fields:
 def _system(options: ChatOptions, parts: list[str]) -> list[str]:
     more = [options.more_system_prompt] if options.more_system_prompt else []
     return [options.system_prompt or ROLE, *parts, *more]
-
-
-async def _ask_aside(parts: Parts, question: str, tools: list[Fields]) -> list[Fields]:
-    """Send a request outside the conversation on behalf of a tool."""
-    running = RUNNING.get()
-    content = [{"type": "text", "text": question}]
-    request: Fields = {
-        "model": parts.choice.model.removesuffix(LONG_MARK),
-        "max_tokens": parts.choice.max_tokens,
-        "messages": [{"role": "user", "content": content}],
-    }
-    answer = await ask_aside(parts, request | ({"tools": tools} if tools else {}), running.emit)
-    running.spent.add_aside(answer)
-    return answer.blocks

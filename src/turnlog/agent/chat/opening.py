@@ -158,7 +158,7 @@ async def open_chat(
     chat.notes += chat.servers.problems
     chat.server_states = _states(found, chat.servers.failed)
     home = store.root if settings.keeps_memory else None
-    agents = Agents(path, parts, definitions, prompts.preload, home, place)
+    agents = Agents(path, parts, definitions, prompts, home, place)
     parts.tools |= toolbox(agents.tool(), *_skills(chat), *chat.servers.tools)
     claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
     chat.loop.told += await start_session(parts, _source(options), chat.notes.append)
@@ -190,8 +190,10 @@ def _load_settings(store: Store, options: ChatOptions, trust: Trust) -> Settings
 
 
 async def _trust(store: Store, options: ChatOptions, approve: Ask | None) -> Trust:
-    """What of the project may be used. Where nobody can be asked, to name its settings with
-    `--setting-sources` is to agree to them."""
+    """Return which configuration of the project is trusted.
+
+    Where nobody can be asked, `--setting-sources` counts as consent to the sources it names.
+    """
     directories = config_directories(store, options.cwd, options.sources)
     is_named = approve is None and options.setting_sources is not None
     if options.trusts_project or is_named:
@@ -264,7 +266,7 @@ def _servers_of(store: Store, options: ChatOptions, settings: Settings, trust: T
 
 def _skills(chat: Chat) -> list[Tool]:
     """Return the Skill tool, if there are skills; its description lists them."""
-    tool = chat.prompts.tool()
+    tool = chat.prompts.tool(chat.parts)
     if tool is None:
         return []
     chat.parts.system.append(SKILLS + listing(for_model(chat.prompts.commands).values()))

@@ -48,7 +48,7 @@ def memory_folder(
 
 
 def _place_of(root: Path) -> Path:
-    """Return the folder of a project among those of all projects.
+    """Return the memory folder of a project.
 
     The hash tells apart what a readable name alone would not: `/a/b-c` and `/a/b/c`.
     """

@@ -110,7 +110,7 @@ def _fields(head: str) -> Fields:
 
 
 def _field(text: str) -> Fields:
-    """One field: what is no YAML is a text, with its quotes but not its line breaks taken off."""
+    """Return one field; a value that is not valid YAML is plain text without its quotes."""
     found = _yaml(text)
     if is_object(found):
         return found

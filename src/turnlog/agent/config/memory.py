@@ -140,8 +140,7 @@ class MemoryFiles:
         return found
 
     def for_file(self, path: Path) -> list[Memory]:
-        """What is to be told when a file is read: of the directories on the way down to it, and
-        the rules for such files."""
+        """Return the memory for a file: that of the directories above it, and the rules for it."""
         path = path.resolve()
         found: list[Memory] = []
         uses_project = self._limits.uses_project

@@ -65,13 +65,13 @@ def stop_summary_line(outcome: HookOutcome, call_id: str) -> Fields:
 
 
 def stopped_text(outcome: HookOutcome, name: str) -> str:
-    """Return the text that tells the model that a hook ended the turn."""
+    """Return the message to the model after a hook ended the turn."""
     why = outcome.stop_reason or outcome.reason
     return f"<system-reminder>\n{name} hook stopped continuation: {why}\n</system-reminder>"
 
 
 def news_text(run: HookRun) -> str:
-    """Return the text that tells the model about a failed background hook."""
+    """Return the message to the model about a failed background hook."""
     why = run.stderr.strip() or run.stdout.strip()
     return f'{run.name} hook blocking error from command: "{run.command}": {why}'
 

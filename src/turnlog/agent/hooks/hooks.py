@@ -135,8 +135,7 @@ class Hooks:
         return self._capped(outcome)
 
     def announce(self, event: str, matched: str, fields: Fields) -> None:
-        """Run the hooks of an event that nothing waits for; what they would tell the user the model
-        hears later."""
+        """Run the hooks of an event in the background; the model sees their messages later."""
         if self._groups.get(event):
             self.keep(self._announce(event, matched, fields))
 

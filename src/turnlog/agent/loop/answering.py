@@ -1,17 +1,17 @@
 """Receive one answer of the model, record it block by block, and retry when the API fails.
 
-A block is written to the session before anyone is told about it: a crash loses nothing that was
-shown.
+A block is written to the session before it is emitted, so a crash loses nothing that was shown.
 """
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-from turnlog.agent.loop.conversation import Emit, Parts
-from turnlog.agent.loop.events import Recorded, Retrying, Streamed
+from turnlog.agent.loop.conversation import Parts, RunningTurn
+from turnlog.agent.loop.events import Retrying, Streamed
 from turnlog.agent.model.answer import StreamedMessage
 from turnlog.agent.model.streaming import Faltered
+from turnlog.conversation.models import LONG_MARK
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 
@@ -21,17 +21,20 @@ MOST_PATIENT = 300.0
 """Seconds: a longer `retry-after` is reported to the user instead of waited for."""
 
 
-async def ask_model(parts: Parts, request: Fields, emit: Emit) -> StreamedMessage:
+async def ask_model(turn: RunningTurn, request: Fields) -> StreamedMessage:
     """Send a request and return the answer; record each block before emitting its end."""
 
     async def receive() -> StreamedMessage:
-        return await _receive(parts, request, emit)
+        return await _receive(turn, request)
 
-    return await _ask_until_answered(parts, receive, emit)
+    return await _ask_until_answered(turn.parts, receive, turn)
 
 
-async def ask_aside(parts: Parts, request: Fields, emit: Emit) -> StreamedMessage:
-    """Send a request whose answer is not part of the conversation."""
+async def ask_aside(parts: Parts, request: Fields, listener: RunningTurn | None) -> StreamedMessage:
+    """Send a request whose answer is not part of the conversation, and count it in its turn.
+
+    `listener` hears of retries.
+    """
 
     async def receive() -> StreamedMessage:
         async with parts.model.ask(request) as stream:
@@ -40,11 +43,25 @@ async def ask_aside(parts: Parts, request: Fields, emit: Emit) -> StreamedMessag
                 answer.take(event)
             return answer
 
-    return await _ask_until_answered(parts, receive, emit)
+    answer = await _ask_until_answered(parts, receive, listener)
+    if parts.turn:
+        parts.turn.spent.add_aside(answer)
+    return answer
+
+
+async def ask_for_tool(parts: Parts, question: str, tools: list[Fields]) -> list[Fields]:
+    """Send a prompt on behalf of a tool, with server tools if any; return the answer's blocks."""
+    request: Fields = {
+        "model": parts.choice.model.removesuffix(LONG_MARK),
+        "max_tokens": parts.choice.max_tokens,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": question}]}],
+    }
+    request |= {"tools": tools} if tools else {}
+    return (await ask_aside(parts, request, parts.turn)).blocks
 
 
 async def _ask_until_answered(
-    parts: Parts, receive: Callable[[], Awaitable[StreamedMessage]], emit: Emit
+    parts: Parts, receive: Callable[[], Awaitable[StreamedMessage]], listener: RunningTurn | None
 ) -> StreamedMessage:
     attempt = 0
     while True:
@@ -57,8 +74,10 @@ async def _ask_until_answered(
                 raise
             wait = backoff(attempt) if error.wait is None else error.wait
             attempts = parts.limits.retries
-            emit(Recorded(parts.recorder.api_error(_told(error), wait, attempt, attempts)))
-            emit(Retrying(attempt, attempts, wait, error.message, error.status))
+            entry = parts.recorder.api_error(_error_fields(error), wait, attempt, attempts)
+            if listener:
+                listener.record(entry)
+                listener.emit(Retrying(attempt, attempts, wait, error.message, error.status))
             await asyncio.sleep(wait)
 
 
@@ -67,50 +86,51 @@ def backoff(attempt: int) -> float:
     return min(SHORTEST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.75, 1.25)
 
 
-async def _receive(parts: Parts, request: Fields, emit: Emit) -> StreamedMessage:
+async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
     """Stream an answer into the session.
 
     A finished block is held back until the next event, which follows at once: that way the last
     block is recorded with the final token counts and the stop reason.
     """
     answer = StreamedMessage()
+    recorder = turn.parts.recorder
     waiting: Fields | None = None
     try:
-        async with parts.model.ask(request) as stream:
+        async with turn.parts.model.ask(request) as stream:
             answer.request_id = stream.request_id
             async for event in stream.events:
                 finished = answer.take(event)
                 if waiting:
-                    _record(parts, answer, waiting["index"], emit)
-                    emit(Streamed(waiting))
+                    _record(turn, answer, waiting["index"])
+                    turn.emit(Streamed(waiting))
                 waiting = event if finished else None
                 if not waiting:
-                    emit(Streamed(event))
-        parts.recorder.settle()
+                    turn.emit(Streamed(event))
+        recorder.settle()
         return answer
     except asyncio.CancelledError:
         if waiting:
-            _record(parts, answer, waiting["index"], emit)
-        _keep_text(parts, answer, emit)
-        parts.recorder.settle()
+            _record(turn, answer, waiting["index"])
+        _keep_text(turn, answer)
+        recorder.settle()
         raise
 
 
-def _record(parts: Parts, answer: StreamedMessage, index: int, emit: Emit) -> None:
+def _record(turn: RunningTurn, answer: StreamedMessage, index: int) -> None:
     block = answer.blocks[index]
-    emit(Recorded(parts.recorder.block(answer.message, block, index, answer.request_id)))
+    turn.record(turn.parts.recorder.block(answer.message, block, index, answer.request_id))
 
 
-def _keep_text(parts: Parts, answer: StreamedMessage, emit: Emit) -> None:
+def _keep_text(turn: RunningTurn, answer: StreamedMessage) -> None:
     """Record the text that was shown before an interruption; drop partial thinking and calls."""
     text = answer.unfinished_text
     if text.strip():
         index = len(answer.blocks)
-        partial = parts.recorder.partial(answer.message, text, index, answer.request_id)
-        emit(Recorded(partial))
+        recorder = turn.parts.recorder
+        turn.record(recorder.partial(answer.message, text, index, answer.request_id))
 
 
-def _told(error: ModelError) -> Fields:
+def _error_fields(error: ModelError) -> Fields:
     """Return the fields that describe an API error in a session."""
     return {
         "message": error.message,

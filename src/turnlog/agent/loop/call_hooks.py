@@ -5,8 +5,8 @@ from uuid import uuid4
 from turnlog.agent.hooks.command_hooks import left_variables
 from turnlog.agent.hooks.hook_entries import progress_line, reminder, stopped_text
 from turnlog.agent.hooks.outputs import HookOutcome
-from turnlog.agent.loop.conversation import Emit, Parts
-from turnlog.agent.loop.events import Notice, Recorded
+from turnlog.agent.loop.conversation import Parts, RunningTurn
+from turnlog.agent.loop.events import Notice
 from turnlog.agent.session.entry_builders import text_of
 from turnlog.agent.workspace.tool import ToolOutcome
 from turnlog.format.json_values import Fields
@@ -29,14 +29,15 @@ async def after_call(
     return event, await parts.hooks.fire(event, call["name"], about)
 
 
-async def after_move(parts: Parts, call_id: str, emit: Emit) -> None:
+async def after_move(turn: RunningTurn, call_id: str) -> None:
     """Run CwdChanged hooks if a command changed the directory; they may set variables."""
+    parts = turn.parts
     facts, place = parts.hooks.facts, parts.workspace.cwd
     if parts.agent_type or facts.cwd == place:
         return
     before, facts.cwd = facts.cwd, place
     moved = {"old_cwd": str(before), "new_cwd": str(place)}
-    note_hooks(parts, await parts.hooks.fire("CwdChanged", None, moved), call_id, emit)
+    note_hooks(turn, await parts.hooks.fire("CwdChanged", None, moved), call_id)
     await take_variables(parts)
 
 
@@ -47,10 +48,11 @@ async def take_variables(parts: Parts) -> None:
 
 
 async def after_batch(
-    parts: Parts, calls: list[tuple[Fields, ToolOutcome]], emit: Emit
+    turn: RunningTurn, calls: list[tuple[Fields, ToolOutcome]]
 ) -> HookOutcome | None:
     """Run PostToolBatch hooks; return their outcome if they end the turn."""
-    told = [
+    parts = turn.parts
+    payload = [
         {
             "tool_name": call["name"],
             "tool_input": call["input"],
@@ -59,24 +61,24 @@ async def after_batch(
         }
         for call, outcome in calls
     ]
-    said = await parts.hooks.fire(BATCH, None, {"tool_calls": told} | parts.about_agent)
-    note_hooks(parts, said, str(uuid4()), emit)
+    said = await parts.hooks.fire(BATCH, None, {"tool_calls": payload} | parts.about_agent)
+    note_hooks(turn, said, str(uuid4()))
     if said.context:
-        emit(Recorded(parts.recorder.meta(reminder(said.context, BATCH))))
+        turn.record(parts.recorder.meta(reminder(said.context, BATCH)))
     if said.block and not said.stop:
-        emit(Notice(said.reason, is_error=True))
+        turn.emit(Notice(said.reason, is_error=True))
     return said if said.block or said.stop else None
 
 
-def note_hooks(parts: Parts, said: HookOutcome, call_id: str, emit: Emit) -> None:
+def note_hooks(turn: RunningTurn, said: HookOutcome, call_id: str) -> None:
     """Record a line for each hook that ran, and emit messages meant for the user."""
     for run in said.runs:
         line = progress_line(run, call_id)
-        parts.recorder.progress(line["data"], call_id, call_id)
+        turn.parts.recorder.progress(line["data"], call_id, call_id)
     for text in [*said.errors, *filter(None, [said.system_message, said.stop_reason])]:
-        emit(Notice(text, is_error=text in said.errors))
+        turn.emit(Notice(text, is_error=text in said.errors))
 
 
-def note_stop(parts: Parts, said: HookOutcome, name: str, emit: Emit) -> None:
+def note_stop(turn: RunningTurn, said: HookOutcome, name: str) -> None:
     """Record that a hook ended the turn; the model sees the reason with the next prompt."""
-    emit(Recorded(parts.recorder.meta(stopped_text(said, name))))
+    turn.record(turn.parts.recorder.meta(stopped_text(said, name)))

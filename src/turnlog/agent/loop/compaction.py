@@ -6,11 +6,11 @@ Earlier lines stay in the file, so a session can be rewound to them.
 import asyncio
 
 from turnlog.agent.loop.answering import ask_aside
-from turnlog.agent.loop.conversation import Emit, Parts
-from turnlog.agent.loop.events import Notice, Recorded
+from turnlog.agent.loop.conversation import Parts, RunningTurn
+from turnlog.agent.loop.events import Notice
 from turnlog.agent.loop.lifecycle_hooks import start_session
 from turnlog.agent.loop.request import request_with
-from turnlog.agent.loop.spending import Spending, context_tokens
+from turnlog.agent.loop.spending import context_tokens
 from turnlog.agent.model.messages_api import CONTENTS
 from turnlog.agent.model.streaming import is_too_long
 from turnlog.agent.session.entry_builders import meta
@@ -36,8 +36,9 @@ def is_full(parts: Parts) -> bool:
     return when.is_automatic and tokens > when.limit(parts.choice.window)
 
 
-async def compact(parts: Parts, trigger: str, focus: str, emit: Emit, spent: Spending) -> bool:
+async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
     """Compact the conversation unless a setting or hook forbids it; return whether it was done."""
+    parts, emit = turn.parts, turn.emit
     when = parts.limits.compacting
     if not (when.is_automatic if trigger == AUTO else when.is_possible):
         emit(Notice("Not compacted: that is turned off"))
@@ -48,46 +49,45 @@ async def compact(parts: Parts, trigger: str, focus: str, emit: Emit, spent: Spe
         emit(Notice(f"Not compacted: {said.reason or 'there is nothing to compact'}"))
         return False
     tokens = context_tokens(parts.recorder.chain)
-    text = await _summarise(parts, focus, emit, spent)
+    text = await _summarise(turn, focus)
     title = describe(locate_session(parts.recorder.path)).title or "Conversation"
     for entry in parts.recorder.compaction(text, title, trigger, tokens):
-        emit(Recorded(entry))
+        turn.record(entry)
     emit(Notice(f"Compacted {tokens:,} tokens into a summary; /rewind brings them back"))
     fields = {"trigger": trigger, "compact_summary": text}
     said = await parts.hooks.fire("PostCompact", trigger, fields)
     for error in said.errors:
         emit(Notice(error, is_error=True))
-    for told in await start_session(parts, "compact", lambda told: emit(Notice(told))):
-        emit(Recorded(parts.recorder.meta(told)))
+    for context in await start_session(parts, "compact", lambda text: emit(Notice(text))):
+        turn.record(parts.recorder.meta(context))
     return True
 
 
-async def compact_now(parts: Parts, focus: str, emit: Emit) -> None:
+async def compact_now(turn: RunningTurn, focus: str) -> None:
     """Compact the conversation on the user's request, and emit the outcome."""
-    spent = Spending()
     try:
-        done = await compact(parts, MANUAL, focus, emit, spent)
+        done = await compact(turn, MANUAL, focus)
         reason, text = ("done" if done else "blocked"), ""
     except asyncio.CancelledError:
         reason, text = "interrupted", ""
     except ModelError as error:
         reason, text = "failed", f"API Error: {error.line}"
-    emit(spent.ended(reason, text))
+    turn.emit(turn.spent.ended(reason, text))
 
 
-async def _summarise(parts: Parts, focus: str, emit: Emit, spent: Spending) -> str:
+async def _summarise(turn: RunningTurn, focus: str) -> str:
     """Return the model's summary of the conversation, or an extract if the request fails."""
     from turnlog.edit.compaction_entries import HEAD, TRANSCRIPT
 
+    parts = turn.parts
     asked = ASK + (FOCUS.format(focus=focus) if focus else "")
     messages = messages_of([*parts.recorder.chain, meta(asked, None)], is_open=True)
     try:
-        answer = await ask_aside(parts, request_with(parts, messages), emit)
+        answer = await ask_aside(parts, request_with(parts, messages), turn)
     except ModelError as error:
         if not is_too_long(error):
             raise
         return _extracts(parts)
-    spent.add_aside(answer)
     if not answer.text:
         return _extracts(parts)
     return HEAD + answer.text + TRANSCRIPT.format(path=parts.recorder.path)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +10,7 @@ from msgspec import Struct
 
 from turnlog.agent.hooks.hooks import Hooks
 from turnlog.agent.loop.context_limit import Compacting
-from turnlog.agent.loop.events import Event
+from turnlog.agent.loop.events import Event, Recorded
 from turnlog.agent.loop.spending import Spending
 from turnlog.agent.model.model_names import ModelChoice
 from turnlog.agent.model.streaming import Model
@@ -23,8 +22,8 @@ from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 
 Emit = Callable[[Event], None]
-Recall = Callable[[Path, Ask | None], Awaitable[list[str]]]
-"""Takes a file, and who can be asked about what is imported from outside of the project."""
+Recall = Callable[[Path, Ask | None, Emit], Awaitable[list[str]]]
+"""Takes a file, and who can be asked about imports from outside the project."""
 
 
 class TurnLimits(Struct, frozen=True):
@@ -52,7 +51,7 @@ class Backups(Protocol):
         ...
 
 
-async def _nothing(path: Path, ask: Ask | None) -> list[str]:
+async def _nothing(path: Path, ask: Ask | None, emit: Emit) -> list[str]:
     return []
 
 
@@ -74,13 +73,15 @@ class Parts:
     memory: list[str] = field(default_factory=list[str])
     """The part of the system prompt that comes from memory files."""
     recall: Recall = _nothing
-    """Returns what memory files say of a file that is read or changed, each told once."""
+    """Returns the memory that applies to a file that is read or changed, each text once."""
     limits: TurnLimits = field(default_factory=TurnLimits)
     backups: Backups | None = None
     agent_type: str | None = None
     """The sub-agent's type; None for the main conversation."""
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a question is open: the user sees one at a time."""
+    turn: "RunningTurn | None" = None
+    """The turn that is running; None between turns."""
 
     @property
     def about_agent(self) -> Fields:
@@ -90,10 +91,12 @@ class Parts:
 
 
 class RunningTurn(Struct, frozen=True):
-    """The turn that a call runs in."""
+    """A turn in progress: the conversation, its listener and what it has spent so far."""
 
+    parts: Parts
     emit: Emit
     spent: Spending
 
-
-RUNNING: ContextVar[RunningTurn] = ContextVar("running")
+    def record(self, entry: Fields) -> None:
+        """Emit an entry, which the recorder has written: nobody sees what a crash would lose."""
+        self.emit(Recorded(entry))

@@ -11,8 +11,7 @@ from turnlog.agent.hooks.hook_entries import (
 )
 from turnlog.agent.hooks.outputs import HookOutcome
 from turnlog.agent.loop.call_hooks import note_hooks, take_variables
-from turnlog.agent.loop.conversation import Emit, Parts
-from turnlog.agent.loop.events import Recorded
+from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.session.recorder import name_session
 from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
@@ -58,13 +57,14 @@ async def end_session(parts: Parts, reason: str) -> None:
     await parts.hooks.close()
 
 
-async def submit(parts: Parts, text: str, source: str, emit: Emit) -> tuple[str | None, list[str]]:
+async def submit(turn: RunningTurn, text: str, source: str) -> tuple[str | None, list[str]]:
     """Run UserPromptSubmit hooks; return why they block the prompt, and context to send with it.
 
     Shell commands of the user run no hooks, as in the client (2.1.325, observed).
     """
     if source == SHELL:
         return None, []
+    parts = turn.parts
     if parts.agent_type:
         said = await parts.hooks.fire("SubagentStart", parts.agent_type, parts.about_agent)
         return None, _told(said, "SubagentStart")
@@ -73,7 +73,7 @@ async def submit(parts: Parts, text: str, source: str, emit: Emit) -> tuple[str 
     if said.block or said.stop:
         parts.recorder.next_prompt_id = None
         return said.reason or said.stop_reason or "a hook did not let the prompt through", []
-    note_hooks(parts, said, str(uuid4()), emit)
+    note_hooks(turn, said, str(uuid4()))
     if title := said.title or parts.hooks.facts.title:
         name_session(parts.recorder, title)
         parts.hooks.facts.title = ""
@@ -91,8 +91,9 @@ async def expand_command(parts: Parts, about: Fields) -> tuple[str | None, list[
     return None, _told(said, "UserPromptExpansion")
 
 
-async def is_kept_going(parts: Parts, text: str, is_again: bool, emit: Emit) -> bool:
+async def is_kept_going(turn: RunningTurn, text: str, is_again: bool) -> bool:
     """Run Stop hooks; return whether they keep the model going, and record their feedback."""
+    parts = turn.parts
     event = "SubagentStop" if parts.agent_type else "Stop"
     fields: Fields = {"stop_hook_active": is_again, "last_assistant_message": text}
     fields |= {"background_tasks": _running(parts), "session_crons": []} | parts.about_agent
@@ -100,13 +101,13 @@ async def is_kept_going(parts: Parts, text: str, is_again: bool, emit: Emit) -> 
         fields["agent_transcript_path"] = str(parts.recorder.path)
     said = await parts.hooks.fire(event, parts.agent_type, fields)
     name = str(uuid4())
-    note_hooks(parts, said, name, emit)
+    note_hooks(turn, said, name)
     summary = [stop_summary_line(said, name)] if said.runs else []
     for line in [*attachment_lines(said, name), *summary]:
-        emit(Recorded(parts.recorder.follow(line)))
+        turn.record(parts.recorder.follow(line))
     if said.stop or not (said.block or said.context):
         return False
-    emit(Recorded(parts.recorder.follow(feedback_line(said, event))))
+    turn.record(parts.recorder.follow(feedback_line(said, event)))
     return True
 
 

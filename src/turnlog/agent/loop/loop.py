@@ -10,12 +10,12 @@ from typing import Any
 
 from turnlog.agent.loop.answering import ask_model
 from turnlog.agent.loop.compaction import AUTO, GO_ON, compact, compact_now, is_full
-from turnlog.agent.loop.conversation import Emit, Parts
-from turnlog.agent.loop.events import Event, Notice, Recorded
+from turnlog.agent.loop.conversation import Parts, RunningTurn
+from turnlog.agent.loop.events import Event, Notice
 from turnlog.agent.loop.lifecycle_hooks import Prompt, hear_failure, is_kept_going, submit
 from turnlog.agent.loop.notifications import Arrival, absorb
 from turnlog.agent.loop.request import build_request
-from turnlog.agent.loop.spending import SPENT, Spending
+from turnlog.agent.loop.spending import Spending
 from turnlog.agent.loop.tool_calls import run_calls, stop_here
 from turnlog.agent.loop.turn_records import not_written, record_end, record_failure, record_prompt
 from turnlog.agent.model.answer import StreamedMessage
@@ -23,7 +23,7 @@ from turnlog.agent.model.streaming import is_too_long
 from turnlog.agent.session.entry_builders import text_of
 from turnlog.errors import ModelError
 
-Work = Callable[[Emit], Coroutine[Any, Any, None]]
+Work = Callable[[RunningTurn], Coroutine[Any, Any, None]]
 MOST_PUSHES = 8
 """Maximum number of times per turn that hooks or a truncated answer make the model continue."""
 CUT_OFF = "The answer was cut off: it had as many tokens as it may have. Go on where it ends."
@@ -42,16 +42,19 @@ class Loop:
 
     def run(self, prompt: Prompt, source: str = "typed") -> AsyncGenerator[Event]:
         """Run a turn for a prompt; yield its events, the last of which is `TurnEnded`."""
-        return self._events(lambda emit: self._turn(prompt, source, emit))
+        return self._events(lambda turn: self._turn(prompt, source, turn))
 
     def compact(self, focus: str = "") -> AsyncGenerator[Event]:
         """Compact the conversation on the user's request; yield the events."""
-        return self._events(lambda emit: compact_now(self.parts, focus, emit))
+        return self._events(lambda turn: compact_now(turn, focus))
 
     async def _events(self, work: Work) -> AsyncGenerator[Event]:
         """Yield the events of a task as they come; closing the generator cancels the task."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._task = task = asyncio.create_task(work(events.put_nowait))
+        spent = Spending()
+        turn = RunningTurn(self.parts, spent.counting(events.put_nowait), spent)
+        self.parts.turn = turn
+        self._task = task = asyncio.create_task(work(turn))
         task.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -60,87 +63,83 @@ class Loop:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+            self.parts.turn = None
 
     def interrupt(self) -> bool:
         """Interrupt the running turn, leaving a valid session; return whether one was running."""
         return self._task is not None and self._task.cancel()
 
-    async def _turn(self, prompt: Prompt, source: str, emit: Emit) -> None:
+    async def _turn(self, prompt: Prompt, source: str, turn: RunningTurn) -> None:
         """Run a turn and emit its end, also after errors and interruptions."""
-        spent = Spending()
-        SPENT.set(spent)
-        emit = spent.counting(emit)
         self.parts.recorder.prompt_id = None
         reason, text = "failed", ""
         try:
             try:
-                reason, text = await self._work(prompt, source, emit, spent)
+                reason, text = await self._work(prompt, source, turn)
             except asyncio.CancelledError:
                 reason = "interrupted"
-                stop_here(self.parts, emit)
+                stop_here(turn)
             except ModelError as error:
-                text = record_failure(self.parts, error, emit)
+                text = record_failure(turn, error)
                 await hear_failure(self.parts, error, text)
-            record_end(self.parts, prompt, source, spent.seconds, emit)
+            record_end(turn, prompt, source)
         except OSError as error:
             reason, text = "failed", not_written(self.parts, error, text)
-        emit(spent.ended(reason, text))
+        turn.emit(turn.spent.ended(reason, text))
 
-    async def _work(
-        self, prompt: Prompt, source: str, emit: Emit, spent: Spending
-    ) -> tuple[str, str]:
+    async def _work(self, prompt: Prompt, source: str, turn: RunningTurn) -> tuple[str, str]:
         """Run a turn; return why it ended and the last answer."""
-        if why := await self._accept(prompt, source, emit, spent):
+        if why := await self._accept(prompt, source, turn):
             return "blocked", why
         pushes = 0
         while True:
-            answer = await self._answer(emit, spent)
+            answer = await self._answer(turn)
             if answer.calls:
-                if ending := await run_calls(self.parts, answer.calls, emit, spent):
+                if ending := await run_calls(turn, answer.calls):
                     return ending, answer.text
                 for arrived, how in [*absorb(self.parts), *self.more()]:
-                    if why := await self._accept(arrived, how, emit, spent):
-                        emit(Notice(why, is_error=True))
+                    if why := await self._accept(arrived, how, turn):
+                        turn.emit(Notice(why, is_error=True))
             elif answer.stop_reason != "pause_turn":
-                if pushes == MOST_PUSHES or not await self._is_pushed(answer, pushes, emit):
+                if pushes == MOST_PUSHES or not await self._is_pushed(answer, pushes, turn):
                     return "refused" if answer.stop_reason == "refusal" else "done", answer.text
                 pushes += 1
-            if limit := self.parts.limits.reached(spent):
+            if limit := self.parts.limits.reached(turn.spent):
                 return limit, answer.text
 
-    async def _accept(self, prompt: Prompt, source: str, emit: Emit, spent: Spending) -> str | None:
+    async def _accept(self, prompt: Prompt, source: str, turn: RunningTurn) -> str | None:
         """Record a prompt; return the reason if a hook blocks it."""
         if is_full(self.parts):
-            await compact(self.parts, AUTO, "", emit, spent)
-        why, context = await submit(self.parts, text_of(prompt), source, emit)
+            await compact(turn, AUTO, "")
+        why, context = await submit(turn, text_of(prompt), source)
         if why:
             return why
-        record_prompt(self.parts, prompt, source, [*self.told, *context], emit)
+        record_prompt(turn, prompt, source, [*self.told, *context])
         self.told = []
         return None
 
-    async def _answer(self, emit: Emit, spent: Spending) -> StreamedMessage:
+    async def _answer(self, turn: RunningTurn) -> StreamedMessage:
         """Return one answer of the model; compact and retry if the conversation is too long."""
         if is_full(self.parts):
-            await self._make_room(emit, spent)
+            await self._make_room(turn)
         try:
-            answer = await ask_model(self.parts, build_request(self.parts), emit)
+            answer = await ask_model(turn, build_request(self.parts))
         except ModelError as error:
-            if not (is_too_long(error) and await self._make_room(emit, spent)):
+            if not (is_too_long(error) and await self._make_room(turn)):
                 raise
-            answer = await ask_model(self.parts, build_request(self.parts), emit)
-        spent.add_answer(answer)
+            answer = await ask_model(turn, build_request(self.parts))
+        turn.spent.add_answer(answer)
         return answer
 
-    async def _make_room(self, emit: Emit, spent: Spending) -> bool:
-        done = await compact(self.parts, AUTO, "", emit, spent)
+    async def _make_room(self, turn: RunningTurn) -> bool:
+        done = await compact(turn, AUTO, "")
         if done:
-            emit(Recorded(self.parts.recorder.meta(GO_ON)))
+            turn.record(self.parts.recorder.meta(GO_ON))
         return done
 
-    async def _is_pushed(self, answer: StreamedMessage, pushes: int, emit: Emit) -> bool:
+    async def _is_pushed(self, answer: StreamedMessage, pushes: int, turn: RunningTurn) -> bool:
         """Return whether the model continues although it made no calls."""
         if answer.stop_reason == "max_tokens":
-            emit(Recorded(self.parts.recorder.meta(CUT_OFF)))
+            turn.record(self.parts.recorder.meta(CUT_OFF))
             return True
-        return await is_kept_going(self.parts, answer.text, pushes > 0, emit)
+        return await is_kept_going(turn, answer.text, pushes > 0)

@@ -1,7 +1,6 @@
 """Count the requests, tokens, cost and time of a turn."""
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from time import monotonic
 
 import msgspec
@@ -91,10 +90,6 @@ class Spending:
             held = self.models.setdefault(name, dict.fromkeys((*COUNTED.values(), COST), 0))
             for kind, count in counts.items():
                 held[kind] += count
-
-
-SPENT: ContextVar[Spending] = ContextVar("spent")
-"""The counter of the running turn, for side requests such as those of hooks."""
 
 
 def price_of(model: str, usage: Fields) -> float:

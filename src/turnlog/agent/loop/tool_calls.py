@@ -22,10 +22,9 @@ from turnlog.agent.loop.call_hooks import (
     note_hooks,
     note_stop,
 )
-from turnlog.agent.loop.conversation import RUNNING, Emit, Parts, RunningTurn
-from turnlog.agent.loop.events import CallStarted, Printed, Recorded
+from turnlog.agent.loop.conversation import Parts, RunningTurn
+from turnlog.agent.loop.events import CallStarted, Printed
 from turnlog.agent.loop.pull_requests import link_pull_request
-from turnlog.agent.loop.spending import Spending
 from turnlog.agent.permissions.asking import Ask, PermissionReply, Question
 from turnlog.agent.permissions.gate import REJECTED, Admitted, Invalid, Refused, admit, plain_input
 from turnlog.agent.session.entry_builders import (
@@ -37,7 +36,7 @@ from turnlog.agent.session.entry_builders import (
 )
 from turnlog.agent.tools.toolbox import offered_name
 from turnlog.agent.workspace.access import Reads, Writes
-from turnlog.agent.workspace.tool import CALL_ID, ToolError, ToolOutcome
+from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields
 
 FEEDBACK = (
@@ -66,50 +65,48 @@ class Done(Struct):
 
 
 async def run_calls(
-    parts: Parts, calls: list[Fields], emit: Emit, spent: Spending
+    turn: RunningTurn, calls: list[Fields]
 ) -> Literal["interrupted", "done"] | None:
     """Run calls; return how the turn ends if the user or a hook ends it."""
-    batch = _Batch(parts, calls, emit, spent)
+    batch = _Batch(turn, calls)
     try:
         await batch.run()
     finally:
         batch.record_rest()
     for text in batch.context:
-        emit(Recorded(parts.recorder.meta(text)))
+        turn.record(turn.parts.recorder.meta(text))
     if batch.ends_turn:
-        stop_here(parts, emit, was_call=True)
+        stop_here(turn, was_call=True)
         return "interrupted"
-    said = None if batch.stop else await after_batch(parts, batch.outcomes, emit)
+    said = None if batch.stop else await after_batch(turn, batch.outcomes)
     stop = batch.stop or (said and (BATCH, said))
     if stop:
-        note_stop(parts, stop[1], stop[0], emit)
+        note_stop(turn, stop[1], stop[0])
     return "done" if stop else None
 
 
-def stop_here(parts: Parts, emit: Emit, was_call: bool = False) -> None:
+def stop_here(turn: RunningTurn, was_call: bool = False) -> None:
     """Record an interruption by the user, with a result for each open call.
-
 
     Nothing is recorded if the prompt is not in the session yet.
     """
-    recorder = parts.recorder
+    recorder = turn.parts.recorder
     if not recorder.prompt_id:
         return
     waiting = recorder.open_calls
     for call in waiting:
-        emit(Recorded(recorder.result(call, NOT_RUN, toolDenialKind=REJECTED)))
+        turn.record(recorder.result(call, NOT_RUN, toolDenialKind=REJECTED))
     is_call = was_call or waiting or recorder.ends_in_result
-    emit(Recorded(recorder.interruption(STOPPED_AT_CALL if is_call else STOPPED)))
+    turn.record(recorder.interruption(STOPPED_AT_CALL if is_call else STOPPED))
 
 
 class _Batch:
     """The calls of one answer."""
 
-    def __init__(self, parts: Parts, calls: list[Fields], emit: Emit, spent: Spending) -> None:
-        self._parts = parts
+    def __init__(self, turn: RunningTurn, calls: list[Fields]) -> None:
+        self._turn = turn
+        self._parts = turn.parts
         self._calls = calls
-        self._emit = emit
-        self._spent = spent
         self._done: dict[str, Done] = {}
         self._recorded = 0
 
@@ -158,9 +155,7 @@ class _Batch:
             yield group
 
     async def _carry_out(self, call: Fields) -> None:
-        CALL_ID.set(call["id"])
-        RUNNING.set(RunningTurn(self._emit, self._spent))
-        done = await _run(self._parts, self._named(call), self._emit)
+        done = await _run(self._turn, self._named(call))
         self._done[call["id"]] = done
         for ready in self._calls[self._recorded :]:
             if ready["id"] not in self._done:
@@ -176,28 +171,29 @@ class _Batch:
         extra = {"toolDenialKind": done.kind} if done.kind else {}
         entry = recorder.result(call["id"], done.outcome, **extra)
         self._recorded += 1
-        self._emit(Recorded(entry))
+        self._turn.record(entry)
         if done.kind:
             about = {"tool_name": call["name"], "tool_use_id": call["id"]}
-            self._spent.denials.append(about | {"tool_input": call["input"]})
+            self._turn.spent.denials.append(about | {"tool_input": call["input"]})
 
 
-async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
+async def _run(turn: RunningTurn, call: Fields) -> Done:
     """Run a call; errors become its outcome."""
+    parts = turn.parts
     try:
         admitted = await admit(parts, call)
     except Refused as refused:
         if refused.said:
-            note_hooks(parts, refused.said, call["id"], emit)
+            note_hooks(turn, refused.said, call["id"])
         return _refusal(refused, f"PreToolUse:{call['name']}")
     except Invalid as error:
         text = f"<tool_use_error>{error}</tool_use_error>"
         return Done(ToolOutcome(text, str(error), is_error=True))
     except Exception as error:  # a call that cannot be judged does not run, and the chat goes on
         return Done(_failed(f"Permission could not be decided: {type(error).__name__}: {error}"))
-    emit(CallStarted(call["id"], call["name"], admitted.input))
+    turn.emit(CallStarted(call["id"], call["name"], admitted.input))
     started = monotonic()
-    news = _News(parts, call, emit)
+    news = _News(turn, call)
     try:
         outcome = await admitted.tool.run(
             admitted.value, parts.workspace, news.printed, admitted.grant
@@ -207,8 +203,8 @@ async def _run(parts: Parts, call: Fields, emit: Emit) -> Done:
     except Exception as error:  # whatever a tool does, the model is told and the loop goes on
         outcome = _failed(f"{type(error).__name__}: {error}")
     link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
-    await after_move(parts, call["id"], emit)
-    return await _after(parts, call, admitted, outcome, monotonic() - started, emit)
+    await after_move(turn, call["id"])
+    return await _after(turn, call, admitted, outcome, monotonic() - started)
 
 
 def _refusal(refused: Refused, name: str) -> Done:
@@ -223,29 +219,31 @@ def _refusal(refused: Refused, name: str) -> Done:
 
 
 async def _after(
-    parts: Parts, call: Fields, admitted: Admitted, outcome: ToolOutcome, seconds: float, emit: Emit
+    turn: RunningTurn, call: Fields, admitted: Admitted, outcome: ToolOutcome, seconds: float
 ) -> Done:
     """Run the hooks that follow a call and apply their decisions to its outcome."""
+    parts = turn.parts
     given = plain_input(admitted.input, parts)
     event, said = await after_call(parts, call, given, outcome, seconds)
     name = f"{event}:{call['name']}"
     for each in (admitted.said, said):
-        note_hooks(parts, each, call["id"], emit)
+        note_hooks(turn, each, call["id"])
     if said.updated_output is not UNSET:
         outcome = ToolOutcome(text_of(said.updated_output), said.updated_output)
     told = [*admitted.said.context, *said.context, *([said.reason] if said.block else [])]
     context = [reminder([text], name) for text in told]
     stop = (name, said) if said.stop else None
-    return Done(outcome, context + await _recalled(parts, admitted), stop=stop)
+    return Done(outcome, context + await _recalled(turn, admitted), stop=stop)
 
 
-async def _recalled(parts: Parts, admitted: Admitted) -> list[str]:
+async def _recalled(turn: RunningTurn, admitted: Admitted) -> list[str]:
     """Return memory that applies to the file a call reads or changes."""
+    parts = turn.parts
     touched = admitted.tool.touches(admitted.value, parts.workspace)
     paths = [each.path for each in touched if isinstance(each, Reads | Writes)]
     ask = partial(_ask_alone, parts, parts.ask) if parts.ask else None
-    told = [text for path in paths for text in await parts.recall(path, ask)]
-    return [f"<system-reminder>\n{text}\n</system-reminder>" for text in told]
+    texts = [text for path in paths for text in await parts.recall(path, ask, turn.emit)]
+    return [f"<system-reminder>\n{text}\n</system-reminder>" for text in texts]
 
 
 async def _ask_alone(parts: Parts, ask: Ask, question: Question) -> PermissionReply:
@@ -260,10 +258,9 @@ def _failed(text: str) -> ToolOutcome:
 class _News:
     """Emits the output of a running call at once, and records it at growing intervals."""
 
-    def __init__(self, parts: Parts, call: Fields, emit: Emit) -> None:
-        self._parts = parts
+    def __init__(self, turn: RunningTurn, call: Fields) -> None:
+        self._turn = turn
         self._call = call
-        self._emit = emit
         self._started = monotonic()
         self._next = FIRST_NEWS
         self._count = 0
@@ -271,7 +268,7 @@ class _News:
         self._tail = ""
 
     def printed(self, text: str) -> None:
-        self._emit(Printed(self._call["id"], text))
+        self._turn.emit(Printed(self._call["id"], text))
         self._tail = (self._tail + text)[-NEWS_LENGTH:]
         self._lines += text.count("\n")
         elapsed = monotonic() - self._started
@@ -281,5 +278,5 @@ class _News:
             data |= {"fullOutput": self._tail, "elapsedTimeSeconds": round(elapsed)}
             data |= {"totalLines": self._lines}
             name = f"bash-progress-{self._count}"
-            self._parts.recorder.progress(data, name, self._call["id"])
+            self._turn.parts.recorder.progress(data, name, self._call["id"])
             self._count += 1

@@ -2,8 +2,7 @@
 
 from uuid import uuid4
 
-from turnlog.agent.loop.conversation import Emit, Parts
-from turnlog.agent.loop.events import Recorded
+from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.lifecycle_hooks import SHELL, Prompt
 from turnlog.agent.loop.notifications import NOTICE
 from turnlog.agent.loop.system_prompt import PLAN
@@ -14,25 +13,23 @@ from turnlog.errors import ModelError
 from turnlog.format.json_values import Fields
 
 
-def record_prompt(
-    parts: Parts, prompt: Prompt, source: str, told: list[Prompt], emit: Emit
-) -> None:
+def record_prompt(turn: RunningTurn, prompt: Prompt, source: str, context: list[Prompt]) -> None:
     """Record a prompt, followed by the context that goes along with it."""
-    recorder = parts.recorder
+    parts, recorder = turn.parts, turn.parts.recorder
     if source != NOTICE:
         parts.hooks.wakes = 0
     if source == NOTICE:
-        emit(Recorded(recorder.notice(text_of(prompt), parts.rules.mode.value)))
+        turn.record(recorder.notice(text_of(prompt), parts.rules.mode.value))
     elif parts.agent_type:
-        emit(Recorded(recorder.task(prompt)))
+        turn.record(recorder.task(prompt))
     else:
         for entry in _asked(parts, prompt, source):
-            emit(Recorded(entry))
+            turn.record(entry)
     if not parts.agent_type:
         parts.hooks.facts.prompt_id = recorder.prompt_id
     plan = [f"<system-reminder>\n{PLAN}\n</system-reminder>"]
-    for content in [*told, *(plan if parts.rules.mode is ApprovalMode.PLAN else [])]:
-        emit(Recorded(recorder.meta(content)))
+    for content in [*context, *(plan if parts.rules.mode is ApprovalMode.PLAN else [])]:
+        turn.record(recorder.meta(content))
 
 
 def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
@@ -45,19 +42,21 @@ def _asked(parts: Parts, prompt: Prompt, source: str) -> list[Fields]:
     return [parts.recorder.prompt(prompt, parts.rules.mode.value, source, uuid)]
 
 
-def record_failure(parts: Parts, error: ModelError, emit: Emit) -> str:
+def record_failure(turn: RunningTurn, error: ModelError) -> str:
     """Record an API error; return the message for the user."""
-    told = f"API Error: {error.line}"
-    if parts.recorder.prompt_id:
-        emit(Recorded(parts.recorder.failure(told, error.status, error.request_id)))
-    return told
+    message = f"API Error: {error.line}"
+    recorder = turn.parts.recorder
+    if recorder.prompt_id:
+        turn.record(recorder.failure(message, error.status, error.request_id))
+    return message
 
 
-def record_end(parts: Parts, prompt: Prompt, source: str, seconds: float, emit: Emit) -> None:
+def record_end(turn: RunningTurn, prompt: Prompt, source: str) -> None:
     """Record the duration of a turn that had begun; sub-agents record none, like the client's."""
-    if parts.recorder.prompt_id and not parts.agent_type:
-        emit(Recorded(parts.recorder.turn_duration(seconds)))
-        parts.recorder.tip("" if source == NOTICE else label_of(text_of(prompt)))
+    recorder = turn.parts.recorder
+    if recorder.prompt_id and not turn.parts.agent_type:
+        turn.record(recorder.turn_duration(turn.spent.seconds))
+        recorder.tip("" if source == NOTICE else label_of(text_of(prompt)))
 
 
 def not_written(parts: Parts, error: OSError, said: str) -> str:

@@ -182,7 +182,7 @@ def _to_run(command: ShellCommand) -> str | None:
 
 
 def _listings(command: ShellCommand) -> Iterator[AccessDecision]:
-    """Yield what rules say about the directories that patterns list, in every mode."""
+    """Yield the findings of rules about directories that patterns list, in every mode."""
     for part in command.script.parts if command.has_file_rules else ():
         for word in patterns_in(part):
             for place in filter(None, command.places):
@@ -195,7 +195,7 @@ def _listings(command: ShellCommand) -> Iterator[AccessDecision]:
 
 
 def _restrictions(command: ShellCommand) -> Iterator[AccessDecision]:
-    """Yield what deny and ask rules say about anything that would run."""
+    """Yield the findings of deny and ask rules about everything that would run."""
     policy = command.policy
     for rules, kind, verb in (
         (policy.deny, VerdictKind.DENY, "denies"),

@@ -1,4 +1,4 @@
-"""Variables whose values a command may show, although no program in it gets them as an argument.
+"""Find variables whose values a command may print without passing them as arguments.
 
 `cat <<< "$KEY"` is understood as reading because it runs with basic variables only. A rule lets a
 whole command run with all variables of the user, so `npm test; cat <<< "$KEY"` would print the key.

@@ -86,13 +86,19 @@ class _Judged(Struct, frozen=True):
     directory: DirectoryIdentity | None
     """The working directory that it is about."""
 
-    def grant(self, basis: Basis) -> Grant:
+    def grant(self, basis: Basis, call_id: str) -> Grant:
         """Return the grant of a call that may run on a basis."""
         verdict = self.verdict
         # What a person or a hook agreed to is the command as it was written.
         command = verdict.command if basis is verdict.basis else None
         return Grant(
-            basis, self.targets, self.directory, command, verdict.footprint, verdict.guards_git
+            basis,
+            self.targets,
+            self.directory,
+            command,
+            verdict.footprint,
+            call_id=call_id,
+            guards_git=verdict.guards_git,
         )
 
 
@@ -132,7 +138,7 @@ async def admit(parts: Conversation, call: Fields) -> Admitted:
         if allowed.input is not wanted:
             value, wanted = _read(tool, allowed.input), allowed.input
             judged = await _judge(parts, tool, value)  # rules may still deny what a hook made of it
-    return Admitted(tool, wanted, value, said, judged.grant(basis))
+    return Admitted(tool, wanted, value, said, judged.grant(basis, call["id"]))
 
 
 async def _judge(parts: Conversation, tool: Tool, value: Any) -> _Judged:

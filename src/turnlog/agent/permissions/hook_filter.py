@@ -16,7 +16,7 @@ UNKNOWN = re.compile(r"`|\$[({A-Za-z_]")
 
 
 def rule_filter(tools: Mapping[str, Tool], workspace: Workspace) -> Applies:
-    """Return the function that says so. In doubt a hook runs: it may be there to stop something."""
+    """Return the filter for hooks with an `if` rule; in doubt a hook runs: it may block a call."""
 
     def applies(written: str, call: Fields) -> bool:
         tool = tools.get(call["tool_name"])

@@ -1,4 +1,4 @@
-"""Patterns in a command, replaced by the names that the verdict was about.
+"""Replace glob patterns in a command by the names that the verdict was about.
 
 Were bash to expand them again, it would find files that were created in the meantime, and sort
 them as the locale says: the first name that `sed *` gets is a program.

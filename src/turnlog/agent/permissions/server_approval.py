@@ -1,4 +1,4 @@
-"""Which MCP servers a chat may start: the user's own, and those of a project that were approved.
+"""Decide which MCP servers a chat may start: the user's own, and approved ones of a project.
 
 A server is a program, and a project's `.mcp.json` comes with its files: what a repository brings
 along can forbid its servers, but never approve them.
@@ -123,7 +123,7 @@ def with_given(found: Approved, given: Servers) -> Approved:
 
 
 async def ask_for(found: Approved, settings: ServerSettings, approve: Ask | None) -> Approved:
-    """Ask the user once about each server that waits, and remember the answers.
+    """Ask the user once about each pending server, and save the answers.
 
     Where nobody can be asked they do not start, and a line says so.
     """

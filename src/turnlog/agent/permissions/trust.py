@@ -1,8 +1,8 @@
-"""Whether a project's configuration may be used: its settings, hooks and servers run commands here,
-and its memory files can import others from outside.
+"""Trust in a project's configuration: its settings, hooks and servers run commands on this machine,
+and its memory files can import files from outside the project.
 
-The user is asked once for each directory that configuration is loaded from. What the user told the
-client about a directory counts as well.
+The user is asked once for each directory that configuration is loaded from. Trust recorded by the
+client counts as well.
 """
 
 import json

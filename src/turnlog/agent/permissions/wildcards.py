@@ -17,7 +17,7 @@ LITERAL = re.compile(r"\\([$`\"\\\n])")
 
 
 def fits(pattern: str, text: str, *, in_holes: bool = False) -> bool:
-    """Return whether a text is as a pattern says; with `in_holes`, whether it could be.
+    """Return whether a text matches a pattern; with `in_holes`, whether it could match.
 
     >>> fits(f"git {ANY}", "git push"), fits(f"git {ANY}", "gitk"), fits("git push", f"git {HOLE}")
     (True, False, False)

@@ -1,4 +1,4 @@
-"""Copies of files from before they were changed, and the lines of a session that tell of them.
+"""Backups of files from before they changed, and the session lines that describe them.
 
 `file-history/<session>/<hash of the path>@v<n>`, as clients from 2.0.5 on keep them (observed).
 """
@@ -110,7 +110,7 @@ def tracking_name(path: Path, root: Path) -> str:
 
 
 def file_of(name: str, backup: Backup, root: Path) -> Path:
-    """Return the file that a line names: wherever its directory was, if the line says so."""
+    """Return the file that a line names, in the directory that the line records, if any."""
     path = Path(name)
     place = Path(backup.folder) / path.name if backup.folder else path
     # Clients write no `..`; with one, `a/../x` would need a directory `a` to be found.

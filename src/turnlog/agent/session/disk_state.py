@@ -61,7 +61,7 @@ def is_changed_outside(path: Path, copies: list[Path], change: LastChange | None
 
 
 def is_recorded_here(copy: Path, time: str) -> bool:
-    """Return whether a backup was written when the session says, so not by `restore` or `tar`.
+    """Return whether a backup's time matches the session; `restore` and `tar` change it.
 
     Whoever writes a session chooses all times in it, but not when its files arrive here.
     """

@@ -1,4 +1,4 @@
-"""Lines of a session as the client writes them: pure builders, one for each thing that happens.
+"""Builders for session lines in the client's format, one per event; pure.
 
 A builder gives what is particular to its line. `chained` adds what all lines of a conversation
 have: who follows on whom, when, where.
@@ -252,7 +252,7 @@ def title(text: str, leaf: str) -> Fields:
 
 
 def last_prompt(text: str, leaf: str, session_id: str) -> Fields:
-    """Where the conversation goes on, and what was asked last, if that is known."""
+    """Return the entry that records the conversation's tip and the last prompt, if known."""
     shown = text if len(text) <= 200 else text[:200] + "…"
     asked = {"lastPrompt": shown} if shown else {}
     return {"type": "last-prompt", **asked, "leafUuid": leaf, "sessionId": session_id}

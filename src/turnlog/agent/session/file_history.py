@@ -1,7 +1,6 @@
-"""Keeps what files were: before the first change in a turn, and at each prompt from then on.
+"""Back up files before their first change in a turn, and at each prompt from then on.
 
-A copy and the line that tells of it are written before the file changes, so that no crash can lose
-what was.
+A copy and its line are written before the file changes, so a crash never loses the old content.
 """
 
 import filecmp

@@ -128,9 +128,9 @@ class Recorder:
         self._message_id = self._before_message = None
 
     def settle(self) -> None:
-        """The message is whole: nothing can make it broken off.
+        """Finish the message: from now on it cannot be abandoned.
 
-        One that is nothing but thinking is left out: clients up to 2.0.76 would send it so.
+        One with only thinking is left out of the chain, as clients up to 2.0.76 would send it.
         """
         start = self._before_message
         self._message_id = self._before_message = None
@@ -153,9 +153,9 @@ class Recorder:
         return self._add(entry_builders.interruption(text, self.prompt_id, message_id))
 
     def failure(self, text: str, status: int | None, request_id: str | None) -> Fields:
-        """Return the API gave no answer in the end; nothing follows on the line that says so.
+        """Record that the API gave no answer; no later entry has this line as its parent.
 
-        Of the clients, 1.0.60 would send the error as the model's own words if it were on the way.
+        Client 1.0.60 would otherwise send the error as the model's own words.
         """
         return self._write(entry_builders.failure(text, str(uuid4()), status, request_id))
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.agent.permissions.bash import UnknownValue
-from turnlog.agent.permissions.path_access import is_inside, is_protected
+from turnlog.agent.permissions.path_access import is_guarded, is_inside
 from turnlog.agent.session.backups import (
     Backup,
     FileSnapshot,
@@ -66,7 +66,7 @@ _START: Fields = {
 
 
 class RewindScope(StrEnum):
-    """What a rewind restores: the conversation, the files or both."""
+    """The scope of a rewind: the conversation, the files or both."""
 
     CONVERSATION = "conversation"
     FILES = "files"
@@ -208,7 +208,7 @@ def undo_rewind(done: Rewound, session: Session, journal: Journal) -> None:
 
 
 def move_tip(session: Session, leaf: str | None, why: str) -> None:
-    """Let the conversation go on at an entry, or at its start.
+    """Record an entry as the conversation's tip, or None for its start.
 
     A note follows on the entry, with the latest timestamp and last in the file: so each version of
     the client takes it for the tip, by whichever rule. Newer ones also heed lines that say where
@@ -279,7 +279,7 @@ def why_apart(path: Path, folders: Iterable[Path]) -> str:
     try:
         if not is_inside(path, folders):
             return OUTSIDE
-        return PROTECTED if is_protected(path) else ""
+        return PROTECTED if is_guarded(path, folders) else ""
     except UnknownValue:
         return OUTSIDE
 

@@ -20,7 +20,6 @@ from turnlog.agent.loop.answering import ask_aside
 from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.events import TurnEnded
 from turnlog.agent.loop.loop import Loop
-from turnlog.agent.loop.spending import SPENT, Spending
 from turnlog.agent.loop.system_prompt import surroundings
 from turnlog.agent.mcp.connections import spelt, tool_name
 from turnlog.agent.model.model_names import fast_model, model_named
@@ -91,10 +90,9 @@ class HookMeans:
             request["tools"] = definitions(self.parts.tools.values())
             request["tool_choice"] = {"type": "none"}
         try:
-            answer = await ask_aside(self.parts, request, lambda event: None)
+            answer = await ask_aside(self.parts, request, None)
         except ModelError as error:
             raise Failed(error.message) from error
-        SPENT.get(Spending()).add_aside(answer)
         return answer.text
 
     async def examine(self, question: str, model: str) -> str:
@@ -106,7 +104,8 @@ class HookMeans:
                 ended = await _run(loop, question, found)
             finally:
                 await loop.parts.workspace.shells.close()
-        SPENT.get(Spending()).add_agent(ended)
+        if self.parts.turn:
+            self.parts.turn.spent.add_agent(ended)
         if ended.reason == "failed":
             raise Failed(ended.text)
         return found[0] if found else ended.text

@@ -24,8 +24,10 @@ def model_for(definition: AgentDefinition, asked: str | None) -> str | None:
 
 
 def rules_for(definition: AgentDefinition, rules: Rules, memory: Path | None) -> Rules:
-    """What it may do: as the conversation, or in the mode that its definition names; the files of
-    its memory are its own."""
+    """Return the rules of a sub-agent: the conversation's, in the mode that its definition names.
+
+    Its own memory folder is writable.
+    """
     mode = MODES.get(definition.permission_mode or "")
     # No definition overrides a wider mode of the conversation, as documented of the client, and
     # none leaves plan mode: the user was promised that nothing is written.

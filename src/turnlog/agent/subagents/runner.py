@@ -5,18 +5,19 @@ Each writes a file next to the session of its call, in the layout of 2.1.150 to 
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta
 
 from turnlog.agent.config.agent_definitions import AgentDefinition
 from turnlog.agent.config.agent_memory import memory_folder, memory_told
-from turnlog.agent.loop.conversation import RUNNING, Parts, RunningTurn
+from turnlog.agent.loop.answering import ask_for_tool
+from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import Event, Inside, Notice, Recorded, TurnEnded
 from turnlog.agent.loop.lifecycle_hooks import Prompt
 from turnlog.agent.loop.loop import Loop
@@ -32,7 +33,7 @@ from turnlog.agent.workspace.access import Uses
 from turnlog.agent.workspace.ids import new_agent_id
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.shell.background import Shells
-from turnlog.agent.workspace.tool import CALL_ID, Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.format.json_values import Fields
 from turnlog.format.private_files import create_private_folder, write_private
@@ -51,11 +52,14 @@ depend on each other are started together, in one answer. The kinds there are:
 {kinds}"""
 
 
-Preload = Callable[[str], Awaitable[Prompt | None]]
+class Skills(Protocol):
+    """The skills that sub-agents may use."""
 
+    async def preload(self, name: str, parts: Parts) -> Prompt | None:
+        """Return a skill's text for a sub-agent; None if it may not use it."""
 
-async def _no_skill(name: str) -> None:
-    return None
+    def tool(self, parts: Parts) -> Tool | None:
+        """Return the tool with which a sub-agent invokes skills."""
 
 
 class TaskInput(Input, frozen=True):
@@ -76,8 +80,7 @@ class Agents:
     parts: Parts
     """The parts of the starting conversation."""
     definitions: dict[str, AgentDefinition]
-    preload: Preload = _no_skill
-    """Returns the text of a skill."""
+    skills: Skills | None = None
     home: Path | None = None
     """The user's configuration directory; None disables agent memory."""
     own_place: Path | None = None
@@ -98,7 +101,8 @@ class Agents:
         if definition is None:
             known = ", ".join(self.definitions)
             raise ToolError(f"There is no agent {given.subagent_type!r}; there are: {known}")
-        running, call_id = RUNNING.get(), CALL_ID.get()
+        running, call_id = self.parts.turn, grant.call_id
+        assert running, "a call runs in a turn"
         child = self._child(definition, given, workspace)
         self._describe(child.recorder.path, definition, given, call_id)
         ended: TurnEnded | None = None
@@ -125,8 +129,17 @@ class Agents:
         path = subagents_folder(self.session) / f"agent-{facts.agent_id}.jsonl"
         model = model_named(model_for(definition, given.model) or parent.choice.model)
         memory = self._memory(definition)
+
+        async def ask(question: str, tools: list[Fields]) -> list[Fields]:
+            return await ask_for_tool(child, question, tools)
+
         place = replace(
-            workspace, seen={}, todos=[], directories=list(workspace.directories), shells=Shells()
+            workspace,
+            seen={},
+            todos=[],
+            directories=list(workspace.directories),
+            shells=Shells(),
+            ask=ask,
         )
         told = [surroundings(place.cwd, place.directories)]
         told += [memory_told(memory)] if memory else []
@@ -147,6 +160,9 @@ class Agents:
         child.hooks = parent.hooks.within(HookMeans(child), definition.hooks)
         own = replace(self, parts=child, depth=self.depth + 1)
         tools = parent.tools | ({NAME: own.tool()} if self.depth < DEEPEST else {})
+        skill_tool = self.skills.tool(child) if self.skills else None
+        if skill_tool and skill_tool.name in tools:  # a parent without it passes none on
+            tools |= {skill_tool.name: skill_tool}
         child.tools = {
             name: tool
             for name, tool in tools.items()
@@ -185,7 +201,9 @@ class Agents:
     async def _loop(self, child: Parts, definition: AgentDefinition) -> Loop:
         """Return the agent's loop, preloaded with the skills of its definition."""
         loop = Loop(child)
-        loop.told = [text for name in definition.skills if (text := await self.preload(name))]
+        if self.skills:
+            texts = [await self.skills.preload(name, child) for name in definition.skills]
+            loop.told = [text for text in texts if text]
         return loop
 
     def _describe(

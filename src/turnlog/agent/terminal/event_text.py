@@ -209,7 +209,7 @@ class Teller:
 
 
 def _few(lines: list[str]) -> Iterator[str]:
-    """Return the first lines; show one more instead of a line that says so."""
+    """Return the first lines and how many more there are; a single further line is shown."""
     shown = lines if len(lines) <= FEW + 1 else lines[:FEW]
     yield from shown
     if len(shown) < len(lines):

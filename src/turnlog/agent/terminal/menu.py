@@ -133,7 +133,7 @@ class Menu:
 
 
 class Choices(Menu):
-    """A few items, chosen by their numbers too; what they say is never cut.
+    """A short menu whose items also have number keys; labels are never truncated.
 
     What is more than the screen has can be paged through, and no item is chosen out of sight.
     """

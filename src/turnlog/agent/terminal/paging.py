@@ -11,7 +11,7 @@ LEAST = 3
 
 
 class Pager:
-    """Which rows are in sight."""
+    """The visible part of a list of rows."""
 
     def __init__(self) -> None:
         self._top = 0
@@ -19,7 +19,7 @@ class Pager:
         self._count = 0
 
     def window(self, rows: Sequence[str], height: int) -> list[str]:
-        """Return the rows in sight, and if there are more, a last row that says so."""
+        """Return the visible rows, followed by a row with the number of further ones, if any."""
         self._count = len(rows)
         is_whole = len(rows) <= height
         self._room = len(rows) if is_whole else max(LEAST, height) - 1

@@ -77,7 +77,7 @@ class Typed(History):
         return self._load()
 
     def store_string(self, string: str) -> None:
-        """It is stored with what else the client keeps of it, when it is sent."""
+        """Do nothing: a prompt is stored when it is sent, in the client's format."""
 
 
 class Offered(Completion):

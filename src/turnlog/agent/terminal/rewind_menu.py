@@ -1,4 +1,4 @@
-"""Going back to before a prompt: which one, what with it, and what that would do to files.
+"""The menu for rewinding: choose a prompt and a scope, and preview the changes to files.
 
 Before a file is deleted or created, it is named and the user says so twice. A file outside of the
 working directories, or one that programs take commands from, is asked about by itself: a session

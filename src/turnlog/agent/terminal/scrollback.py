@@ -107,7 +107,7 @@ class App(Application[None]):
 
 
 def reflowed(cursor: Point, screen: Screen, columns: int) -> Point:
-    """Where the cursor is after the terminal broke rows that no longer fit."""
+    """Return the cursor position after the terminal rewrapped rows that no longer fit."""
     above = sum(max(0, _width(screen, row) - 1) // columns for row in range(cursor.y))
     return Point(x=cursor.x % columns, y=cursor.y + above + cursor.x // columns)
 

@@ -34,7 +34,7 @@ class UsageMeter:
         self.start()
 
     def start(self) -> None:
-        """A turn starts."""
+        """Start the clock of a turn."""
         self._started = monotonic()
         self._cost = 0.0
         self._usage: dict[str, Fields] = {}
@@ -56,7 +56,7 @@ class UsageMeter:
                 pass
 
     def settle(self) -> None:
-        """A turn is over, even if nobody said so."""
+        """End a turn, also one without a `TurnEnded` event."""
         self.total += self._cost
         self.start()
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from turnlog.agent.workspace.access import Basis, DirectoryUse, Runs
+from turnlog.agent.workspace.access import Basis, Runs
 from turnlog.agent.workspace.ids import new_output_name
 from turnlog.agent.workspace.inputs import Input, reader_of, schema_of
 from turnlog.agent.workspace.shell.bubblewrap import FAILURE, wrapper_of
@@ -29,7 +29,7 @@ from turnlog.agent.workspace.shell.processes import (
     told_code,
 )
 from turnlog.agent.workspace.spilled_results import EXTRACT, extract, results_folder
-from turnlog.agent.workspace.tool import CALL_ID, Grant, Output, Tool, ToolError, ToolOutcome
+from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
 from turnlog.agent.workspace.workspace import Workspace
 from turnlog.errors import UsageError
 from turnlog.format.json_values import Fields
@@ -72,18 +72,18 @@ async def run(given: BashInput, workspace: Workspace, output: Output, grant: Gra
     if not given.run_in_background:
         with workspace.activity.during(grant.footprint):
             return await _run_to_end(wanted, given, workspace, output)
-    return await _leave_running(wanted, given, workspace, grant.footprint)
+    return await _leave_running(wanted, given, workspace, grant)
 
 
 async def _leave_running(
-    wanted: Launch, given: BashInput, workspace: Workspace, footprint: DirectoryUse
+    wanted: Launch, given: BashInput, workspace: Workspace, grant: Grant
 ) -> ToolOutcome:
     """Start a command in the background."""
     running, name = await _start(wanted), wanted.printed.stem
     job = workspace.shells.add(
-        name, given.command, running, given.description or given.command, CALL_ID.get()
+        name, given.command, running, given.description or given.command, grant.call_id
     )
-    number = workspace.activity.begin(footprint)
+    number = workspace.activity.begin(grant.footprint)
     job.watch.add_done_callback(lambda _: workspace.activity.end(number))
     text = (
         f"Command running in background with ID: {name}. Output is being written to: "

@@ -17,7 +17,7 @@ EXTRACT = 2_000
 
 
 def results_folder(folder: Path) -> Path:
-    """Where a session keeps long results; made where it is missing."""
+    """Return the folder for long results of a session, creating it if necessary."""
     place = folder / TOOL_RESULTS
     create_private_folder(place)
     return place

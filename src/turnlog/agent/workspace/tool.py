@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,17 @@ from turnlog.agent.workspace.access import Access, Basis, DirectoryUse
 from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
 from turnlog.format.json_values import Fields
 
-CALL_ID: ContextVar[str] = ContextVar("call_id", default="")
-"""The call that is being carried out; nothing for what the user runs."""
 Output = Callable[[str], None]
-"""Is told what a call prints, while it runs."""
+"""Called with what a call prints, while it runs."""
 
 
 class ToolOutcome(Struct, frozen=True):
     """The outcome of a call."""
 
     content: str | list[Fields]
-    """What the model is told: text, or blocks."""
+    """The result that the model sees: text, or blocks."""
     data: Any = None
-    """What the session keeps of it besides, as `toolUseResult`."""
+    """The structured result that the session records as `toolUseResult`."""
     is_error: bool = False
 
 
@@ -43,6 +40,8 @@ class Grant(Struct, frozen=True):
     command: str | None = None
     """The command that was decided about, with the names that its patterns matched then."""
     footprint: DirectoryUse = DirectoryUse()
+    call_id: str = ""
+    """The call it was given for; empty for what the user runs."""
     guards_git: bool = False
     """Whether git runs nothing that a repository names, though a rule allows the command."""
 

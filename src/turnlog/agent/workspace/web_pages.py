@@ -30,7 +30,7 @@ REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class Unfetched(Exception):
-    """A page that could not be fetched: its text says why."""
+    """A page could not be fetched; the message gives the reason."""
 
 
 class Page(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Where the agent works, and what its tools must remember from one call to the next."""
+"""The workspace: directories and the state that tools keep from one call to the next."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ class ReadCheck(Protocol):
 
 
 class DirectoryIdentity(Struct, frozen=True):
-    """A directory by its path, and by what tells it from another one at the same path."""
+    """A directory by path, device and inode, which tell it from another one at the same path."""
 
     path: Path
     device: int
@@ -30,7 +30,7 @@ class DirectoryIdentity(Struct, frozen=True):
 
     @staticmethod
     def of(path: Path, found: os.stat_result) -> "DirectoryIdentity":
-        """Return the identity of a directory from what `stat` says about it."""
+        """Return the identity of a directory from its `stat` result."""
         return DirectoryIdentity(path, found.st_dev, found.st_ino)
 
 
@@ -54,17 +54,17 @@ class Workspace:
     activity: Activity = field(default_factory=Activity)
     """Commands that are running, also those of sub-agents, which share it."""
     pages: Pages = field(default_factory=Pages)
-    """What was fetched from the web."""
+    """Pages fetched from the web."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
-    """Variables that commands get besides the process's own."""
+    """Environment variables for commands, in addition to the process's own."""
     before_change: Callable[[Path], None] = lambda path: None
-    """Is told each file that is about to change, so that it can be brought back."""
+    """Called with each file that is about to change, to back it up."""
     may_read: ReadCheck = lambda path, searched=None: True
-    """Whether a file may be shown that no call names: one that a search finds, a memory file."""
+    """Checks files that no call names, such as search results and memory files."""
     confinement: Confinement = field(default_factory=Confinement)
-    """What the settings say about the sandbox of commands."""
+    """The sandbox settings for commands."""
     ask: Callable[[str, list[dict[str, Any]]], Awaitable[list[dict[str, Any]]]] | None = None
-    """Asks a model on the side: a prompt and server tools, to the blocks of its answer."""
+    """Sends a prompt with server tools to a model, outside the conversation; returns blocks."""
 
     def path_of(self, name: str) -> Path:
         """Return a path as a call names it: absolute, from home, or from the current directory."""

@@ -20,9 +20,10 @@ from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.jsonl import Line
 from turnlog.format.portable import read_at
 from turnlog.format.regular_files import open_descriptor
+from turnlog.render.html.page_options import LONGEST
 from turnlog.render.html.page_rows import message_json
 from turnlog.render.html.prose import prose_html
-from turnlog.secrets import mask, mask_start, mask_value
+from turnlog.secrets import cut_texts, mask, mask_start, mask_value
 
 LONGEST_LINE = 2_000_000
 """Bytes of a line that are decoded to be shown; of a longer one, only the start is read."""
@@ -109,7 +110,7 @@ def _summary(session: Session, rank: int) -> str:
 def _messages_json(messages: Iterable[Fields]) -> list[Fields]:
     return [
         {"role": message["role"], "blocks": [_block_json(block) for block in message["content"]]}
-        for message in mask_value(list(messages))
+        for message in mask_value(cut_texts(list(messages), LONGEST))
     ]
 
 

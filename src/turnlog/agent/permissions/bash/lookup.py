@@ -1,4 +1,4 @@
-"""Look at the disk without taking an error for absence.
+"""Look up files on disk without mistaking an error for absence.
 
 `os.path.exists`, `islink` and `realpath` say "no" where they cannot look: below a directory without
 permission, or where the absolute path is too long. A program that starts in a deep directory opens

@@ -74,7 +74,7 @@ def read_cd(arguments: tuple[str, ...]) -> ProgramEffect | None:
 
 
 def read_command(arguments: tuple[str, ...]) -> ProgramEffect | None:
-    """Accept `command -v`, which says where a program is."""
+    """Accept `command -v`, which prints where a program is."""
     return ProgramEffect() if arguments[:1] in (("-v",), ("-V",)) else None
 
 

@@ -104,7 +104,7 @@ def _basic(startup: Mapping[str, str]) -> dict[str, str]:
 def _ruled(
     everything: Mapping[str, str], added: Mapping[str, str], startup: Mapping[str, str]
 ) -> dict[str, str]:
-    """Drop what steers the shell, and what settings files say about loading code."""
+    """Drop variables that steer the shell, and variables of settings files that load code."""
     plain = {name: value for name, value in everything.items() if not LOADING.fullmatch(name)}
     loading = {name: value for name, value in startup.items() if LOADING.fullmatch(name)}
     kept = plain | loading | OWN | dict(added)

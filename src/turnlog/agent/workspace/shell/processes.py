@@ -166,7 +166,7 @@ def _runs(pid: int) -> bool:
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    """Yield the processes below one, where the system tells them."""
+    """Yield the descendants of a process, on systems with /proc."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
@@ -197,7 +197,7 @@ class Tail:
 
 
 async def follow(running: RunningCommand, told: Callable[[str], None]) -> None:
-    """Wait for a command's end and tell what it prints meanwhile; `Flood` if that has no end."""
+    """Wait for a command to end and report its output meanwhile; raise `Flood` if it is endless."""
     ended = asyncio.ensure_future(running.process.wait())
     tail = Tail(running.printed)
     try:

@@ -1,4 +1,4 @@
-"""Merge the sandbox settings: what commands may read, write and connect to.
+"""Merge the sandbox settings: which files and hosts commands may use.
 
 Names, scopes and the ways to write paths are documented of the client. What turnlog cannot do as
 it is written is done more strictly, and told.
@@ -23,7 +23,7 @@ NO_HOSTS = (
 
 
 class SandboxFiles(Struct, rename="camel"):
-    """Which files commands in the sandbox may read and write."""
+    """File access of commands in the sandbox."""
 
     allow_write: list[str] | None = None
     deny_write: list[str] | None = None
@@ -33,7 +33,7 @@ class SandboxFiles(Struct, rename="camel"):
 
 
 class SandboxNetwork(Struct, rename="camel"):
-    """Which hosts they may reach."""
+    """Network access of commands in the sandbox."""
 
     allowed_domains: list[str] | None = None
     denied_domains: list[str] | None = None
@@ -136,7 +136,7 @@ def confine(said: Iterable[SandboxEntry]) -> Confinement:
 
 
 def restricting(sandbox: Sandbox) -> Sandbox:
-    """Return what an untrusted project may say of the sandbox: what it denies, that it is on.
+    """Return the sandbox settings that an untrusted project may set: denials, and that it is on.
 
     Patterns are looked up on the disk for each command. `/*/../*/../x` would never end, so they
     are taken only below the project.
@@ -197,7 +197,7 @@ def _paths(
 
 
 def _absolute(written: str, base: Path) -> str:
-    """Return a path as documented: `/**` at its end says nothing, and two slashes are one.
+    """Return a normalized path as documented: without a final `/**`, with `//` as `/`.
 
     >>> _absolute("//data/**", Path("/shop")), _absolute("./out/", Path("/shop"))
     ('/data', '/shop/out')

@@ -1,0 +1,33 @@
+"""The user's directories for turnlog's own files, by the XDG base directory specification.
+
+Hooks import this module while the client waits, so it needs nothing but `os`. Not platformdirs: its
+directories differ on macOS, where existing archives and undo journals would not be found again.
+"""
+
+import os
+
+# Type checkers treat this name as true; `typing` itself would take too long to import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAME = "turnlog"
+
+
+def data_directory(environment: "Mapping[str, str]") -> str:
+    """Return where archives, journals and spools are kept: `TURNLOG_HOME` if it is set."""
+    return environment.get("TURNLOG_HOME") or _xdg(environment, "XDG_DATA_HOME", "~/.local/share")
+
+
+def config_directory(environment: "Mapping[str, str]") -> str:
+    """Return where config.toml is: `TURNLOG_HOME` if it is set."""
+    return environment.get("TURNLOG_HOME") or _xdg(environment, "XDG_CONFIG_HOME", "~/.config")
+
+
+def cache_directory(environment: "Mapping[str, str]") -> str:
+    """Return where indexes are kept, which can be deleted at any time."""
+    return _xdg(environment, "XDG_CACHE_HOME", "~/.cache")
+
+
+def _xdg(environment: "Mapping[str, str]", variable: str, default: str) -> str:
+    return os.path.join(environment.get(variable) or os.path.expanduser(default), NAME)
