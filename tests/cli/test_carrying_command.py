@@ -57,7 +57,7 @@ def test_cost_prints_what_each_call_cost(
         "total $0.2024",
         "Estimated: 3 requests, distributed by the size of what they sent.",
     ]
-    assert outcome.err == "2 of 7 rows; --limit 0 shows all\n"
+    assert outcome.err == "2 of 6 rows; --limit 0 shows all\n"
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,7 @@ def command(store: Store, report: str, **options: Any) -> None:
       turnlog stats --since 7d
       turnlog stats weekly --by project,model
       turnlog stats session --order cost_usd -n 10
-      turnlog stats carrying --by file --since 30d
-      turnlog stats monthly --csv -o months.csv
+      turnlog stats carrying --by file --csv -o files.csv
     """
     filters = _filters(options)
     by = tuple(filter(None, (options.pop("by") or "").split(",")))
