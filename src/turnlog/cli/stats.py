@@ -109,8 +109,8 @@ def command(store: Store, report: str, **options: Any) -> None:
     \b
     Examples:
       turnlog stats --since 7d
-      turnlog stats weekly --by project,model --csv -o weeks.csv
-      turnlog stats carrying --by file --since 30d
+      turnlog stats session --order cost_usd -n 10
+      turnlog stats carrying --by file --csv -o files.csv
       turnlog stats daily --by model --format svg -o cost.svg
     """
     filters = _filters(options)

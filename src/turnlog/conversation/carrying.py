@@ -75,6 +75,8 @@ class _Ledger:
         self.items: dict[ItemKey, CarriedItem] = {}
         self.conversations = 0
         self.agents: dict[str, SubAgent] = {}
+        self.fillers: list[tuple[CarriedItem, CarriedItem]] = []
+        """Tokens that no item explains, and the item for the system prompt that pays for them."""
         self._charged: set[int] = set()
         self._messages: list[Message] = []
         """Keeps charged messages alive, so that no two have the same `id()`."""
@@ -122,6 +124,8 @@ class _Ledger:
 
     def close(self) -> Carrying:
         """Return the result, with the items of sub-agents in the turns that started them."""
+        for filler, system in self.fillers:
+            system.carried += filler.carried
         turns: dict[str, TurnRef | None] = {}
         for item in self.items.values():
             if item.agent and item.turn is None:
@@ -221,10 +225,12 @@ class _Walk:
         self._asked.add(first)
         paid = self._payments.get(node.index)
         prompt = prompt_tokens(paid or message)
+        system = self._ledger.system(turn, self._agent)
         if prompt and not message.is_synthetic:
-            self._path.measure(prompt)
+            filler = self._path.measure(prompt)
+            if filler:
+                self._ledger.fillers.append((filler, system))
         if paid and self._ledger.begin(paid):
-            system = self._ledger.system(turn, self._agent)
             items = self._read.messages.get(node.index)
             self._ledger.charge(paid, self._path, system, items)
 
