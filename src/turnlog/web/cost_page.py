@@ -26,6 +26,7 @@ from turnlog.web.report_data import (
     filters_in,
     number_in,
     reports_of,
+    session_link,
     stats_command,
 )
 
@@ -160,7 +161,7 @@ def _name(row: Row, key: str) -> str:
 
 def _row_link(row: Row, view: CostGrouping) -> str | None:
     if view.report == "session":
-        return f"/sessions/{row['session']}"
+        return session_link(str(row["session"]))
     if view.report == "branch":
         names = {name: str(row[name] or "") for name in ("branch", "project")}
         return address("/sessions", **names)
@@ -244,10 +245,10 @@ def _plan(monthly: Report, price: float | None, params: Params) -> dict[str, Any
     }
 
 
-LINKS: dict[str, Callable[[str], str]] = {
+LINKS: dict[str, Callable[[str], str | None]] = {
     "model": lambda key: address("/sessions", model=key),
     "project": lambda key: address("/sessions", project=key),
-    "session": lambda key: f"/sessions/{key}",
+    "session": session_link,
 }
 """Where bars lead, by report. Bars over time are no links, since dragging over them zooms."""
 FIGURE_NAMES = {
