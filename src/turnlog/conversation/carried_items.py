@@ -175,6 +175,8 @@ class ItemReader:
                 is_thinking = isinstance(block, ThinkingBlock | RedactedThinkingBlock)
                 kind = "thinking" if is_thinking else "answer"
                 item = self.item((kind, self._name(node.message_id, node)), kind, node)
+                if isinstance(block, TextBlock) and not item.title:
+                    item.title = (given(block.text) or "")[:LONGEST_TITLE]
             size = size_of_block(block)
             self._grow(item, size)
             spoken.items[item] = None
