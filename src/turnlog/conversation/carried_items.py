@@ -206,7 +206,7 @@ class ItemReader:
             item = self._add_to_node(node, kind, rest)
             if not item.title:
                 text = prompt_label(entry) if kind == "prompt" else full_text(entry)
-                item.title = text[:LONGEST_TITLE]
+                item.title = text[:LONGEST_TITLE] or " ".join(node.blocks)
 
     def _add_result(self, call: str, block: ToolResultBlock) -> None:
         # Only the first result of a call is sent, and none whose call is missing.
