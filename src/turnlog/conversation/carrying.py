@@ -52,15 +52,16 @@ def carrying_of(session: Session, excluded: frozenset[str] = frozenset()) -> Car
     `excluded` are ids of messages that count elsewhere: other sessions contain them as well.
     """
     ledger = _Ledger()
+    inside = [agent for agent in session.subagents if agent.root is not None]
     for charges in charges_of(session):
         counted = [m for m in charges.messages if m.id is None or m.id not in excluded]
         payments = {node.index: message for message in counted for node in message.nodes}
         if charges.agent or not charges.is_by_subagents:
             _Walk(ledger, charges.session, payments, charges.agent).run()
         elif counted:
-            for agent in session.subagents:
-                if agent.root is not None:
-                    _Walk(ledger, session.open_subagent(agent), payments, agent).run()
+            for agent in inside:
+                _Walk(ledger, session.open_subagent(agent), payments, agent).run()
+            inside = []
         # Messages without a place in a tree: repeated by progress entries, or without a uuid.
         for message in counted:
             if ledger.begin(message):
