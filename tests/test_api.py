@@ -132,6 +132,9 @@ def test_what_is_no_date_is_refused(root: Path) -> None:
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_reports_have_plain_values(root: Path, name: str) -> None:
+    read = call("Read", {"file_path": "/home/ada/shop/a.py"}, "r1")
+    looked = session(user("look"), assistant(read), result("r1", "a"), session_id=OTHER)
+    add_session(root, looked, OTHER)
     rows = turnlog.open().stats(name)
     assert rows
     assert {type(value) for row in rows for value in values_in(row)} <= set(PLAIN)

@@ -70,6 +70,7 @@ def write_store(root: Path) -> None:
             assistant(
                 call("Edit", {"file_path": path, "old_string": "a", "new_string": "b"}, f"E{n}"),
                 call(tool, {"query": WIDE}, f"T{n}"),
+                call("Read", {"file_path": path}, f"R{n}"),
                 message_id=f"m{n}",
                 message=body,
                 timestamp=at,

@@ -1,14 +1,11 @@
 """turnlog without a command: recent sessions, their cost, and what needs attention."""
 
-import json
-import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import click
 
-from turnlog.cli.health import unresumable
 from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.ls import print_sessions
 from turnlog.cli.output import fit, plain, width, wrap_hint
@@ -25,13 +22,11 @@ from turnlog.store.archive.archive import open_archive
 from turnlog.store.catalog import SessionFile, describe, list_sessions, locate_session
 from turnlog.store.paths import Store, is_session_name
 from turnlog.text import money, plural, short_count
+from turnlog.web.session_health import deleted_before, unresumable
 
 RECENT = 12
 LOOKED_AFTER = 30
 """Recent sessions to check."""
-KEPT_DAYS = 30
-"""Days after which the client deletes a session, unless its settings differ."""
-SOON_DAYS = 7
 
 
 @click.command("overview")
@@ -104,7 +99,7 @@ def _broken(index: Index, sessions: list[SessionFile], room: int) -> Iterator[st
 
 def _going(store: Store, states: FileStates) -> Iterator[str]:
     """Yield a line about sessions that the client deletes within a week and nobody archived."""
-    limit = (time.time() - (_kept_days(store) - SOON_DAYS) * 86400) * 1e9
+    limit = deleted_before(store) * 1e9
     old = filter(is_session_name, states.names_before(limit))
     names = [name.removesuffix(".jsonl") for name in old]
     archived = set(open_archive().names()) if names else set[str]()
@@ -112,11 +107,3 @@ def _going(store: Store, states: FileStates) -> Iterator[str]:
     if lost:
         what = f"{plural(lost, 'session')} will be deleted by the client within a week"
         yield style(what, "yellow") + dim("  (turnlog archive keeps them)")
-
-
-def _kept_days(store: Store) -> int:
-    try:
-        days = json.loads(Path(store.settings).read_bytes()).get("cleanupPeriodDays")
-    except (OSError, ValueError, AttributeError):
-        days = None
-    return days if isinstance(days, int) else KEPT_DAYS

@@ -7,7 +7,6 @@ import click
 from turnlog.cli.arguments import (
     chosen_format,
     csv_option,
-    format_option,
     json_option,
     limit_option,
     output_option,
@@ -22,9 +21,9 @@ from turnlog.cli.indexing import ON_STDERR
 from turnlog.cli.layouts import layout_of
 from turnlog.cli.output import echo_json, width
 from turnlog.cli.tables import echo_csv
-from turnlog.cli.terminal import dim, echo
+from turnlog.cli.terminal import dim, echo, echo_masked, masked_value
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.reports.reports import REPORTS, Filters, Report, Row
+from turnlog.index.reports.reports import CARRYING, REPORTS, Filters, Report, Row
 from turnlog.index.service import report as compute_report
 from turnlog.store.paths import Store
 
@@ -39,7 +38,7 @@ class StatsOptions(NamedTuple):
     limit: int | None
     """None is the default of the format; 0 is all."""
     form: str
-    """`table`, `json` or `csv`."""
+    """`table`, `json`, `csv` or `svg`."""
     by: tuple[str, ...] = ()
     """Dimensions to group by besides those of the report."""
 
@@ -52,7 +51,9 @@ class StatsOptions(NamedTuple):
 
 
 @click.command("stats")
-@click.argument("report", type=click.Choice(REPORTS), default="daily", metavar="[REPORT]")
+@click.argument(
+    "report", type=click.Choice([*REPORTS, CARRYING]), default="daily", metavar="[REPORT]"
+)
 @since_option("activity")
 @until_option("activity")
 @project_option
@@ -65,7 +66,12 @@ class StatsOptions(NamedTuple):
 @click.option("--by", metavar="NAME,…", help="Group by project, model, branch, session … as well.")
 @click.option("--order", metavar="COLUMN", help="Sort by this JSON column, largest first.")
 @limit_option("rows", None, f"; by default {SHOWN} in a table")
-@format_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv", "svg"]),
+    help="Output format; svg is a chart of --order.",
+)
 @output_option()
 @reveal_switch
 @json_option
@@ -75,21 +81,26 @@ def command(store: Store, report: str, **options: Any) -> None:
     """Report tokens, cost, time and calls over all sessions.
 
     REPORT is daily (the default), weekly, monthly, session, project, model, tool, file, branch,
-    hour, blocks or errors. Each message, prompt and call counts once, even if several files
-    contain it. Days and hours are in your time zone; a block is a window of five hours.
+    hour, blocks, errors, latency, rereads, cache or carrying. Each message, prompt and call counts
+    once, even if several files contain it. Days and hours are in your time zone; a block is a
+    window of five hours. --format svg draws a chart for web pages and documents.
+
+    Every request pays again for everything in its context. The carrying report shows what each
+    tool cost that way, or with --by each project, session or file; --since and --until select
+    what came up in that time. The parts are estimates, their sum is exact.
 
     \b
     Examples:
       turnlog stats --since 7d
-      turnlog stats weekly --by project,model
-      turnlog stats session --order cost_usd -n 10
-      turnlog stats monthly --csv -o months.csv
+      turnlog stats weekly --by project,model --csv -o weeks.csv
+      turnlog stats carrying --by file --since 30d
+      turnlog stats daily --by model --format svg -o cost.svg
     """
     filters = _filters(options)
     by = tuple(filter(None, (options.pop("by") or "").split(",")))
     wanted = StatsOptions(form=chosen_format(options), by=by, **options)
     told = compute_report(store, report, filters, by=by, feedback=ON_STDERR)
-    if not told.rows and wanted.form == "table":
+    if not told.rows and wanted.form in ("table", "svg"):
         raise NotFound(f"nothing to report in {store.projects}", "turnlog --samples stats")
     _print(_ordered(told, wanted.order), wanted)
 
@@ -115,6 +126,8 @@ def _print(told: Report, wanted: StatsOptions) -> None:
                 "unpriced_models": told.unpriced_models,
             }
         )
+    elif wanted.form == "svg":
+        echo_masked(_chart(told, rows, wanted))
     elif wanted.form == "csv":
         echo_csv(told.columns, (list(row.values()) for row in rows))
     else:
@@ -123,6 +136,14 @@ def _print(told: Report, wanted: StatsOptions) -> None:
         if len(rows) < len(told.rows):
             hint = f"{len(rows)} of {len(told.rows)} rows; --limit 0 shows all"
             echo(dim(hint), err=True)
+
+
+def _chart(told: Report, rows: list[Row], wanted: StatsOptions) -> str:
+    from turnlog.render.charts.report_charts import ReportChart, report_chart, standalone
+
+    # Masked before it is drawn: a mask put into finished SVG could break it.
+    drawn = ReportChart(told.name, masked_value(rows), wanted.by, wanted.order)
+    return standalone(report_chart(drawn)).rstrip("\n")
 
 
 def _ordered(told: Report, column: str | None) -> Report:

@@ -112,13 +112,13 @@ def _opened(path: Path) -> Index:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a connection for reading and writing.
+    """Open a connection for reading and writing that any thread may use, one at a time.
 
     SQLite copies the database's file mode to its -wal and -shm files, so the database has to be
     private before SQLite opens it.
     """
     _create_private(path)
-    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     db.executescript(SETTINGS)
     return db
 

@@ -57,6 +57,15 @@ def recent_sessions(db: sqlite3.Connection, limit: int) -> tuple[list[str], int]
     return paths, db.execute(f"SELECT count(*) {are_present}").fetchone()[0]
 
 
+def sessions_before(db: sqlite3.Connection, written: float) -> list[tuple[str, str | None, float]]:
+    """Return id, title and time of sessions whose files were last written before a time."""
+    return db.execute(
+        "SELECT opened_by, title, mtime_ns / 1e9 FROM files"
+        " WHERE NOT is_subagent AND NOT is_gone AND mtime_ns < ? ORDER BY mtime_ns",
+        (int(written * 1e9),),
+    ).fetchall()
+
+
 class Files:
     """The files of an index, each queried at most once."""
 

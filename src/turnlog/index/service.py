@@ -1,11 +1,11 @@
 """Query the index; commands and library users call these functions.
 
-Every function brings the index up to date first.
+Every function brings the index up to date first, except within `sync_policy.deferred_sync`.
 """
 
 import sqlite3
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnlog.errors import UsageError
 from turnlog.index.search.selection import Selection
@@ -14,12 +14,23 @@ from turnlog.index.sync_policy import SILENT, Feedback, speculative_index, synce
 from turnlog.store.paths import Store, archive_folder
 
 if TYPE_CHECKING:
-    from turnlog.index.reports.reports import Filters, Report
+    from pathlib import Path
+
+    from turnlog.index.reports.reports import Filters, Report, ReportRequest
+    from turnlog.index.reports.session_list import (
+        CallSummary,
+        Facets,
+        ListedSession,
+        ListFilters,
+        Matches,
+    )
     from turnlog.index.reports.user_sql import IndexTable, SqlResult
     from turnlog.index.search.search import SessionHits
 
 ALL_TURNS = 1000
 """Turns shown when the search is limited to one session."""
+FILE_CALLS = 500
+"""Calls on one file that are returned by default."""
 LIMIT = 10
 """Sessions that a search returns by default."""
 
@@ -68,12 +79,42 @@ def report(
     `by` groups its rows by further dimensions, such as project and model.
     """
     from turnlog.index.reports.report_cache import cached_report
-    from turnlog.index.reports.reports import EVERYTHING, REPORTS
+    from turnlog.index.reports.reports import CARRYING, EVERYTHING, REPORTS
 
+    if name == CARRYING:
+        return _carrying_report(store, filters or EVERYTHING, by, feedback)
     if name not in REPORTS:
-        raise UsageError(f"no report {name}: choose from {', '.join(REPORTS)}", "turnlog stats")
+        known = ", ".join([*REPORTS, CARRYING])
+        raise UsageError(f"no report {name}: choose from {known}", "turnlog stats")
     with synced_index(store, feedback=feedback) as index:
         return cached_report(index.db, name, filters or EVERYTHING, by)
+
+
+def _carrying_report(
+    store: Store, filters: "Filters", by: tuple[str, ...], feedback: Feedback
+) -> "Report":
+    from turnlog.index.reports.carrying_report import carrying_report
+
+    with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
+        return carrying_report(index, store, filters, by, progress)
+
+
+def carrying_tree(
+    store: Store,
+    filters: "Filters | None" = None,
+    least: float = 0.0005,
+    feedback: Feedback = SILENT,
+) -> dict[str, Any]:
+    """Return the carrying costs of all sessions as a tree for a flame graph.
+
+    Its levels are project, session, turn, tool and file; parts below a share of the total, `least`,
+    are merged.
+    """
+    from turnlog.index.reports.carrying_report import nest_costs
+    from turnlog.index.reports.reports import EVERYTHING
+
+    with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
+        return nest_costs(index, store, filters or EVERYTHING, progress, least)
 
 
 def list_calls(
@@ -84,6 +125,26 @@ def list_calls(
 
     with synced_index(store, feedback=feedback) as index:
         return run_report(index.db, "calls", filters or EVERYTHING)
+
+
+def file_calls(
+    store: Store, path: str, limit: int = FILE_CALLS, feedback: Feedback = SILENT
+) -> "Report":
+    """Return the calls that read or changed one file, in all sessions, the newest first."""
+    from turnlog.index.reports.reports import run_query_file
+
+    with synced_index(store, feedback=feedback) as index:
+        return run_query_file(index.db, "file_calls", {"path": path, "limit": limit})
+
+
+def report_batch(
+    store: Store, requests: "Sequence[ReportRequest]", feedback: Feedback = SILENT
+) -> "list[Report]":
+    """Compute several reports on one state of the index, which is brought up to date once."""
+    from turnlog.index.reports.report_cache import cached_report
+
+    with synced_index(store, feedback=feedback) as index:
+        return [cached_report(index.db, *request) for request in requests]
 
 
 def run_sql(store: Store, statement: str, feedback: Feedback = SILENT) -> "SqlResult":
@@ -102,3 +163,62 @@ def list_tables(store: Store, feedback: Feedback = SILENT) -> "list[IndexTable]"
 
     with synced_index(store, feedback=feedback) as index:
         return tables_of(index.path)
+
+
+def match_sessions(store: Store, filters: "ListFilters") -> "Matches":
+    """Return which sessions match some filters, most recently active first."""
+    from turnlog.index.ingest.change_check import generation
+    from turnlog.index.reports.session_list import find_matches
+
+    with synced_index(store) as index:
+        return find_matches(index.db, filters, generation(index.db))
+
+
+def describe_sessions(store: Store, numbers: "Sequence[int]") -> "dict[int, ListedSession]":
+    """Return the figures of sessions that `match_sessions` found, by their numbers."""
+    from turnlog.index.reports.session_list import describe_listed
+
+    with synced_index(store) as index:
+        return describe_listed(index.db, numbers)
+
+
+def recent_sessions(store: Store, limit: int) -> "list[ListedSession]":
+    """Return the figures of the sessions active last, the latest first."""
+    from turnlog.index.reports.session_list import describe_listed, recent_numbers
+
+    with synced_index(store) as index:
+        numbers = recent_numbers(index.db, limit)
+        found = describe_listed(index.db, numbers)
+        return [found[number] for number in numbers if number in found]
+
+
+def call_summary(store: Store, path: "Path") -> "CallSummary":
+    """Return the tools and files of the calls of a session, given by its file."""
+    from turnlog.index.reports.session_list import summarize_calls
+
+    with synced_index(store) as index:
+        return summarize_calls(index.db, path)
+
+
+def facets(store: Store) -> "Facets":
+    """Return the values that the filters of a session list can take."""
+    from turnlog.index.reports.session_list import list_facets
+
+    with synced_index(store) as index:
+        return list_facets(index.db)
+
+
+def find_paths(store: Store, id_: str) -> "list[Path]":
+    """Return the files of the session or sub-agent with an id; several if it was copied."""
+    from turnlog.index.reports.session_list import session_paths
+
+    with synced_index(store) as index:
+        return session_paths(index.db, id_)
+
+
+def index_generation(store: Store) -> int:
+    """Return a number that changes when the figures of the index do."""
+    from turnlog.index.ingest.change_check import generation
+
+    with synced_index(store) as index:
+        return generation(index.db)

@@ -1,7 +1,8 @@
 """Decide when the index is brought up to date: before a query, during one, or in the background.
 
 Queries see every line that was in the files when they started. A speculative query runs while the
-files are checked for changes: its result counts only if nothing had changed.
+files are checked for changes: its result counts only if nothing had changed. A server refreshes the
+index between requests instead, and answers them from the index as it is.
 """
 
 import os
@@ -9,10 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from turnlog.format.private_files import create_private_folder, touch_private
+from turnlog.index.connection_pool import pooled_index
 from turnlog.index.database import Index, index_path, open_index
 from turnlog.index.ingest.change_check import is_current, is_session_current
 from turnlog.index.ingest.file_states import FileStates, begin_scan, scan_store
@@ -28,6 +31,13 @@ LITTLE = 4 << 20
 """Bytes that a status line is willing to wait for."""
 AGE = 60
 """Seconds after which a status line starts a sync in the background."""
+
+# Without `-P`, Python would run a `turnlog.py` in the current directory: a stranger's repository,
+# in which the client calls the status line.
+SYNC = [sys.executable, "-P", "-m", "turnlog", "sync"]
+
+_is_deferred = ContextVar("_is_deferred", default=False)
+"""Whether queries leave the index as it is."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the total; starts over for each phase."""
@@ -56,6 +66,49 @@ def sync_index(store: Store, feedback: Feedback = SILENT) -> "tuple[Path, Synced
 
 
 @contextmanager
+def deferred_sync() -> Generator[None]:
+    """Answer all queries of this thread or task from the index as it is.
+
+    For a server that calls `refresh_index` between requests: comparing 10,000 files with the index
+    takes longer than a page may.
+    """
+    token = _is_deferred.set(True)
+    try:
+        yield
+    finally:
+        _is_deferred.reset(token)
+
+
+def refresh_index(store: Store) -> bool:
+    """Bring an index up to date from a process with threads; return whether files had changed."""
+    states = scan_store(store)
+    try:
+        with _opened(store, SILENT) as index:
+            if is_current(index.db, states, archive_folder()):
+                return False
+            _bring_up_to_date(index, store, Feedback(_little), states)
+    except _TooMuch:
+        # A large sync forks, and a fork copies locks that other threads hold.
+        run_sync(store)
+    return True
+
+
+def run_sync(store: Store) -> None:
+    """Bring an index up to date in a process of its own, and wait for it."""
+    import subprocess
+
+    environment = {**os.environ, "CLAUDE_CONFIG_DIR": str(store.root)}
+    subprocess.run(
+        SYNC, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+    )
+
+
+@contextmanager
+def _little() -> Generator[Progress]:
+    yield _require_little
+
+
+@contextmanager
 def synced_index(
     store: Store,
     *,
@@ -67,6 +120,10 @@ def synced_index(
 
     Pass `states` if the store was just scanned.
     """
+    if _is_deferred.get():
+        with pooled_index(index_path(store)) as index:
+            yield index
+        return
     finish_scan = begin_scan(store) if states is None else lambda: states
     with _opened(store, feedback) as index:
         found = finish_scan()
@@ -101,10 +158,11 @@ def speculative_index(
     store: Store, ask: Ask[T], feedback: Feedback
 ) -> Generator[SpeculativeQuery[T]]:
     """Run a query on figures and words speculatively while checking files for changes."""
-    finish_scan = begin_scan(store)
+    is_deferred = _is_deferred.get()
+    finish_scan = None if is_deferred else begin_scan(store)
     with _opened(store, feedback) as index, closing(SpeculativeQuery(index, ask)) as speculative:
-        states = finish_scan()
-        if not is_current(index.db, states, archive_folder()):
+        states = finish_scan() if finish_scan else None
+        if states is not None and not is_current(index.db, states, archive_folder()):
             speculative.close()
             _bring_up_to_date(index, store, feedback, states)
         yield speculative
@@ -162,16 +220,13 @@ def _stamp(path: Path) -> Path:
 
 def _sync_in_background() -> None:
     """Start a sync that continues after this process has ended."""
-    # Without `-P`, Python would run a `turnlog.py` in the current directory: a stranger's
-    # repository, in which the client calls the status line.
-    command = [sys.executable, "-P", "-m", "turnlog", "sync"]
     if not hasattr(os, "posix_spawn"):
-        _start_detached(command)
+        _start_detached(SYNC)
         return
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.posix_spawn(
         sys.executable,
-        command,
+        SYNC,
         os.environ,
         file_actions=[(os.POSIX_SPAWN_DUP2, nowhere, end) for end in (0, 1, 2)],
         setsid=True,

@@ -3,6 +3,7 @@
 from turnlog.secrets.detector import Secret, find_secrets, placeholder_for, visible
 from turnlog.secrets.masking import (
     KEY_START,
+    cut_texts,
     cut_whole,
     mask,
     mask_named,
@@ -19,6 +20,7 @@ __all__ = [
     "MASKED",
     "VALUES",
     "Secret",
+    "cut_texts",
     "cut_whole",
     "find_named",
     "find_secrets",

@@ -22,13 +22,18 @@ REPORTS = (
     "hour",
     "blocks",
     "errors",
+    "latency",
+    "rereads",
+    "cache",
 )
+CARRYING = "carrying"
+"""A report that is computed from the session files instead of the tables."""
 LISTS = frozenset({"pull_requests", "commits"})
 """Columns with space-separated lists."""
 SUMS = frozenset(
     "turns messages calls agent_calls errors tokens input output cache_write_5m cache_write_1h"
     " cache_read agent_tokens agent_cost_usd seconds elapsed_seconds added removed changes reads"
-    " unpriced understated".split()
+    " rereads unchanged misses missed_tokens unpriced understated".split()
 )
 """Columns that have a total."""
 
@@ -49,6 +54,14 @@ class Filters(NamedTuple):
 
 
 EVERYTHING = Filters()
+
+
+class ReportRequest(NamedTuple):
+    """A report to compute, one of several."""
+
+    name: str
+    filters: Filters = EVERYTHING
+    by: tuple[str, ...] = ()
 
 
 class Report(NamedTuple):
@@ -81,6 +94,14 @@ def run_report(
         total["sessions"] = _run(db, query("sessions"), values)[1][0]["sessions"]
     unpriced = _run(db, query("unpriced"), values)[1] if total.get("unpriced") else []
     return Report(name, columns, rows, total, [str(row["model"] or "unknown") for row in unpriced])
+
+
+def run_query_file(
+    db: sqlite3.Connection, name: str, values: dict[str, str | float | None]
+) -> Report:
+    """Run the SQL file of a name with values of its own; it has no totals."""
+    columns, rows = _run(db, query(name), values)
+    return Report(name, columns, rows, {}, [])
 
 
 def query(name: str, by: tuple[str, ...] = ()) -> str:

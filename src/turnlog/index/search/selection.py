@@ -53,7 +53,7 @@ def conditions(selection: Selection) -> tuple[str, Values]:
 _MODEL = "instr(lower(model), lower(:model))"
 _AT = "coalesce(d.at, (SELECT ended FROM files WHERE id = d.file))"
 _PATH = "replace(path, '\\', '/')"
-_TOUCHED = f"({_PATH} = :file OR substr({_PATH}, -length(:file) - 1) = '/' || :file)"
+TOUCHED = f"({_PATH} = :file OR substr({_PATH}, -length(:file) - 1) = '/' || :file)"
 CONDITIONS = {
     "kinds": "instr(:kinds, ' ' || d.kind || ' ')",
     "project": "d.file IN (SELECT id FROM files"
@@ -67,8 +67,8 @@ CONDITIONS = {
     "branch": "(d.prompt IN (SELECT id FROM prompts WHERE branch = :branch) OR (d.prompt IS NULL"
     " AND d.file IN (SELECT file FROM messages WHERE prompt IS NULL AND branch = :branch)))",
     "errors": "d.is_error",
-    "file": f"(d.file, d.line) IN (SELECT file, line FROM calls WHERE {_TOUCHED}"
-    f" UNION ALL SELECT file, result_line FROM calls WHERE {_TOUCHED})",
+    "file": f"(d.file, d.line) IN (SELECT file, line FROM calls WHERE {TOUCHED}"
+    f" UNION ALL SELECT file, result_line FROM calls WHERE {TOUCHED})",
     "session": "d.file IN (SELECT id FROM files WHERE path = :session OR session = :session)",
     "no_subagents": "d.file IN (SELECT id FROM files WHERE NOT is_subagent)",
 }

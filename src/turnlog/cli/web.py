@@ -1,0 +1,123 @@
+"""turnlog web: browse sessions in a local web app."""
+
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import NamedTuple
+
+import click
+
+from turnlog.cli.completions import complete_session
+from turnlog.cli.extras import require_extra
+from turnlog.cli.terminal import echo, echo_masked
+from turnlog.errors import NotFound
+from turnlog.store.paths import Store
+from turnlog.store.session_lookup import find_session
+
+
+class WebOptions(NamedTuple):
+    """Options of the server."""
+
+    port: int
+    no_open: bool
+    origins: tuple[str, ...]
+
+
+@click.command("web")
+@click.argument("session", required=False, shell_complete=complete_session)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port; by default a free one."
+)
+@click.option("--no-open", is_flag=True, help="Print the URL without opening a browser.")
+@click.option(
+    "--store",
+    "folders",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False),
+    help="Show the sessions of this configuration directory; repeatable.",
+)
+@click.option(
+    "--origin",
+    "origins",
+    metavar="URL",
+    multiple=True,
+    help="Answer to this address as well, for a forwarded port; repeatable.",
+)
+@click.option("--samples", is_flag=True, help="Show the sample sessions shipped with turnlog.")
+@click.pass_obj
+def command(
+    store: Store, session: str | None, folders: tuple[str, ...], samples: bool, **options: object
+) -> None:
+    """Browse sessions in a local web app, starting at SESSION if given.
+
+    The server runs on 127.0.0.1 until Ctrl-C and only reads. Its URL works once, for one browser.
+    Nothing is loaded from or sent to any other machine.
+
+    \b
+    Examples:
+      turnlog web
+      turnlog web last
+      turnlog web --no-open --port 8123 --origin http://devbox:8123
+      turnlog web --store ~/.claude --store /mnt/laptop/.claude
+    """
+    require_extra("web", "the web app")
+    stores = _stores(store, folders, samples)
+    target = _target(stores, session)
+    _serve(stores, target, WebOptions(**options))  # pyright: ignore[reportArgumentType]
+
+
+def _stores(store: Store, folders: tuple[str, ...], samples: bool) -> list[Store]:
+    from turnlog.cli.root import samples_store
+
+    chosen = [Store(Path(folder).absolute()) for folder in dict.fromkeys(folders)]
+    if samples:
+        chosen.append(samples_store())
+    return chosen or [store]
+
+
+def _target(stores: list[Store], session: str | None) -> str:
+    """Return the page to open."""
+    from turnlog.web.library import session_key
+
+    if session is None:
+        return "/"
+    for store in stores:
+        with suppress(NotFound):
+            path = find_session(store, session).path
+            return f"/sessions/{session_key(path, len(stores) > 1)}"
+    # The error of the first store names the session and what to do.
+    find_session(stores[0], session)
+    raise NotFound(f"no session {session!r}", "turnlog ls")
+
+
+def _serve(stores: list[Store], target: str, options: WebOptions) -> None:
+    """Answer requests until Ctrl-C."""
+    from turnlog.web.access import Access
+    from turnlog.web.app import Protection, create_app
+    from turnlog.web.guards import origins_of
+    from turnlog.web.library import Library
+    from turnlog.web.server import HOST, bind, serve
+
+    with bind(options.port) as bound:
+        port = bound.getsockname()[1]
+        protection = Protection(origins_of(port, options.origins), Access(port, target))
+        url = f"http://{HOST}:{port}{protection.access.path}"
+        library = Library(stores)
+
+        def start() -> None:
+            library.refresher.start()
+            echo_masked(url)  # the one secret that is meant to be seen
+            echo("Press Ctrl-C to stop.", err=True)
+            if not options.no_open:
+                # Some browsers keep `open` waiting until they are closed.
+                Thread(target=_open, args=(url,), daemon=True).start()
+
+        with suppress(KeyboardInterrupt):
+            serve(create_app(library, protection), bound, start)
+
+
+def _open(url: str) -> None:
+    with suppress(webbrowser.Error, OSError):
+        webbrowser.open(url)

@@ -1,0 +1,71 @@
+"""Indexes that a server keeps open between requests.
+
+Opening one takes a lock, four pragmas and a comparison of versions, which is longer than most
+queries.
+"""
+
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+
+from turnlog.index.database import Index, open_index
+
+KEPT = 4
+"""Idle connections per index."""
+
+_lock = Lock()
+_idle: dict[tuple[Path, int], list[tuple[Index, ExitStack]]] = {}
+"""Open indexes by path and inode: an index that was rebuilt since is another file."""
+
+
+@contextmanager
+def pooled_index(path: Path) -> Generator[Index]:
+    """Open an index, or take one that another thread is done with."""
+    index, stack = _take(path) or _open(path)
+    try:
+        yield index
+    except BaseException:
+        stack.close()  # it may have an open transaction
+        raise
+    _give_back(path, index, stack)
+
+
+def close_pool() -> None:
+    """Close all idle connections."""
+    with _lock:
+        stacks = [stack for each in _idle.values() for _, stack in each]
+        _idle.clear()
+    for stack in stacks:
+        stack.close()
+
+
+def _take(path: Path) -> tuple[Index, ExitStack] | None:
+    with _lock:
+        idle = _idle.get((path, _inode(path)))
+        return idle.pop() if idle else None
+
+
+def _open(path: Path) -> tuple[Index, ExitStack]:
+    stack = ExitStack()
+    return stack.enter_context(open_index(path)), stack
+
+
+def _give_back(path: Path, index: Index, stack: ExitStack) -> None:
+    inode = _inode(path)
+    with _lock:
+        stale = [key for key in _idle if key[0] == path and key[1] != inode]
+        closing = [stack for key in stale for _, stack in _idle.pop(key)]
+        idle = _idle.setdefault((path, inode), [])
+        if len(idle) < KEPT:
+            idle.append((index, stack))
+        else:
+            closing.append(stack)
+    for each in closing:
+        each.close()
+
+
+def _inode(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_ino
+    return 0

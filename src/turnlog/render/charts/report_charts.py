@@ -1,0 +1,233 @@
+"""Draw the rows of a report: bars over time, ranked bars, a map of the week, or quantiles."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnlog.errors import UsageError
+from turnlog.render.charts.bars import RankedRow, StackPart, ranked_bars, stacked_bars
+from turnlog.render.charts.distributions import Spread, quantile_strips
+from turnlog.render.charts.heat_maps import week_grid
+from turnlog.render.charts.svg import ChartOptions, Value, plain_number
+from turnlog.text import exact_money, short_count, short_duration
+
+Rows = Sequence[Mapping[str, Any]]
+STYLES = Path(__file__).parents[1] / "html" / "viewer"
+MOST_BARS = 30
+"""Rows of a ranked chart; the table has the rest."""
+STEPS = {"daily": ("day", 1), "weekly": ("week", 7), "monthly": ("month", 31)}
+"""The column of a period, and a number of days that always leads to the next one."""
+CACHE_KINDS = {
+    "cache_read": "read from the cache",
+    "cache_write_5m": "written for 5 minutes",
+    "cache_write_1h": "written for an hour",
+    "input": "not cached",
+}
+"""Columns with tokens that requests sent, and their names in a legend."""
+
+
+class ReportChart(NamedTuple):
+    """What to draw of a report."""
+
+    report: str
+    rows: Rows
+    by: tuple[str, ...] = ()
+    """Dimensions that the rows are grouped by besides those of the report."""
+    column: str | None = None
+    """The figure to draw; by default that of the report."""
+    options: ChartOptions | None = None
+
+
+def report_chart(wanted: ReportChart) -> str:
+    """Return the chart of a report."""
+    column = wanted.column or _figure(wanted.report)
+    if wanted.rows and not isinstance(wanted.rows[0].get(column), int | float | None):
+        raise UsageError(f"{column} is not a number", f"turnlog stats {wanted.report} --format svg")
+    options = wanted.options or ChartOptions(
+        f"{HEADS.get(wanted.report) or _words(column)} by {_subject(wanted)}",
+        show=formatter(column),
+        tick=tick_formatter(column),
+        labels=axis_label,
+    )
+    draw = DRAWN.get(wanted.report, _ranked)
+    return draw(wanted, column, options)
+
+
+def formatter(column: str) -> Callable[[float], str]:
+    """Return the function that formats the figures of a column."""
+    if column.endswith("usd") or column == "usd_per_hour":
+        return exact_money
+    if "seconds" in column or column in Spread._fields:
+        return short_duration
+    if column.endswith("rate"):
+        return lambda value: f"{value:.1%}"
+    return short_count if column in CACHE_KINDS or column.endswith("tokens") else plain_number
+
+
+def tick_formatter(column: str) -> Callable[[float], str]:
+    """Return the function that formats the round numbers of an axis.
+
+    >>> tick_formatter("cost_usd")(0.5), tick_formatter("p50")(0.01)
+    ('$0.5', '0.01s')
+    """
+    show = formatter(column)
+    if show is exact_money:
+        return lambda value: f"${value:,.0f}" if value >= 1 and value % 1 == 0 else f"${value:g}"
+    if show is short_duration:
+        return lambda value: f"{value:g}s" if value < 60 else short_duration(value)
+    return show
+
+
+def _figure(report: str) -> str:
+    return FIGURES.get(report, "cost_usd")
+
+
+def _words(column: str) -> str:
+    return column.removesuffix("_usd").replace("_", " ").capitalize()
+
+
+def _subject(wanted: ReportChart) -> str:
+    subject = STEPS[wanted.report][0] if wanted.report in STEPS else wanted.report
+    return " and ".join([SUBJECTS.get(subject, subject), *wanted.by])
+
+
+def axis_label(key: str) -> str:
+    """Return a date as an axis shows it.
+
+    >>> axis_label("2026-11-15"), axis_label("2026-11"), axis_label("2026-11-15T10:00:00Z")
+    ('Nov 15', 'Nov 2026', 'Nov 15')
+    """
+    try:
+        day = date.fromisoformat(f"{key}-01"[:10])
+    except ValueError:
+        return key
+    return f"{day:%b %Y}" if len(key) == 7 else f"{day:%b} {day.day}"
+
+
+def periods_between(first: str, last: str, days: int) -> list[str]:
+    """Return all days, weeks or months from the first to the last, by their names in a report.
+
+    >>> periods_between("2026-11", "2027-01", 31)
+    ['2026-11', '2026-12', '2027-01']
+    """
+    step, found = date.fromisoformat(f"{first}-01"[:10]), list[str]()
+    while (name := step.isoformat()[: len(first)]) <= last:
+        found.append(name)
+        step += timedelta(days=days)
+        step = step.replace(day=1) if days > 7 else step
+    return found
+
+
+def _over_time(wanted: ReportChart, column: str, options: ChartOptions) -> str:
+    period, days = STEPS[wanted.report]
+    rows = [row for row in wanted.rows if row[period]]
+    parts = [StackPart(row[period], _series(row, wanted.by), row[column]) for row in rows]
+    names = [part.period for part in parts]
+    periods = periods_between(min(names), max(names), days) if names else []
+    return stacked_bars(_summed(parts), periods, options)
+
+
+def _series(row: Mapping[str, Any], by: tuple[str, ...]) -> str:
+    return " · ".join(str(row[name] or "none") for name in by)
+
+
+def _summed(parts: Sequence[StackPart]) -> list[StackPart]:
+    """Join parts of the same period and series; the series may leave out a dimension."""
+    sums: dict[tuple[str, str], Value] = {}
+    for part in parts:
+        place = (part.period, part.series)
+        before = sums.get(place)
+        sums[place] = part.value if before is None else before + (part.value or 0)
+    return [StackPart(*place, value) for place, value in sums.items()]
+
+
+def _blocks(wanted: ReportChart, column: str, options: ChartOptions) -> str:
+    parts = [StackPart(row["started"], "", row[column]) for row in wanted.rows]
+    return stacked_bars(parts, [part.period for part in parts], options)
+
+
+def _cache(wanted: ReportChart, column: str, options: ChartOptions) -> str:
+    """Draw what the requests of each day read from the cache, wrote to it, and sent without it."""
+    rows = [row for row in wanted.rows if row["day"]]
+    kinds = CACHE_KINDS.items()
+    parts = [StackPart(row["day"], name, row[kind]) for row in rows for kind, name in kinds]
+    names = [part.period for part in parts]
+    periods = periods_between(min(names), max(names), 1) if names else []
+    return stacked_bars(parts, periods, options)
+
+
+def _week(wanted: ReportChart, column: str, options: ChartOptions) -> str:
+    hours: dict[tuple[int, int], Value] = {}
+    for row in wanted.rows:
+        if row["weekday"] is not None:
+            place = (row["weekday"], row["hour"])
+            before = hours.get(place)
+            hours[place] = row[column] if before is None else before + (row[column] or 0)
+    return week_grid(hours, options)
+
+
+def _spreads(wanted: ReportChart, column: str, options: ChartOptions) -> str:
+    rows = [
+        Spread(row["name"], *(row[name] for name in ("calls", *QUANTILES)))
+        for row in wanted.rows[:MOST_BARS]
+    ]
+    return quantile_strips(rows, options)
+
+
+def _ranked(wanted: ReportChart, column: str, options: ChartOptions) -> str:
+    dimensions = DIMENSIONS.get(wanted.report, (wanted.report,))
+    names = tuple(dict.fromkeys((*dimensions, *wanted.by)))
+    rows = [
+        RankedRow(_series(row, names), row[column], _label(row, wanted, names))
+        for row in wanted.rows[:MOST_BARS]
+    ]
+    return ranked_bars(rows, options)
+
+
+def _label(row: Mapping[str, Any], wanted: ReportChart, names: tuple[str, ...]) -> str | None:
+    if wanted.report == "session" and row.get("title"):
+        return f"{row['title']}  ({str(row['session'])[:8]})"
+    return None
+
+
+def standalone(svg: str) -> str:
+    """Return a chart as a file of its own, with the styles that a page would load."""
+    styles = "".join((STYLES / name).read_text("utf-8") for name in ("theme.css", "charts.css"))
+    # A file has no page behind it: it paints its own background, in both colour schemes.
+    ground = ":root { background: var(--background); padding: 8px; }\n"
+    at = svg.index(">") + 1
+    return f"{svg[:at]}<style>{styles}{ground}</style>{svg[at:]}\n"
+
+
+QUANTILES = ("p25", "p50", "p75", "p95", "slowest")
+FIGURES = {
+    "tool": "calls",
+    "file": "changes",
+    "errors": "errors",
+    "hour": "turns",
+    "latency": "p50",
+    "rereads": "rereads",
+    "cache": "cache_read",
+}
+"""The figure that a chart of a report shows by default."""
+HEADS = {"latency": "Duration of calls", "cache": "Tokens sent"}
+"""What a chart shows, where that is more than one column."""
+SUBJECTS = {"latency": "tool", "cache": "day", "blocks": "five-hour block", "rereads": "file"}
+DIMENSIONS = {
+    "tool": ("name",),
+    "file": ("path",),
+    "rereads": ("path",),
+    "branch": ("project", "branch"),
+    "errors": ("tool", "command"),
+}
+"""Columns that name a row, where they are not called like the report."""
+DRAWN: dict[str, Callable[[ReportChart, str, ChartOptions], str]] = {
+    "daily": _over_time,
+    "weekly": _over_time,
+    "monthly": _over_time,
+    "blocks": _blocks,
+    "cache": _cache,
+    "hour": _week,
+    "latency": _spreads,
+}

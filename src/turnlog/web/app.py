@@ -1,0 +1,246 @@
+"""The routes of the web app.
+
+Handlers parse the request, call one function in a thread and encode its result. Functions for pages
+return the values of a template, functions for the API return JSON.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from turnlog.errors import Ambiguous, NotFound, TurnlogError, Unavailable, UsageError
+from turnlog.format.json_values import Fields
+from turnlog.text import harmless
+from turnlog.web.access import Access, is_own_peer
+from turnlog.web.comparison_page import comparison
+from turnlog.web.growth import growth_events
+from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Origins
+from turnlog.web.library import Library
+from turnlog.web.pages import render, static_files
+from turnlog.web.parameters import PageRequest
+from turnlog.web.report_pages import REPORT_PAGES
+from turnlog.web.session_api import SESSION_API
+from turnlog.web.session_list_page import filter_values, list_rows, search_rows
+from turnlog.web.session_page import session_values
+from turnlog.web.worker_threads import run_in_thread
+
+STATUSES: dict[type[TurnlogError], int] = {
+    NotFound: 404,
+    UsageError: 400,
+    Ambiguous: 400,
+    Unavailable: 503,
+}
+"""HTTP statuses of errors; all others are 500."""
+
+JsonFunction = Callable[[PageRequest], Any]
+PageFunction = Callable[[PageRequest], Fields]
+
+
+class Page(NamedTuple):
+    """A page: its template, its name in the navigation, and the function for its values."""
+
+    template: str
+    name: str
+    values: PageFunction = lambda request: {}
+    csv: Callable[[PageRequest], str] | None = None
+    """Returns the table of the page for `?format=csv`."""
+
+
+PAGES: dict[str, Page] = {
+    **{path: Page(*page) for path, page in REPORT_PAGES.items()},
+    "/sessions": Page("sessions.html", "sessions"),
+    "/sessions/{key}": Page("session.html", "sessions", session_values),
+    "/compare": Page("compare.html", "sessions", comparison),
+}
+API: dict[str, JsonFunction] = {
+    "/api/sessions": list_rows,
+    "/api/search": search_rows,
+    "/api/filters": filter_values,
+    **{f"/api/sessions/{{key}}/{path}": function for path, function in SESSION_API.items()},
+}
+MOST_STREAMS = 24
+"""Pages that follow a session at the same time."""
+
+
+class Protection(NamedTuple):
+    """What stands between requests and the app."""
+
+    origins: Origins
+    access: Access
+    guards: Sequence[Guard] = GUARDS
+    headers: dict[str, str] = SECURITY_HEADERS
+
+
+def create_app(library: Library, protection: Protection) -> GuardedApp:
+    """Return the guarded app."""
+    routes: list[BaseRoute] = [
+        Route("/open/{token}", _landing_route(protection.access), methods=["GET"]),
+        *(Route(path, _page_route(library, page)) for path, page in PAGES.items()),
+        Route("/api/sessions/{key}/events", _event_route(library)),
+        *(Route(path, _json_route(library, function)) for path, function in API.items()),
+        *(Route(f"/{folder}/{{name:path}}", _serve_static) for folder in ("static", "viewer")),
+    ]
+    app = Starlette(
+        routes=routes,
+        exception_handlers={HTTPException: _on_http_error, Exception: _on_bug},
+    )
+    access, guards = protection.access, tuple(protection.guards)
+    return GuardedApp(app, protection.origins, access, guards, protection.headers)
+
+
+def _landing_route(access: Access) -> Callable[[Request], Any]:
+    async def land(request: Request) -> Response:
+        """Exchange a one-time token for the cookie."""
+        is_own = is_own_peer(request.scope.get("client"), request.scope.get("server"))
+        secret = access.redeem(request.path_params["token"]) if is_own else None
+        if secret is None:
+            message = "this URL was already used, or is not for you: start turnlog web again"
+            return Response(
+                f"turnlog: {message} (try: turnlog web)\n", 401, media_type="text/plain"
+            )
+        response: Response
+        if request.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+            response = RedirectResponse(access.target, 303)
+        else:
+            # After a redirect, the browser would still count the other site as the origin of the
+            # visit and withhold a Strict cookie. A page of our own starts a new visit.
+            response = _html(render("landing.html", "", target=access.target))
+        response.set_cookie(access.cookie, secret, httponly=True, samesite="strict", path="/")
+        return response
+
+    return land
+
+
+def _page_route(library: Library, page: Page) -> Callable[[Request], Any]:
+    async def show(request: Request) -> Response:
+        def work() -> Response:
+            library.refresher.request()
+            asked = _asked(library, request)
+            if page.csv and request.query_params.get("format") == "csv":
+                return _csv_response(page.csv(asked), page.name)
+            return _html(render(page.template, page.name, **page.values(asked)))
+
+        try:
+            return await run_in_thread(work)
+        except TurnlogError as error:
+            return _error_page(error)
+
+    return show
+
+
+def _csv_response(text: str, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="turnlog-{name}.csv"'}
+    # A lone half of a surrogate pair in a name has no UTF-8 form.
+    return Response(text.encode("utf-8", "replace"), headers=headers, media_type="text/csv")
+
+
+def _json_route(library: Library, function: JsonFunction) -> Callable[[Request], Any]:
+    async def answer(request: Request) -> Response:
+        def work() -> bytes:
+            library.refresher.request()
+            return encode_json(function(_asked(library, request)))
+
+        try:
+            return json_response(await run_in_thread(work))
+        except TurnlogError as error:
+            return error_response(error)
+
+    return answer
+
+
+def _event_route(library: Library) -> Callable[[Request], Any]:
+    streams: set[object] = set()
+
+    async def follow(request: Request) -> Response:
+        """Stream an event for each time the session grows."""
+        if len(streams) >= MOST_STREAMS:
+            return error_response(Unavailable("too many pages follow a session: close some"))
+        try:
+            found = await run_in_thread(lambda: library.find(request.path_params["key"]))
+        except TurnlogError as error:
+            return error_response(error)
+        seen = request.headers.get("last-event-id", "")
+        start = int(seen[:18]) if seen.isascii() and seen.isdecimal() else None
+        return StreamingResponse(
+            _counted(streams, growth_events(found.path, start)), media_type="text/event-stream"
+        )
+
+    return follow
+
+
+async def _counted(streams: set[object], events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    token = object()
+    streams.add(token)
+    try:
+        async for event in events:
+            yield event
+    finally:
+        streams.discard(token)
+
+
+def _asked(library: Library, request: Request) -> PageRequest:
+    return PageRequest(library, request.query_params, request.path_params)
+
+
+def encode_json(value: Any) -> bytes:
+    """Return JSON; half of a surrogate pair, which has no UTF-8 form, is escaped."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
+
+def _html(text: str, status: int = 200) -> Response:
+    return HTMLResponse(text.encode("utf-8", "replace"), status)
+
+
+def json_response(body: bytes, status: int = 200) -> Response:
+    """Return a response with encoded JSON."""
+    return Response(body, status, media_type="application/json")
+
+
+def error_response(error: TurnlogError) -> Response:
+    """Return an error as JSON."""
+    body = {"error": harmless(error.message), "hint": error.hint}
+    return json_response(msgspec.json.encode(body), status_of(error))
+
+
+def status_of(error: TurnlogError) -> int:
+    """Return the HTTP status of an error."""
+    return next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 500)
+
+
+def _error_page(error: TurnlogError) -> Response:
+    status = status_of(error)
+    title = "Not found" if status == 404 else "This did not work"
+    values = {"status": status, "title": title, "message": error.message, "hint": error.hint}
+    return _html(render("error.html", "", **values), status)
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    if request.url.path.startswith("/api/"):
+        return json_response(msgspec.json.encode({"error": "no such page", "hint": None}), status)
+    return _error_page(NotFound("There is no such page."))
+
+
+async def _on_bug(request: Request, error: Exception) -> Response:
+    # A traceback would show paths and values of sessions to whoever reads the page.
+    return Response("turnlog: internal error\n", 500, media_type="text/plain")
+
+
+async def _serve_static(request: Request) -> Response:
+    file = static_files().get(request.url.path)
+    if file is None:
+        raise HTTPException(404)
+    headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == file.tag:
+        return Response(status_code=304, headers=headers)
+    return Response(file.content, headers=headers, media_type=file.type)

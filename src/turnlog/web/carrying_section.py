@@ -1,0 +1,96 @@
+"""The flame graph of carrying costs, a section of the cost page."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+from turnlog.index.service import carrying_tree, index_generation
+from turnlog.render.charts.flame_graph import FlameCell, flame_graph
+from turnlog.render.charts.svg import ChartOptions
+from turnlog.store.paths import Store
+from turnlog.text import exact_money
+from turnlog.web.report_data import PageLinks, Params, address, filters_in, stats_command
+
+LONGEST = 600
+"""Seconds that the first computation may take."""
+NO_MODEL = "Carrying costs cannot be filtered by model."
+
+_lock = Lock()
+_computed: dict[Store, int] = {}
+"""The generation of each index for which all costs are known."""
+
+
+def carrying_section(stores: Sequence[Store], params: Params) -> dict[str, Any]:
+    """Return the flame graph if the URL asks for it, else the address that does."""
+    links = PageLinks("/cost", params)
+    section = {
+        "chart": "",
+        "total": "",
+        "link": links.to(carrying="1"),
+        "note": "",
+        "command": stats_command("carrying", params),
+    }
+    if params.get("model"):
+        return section | {"note": NO_MODEL, "link": ""}
+    if params.get("carrying") != "1":
+        return section
+    for store in stores:
+        _compute(store)
+    filters = filters_in(params)
+    trees = [carrying_tree(store, filters) for store in stores]
+    root = _joined([_cell(tree) for tree in trees])
+    options = ChartOptions(
+        "Carrying cost by project, session, turn, tool and file", show=exact_money
+    )
+    chart = flame_graph(root, options, lambda keys: _link(keys, links))
+    return section | {"chart": chart, "total": exact_money(root.value)}
+
+
+def _compute(store: Store) -> None:
+    """Let another process compute what is not known yet, unless nothing has changed."""
+    # It starts processes by forking, and a fork copies locks that other threads of a server hold.
+    with _lock:
+        generation = index_generation(store)
+        if _computed.get(store) == generation:
+            return
+        command = [sys.executable, "-P", "-m", "turnlog", "stats", "carrying", "--json"]
+        environment = {**os.environ, "CLAUDE_CONFIG_DIR": str(store.root)}
+        subprocess.run(
+            command,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=LONGEST,
+            check=False,
+        )
+        _computed[store] = generation
+
+
+def _cell(node: dict[str, Any]) -> FlameCell:
+    children = tuple(_cell(child) for child in node["children"])
+    return FlameCell(node["name"], node["value"], children, node["key"])
+
+
+def _joined(roots: Sequence[FlameCell]) -> FlameCell:
+    if len(roots) == 1:
+        return roots[0]
+    children = [child for root in roots for child in root.children]
+    return FlameCell("all sessions", sum(root.value for root in roots), children, "")
+
+
+def _link(keys: tuple[str, ...], links: PageLinks) -> str | None:
+    """Return where a cell leads: a project narrows the page, a file has its own page."""
+    if not keys:
+        return links.to(project=None) if links.params.get("project") else None
+    if not keys[-1]:
+        return None
+    if len(keys) == 1:
+        return links.to(project=keys[0])
+    if len(keys) == 5:
+        return address("/files", path=keys[4])
+    # Below a session comes the line of a turn, or a name such as that of the system prompt.
+    line = next((key for key in keys[2:3] if key.isdecimal()), None)
+    return address(f"/sessions/{keys[1]}", line=line)

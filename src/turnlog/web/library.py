@@ -1,0 +1,174 @@
+"""The sessions of one or several stores, as pages ask for them.
+
+Queries read the indexes as they are. Sessions are looked up by their id in an index; no part of a
+request ever becomes part of a path.
+"""
+
+import os
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from heapq import merge
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from turnlog.errors import NotFound
+from turnlog.index import service
+from turnlog.index.reports.session_list import Facets, ListedSession, ListFilters
+from turnlog.index.search.search import SessionHits
+from turnlog.index.service import SearchRequest
+from turnlog.index.sync_policy import deferred_sync
+from turnlog.store.catalog import live_sessions
+from turnlog.store.paths import Store
+from turnlog.web.refresher import Refresher
+from turnlog.web.session_cache import SessionCache
+
+KEPT_LISTS = 16
+"""Filtered lists that stay in memory; one of 100,000 sessions takes 10 MB."""
+MOST_FACETS = 300
+"""Values offered for a filter."""
+
+Place = tuple[float, int, int]
+"""When a session was last active, the number of its store, and its number in the index."""
+
+
+class ListPage(NamedTuple):
+    """A part of a list of sessions."""
+
+    sessions: list[tuple[str, ListedSession]]
+    """Each with its key."""
+    total: int
+    generation: str
+    """Changes when the list may have changed."""
+
+
+class FoundSession(NamedTuple):
+    """A session that a key names."""
+
+    store: Store
+    path: Path
+
+
+class Library:
+    """The stores, their indexes and the opened sessions."""
+
+    def __init__(self, stores: Sequence[Store], refresher: Refresher | None = None) -> None:
+        self.stores = list(stores)
+        self.refresher = refresher or Refresher(self.stores)
+        self.sessions = SessionCache()
+        self._lock = Lock()
+        self._lists: OrderedDict[ListFilters, tuple[str, list[Place]]] = OrderedDict()
+        self._facets: tuple[str, Facets] | None = None
+
+    def page(self, filters: ListFilters, offset: int, limit: int) -> ListPage:
+        """Return a part of the sessions that match, most recently active first."""
+        with deferred_sync():
+            generation, places = self._places(filters)
+            chosen = places[offset : offset + limit]
+            found: dict[tuple[int, int], ListedSession] = {}
+            for number, store in enumerate(self.stores):
+                ids = [id_ for _, owner, id_ in chosen if owner == number]
+                listed = service.describe_sessions(store, ids) if ids else {}
+                found |= {(number, id_): session for id_, session in listed.items()}
+        sessions = [found[place[1:]] for place in chosen if place[1:] in found]
+        rows = [(self.key_of(session), session) for session in sessions]
+        return ListPage(rows, len(places), generation)
+
+    def count(self, filters: ListFilters) -> int:
+        """Return how many sessions match."""
+        with deferred_sync():
+            return len(self._places(filters)[1])
+
+    def facets(self) -> Facets:
+        """Return the values that filters can take, in all stores."""
+        with deferred_sync():
+            generation = self._generation()
+            if self._facets and self._facets[0] == generation:
+                return self._facets[1]
+            found = [service.facets(store) for store in self.stores]
+        names = ("projects", "branches", "models", "tools")
+        lists = {name: _joined([getattr(each, name) for each in found]) for name in names}
+        self._facets = generation, Facets(**lists)
+        return self._facets[1]
+
+    def search(self, request: SearchRequest) -> Iterator[tuple[str, SessionHits]]:
+        """Yield the sessions whose texts match, with their keys, the best first."""
+        with deferred_sync():
+            for store in self.stores:
+                for hits in service.search_sessions(store, request):
+                    yield self._key(hits.path, is_ambiguous=False), hits
+
+    def find(self, key: str) -> FoundSession:
+        """Return the session that a key names; look for new files if it is unknown."""
+        found = self._find(key)
+        if found is None:
+            self.refresher.refresh_now()
+            found = self._find(key)
+        if found is None:
+            raise NotFound(f"no session {key[:80]!r}", "turnlog ls")
+        return found
+
+    def key_of(self, session: ListedSession) -> str:
+        """Return the key of a session in URLs."""
+        return self._key(session.path, session.is_ambiguous)
+
+    def live_ids(self) -> set[str]:
+        """Return the ids of the sessions that a running client has open."""
+        found: set[str] = set()
+        for store in self.stores:
+            with suppress(OSError):
+                found |= live_sessions(store)
+        return found
+
+    def _key(self, path: str, is_ambiguous: bool) -> str:
+        return session_key(Path(path), is_ambiguous or len(self.stores) > 1)
+
+    def _find(self, key: str) -> FoundSession | None:
+        id_, _, mark = key.partition("~")
+        with deferred_sync():
+            for store in self.stores:
+                for path in service.find_paths(store, id_):
+                    if not mark or session_key(path, is_ambiguous=True) == key:
+                        return FoundSession(store, path)
+        return None
+
+    def _generation(self) -> str:
+        return "-".join(str(service.index_generation(store)) for store in self.stores)
+
+    def _places(self, filters: ListFilters) -> tuple[str, list[Place]]:
+        """Return the generation, and where all sessions that match are, from memory if possible."""
+        current = self._generation()
+        with self._lock:
+            kept = self._lists.get(filters)
+            if kept and kept[0] == current:
+                self._lists.move_to_end(filters)
+                return kept
+        matches = [service.match_sessions(store, filters) for store in self.stores]
+        lists = [
+            [(active, number, id_) for active, id_ in found.rows]
+            for number, found in enumerate(matches)
+        ]
+        places = lists[0] if len(lists) == 1 else list(merge(*lists, reverse=True))
+        generation = "-".join(str(found.generation) for found in matches)
+        with self._lock:
+            self._lists[filters] = generation, places
+            while len(self._lists) > KEPT_LISTS:
+                self._lists.popitem(last=False)
+        return generation, places
+
+
+def session_key(path: Path, is_ambiguous: bool) -> str:
+    """Return the key of a session in URLs: its id, and a hash of its path if others have that id.
+
+    >>> session_key(Path("/a/5e55.jsonl"), is_ambiguous=True)
+    '5e55~f9ee3ad0'
+    """
+    # The hash tells copies apart without revealing a path.
+    mark = f"~{zlib.crc32(os.fsencode(path)):08x}" if is_ambiguous else ""
+    return f"{path.stem}{mark}"
+
+
+def _joined(lists: list[list[str]]) -> list[str]:
+    return list(dict.fromkeys(value for each in lists for value in each))[:MOST_FACETS]

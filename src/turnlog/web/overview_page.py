@@ -1,0 +1,209 @@
+"""The overview: figures of today, this week and this month, maps, and what needs attention."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnlog.format.regular_files import skipping
+from turnlog.format.timestamps import age
+from turnlog.index.reports.reports import Filters, Report, ReportRequest, Row
+from turnlog.index.reports.session_list import ListedSession
+from turnlog.index.service import recent_sessions
+from turnlog.index.sync_policy import synced_index
+from turnlog.render.charts.heat_maps import calendar
+from turnlog.render.charts.lines import sparkline
+from turnlog.render.charts.report_charts import ReportChart, formatter, report_chart
+from turnlog.render.charts.svg import ChartOptions, Value
+from turnlog.secrets import mask
+from turnlog.store.catalog import SessionFile, live_sessions, locate_session
+from turnlog.store.paths import Store
+from turnlog.text import exact_money, money, plural, short_count
+from turnlog.web.report_data import (
+    PageLinks,
+    Params,
+    address,
+    choice,
+    reports_of,
+    stats_command,
+)
+from turnlog.web.session_health import expiring, unresumable
+
+FIGURES = ("cost_usd", "tokens", "turns", "sessions")
+NAMES = {"cost_usd": "Cost", "tokens": "Tokens", "turns": "Turns", "sessions": "Sessions"}
+RECENT = 12
+CHECKED = 4 << 20
+"""Bytes of sessions to check while a page waits; `turnlog check` does the rest."""
+YEAR = timedelta(weeks=53)
+SHOWN_EXPIRING = 5
+
+
+class _Periods(NamedTuple):
+    """The starts of the periods, in local time."""
+
+    today: datetime
+    week: datetime
+    month: datetime
+    year: datetime
+
+
+def overview_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
+    """Return the values of the overview."""
+    figure = choice(params, "figure", FIGURES)
+    starts = _starts(datetime.now().astimezone())
+    since = [Filters(since=each.timestamp()) for each in starts]
+    today, week, month, year, now, hours = reports_of(
+        stores,
+        [
+            *(ReportRequest("daily", each) for each in since),
+            ReportRequest("hour", since[0]),
+            ReportRequest("hour", since[3]),
+        ],
+    )
+    links = PageLinks("/", params)
+    return {
+        "figure": figure,
+        "figures": [(NAMES[each], links.to(figure=each), each == figure) for each in FIGURES],
+        "periods": [
+            _period("Today", today, _by_hour(now, figure), starts.today, figure),
+            _period("This week", week, _by_day(week, starts.week, figure), starts.week, figure),
+            _period(
+                "This month", month, _by_day(month, starts.month, figure), starts.month, figure
+            ),
+        ],
+        "calendar": _calendar(year, figure),
+        "week_map": _week_map(hours, figure),
+        "commands": {
+            "calendar": stats_command("daily", {"since": f"{starts.year:%Y-%m-%d}"}),
+            "week": stats_command("hour", {"since": f"{starts.year:%Y-%m-%d}"}, "--order", figure),
+        },
+        "sessions": _recent(stores),
+        "attention": [*_broken(stores), *_expiring(stores)],
+    }
+
+
+def _starts(now: datetime) -> _Periods:
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    monday = midnight - timedelta(days=midnight.weekday())
+    return _Periods(midnight, monday, midnight.replace(day=1), monday - YEAR + timedelta(weeks=1))
+
+
+def _period(
+    name: str, report: Report, line: list[tuple[str, Value]], start: datetime, figure: str
+) -> dict[str, Any]:
+    total = report.total
+    since = f"{start:%Y-%m-%d}"
+    title = f"{NAMES[figure]}, {name.lower()}"
+    return {
+        "name": name,
+        "cost": money(_number(total, "cost_usd")),
+        "tokens": short_count(_number(total, "tokens") or 0),
+        "turns": f"{_number(total, 'turns') or 0:,.0f}",
+        "sessions": f"{_number(total, 'sessions') or 0:,.0f}",
+        "is_partial": bool(total.get("unpriced")),
+        "link": address("/sessions", since=since),
+        "cost_link": address("/cost", since=since),
+        "command": stats_command("daily", {"since": since}),
+        "spark": sparkline(line, ChartOptions(title, show=formatter(figure))),
+    }
+
+
+def _number(row: Row, name: str) -> float | None:
+    value = row.get(name)
+    return value if isinstance(value, int | float) else None
+
+
+def _by_hour(report: Report, figure: str) -> list[tuple[str, Value]]:
+    values = {row["hour"]: _number(row, figure) for row in report.rows}
+    return [(f"{hour:02d}:00", values.get(hour, 0)) for hour in range(24)]
+
+
+def _by_day(report: Report, start: datetime, figure: str) -> list[tuple[str, Value]]:
+    values = _days(report, figure)
+    days = (date.today() - start.date()).days + 1
+    names = [(start.date() + timedelta(days=n)).isoformat() for n in range(days)]
+    return [(name, values.get(name, 0)) for name in names]
+
+
+def _days(report: Report, figure: str) -> dict[str, Value]:
+    return {str(row["day"]): _number(row, figure) for row in report.rows if row["day"]}
+
+
+def _calendar(report: Report, figure: str) -> str:
+    days = _days(report, figure)
+
+    def link(day: str) -> str | None:
+        # An empty day leads nowhere: its list would be empty.
+        return address("/sessions", since=day, until=day) if days.get(day) else None
+
+    title = f"{NAMES[figure]} by day, the last 53 weeks"
+    return calendar(days, date.today(), ChartOptions(title, show=formatter(figure), link=link))
+
+
+def _week_map(report: Report, figure: str) -> str:
+    used = {f"{row['weekday']} {row['hour']}" for row in report.rows if row.get(figure)}
+
+    def link(key: str) -> str | None:
+        weekday, hour = key.split()
+        return address("/sessions", weekday=weekday, hour=hour) if key in used else None
+
+    title = f"{NAMES[figure]} by weekday and hour, the last 53 weeks"
+    options = ChartOptions(title, show=formatter(figure), link=link)
+    return report_chart(ReportChart("hour", report.rows, (), figure, options))
+
+
+def _recent(stores: Sequence[Store]) -> list[dict[str, Any]]:
+    found = [session for store in stores for session in recent_sessions(store, RECENT)]
+    live = {id_ for store in stores for id_ in live_sessions(store)}
+    found.sort(key=lambda session: (session.id in live, session.last_active), reverse=True)
+    return [_session(session, live) for session in found[:RECENT]]
+
+
+def _session(session: ListedSession, live: set[str]) -> dict[str, Any]:
+    return {
+        "link": f"/sessions/{session.id}",
+        "title": mask(session.title or "") or session.id,
+        "project": mask(session.project or ""),
+        "age": age(datetime.fromtimestamp(session.last_active, UTC)),
+        "turns": session.turns,
+        "cost": exact_money(session.cost_usd),
+        "is_live": session.id in live,
+        "finding": session.finding,
+    }
+
+
+def _broken(stores: Sequence[Store]) -> list[Mapping[str, Any]]:
+    """Return recent sessions that would not resume in full; checks a few that were not checked."""
+    found: list[Mapping[str, Any]] = []
+    for store in stores:
+        files: list[SessionFile] = []
+        titles: dict[str, str | None] = {}
+        for listed in recent_sessions(store, RECENT):
+            with skipping(listed.path):
+                files.append(locate_session(Path(listed.path)))
+                titles[listed.id] = listed.title
+        with synced_index(store) as index:
+            for session, message in unresumable(index, files, CHECKED):
+                title = mask(titles.get(session.id) or "") or session.id
+                found.append(_notice(session.id, title, message, f"turnlog check {session.id[:8]}"))
+    return found
+
+
+def _expiring(stores: Sequence[Store]) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    for store in stores:
+        sessions = expiring(store)
+        for session in sessions[:SHOWN_EXPIRING]:
+            when = f"in {session.days:.0f} days" if session.days >= 1 else "at its next start"
+            title = mask(session.title or "") or session.id
+            message = f"the client deletes it {when}"
+            found.append(_notice(session.id, title, message, "turnlog archive"))
+        if len(sessions) > SHOWN_EXPIRING:
+            rest = plural(len(sessions) - SHOWN_EXPIRING, "more session")
+            found.append(_notice(None, rest, "deleted within a week", "turnlog archive"))
+    return found
+
+
+def _notice(id_: str | None, title: str, message: str, command: str) -> Mapping[str, Any]:
+    link = f"/sessions/{id_}" if id_ else None
+    return {"link": link, "title": title, "message": message, "command": command}

@@ -1,0 +1,93 @@
+"""Render templates, and the files that pages load; both come from the package only."""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from turnlog import __version__
+from turnlog.text import duration, exact_money, file_size, harmless, money, plural, short_count
+
+ROOT = Path(__file__).parent
+FOLDERS = {
+    "static": ROOT / "static",
+    "viewer": ROOT.parent / "render" / "html" / "viewer",
+}
+"""Folders whose files are served, by the first part of their URL."""
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+NAVIGATION = {
+    "overview": ("/", "Overview"),
+    "sessions": ("/sessions", "Sessions"),
+    "cost": ("/cost", "Cost"),
+    "tools": ("/tools", "Tools"),
+    "files": ("/files", "Files"),
+    "live": ("/live", "Live"),
+}
+"""Pages in the navigation: URL and title."""
+
+
+FILTERS: dict[str, Any] = {
+    "money": money,
+    "exact_money": exact_money,
+    "short_count": short_count,
+    "file_size": file_size,
+    "duration": duration,
+    "plural": plural,
+    # Escaping leaves characters that hide or reorder others, such as U+202E.
+    "visible": lambda text: harmless(str(text)),  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+}
+GLOBALS: dict[str, Any] = {"navigation": NAVIGATION, "version": __version__}
+
+
+class StaticFile(NamedTuple):
+    """A file that pages load."""
+
+    content: bytes
+    type: str
+    tag: str
+    """Its ETag."""
+
+
+@cache
+def static_files() -> dict[str, StaticFile]:
+    """Return all files that are served, by path: `/static/app.css`."""
+    # A request is looked up in this table and never joined to a folder: /static/../../secrets is
+    # a name that does not exist.
+    return {
+        f"/{prefix}/{path.relative_to(folder).as_posix()}": _static_file(path)
+        for prefix, folder in FOLDERS.items()
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in TYPES
+    }
+
+
+def _static_file(path: Path) -> StaticFile:
+    content = path.read_bytes()
+    tag = hashlib.sha256(content).hexdigest()[:16]
+    return StaticFile(content, TYPES[path.suffix], f'"{tag}"')
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates; every value is escaped, and a missing one is an error."""
+    found = Environment(
+        loader=PackageLoader("turnlog.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(FILTERS)
+    found.globals.update(GLOBALS)
+    return found
+
+
+def render(template: str, page: str, **values: Any) -> str:
+    """Return a page as HTML; `page` is its name in the navigation, or empty."""
+    return environment().get_template(template).render(page=page, **values)

@@ -1,0 +1,118 @@
+"""Parse the parameters of a URL into filters; a value that makes no sense is a `UsageError`."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from turnlog.errors import UsageError
+from turnlog.format.timestamps import parse_since, parse_until
+from turnlog.index.reports.session_list import HEALTHS, ListFilters
+from turnlog.index.search.selection import Selection
+from turnlog.web.library import Library
+
+LONGEST = 1000
+"""Characters of a parameter."""
+STATES = ("live",)
+WEEKDAYS = tuple(map(str, range(7)))
+"""0 is Monday."""
+HOURS = tuple(map(str, range(24)))
+
+
+class PageRequest(NamedTuple):
+    """What a page or an API call is asked for."""
+
+    library: Library
+    query: Mapping[str, str]
+    path: Mapping[str, str]
+    """Parts of the path: `key`, `line`, `id`."""
+
+    def text(self, name: str) -> str | None:
+        """Return a parameter; None if it is absent or empty."""
+        value = self.query.get(name, "").strip()
+        if len(value) > LONGEST:
+            raise UsageError(f"{name} is longer than {LONGEST} characters")
+        return value or None
+
+    def number(self, name: str, default: int, most: int) -> int:
+        """Return a parameter that is a whole number from 0 to `most`."""
+        value = self.text(name)
+        if value is None:
+            return default
+        # isdecimal alone accepts digits of other scripts.
+        if not (value.isascii() and value.isdecimal()):
+            raise UsageError(f"{name} is not a whole number: {value[:20]!r}")
+        return min(int(value[:18]), most)
+
+    def line(self) -> int:
+        """Return the line number in the path."""
+        value = self.path["line"]
+        if not (value.isascii() and value.isdecimal()):
+            raise UsageError(f"not a line number: {value[:20]!r}")
+        return int(value[:18])
+
+
+def list_filters(request: PageRequest) -> ListFilters:
+    """Return the filters of the session list."""
+    since, until = request.text("since"), request.text("until")
+    ids = None
+    if _choice(request, "state", STATES):
+        ids = tuple(sorted(request.library.live_ids()))
+    return ListFilters(
+        project=request.text("project"),
+        branch=request.text("branch"),
+        model=request.text("model"),
+        since=parse_since(since).timestamp() if since else None,
+        until=parse_until(until).timestamp() if until else None,
+        tool=request.text("tool"),
+        file=request.text("file"),
+        min_cost=_dollars(request, "min_cost"),
+        max_cost=_dollars(request, "max_cost"),
+        health=_choice(request, "health", HEALTHS),
+        hours=_hours(request),
+        ids=ids,
+    )
+
+
+def search_selection(filters: ListFilters) -> Selection:
+    """Return those filters of a list that also apply to texts."""
+    # Built here, not by `selection_of`: that resolves names of directories and sessions, and a URL
+    # must not make the server look at paths.
+    return Selection(
+        project=filters.project,
+        since=filters.since,
+        until=filters.until,
+        tool=filters.tool,
+        model=filters.model,
+        branch=filters.branch,
+        file=filters.file,
+    )
+
+
+def _hours(request: PageRequest) -> tuple[int, ...] | None:
+    """Return the hours of the week that a weekday and an hour select; None for all."""
+    weekday, hour = _choice(request, "weekday", WEEKDAYS), _choice(request, "hour", HOURS)
+    if weekday is None and hour is None:
+        return None
+    days = range(7) if weekday is None else (int(weekday),)
+    return tuple(
+        day * 24 + each for day in days for each in (range(24) if hour is None else (int(hour),))
+    )
+
+
+def _choice(request: PageRequest, name: str, choices: tuple[str, ...]) -> str | None:
+    value = request.text(name)
+    if value is not None and value not in choices:
+        raise UsageError(f"{name} is one of {', '.join(choices)}, not {value[:20]!r}")
+    return value
+
+
+def _dollars(request: PageRequest, name: str) -> float | None:
+    value = request.text(name)
+    if value is None:
+        return None
+    try:
+        amount = float(value.removeprefix("$"))
+    except ValueError:
+        amount = -1.0
+    if not 0 <= amount < 1e12:  # excludes nan and inf
+        raise UsageError(f"{name} is not an amount of dollars: {value[:20]!r}")
+    return amount

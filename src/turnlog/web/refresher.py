@@ -1,0 +1,80 @@
+"""Keep the indexes current in the background while pages are requested.
+
+A request never waits for a sync, except the first one: until then there may be no index at all.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from threading import Event, Lock, Thread
+
+from turnlog.errors import TurnlogError
+from turnlog.format.regular_files import collect_skipped
+from turnlog.index.sync_policy import refresh_index
+from turnlog.store.paths import Store
+
+PAUSE = 2.0
+"""Seconds between the end of a refresh and the next one."""
+FIRST = 20.0
+"""Seconds that the first request waits for the first refresh."""
+
+
+class Refresher:
+    """Refreshes the indexes of some stores in a thread, at most every two seconds."""
+
+    def __init__(
+        self,
+        stores: Sequence[Store],
+        refresh: Callable[[Store], bool] = refresh_index,
+        pause: float = PAUSE,
+    ) -> None:
+        self._stores = stores
+        self._refresh = refresh
+        self._pause = pause
+        self._lock = Lock()
+        self._is_running = False
+        self._ended = float("-inf")
+        self._first = Event()
+        self.problem: str | None = None
+        """Why the last refresh failed."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the first refresh has ended."""
+        return self._first.is_set()
+
+    def request(self) -> None:
+        """Start a refresh unless one runs or has just ended; wait only for the very first."""
+        self.start()
+        self._first.wait(FIRST)
+
+    def start(self) -> None:
+        """Start a refresh unless one runs or has just ended."""
+        with self._lock:
+            if self._is_running or time.monotonic() - self._ended < self._pause:
+                return
+            self._is_running = True
+        Thread(target=self._work, daemon=True, name="refresher").start()
+
+    def refresh_now(self) -> None:
+        """Refresh in this thread, for a session that is not in the index yet."""
+        self._refresh_all()
+
+    def _work(self) -> None:
+        try:
+            self._refresh_all()
+        finally:
+            with self._lock:
+                self._is_running = False
+                self._ended = time.monotonic()
+            self._first.set()
+
+    def _refresh_all(self) -> None:
+        problems: list[str] = []
+        for store in self._stores:
+            try:
+                # Files that cannot be read are skipped, as in every command.
+                with collect_skipped():
+                    self._refresh(store)
+            except (TurnlogError, OSError) as error:
+                problems.append(str(error))
+        self.problem = "; ".join(problems) or None

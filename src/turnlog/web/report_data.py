@@ -1,0 +1,195 @@
+"""Reports for pages: over several stores, with filters from the URL, as rows, CSV and commands."""
+
+import csv
+import io
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from turnlog.errors import UsageError
+from turnlog.index.filters import ReportFilters, filters_of
+from turnlog.index.reports.reports import SUMS, Filters, Report, ReportRequest, Row
+from turnlog.index.reports.reports import Value as RowValue
+from turnlog.index.service import report_batch
+from turnlog.secrets import mask_value
+from turnlog.store.paths import Store
+
+Params = Mapping[str, str]
+"""The query of a URL."""
+FILTERS = ("since", "until", "project", "model")
+ADDED = SUMS | {"sessions", "cost_usd", "usd_per_hour", "tokens_per_hour", "projected_usd"}
+"""Columns that add up over stores; a session is in one of them."""
+RATES = {
+    "error_rate": ("errors", ("calls",)),
+    "seconds_each": ("seconds", ("calls",)),
+    "hit_rate": ("cache_read", ("input", "cache_write_5m", "cache_write_1h", "cache_read")),
+}
+"""Columns that are a quotient of sums."""
+SEPARATE = frozenset({"latency"})
+"""Reports whose rows cannot be joined: quantiles of two stores say nothing about both."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def filters_in(params: Params) -> Filters:
+    """Return the filters of a URL; raise UsageError for a date that is none."""
+    chosen: ReportFilters = {
+        "since": params.get("since") or None,
+        "until": params.get("until") or None,
+        "project": params.get("project") or None,
+        "model": params.get("model") or None,
+    }
+    return filters_of(chosen)
+
+
+def choice(params: Params, name: str, known: Sequence[str]) -> str:
+    """Return a parameter that has to be one of some values; the first one by default."""
+    value = params.get(name) or known[0]
+    if value not in known:
+        raise UsageError(f"{name}={value[:40]} is unknown: choose from {', '.join(known)}")
+    return value
+
+
+def number_in(params: Params, name: str) -> float | None:
+    """Return a parameter as a positive number; None if it is missing."""
+    text = params.get(name)
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise UsageError(f"{name}={text[:40]} is not a positive number")
+    return value
+
+
+def reports_of(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> list[Report]:
+    """Compute reports over all stores, masked."""
+    batches = [report_batch(store, requests) for store in stores]
+    joined = [
+        reports[0] if len(reports) == 1 else _join(reports, stores)
+        for reports in zip(*batches, strict=True)
+    ]
+    return [report._replace(rows=[_masked(row) for row in report.rows]) for report in joined]
+
+
+def _masked(row: Row) -> Row:
+    """Mask the texts of a row; numbers and dates need no scan."""
+    texts = {name: value for name, value in row.items() if isinstance(value, str | list)}
+    return row | mask_value(texts)
+
+
+def _join(reports: Sequence[Report], stores: Sequence[Store]) -> Report:
+    first = reports[0]
+    rows: dict[tuple[Any, ...], Row] = {}
+    for report, store in zip(reports, stores, strict=True):
+        for row in report.rows:
+            known = _separated(row, store) if report.name in SEPARATE else row
+            key = tuple(known[name] for name in first.columns if name in KEYS)
+            rows[key] = _added(rows[key], known) if key in rows else dict(known)
+    total: Row = {}
+    for report in reports:
+        total = _added(total, report.total) if total else dict(report.total)
+    unpriced = sorted({model for report in reports for model in report.unpriced_models})
+    return Report(first.name, first.columns, _sorted(first, list(rows.values())), total, unpriced)
+
+
+def _separated(row: Row, store: Store) -> Row:
+    return row | {"name": f"{row['name']} ({store.root})"}
+
+
+def _added(one: Row, other: Row) -> Row:
+    joined = dict(one)
+    for name, value in other.items():
+        before = joined.get(name)
+        if name in ADDED and isinstance(value, int | float):
+            joined[name] = before + value if isinstance(before, int | float) else value
+        elif before is None:
+            joined[name] = value
+    for name, (above, below) in RATES.items():
+        if name in joined:
+            joined[name] = _sum(joined, (above,)) / max(_sum(joined, below), 1)
+    return joined
+
+
+def _sum(row: Row, names: Iterable[str]) -> float:
+    return sum(value for name in names if isinstance(value := row.get(name), int | float))
+
+
+def _sorted(report: Report, rows: list[Row]) -> list[Row]:
+    """Put joined rows into the order that one store has: by time, else the largest first."""
+    times = [name for name in TIMES if name in report.columns]
+    figure = next((name for name in FIGURES if name in report.columns), None)
+
+    def rank(row: Row) -> tuple[Any, ...]:
+        value = row.get(figure) if figure else None
+        largest = -value if isinstance(value, int | float) else 0.0
+        return (*(str(row[name] or "").zfill(2) for name in times), largest)
+
+    return sorted(rows, key=rank)
+
+
+TIMES = ("day", "week", "month", "weekday", "hour", "started")
+FIGURES = ("rereads", "cost_usd", "errors", "changes", "calls")
+KEYS = frozenset(
+    (*TIMES, "project", "branch", "model", "session", "name", "path", "tool", "command")
+)
+
+
+def top_rows(report: Report, column: str, most: int) -> list[Row]:
+    """Return the rows of a report with the largest values of a column."""
+    known = [row for row in report.rows if isinstance(row[column], int | float) and row[column]]
+    return sorted(known, key=lambda row: -_sum(row, (column,)))[:most]
+
+
+def csv_of(report: Report) -> str:
+    """Return the rows of a report as CSV."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(report.columns)
+    for row in report.rows:
+        writer.writerow([_cell(row[name]) for name in report.columns])
+    return out.getvalue()
+
+
+def _cell(value: RowValue) -> str | float | None:
+    if isinstance(value, list):
+        return " ".join(value)
+    # A spreadsheet runs a cell such as `=HYPERLINK(…)`: a project or a title may be called that.
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+class PageLinks(NamedTuple):
+    """Addresses of a page that keep the rest of its state."""
+
+    path: str
+    params: Params
+
+    def to(self, **changes: str | None) -> str:
+        """Return the address of this page with some parameters changed; None removes one."""
+        merged = {**self.params, **changes}
+        kept = {name: value for name, value in merged.items() if value}
+        return f"{self.path}?{urlencode(kept)}" if kept else self.path
+
+
+def address(page: str, /, **params: str | None) -> str:
+    """Return an address within the app.
+
+    >>> address("/files", path="/home/ada/a b.py")
+    '/files?path=%2Fhome%2Fada%2Fa+b.py'
+    """
+    return PageLinks(page, {}).to(**params)
+
+
+def stats_command(report: str, params: Params, *options: str) -> str:
+    """Return the command that prints a report with the filters of a page.
+
+    >>> stats_command("daily", {"since": "7d", "project": "a b"}, "--by", "model")
+    "turnlog stats daily --by model --since 7d --project 'a b'"
+    """
+    words = ["turnlog", "stats", report, *options]
+    for name in FILTERS:
+        if value := params.get(name):
+            words += [f"--{name}", value]
+    return shlex.join(words)

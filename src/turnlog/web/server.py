@@ -1,0 +1,174 @@
+"""Run the app with uvicorn on a loopback port, with limits on connections and time.
+
+Any local program can connect. However many connections are open, and however slowly their ends
+write or read, the user's browser gets its answer.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from turnlog.errors import Unavailable
+
+HOST = "127.0.0.1"
+
+
+class ServerLimits(NamedTuple):
+    """Limits per connection, and on their number."""
+
+    connections: int = 200
+    """Open connections; one more closes the one that has been idle for longest."""
+    request_seconds: float = 10
+    """Seconds for the head of a request to arrive, from the first byte on."""
+    idle_seconds: int = 30
+    """Seconds between two requests on a connection."""
+    read_seconds: float = 20
+    """Seconds for a client to read what is buffered for it."""
+    head: int = 16 << 10
+    """Bytes of the head of a request."""
+    stop_seconds: int = 1
+    """Seconds for running responses to finish after Ctrl-C."""
+
+
+def bind(port: int) -> socket.socket:
+    """Return a socket bound to a loopback port, or to a free one if `port` is 0."""
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Without this, a port stays taken for a minute after the server has stopped.
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((HOST, port))
+    except OSError as error:
+        bound.close()
+        raise _unbound(port, error) from error
+    return bound
+
+
+def _unbound(port: int, error: OSError) -> Unavailable:
+    if error.errno == errno.EADDRINUSE:
+        return Unavailable(f"port {port} is in use", "turnlog web --port 0")
+    return Unavailable(f"cannot use port {port}: {error.strerror}", "turnlog web --port 0")
+
+
+def serve(
+    app: ASGIApp,
+    bound: socket.socket,
+    on_start: Callable[[], None] = lambda: None,
+    limits: ServerLimits = ServerLimits(),  # noqa: B008
+) -> None:
+    """Answer requests until Ctrl-C."""
+    config = uvicorn.Config(
+        app,
+        http=_protocol(limits),
+        ws="none",
+        lifespan="off",
+        log_level="critical",
+        access_log=False,
+        # Trusting X-Forwarded-For would let a request claim any address.
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=limits.idle_seconds,
+        timeout_graceful_shutdown=limits.stop_seconds,
+        limit_concurrency=2 * limits.connections,
+        h11_max_incomplete_event_size=limits.head,
+    )
+    _Server(config, on_start).run(sockets=[bound])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_start()
+
+
+def _protocol(limits: ServerLimits) -> type[asyncio.Protocol]:
+    """Return the protocol with its limits, as uvicorn creates instances of a class."""
+
+    class _Limited(LimitedProtocol):
+        pass
+
+    _Limited.limits = limits
+    return _Limited
+
+
+class LimitedProtocol(H11Protocol):
+    """A connection with deadlines: uvicorn itself waits for ever for a request or a reader."""
+
+    limits = ServerLimits()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.idle_since: float | None = None
+        """When the connection started to wait for a request; None during one."""
+        self._deadlines: dict[str, asyncio.TimerHandle] = {}
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self._wait_for_request()
+        if len(self.connections) > self.limits.connections:
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # The time runs from the first byte on: a byte every few seconds does not put it off.
+        if self.is_idle and "request" not in self._deadlines:
+            self._wait_for_request()
+        elif not self.is_idle:
+            self.idle_since = None
+            self._cancel("request")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        for name in list(self._deadlines):
+            self._cancel(name)
+
+    def on_response_complete(self) -> None:
+        self.idle_since = self.loop.time()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._set("read", self.limits.read_seconds)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._cancel("read")
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection waits for a request."""
+        cycle: Any = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _wait_for_request(self) -> None:
+        self.idle_since = self.loop.time()
+        self._set("request", self.limits.request_seconds)
+
+    def _make_room(self) -> None:
+        """Close the connection that has been idle for longest.
+
+        Refusing new connections instead would lock out the browser: a program that opens 1,000
+        connections and sends nothing would be the last to be served.
+        """
+        others: list[Any] = list(self.connections)
+        idle = [each for each in others if each.idle_since is not None]
+        oldest = min(idle, key=lambda each: each.idle_since, default=self)
+        oldest.transport.abort()
+        self.connections.discard(oldest)
+
+    def _set(self, name: str, seconds: float) -> None:
+        self._cancel(name)
+        self._deadlines[name] = self.loop.call_later(seconds, self.transport.abort)
+
+    def _cancel(self, name: str) -> None:
+        if timer := self._deadlines.pop(name, None):
+            timer.cancel()

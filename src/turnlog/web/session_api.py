@@ -1,0 +1,135 @@
+"""The JSON of one session, as the viewer asks for it: a head, turns on demand, and details."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import to_builtins
+
+from turnlog.edit.check.checks import check_session
+from turnlog.errors import UsageError
+from turnlog.format.json_values import Fields
+from turnlog.render.html.find_in_session import find_text
+from turnlog.render.html.lanes import agent_page, lanes_of
+from turnlog.render.html.line_views import context_at_line, lost_at, raw_line
+from turnlog.render.html.page_options import CLIP, MOST_ROWS, PageOptions
+from turnlog.secrets import mask_value
+from turnlog.web.parameters import PageRequest
+from turnlog.web.session_cache import OpenedSession
+
+MOST_TURNS = 50
+"""Turns in one response."""
+MOST_LABELS = 5_000
+ANY = 100_000_000
+CHECKED = 64 << 20
+"""Bytes of a session that is checked while its page waits."""
+
+
+@contextmanager
+def _opened(request: PageRequest) -> Generator[OpenedSession]:
+    found = request.library.find(request.path["key"])
+    with request.library.sessions.use(found.path) as opened:
+        yield opened
+
+
+def head(request: PageRequest) -> Fields:
+    """Return the facts, branches, outline and sub-agents of a session."""
+    with _opened(request) as opened:
+        found = opened.pages(request.text("leaf")).head()
+        found["session"]["is_live"] = opened.session.id in request.library.live_ids()
+        return found
+
+
+def turns(request: PageRequest) -> list[Fields]:
+    """Return the rows of some turns."""
+    first, last = _range(request, MOST_TURNS)
+    with _opened(request) as opened:
+        pages = opened.pages(request.text("leaf"))
+        return [pages.page(n) for n in range(max(1, first), min(last, len(pages.turns)) + 1)]
+
+
+def rows(request: PageRequest) -> Fields:
+    """Return a range of the rows of one turn, with whole texts if asked for."""
+    first = request.number("first", 0, ANY)
+    count = request.number("last", first + MOST_ROWS, ANY) - first
+    options = PageOptions(
+        leaf=request.text("leaf"),
+        clip=None if request.text("whole") == "1" else CLIP,
+        first=first,
+        count=max(0, min(count, MOST_ROWS)),
+    )
+    with _opened(request) as opened:
+        return opened.pages(options.leaf).page(request.number("n", 1, ANY), options)
+
+
+def labels(request: PageRequest) -> list[str]:
+    """Return the labels of some turns."""
+    first, last = _range(request, MOST_LABELS)
+    with _opened(request) as opened:
+        return opened.pages(request.text("leaf")).labels(first, last)
+
+
+def raw(request: PageRequest) -> Fields:
+    """Return a line of the file, masked."""
+    with _opened(request) as opened:
+        return raw_line(opened.session, request.line())
+
+
+def context(request: PageRequest) -> Fields:
+    """Return the messages that were sent to get the answer at a line."""
+    with _opened(request) as opened:
+        return context_at_line(opened.session, request.line())
+
+
+def lost(request: PageRequest) -> Fields:
+    """Return what the compaction at a line replaced, and its summary."""
+    with _opened(request) as opened:
+        return lost_at(opened.session, request.line())
+
+
+def find(request: PageRequest) -> Fields:
+    """Return the rows that contain a text."""
+    with _opened(request) as opened:
+        return find_text(opened.pages(request.text("leaf")), request.text("q") or "")
+
+
+def agent(request: PageRequest) -> Fields:
+    """Return the rows of a sub-agent."""
+    options = PageOptions(first=request.number("first", 0, ANY))
+    with _opened(request) as opened:
+        return agent_page(opened.session, request.path["id"], options)
+
+
+def lanes(request: PageRequest) -> list[Fields]:
+    """Return when the session and each of its sub-agents were active."""
+    with _opened(request) as opened:
+        return lanes_of(opened.pages(request.text("leaf")))
+
+
+def findings(request: PageRequest) -> list[Fields]:
+    """Return what would break if the session were resumed, each with its line."""
+    with _opened(request) as opened:
+        if opened.session.state.size > CHECKED:
+            raise UsageError("too large to check here", f"turnlog check {opened.session.id}")
+        return [mask_value(to_builtins(found)) for found in check_session(opened.session)]
+
+
+def _range(request: PageRequest, most: int) -> tuple[int, int]:
+    first = request.number("first", 1, ANY)
+    return first, min(request.number("last", first, ANY), first + most - 1)
+
+
+SESSION_API: dict[str, Any] = {
+    "head": head,
+    "turns": turns,
+    "rows": rows,
+    "labels": labels,
+    "raw/{line}": raw,
+    "context/{line}": context,
+    "lost/{line}": lost,
+    "find": find,
+    "agents/{id}": agent,
+    "lanes": lanes,
+    "findings": findings,
+}
+"""Functions by the path below `/api/sessions/{key}/`."""

@@ -1,0 +1,82 @@
+"""Sessions that need attention: those that would not resume, and those about to be deleted.
+
+Results of checks are cached in the index until a file changes. The command line shows the same.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from turnlog.conversation.session import open_session
+from turnlog.edit.check.checks import check_session
+from turnlog.format.jsonl import FileState
+from turnlog.index.database import Index
+from turnlog.index.known_files import keep_check, kept_check, sessions_before
+from turnlog.index.sync_policy import synced_index
+from turnlog.store.archive.archive import open_archive
+from turnlog.store.catalog import SessionFile
+from turnlog.store.paths import Store
+
+AT_ONCE = 64 << 20
+"""Bytes of sessions to check per run; the rest is checked by later runs."""
+KEPT_DAYS = 30
+"""Days after which the client deletes a session, unless its settings differ."""
+SOON_DAYS = 7
+
+
+def unresumable(
+    index: Index, sessions: Iterable[SessionFile], room: int = AT_ONCE
+) -> Iterator[tuple[SessionFile, str]]:
+    """Yield sessions that would not resume in full, each with its worst finding."""
+    for session in sessions:
+        state = FileState.of(session.path)
+        is_known, message = kept_check(index.db, session.path, state)
+        if not is_known and session.size <= room:
+            room -= session.size
+            message = _worst(session)
+            keep_check(index.db, session.path, state, message)
+        if message:
+            yield session, message
+
+
+def _worst(session: SessionFile) -> str | None:
+    found = [each for each in check_session(open_session(session.path)) if each.is_serious]
+    return found[0].message if found else None
+
+
+def kept_days(store: Store) -> int:
+    """Return the number of days after which the client deletes a session."""
+    try:
+        days = json.loads(Path(store.settings).read_bytes()).get("cleanupPeriodDays")
+    except (OSError, ValueError, AttributeError):
+        days = None
+    return days if isinstance(days, int) else KEPT_DAYS
+
+
+def deleted_before(store: Store) -> float:
+    """Return the modification time, in seconds since 1970, of sessions that are deleted soon."""
+    return time.time() - (kept_days(store) - SOON_DAYS) * 86400
+
+
+class ExpiringSession(NamedTuple):
+    """A session that the client deletes within a week, and that nobody archived."""
+
+    id: str
+    title: str | None
+    days: float
+    """Days until it is deleted; below 0 at the client's next start."""
+
+
+def expiring(store: Store) -> list[ExpiringSession]:
+    """Return the sessions that will be deleted soon, by the index, the oldest first."""
+    with synced_index(store) as index:
+        old = sessions_before(index.db, deleted_before(store))
+    archived = set(open_archive().names()) if old else set[str]()
+    ends = kept_days(store) - time.time() / 86400
+    return [
+        ExpiringSession(id_, title, ends + written / 86400)
+        for id_, title, written in old
+        if id_ not in archived
+    ]

@@ -1,0 +1,129 @@
+"""The list of sessions: rows of one page, results of a search, values for the filters."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from turnlog.format.json_values import Fields
+from turnlog.format.timestamps import age, stamp_of
+from turnlog.index.reports.session_list import ListedSession, ListFilters
+from turnlog.index.search.search import Hit, SessionHits
+from turnlog.index.service import SearchRequest
+from turnlog.secrets import mask
+from turnlog.text import exact_money, short_count
+from turnlog.web.parameters import PageRequest, list_filters, search_selection
+
+ROWS = 100
+"""Rows of a page, which then has about 40 kB."""
+MOST_ROWS = 200
+HITS = 30
+"""Sessions that a search returns; the page asks for more on demand."""
+MOST_HITS = 300
+
+
+def list_rows(request: PageRequest) -> Fields:
+    """Return a part of the sessions that match the filters, most recently active first."""
+    offset = request.number("offset", 0, 10_000_000)
+    limit = request.number("limit", ROWS, MOST_ROWS)
+    page = request.library.page(list_filters(request), offset, limit)
+    live = request.library.live_ids()
+    return {
+        "rows": [session_row(key, session, live) for key, session in page.sessions],
+        "offset": offset,
+        "total": page.total,
+        "generation": page.generation,
+        "is_indexing": not request.library.refresher.is_ready,
+    }
+
+
+def search_rows(request: PageRequest) -> Fields:
+    """Return the sessions whose texts match a query in the language of `turnlog search`."""
+    filters = list_filters(request)
+    limit = request.number("limit", HITS, MOST_HITS)
+    wanted = SearchRequest(
+        text=request.text("q") or "",
+        is_regex=request.text("regex") == "1",
+        selection=search_selection(filters),
+        limit=limit + 1,
+    )
+    found = list(islice(request.library.search(wanted), limit + 1))
+    rows = _listed(request, filters, found[:limit])
+    return {"rows": rows, "has_more": len(found) > limit}
+
+
+def filter_values(request: PageRequest) -> Fields:
+    """Return the projects, branches, models and tools that filters can name."""
+    found = request.library.facets()
+    return {name: getattr(found, name) for name in found.__struct_fields__}
+
+
+def session_row(key: str, session: ListedSession, live: Iterable[str]) -> Fields:
+    """Return what a row of the list shows, as text where it needs no further work."""
+    active = datetime.fromtimestamp(session.last_active, UTC)
+    return {
+        "key": key,
+        "title": mask(session.title or "") or session.id,
+        "age": age(active),
+        "time": stamp_of(active),
+        "project": session.project or "",
+        "branch": session.branch or "",
+        "models": session.models,
+        "turns": session.turns,
+        "calls": session.calls,
+        "subagents": session.subagents,
+        "tokens": short_count(session.tokens),
+        "cost": exact_money(session.cost_usd),
+        "is_live": session.id in live,
+        "health": _health(session),
+        "finding": session.finding,
+    }
+
+
+def _health(session: ListedSession) -> str:
+    if not session.is_checked:
+        return "unchecked"
+    return "broken" if session.finding else "ok"
+
+
+def _listed(
+    request: PageRequest, filters: ListFilters, found: list[tuple[str, SessionHits]]
+) -> list[Fields]:
+    """Return the rows of sessions with hits, without those that other filters exclude."""
+    ids = {hits.id for _, hits in found}
+    if filters.ids is not None:
+        ids.intersection_update(filters.ids)
+    # Texts were already filtered by the rest: a session may match without the turn that does.
+    others = ListFilters(
+        min_cost=filters.min_cost,
+        max_cost=filters.max_cost,
+        health=filters.health,
+        ids=tuple(sorted(ids)),
+    )
+    page = request.library.page(others, 0, 2 * MOST_HITS)
+    live = request.library.live_ids()
+    by_path = {session.path: (key, session) for key, session in page.sessions}
+    rows: list[Fields] = []
+    for _, hits in found:
+        if listed := by_path.get(hits.path):
+            rows.append({**session_row(*listed, live), "hits": _hits(hits), "more": hits.more})
+    return rows
+
+
+def _hits(found: SessionHits) -> list[dict[str, Any]]:
+    return [
+        {"agent": turn.id if turn.is_subagent else None, **_hit(hit)}
+        for turn in found.turns
+        for hit in turn.hits
+    ]
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {
+        "kind": hit.kind,
+        "tool": hit.tool,
+        "is_error": hit.is_error,
+        "line": hit.line,
+        "text": hit.text,
+        "marks": hit.marks,
+    }

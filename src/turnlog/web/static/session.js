@@ -1,0 +1,23 @@
+// The page of a session: the viewer, fed by the API of the web app.
+
+import { mountViewer } from "/viewer/viewer.js";
+import { textElement } from "/viewer/dom.js";
+import { webSource } from "/viewer/web_source.js";
+
+const element = document.getElementById("viewer");
+const given = new URLSearchParams(location.search);
+const key = element.dataset.key;
+const source = webSource(`/api/sessions/${encodeURIComponent(key)}`, { hasEvents: true });
+const number = (name) => Number(given.get(name)) || null;
+
+const viewer = mountViewer(element, source, {
+  leaf: given.get("leaf"),
+  turn: number("turn"),
+  line: number("line"),
+});
+// Tests and scripts wait for the first rows here.
+globalThis.turnlogViewer = viewer;
+element.querySelector("main")?.setAttribute("id", "main");
+viewer.ready?.catch((error) => {
+  element.replaceChildren(textElement("p", "viewer-error error-text", error.message));
+});

@@ -1,0 +1,224 @@
+"""Every chart is well-formed, safe with any name, and holds the exact values that it shows."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnlog.render.charts.bars import RankedRow, StackPart, ranked_bars, stacked_bars
+from turnlog.render.charts.distributions import Spread, quantile_strips
+from turnlog.render.charts.flame_graph import FlameCell, flame_graph
+from turnlog.render.charts.heat_maps import calendar, week_grid
+from turnlog.render.charts.lines import ContextPoint, context_line, sparkline
+from turnlog.render.charts.report_charts import standalone
+from turnlog.render.charts.svg import ChartOptions, safe_text
+from turnlog.render.charts.swim_lanes import Interval, Lane, swim_lanes
+from turnlog.text import UNSAFE
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '" onload="alert(1)',
+    "]]><!--",
+    "&amp;&#x3c;",
+    "javascript:alert(1)",
+    "//evil.example/",
+    "a\x00b\x1b[31m\x07\x9b",
+    "\u202egnp.exe\u2066\u200f",
+    "\ud800\ufffe\uffff\U000e0041",
+    "line\nbreak\ttab\r",
+    "日本語 👩‍👩‍👧 ümlaut",
+    "x" * 3000,
+    "",
+]
+Draw = Callable[[str, ChartOptions], str]
+CHARTS: dict[str, Draw] = {
+    "sparkline": lambda name, options: sparkline([(name, 1), ("b", None), ("c", 0)], options),
+    "bars": lambda name, options: stacked_bars(
+        [StackPart(name, name, 1.5), StackPart("b", name, None), StackPart("b", "s", 2)],
+        [name, "b"],
+        options,
+    ),
+    "ranked": lambda name, options: ranked_bars(
+        [RankedRow(name, 3), RankedRow("b", None, name, name), RankedRow("c", 0)], options
+    ),
+    "calendar": lambda name, options: calendar({"2026-11-15": 4}, date(2026, 11, 16), options),
+    "week": lambda name, options: week_grid({(0, 9): 3, (6, 23): None}, options),
+    "quantiles": lambda name, options: quantile_strips(
+        [Spread(name, 3, 0.0, 0.5, 1.5, 20.0, 7200.0)], options
+    ),
+    "flame": lambda name, options: flame_graph(
+        FlameCell(name, 10, [FlameCell(name, 6, [FlameCell("file", 5)]), FlameCell("b", 3)]),
+        options,
+        lambda path: options.link("/".join(path)) if options.link else None,
+    ),
+    "lanes": lambda name, options: swim_lanes(
+        [Lane(name, [Interval(0, 5, name), Interval(900, 901, "late", name)])], options
+    ),
+    "context": lambda name, options: context_line(
+        [ContextPoint(name, 1000), ContextPoint("2", 400, is_compaction=True)], 2000, options
+    ),
+}
+
+
+def parsed(svg: str) -> ET.Element:
+    return ET.fromstring(svg.encode("utf-8"))
+
+
+def marks(root: ET.Element) -> list[ET.Element]:
+    return [each for each in root.iter() if "data-value" in each.attrib]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("kind", CHARTS)
+def test_no_name_becomes_markup_or_reorders_text(kind: str, name: str) -> None:
+    options = ChartOptions(name or "title", name, link=lambda key: key, labels=lambda key: key)
+    svg = CHARTS[kind](name, options)
+    root = parsed(svg)
+    tags = {each.tag.removeprefix(SVG) for each in root.iter()}
+    assert tags <= {*"svg title desc rect line circle polyline polygon text g a".split()}
+    names = {key for each in root.iter() for key in each.attrib}
+    assert not any(each.startswith("on") or each == "style" for each in names)
+    assert not set(svg) & set("\x00\x1b\x07\x9b\u202e\u2066\u200f\ufffe\uffff\n\t\r")
+
+
+@pytest.mark.parametrize("kind", CHARTS)
+def test_links_lead_into_the_app_only(kind: str) -> None:
+    addresses = ["javascript:alert(1)", "//evil.example/", "https://evil.example/", "data:,", ""]
+    for address in addresses:
+        options = ChartOptions("title", link=lambda key, address=address: address)
+        assert "href" not in CHARTS[kind]("name", options)
+    options = ChartOptions("title", link=lambda key: "/sessions?q=a&b")
+    links = parsed(CHARTS[kind]("name", options)).iter(f"{SVG}a")
+    assert {link.get("href") for link in links} == {"/sessions?q=a&b"}
+
+
+@pytest.mark.parametrize("kind", CHARTS)
+def test_every_chart_and_every_mark_has_a_title(kind: str) -> None:
+    root = parsed(CHARTS[kind]("name", ChartOptions("The title", "More words")))
+    assert root.get("role") == "img"
+    assert root.findtext(f"{SVG}title") == "The title"
+    assert root.findtext(f"{SVG}desc") == "More words"
+    assert marks(root)
+    assert all(each.findtext(f"{SVG}title") for each in marks(root))
+
+
+@pytest.mark.parametrize("kind", CHARTS)
+def test_a_chart_with_links_is_no_image(kind: str) -> None:
+    # Children of role="img" are presentational: their links would be lost to a screen reader.
+    root = parsed(CHARTS[kind]("name", ChartOptions("title", link=lambda key: "/x")))
+    assert root.get("role") == ("group" if root.find(f".//{SVG}a") is not None else "img")
+
+
+@pytest.mark.parametrize("kind", CHARTS)
+def test_a_standalone_chart_brings_its_styles(kind: str) -> None:
+    root = parsed(standalone(CHARTS[kind]("name", ChartOptions("title"))))
+    styles = root.findtext(f"{SVG}style") or ""
+    assert "--series-1" in styles
+    assert ".tl-chart" in styles
+    assert "@import" not in styles
+    assert "url(" not in styles
+
+
+@given(st.text())
+def test_text_parses_back_to_what_is_shown(text: str) -> None:
+    shown = parsed(f"<a>{safe_text(text)}</a>").text or ""
+    in_attribute = parsed(f'<a b="{safe_text(text)}"/>').get("b")
+    assert shown == in_attribute
+    assert not re.search(f"[{UNSAFE}]", shown)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xyz"), st.floats(0, 1e12))))
+def test_stacked_bars_hold_exact_values(rows: list[tuple[str, str, float]]) -> None:
+    values = {(period, series): value for period, series, value in rows}
+    parts = [StackPart(*place, value) for place, value in values.items()]
+    root = parsed(stacked_bars(parts, "abcd", ChartOptions("title")))
+    found = {
+        (each.get("data-key"), each.get("data-series")): float(each.get("data-value") or "nan")
+        for each in marks(root)
+    }
+    assert found == {place: value for place, value in values.items() if value}
+
+
+def test_an_unknown_value_is_not_zero() -> None:
+    (mark,) = marks(parsed(ranked_bars([RankedRow("a", None)], ChartOptions("title"))))
+    assert mark.get("data-value") == ""
+    assert mark.findtext(f"{SVG}title") == "a: unknown"
+
+
+def test_many_series_are_merged_without_losing_anything() -> None:
+    parts = [StackPart("day", f"model {n:02d}", n + 1) for n in range(30)]
+    root = parsed(stacked_bars(parts, ["day"], ChartOptions("title")))
+    found = {each.get("data-series"): int(each.get("data-value") or 0) for each in marks(root)}
+    assert len(found) == 8
+    assert sum(found.values()) == sum(part.value or 0 for part in parts)
+    assert found["other"] == sum(range(1, 24))
+
+
+def test_small_cells_of_a_flame_graph_are_merged() -> None:
+    children = [FlameCell(f"file {n}", 0.01) for n in range(1000)]
+    root = parsed(flame_graph(FlameCell("all", 110, [FlameCell("big", 100), *children]), OPTIONS))
+    found = {each.get("data-key"): float(each.get("data-value") or 0) for each in marks(root)}
+    assert found == {"all": 110, "big": 100, "other (1000)": pytest.approx(10)}
+
+
+def test_a_deep_flame_graph_is_cut_at_its_levels() -> None:
+    cell = FlameCell("leaf", 1)
+    for n in range(5000):
+        cell = FlameCell(f"level {n}", 1, [cell])
+    assert len(marks(parsed(flame_graph(cell, OPTIONS, levels=4)))) == 4
+
+
+def test_pauses_in_all_lanes_are_collapsed_and_marked() -> None:
+    lanes = [
+        Lane("main", [Interval(0, 10, "a"), Interval(3610, 3620, "b")]),
+        Lane("agent", [Interval(5, 20, "c")]),
+    ]
+    root = parsed(swim_lanes(lanes, OPTIONS))
+    (idle,) = [each for each in root.iter() if each.get("data-event") == "idle"]
+    assert idle.get("data-value") == "3590"
+    width = {
+        each.get("data-key"): float(each.get("width") or 0)
+        for each in marks(root)
+        if each.get("data-lane")
+    }
+    assert width["a"] == pytest.approx(width["b"], rel=0.01)
+    assert width["a"] > 200  # an hour of nothing takes no room
+
+
+def test_a_lane_with_ten_thousand_pauses_stays_in_the_picture() -> None:
+    intervals = [Interval(n * 1000, n * 1000 + 1, str(n)) for n in range(10_000)]
+    root = parsed(swim_lanes([Lane("main", intervals)], OPTIONS))
+    assert max(float(each.get("x") or 0) for each in marks(root)) <= 720
+
+
+def test_compactions_are_marked_in_the_context_line() -> None:
+    points = [ContextPoint("1", 900), ContextPoint("2", 100, is_compaction=True)]
+    root = parsed(context_line(points, 1000, OPTIONS))
+    (event,) = [each for each in root.iter() if each.get("data-event") == "compaction"]
+    assert event.get("data-key") == "2"
+    values = {each.get("data-key"): each.get("data-value") for each in marks(root)}
+    assert values == {"1": "900", "2": "100", "limit": "1000"}
+
+
+@pytest.mark.parametrize(
+    "svg",
+    [
+        stacked_bars([], [], ChartOptions("title")),
+        ranked_bars([], ChartOptions("title")),
+        quantile_strips([], ChartOptions("title")),
+        swim_lanes([], ChartOptions("title")),
+        context_line([], None, ChartOptions("title")),
+        flame_graph(FlameCell("all", 0), ChartOptions("title")),
+        sparkline([], ChartOptions("title")),
+    ],
+)
+def test_nothing_to_draw_is_still_a_chart(svg: str) -> None:
+    assert parsed(svg).get("viewBox")
+
+
+OPTIONS = ChartOptions("title")
