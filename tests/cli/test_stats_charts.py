@@ -1,6 +1,7 @@
 """The values of charts, read back from the SVG, equal the rows of `stats --json`."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 from cli.conftest import Run
 from support.build import SESSION, assistant, call, result, session, text, user
 from turnlog.index.reports.reports import REPORTS
-from turnlog.render.charts.report_charts import CACHE_KINDS, FIGURES, QUANTILES
+from turnlog.render.charts.report_charts import CACHE_KINDS, FIGURES, MOST_BARS, QUANTILES
 
+CHARTS = Path(__file__).parents[2] / "docs" / "charts.md"
 SVG = "{http://www.w3.org/2000/svg}"
 PERIODS = {"daily": "day", "weekly": "week", "monthly": "month"}
 Rows = list[dict[str, Any]]
@@ -115,6 +117,31 @@ def test_every_report_can_be_drawn(turnlog: Run, name: str) -> None:
     root = drawn(turnlog, name)
     assert root.get("data-chart")
     assert (root.findtext(f"{SVG}title") or "").count(" by ") == 1
+
+
+@pytest.mark.parametrize("by", [None, "project", "file,tool"])
+def test_carrying_costs(turnlog: Run, by: str | None) -> None:
+    options = ["carrying", *(["--by", by] if by else [])]
+    names = (by or "tool").split(",")
+    rows = reported(turnlog, *options)[:MOST_BARS]
+    expected = [
+        (" · ".join(str(row[name] or "none") for name in names), row["cost_usd"]) for row in rows
+    ]
+    root = drawn(turnlog, *options)
+    marks = [each for each in root.iter() if "data-value" in each.attrib]
+    found = [(each.get("data-key"), float(each.get("data-value") or 0)) for each in marks]
+    assert found == expected
+
+
+def test_the_pictures_in_the_documents_are_current(turnlog: Run, tmp_path: Path) -> None:
+    commands = re.findall(
+        r"^turnlog (.*) -o docs/(.*\.svg)$", CHARTS.read_text("utf-8"), re.MULTILINE
+    )
+    assert len(commands) >= 4
+    for arguments, name in commands:
+        path = tmp_path / name
+        assert turnlog(*arguments.split(), "-o", str(path)).code == 0
+        assert path.read_text("utf-8") == CHARTS.with_name(name).read_text("utf-8"), name
 
 
 def test_a_chart_is_written_to_a_file(turnlog: Run, tmp_path: Path) -> None:

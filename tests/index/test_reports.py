@@ -617,3 +617,68 @@ def test_grouping_by_something_unknown_names_what_is_known(told: Telling) -> Non
         told("daily", by=("colour",))
     with pytest.raises(UsageError, match="tool cannot be grouped further"):
         told("tool", by=("model",))
+
+
+def timed_call(name: str, id_: str, seconds: float, **given: Any) -> list[bytes]:
+    """A call, and its result after some seconds."""
+    asked_at = {"message_id": f"m{id_}", "timestamp": stamp(START)}
+    answered = stamp(START + timedelta(seconds=seconds))
+    return [assistant(call(name, given, id_), **asked_at), result(id_, timestamp=answered)]
+
+
+def test_latency_has_nearest_rank_quantiles(folder: Path, told: Telling) -> None:
+    took = [n / 10 for n in range(1, 21)]
+    lines = [line_ for n, s in enumerate(took) for line_ in timed_call("Bash", f"t{n}", s)]
+    lines += timed_call("mcp__db__query", "q1", 9) + timed_call("mcp__db__list", "q2", 3)
+    lines.append(assistant(call("Bash", {}, "open"), message_id="m-open"))
+    (folder / f"{ONE}.jsonl").write_bytes(session(*lines, session_id=ONE))
+    bash, server = told("latency").rows
+    names = ("name", "calls", "fastest", "p25", "p50", "p75", "p95", "p99", "slowest")
+    expected = ("Bash", 20, 0.1, 0.5, 1.0, 1.5, 1.9, 2.0, 2.0)
+    assert tuple(bash[name] for name in names[:2]) == expected[:2]
+    assert [bash[name] for name in names[2:]] == pytest.approx(expected[2:], abs=1e-3)
+    assert (server["name"], server["calls"], server["p50"]) == ("mcp__db__*", 2, 3)
+
+
+def test_rereads_are_counted_by_session_and_subagent(folder: Path, told: Telling) -> None:
+    def read(id_: str, name: str = "Read", **fields: Any) -> list[bytes]:
+        given = {"file_path": "/home/ada/a.py", "old_string": "a", "new_string": "b"}
+        return [assistant(call(name, given, id_), message_id=f"m{id_}"), result(id_, **fields)]
+
+    one = [*read("r1"), *read("r2"), *read("e1", "Edit"), *read("r3"), *read("r4", is_error=True)]
+    (folder / f"{ONE}.jsonl").write_bytes(session(*one, session_id=ONE))
+    (folder / f"{TWO}.jsonl").write_bytes(session(*read("r5"), session_id=TWO))
+    agent = folder / ONE / "subagents" / "agent-a1.jsonl"
+    agent.parent.mkdir(parents=True)
+    agent.write_bytes(session(*read("r6"), session_id=ONE, agent_id="a1"))
+    # r2 and r3 were read before in the same context, and only r3 after a change.
+    assert only(told("rereads"), "path", "sessions", "reads", "rereads", "unchanged") == {
+        "path": "/home/ada/a.py",
+        "sessions": 2,
+        "reads": 5,
+        "rereads": 2,
+        "unchanged": 1,
+    }
+
+
+def test_cache_misses_are_requests_that_find_less_than_half(folder: Path, told: Telling) -> None:
+    def cached(id_: str, read: int, write: int) -> bytes:
+        return said(id_, read=read, cache_creation_input_tokens=write)
+
+    lines = [
+        user("hi"),
+        cached("m1", 0, 10_000),  # nothing can have been cached before
+        cached("m2", 10_000, 2_000),
+        cached("m3", 0, 12_500),  # expired: 12,000 of these had been cached
+        cached("m4", 12_500, 0),
+        line("system", subtype="compact_boundary", content="Conversation compacted"),
+        cached("m5", 0, 3_000),  # another context
+    ]
+    (folder / f"{ONE}.jsonl").write_bytes(session(*lines, session_id=ONE))
+    assert only(told("cache"), "day", "messages", "cache_read", "misses", "missed_tokens") == {
+        "day": "2026-11-15",
+        "messages": 5,
+        "cache_read": 22_500,
+        "misses": 1,
+        "missed_tokens": 12_000,
+    }

@@ -16,6 +16,8 @@ from turnlog.web.report_data import PageLinks, Params, address, filters_in, stat
 
 LONGEST = 600
 """Seconds that the first computation may take."""
+PATH_LEVELS = (1, 5)
+"""Levels of the tree whose names are paths: projects and files."""
 NO_MODEL = "Carrying costs cannot be filtered by model."
 
 _lock = Lock()
@@ -69,9 +71,11 @@ def _compute(store: Store) -> None:
         _computed[store] = generation
 
 
-def _cell(node: dict[str, Any]) -> FlameCell:
-    children = tuple(_cell(child) for child in node["children"])
-    return FlameCell(node["name"], node["value"], children, node["key"])
+def _cell(node: dict[str, Any], level: int = 0) -> FlameCell:
+    children = tuple(_cell(child, level + 1) for child in node["children"])
+    # The end of a path tells more than its start, and a narrow cell has room for one of them.
+    label = node["name"].rstrip("/").rpartition("/")[2] if level in PATH_LEVELS else None
+    return FlameCell(node["name"], node["value"], children, node["key"], label)
 
 
 def _joined(roots: Sequence[FlameCell]) -> FlameCell:

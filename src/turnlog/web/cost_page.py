@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from turnlog.format.timestamps import parse_timestamp
 from turnlog.index.reports.reports import Report, ReportRequest, Row
 from turnlog.render.charts.report_charts import (
     ReportChart,
@@ -152,6 +153,8 @@ def _name(row: Row, key: str) -> str:
     value = row.get(key)
     if key == "title":
         return str(value or row.get("session") or "")
+    if key == "started" and (moment := parse_timestamp(str(value))):
+        return f"{moment.astimezone():%Y-%m-%d %H:%M}"
     return str(value) if value is not None else "none"
 
 

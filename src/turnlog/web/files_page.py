@@ -11,7 +11,7 @@ from turnlog.index.service import FILE_CALLS, file_calls
 from turnlog.render.charts.bars import RankedRow, StackPart, ranked_bars, stacked_bars
 from turnlog.render.charts.report_charts import axis_label, periods_between
 from turnlog.render.charts.svg import ChartOptions
-from turnlog.secrets import mask_value
+from turnlog.secrets import mask, mask_value
 from turnlog.store.paths import Store
 from turnlog.text import short_duration
 from turnlog.web.report_data import (
@@ -119,9 +119,12 @@ def file_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
     rows = sorted(mask_value(rows), key=lambda row: str(row["time"] or ""), reverse=True)
     changes = [row for row in rows if row["name"] in CHANGING and row["ok"] != 0]
     reads = [row for row in rows if row["name"] not in CHANGING and row["ok"] != 0]
-    query = f"SELECT time, session, name, line FROM calls WHERE path = {_literal(path)}"
+    query = (
+        "SELECT datetime(c.at, 'unixepoch') AS time, f.session, c.tool, c.line FROM calls c"
+        f" JOIN files f ON f.id = c.file WHERE c.counts = 1 AND c.path = {_literal(path)}"
+    )
     return {
-        "path": path,
+        "path": mask(path),
         "sessions": len({row["session"] for row in rows}),
         "changes": len(changes),
         "reads": len(reads),
@@ -130,7 +133,7 @@ def file_page(stores: Sequence[Store], params: Params) -> dict[str, Any]:
         "is_cut": len(rows) >= FILE_CALLS,
         "chart": _history(rows),
         "calls": [_call(row) for row in rows],
-        "command": shlex.join(["turnlog", "sql", query]),
+        "command": mask(shlex.join(["turnlog", "sql", query])),
         "search_link": address("/sessions", file=path),
     }
 

@@ -176,17 +176,26 @@ def _broken(stores: Sequence[Store]) -> list[Mapping[str, Any]]:
     """Return recent sessions that would not resume in full; checks a few that were not checked."""
     found: list[Mapping[str, Any]] = []
     for store in stores:
-        files: list[SessionFile] = []
-        titles: dict[str, str | None] = {}
-        for listed in recent_sessions(store, RECENT):
-            with skipping(listed.path):
-                files.append(locate_session(Path(listed.path)))
-                titles[listed.id] = listed.title
-        with synced_index(store) as index:
-            for session, message in unresumable(index, files, CHECKED):
-                title = mask(titles.get(session.id) or "") or session.id
-                found.append(_notice(session.id, title, message, f"turnlog check {session.id[:8]}"))
+        recent = recent_sessions(store, RECENT)
+        findings = {each.id: each.finding for each in recent if each.finding}
+        findings |= _check(store, [each.path for each in recent if not each.is_checked])
+        for each in recent:
+            if message := findings.get(each.id):
+                title = mask(each.title or "") or each.id
+                found.append(_notice(each.id, title, message, f"turnlog check {each.id[:8]}"))
     return found
+
+
+def _check(store: Store, paths: Sequence[str]) -> dict[str, str]:
+    """Check sessions that were not checked yet; return the worst finding by id."""
+    files: list[SessionFile] = []
+    for path in paths:
+        with skipping(path):
+            files.append(locate_session(Path(path)))
+    if not files:
+        return {}
+    with synced_index(store) as index:
+        return {each.id: message for each, message in unresumable(index, files, CHECKED)}
 
 
 def _expiring(stores: Sequence[Store]) -> list[Mapping[str, Any]]:

@@ -71,7 +71,12 @@ def reports_of(stores: Sequence[Store], requests: Sequence[ReportRequest]) -> li
         reports[0] if len(reports) == 1 else _join(reports, stores)
         for reports in zip(*batches, strict=True)
     ]
-    return [report._replace(rows=[_masked(row) for row in report.rows]) for report in joined]
+    return [_masked_report(report) for report in joined]
+
+
+def _masked_report(report: Report) -> Report:
+    rows = [_masked(row) for row in report.rows]
+    return report._replace(rows=rows, unpriced_models=mask_value(report.unpriced_models))
 
 
 def _masked(row: Row) -> Row:

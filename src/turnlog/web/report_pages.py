@@ -36,8 +36,8 @@ def _csv(table: Callable[[Sequence[Store], Params], str]) -> Callable[[PageReque
 
 def _files(stores: Sequence[Store], params: Params) -> dict[str, Any]:
     if params.get("path"):
-        return file_page(stores, params) | {"template": "file.html"}
-    return files_page(stores, params) | {"template": "files.html"}
+        return file_page(stores, params) | {"layout": "file.html"}
+    return files_page(stores, params) | {"layout": "files.html"}
 
 
 REPORT_PAGES: dict[str, ReportPage] = {

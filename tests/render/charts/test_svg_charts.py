@@ -15,7 +15,7 @@ from turnlog.render.charts.flame_graph import FlameCell, flame_graph
 from turnlog.render.charts.heat_maps import calendar, week_grid
 from turnlog.render.charts.lines import ContextPoint, context_line, sparkline
 from turnlog.render.charts.report_charts import standalone
-from turnlog.render.charts.svg import ChartOptions, safe_text
+from turnlog.render.charts.svg import ChartOptions, _escaped, safe_text
 from turnlog.render.charts.swim_lanes import Interval, Lane, swim_lanes
 from turnlog.text import UNSAFE
 
@@ -130,6 +130,11 @@ def test_text_parses_back_to_what_is_shown(text: str) -> None:
     in_attribute = parsed(f'<a b="{safe_text(text)}"/>').get("b")
     assert shown == in_attribute
     assert not re.search(f"[{UNSAFE}]", shown)
+
+
+@given(st.text(st.characters(max_codepoint=0x2FF)))
+def test_plain_text_needs_no_escaping(text: str) -> None:
+    assert safe_text(text) == _escaped(text)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xyz"), st.floats(0, 1e12))))

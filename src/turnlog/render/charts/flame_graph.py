@@ -35,6 +35,8 @@ class FlameCell:
     children: Sequence["FlameCell"] = field(default_factory=tuple["FlameCell", ...])
     key: str | None = None
     """What a link is made of; by default the name."""
+    label: str | None = None
+    """What the cell shows, if the name is too long for most cells."""
 
     @property
     def key_or_name(self) -> str:
@@ -119,5 +121,7 @@ def _cell(
     )
     text = ""
     if width >= TEXT_FROM:
-        text = clipped(cell.name, left + 5, level * CELL + 17, width - 9, "tl-in-cell")
+        text = clipped(
+            cell.label or cell.name, left + 5, level * CELL + 17, width - 9, "tl-in-cell"
+        )
     return linked(f"{shape}{text}", frame.link(path) if frame.link else None)

@@ -89,6 +89,8 @@ def _words(column: str) -> str:
 
 def _subject(wanted: ReportChart) -> str:
     subject = STEPS[wanted.report][0] if wanted.report in STEPS else wanted.report
+    if wanted.report == "carrying":
+        return " and ".join(wanted.by or ("tool",))
     return " and ".join([SUBJECTS.get(subject, subject), *wanted.by])
 
 
@@ -177,7 +179,9 @@ def _spreads(wanted: ReportChart, column: str, options: ChartOptions) -> str:
 
 def _ranked(wanted: ReportChart, column: str, options: ChartOptions) -> str:
     dimensions = DIMENSIONS.get(wanted.report, (wanted.report,))
-    names = tuple(dict.fromkeys((*dimensions, *wanted.by)))
+    # Carrying costs are grouped by the given dimensions instead of their own.
+    grouped = wanted.by if wanted.report == "carrying" and wanted.by else (*dimensions, *wanted.by)
+    names = tuple(dict.fromkeys(grouped))
     rows = [
         RankedRow(_series(row, names), row[column], _label(row, wanted, names))
         for row in wanted.rows[:MOST_BARS]
@@ -211,7 +215,11 @@ FIGURES = {
     "cache": "cache_read",
 }
 """The figure that a chart of a report shows by default."""
-HEADS = {"latency": "Duration of calls", "cache": "Tokens sent"}
+HEADS = {
+    "latency": "Duration of calls",
+    "cache": "Tokens sent",
+    "carrying": "Carrying cost, estimated",
+}
 """What a chart shows, where that is more than one column."""
 SUBJECTS = {"latency": "tool", "cache": "day", "blocks": "five-hour block", "rereads": "file"}
 DIMENSIONS = {
@@ -220,6 +228,7 @@ DIMENSIONS = {
     "rereads": ("path",),
     "branch": ("project", "branch"),
     "errors": ("tool", "command"),
+    "carrying": ("tool",),
 }
 """Columns that name a row, where they are not called like the report."""
 DRAWN: dict[str, Callable[[ReportChart, str, ChartOptions], str]] = {
