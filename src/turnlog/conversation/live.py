@@ -138,7 +138,8 @@ class _FollowedSession:
         agents = [each.lane(self._state_of(each.file.figures, now, told)) for each in running]
         state = told or self._inferred(figures, agents, now)
         files = [each.file for each in self._agents.values()] + ([file] if file else [])
-        recent = sum(each.figures.cost_since(now - HOUR) for each in files)
+        hour = max(now - HOUR, self._began)
+        recent = sum(each.figures.cost_since(hour) for each in files)
         return LiveSession(
             **_figures_of(figures),
             **_state_fields(state),
