@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -229,6 +230,21 @@ def test_a_trusted_agent_loads_no_skill_that_a_rule_is_about(world: World, rule:
     assert "SKILL-TEXT" not in world.sent
 
 
+@pytest.mark.parametrize("way", ["call", "preload"])
+@pytest.mark.parametrize("mode", ["plan", "default"])
+def test_commands_in_a_skill_run_in_the_mode_of_the_agent_that_uses_it(
+    world: World, mode: str, way: str
+) -> None:
+    skills = "skills: make\n" if way == "preload" else ""
+    head = f"name: mine\ndescription: d\npermissionMode: {mode}\n{skills}"
+    world.own("agents/mine.md", f"---\n{head}---\nX")
+    world.own("skills/make/SKILL.md", "---\ndescription: d\n---\n!`touch made`")
+    calls = (call("Skill", skill="make"),) if way == "call" else ()
+    rules = ("--allowedTools", "Bash(touch:*),Skill(make)")
+    world.ask(*rules, replies=(start("mine"), *calls, said("Done.")))
+    assert (world.work / "made").exists() == (mode == "default")
+
+
 def test_a_sub_agent_does_not_inherit_the_notes_of_its_parent(world: World) -> None:
     note = world.own("agent-memory/reviewer/MEMORY.md", "PRIVATE-NOTE")
     world.own("agents/reviewer.md", REVIEWER)
@@ -270,6 +286,8 @@ LINKS = [
     (".claude/skills", "../.agents/skills", ".agents/skills/x/SKILL.md"),
     (".claude/agents/a.md", "../../shared/a.md", "shared/a.md"),
     (".claude/skills/x", "../../shared/x", "shared/x/SKILL.md"),
+    (".claude/hooks", "../tools/hooks", "tools/hooks/x.sh"),
+    (".claude/format.sh", "../tools/format.sh", "tools/format.sh"),
     (".mcp.json", "config/servers.json", "config/servers.json"),
 ]
 
@@ -297,12 +315,54 @@ def test_configuration_is_protected_where_links_lead(
     assert (root / "plain.txt").exists()
 
 
-def test_the_users_own_configuration_is_protected_where_links_lead(world: World) -> None:
-    world.put("agents/a.md", "---\nname: a\ndescription: d\n---\nX")
+@pytest.mark.parametrize("part", ["agents", "hooks"])
+def test_the_users_own_configuration_is_protected_where_links_lead(world: World, part: str) -> None:
+    world.put(f"{part}/a.md", "---\nname: a\ndescription: d\n---\nX")
     world.chat.store.root.mkdir(parents=True, exist_ok=True)
-    (world.chat.store.root / "agents").symlink_to(world.work / "agents")
-    world.ask(*ACCEPT_EDITS, replies=(call("Write", file_path="agents/b.md", content="x"),))
-    assert not (world.work / "agents/b.md").exists()
+    (world.chat.store.root / part).symlink_to(world.work / part)
+    world.ask(*ACCEPT_EDITS, replies=(call("Write", file_path=f"{part}/b.md", content="x"),))
+    assert not (world.work / part / "b.md").exists()
+
+
+def test_a_directory_above_linked_configuration_is_not_replaced(world: World) -> None:
+    skill = world.put(".agents/skills/x/SKILL.md", "mine")
+    world.link(".claude/skills", "../.agents/skills")
+    world.put("new/skills/x/SKILL.md", "theirs")
+    world.put("a.txt", "a")
+    commands = ("rm -r .agents", "mv new .agents", "mkdir d", "cp a.txt d")
+    calls = [call("Bash", command=command) for command in commands]
+    world.ask(*ACCEPT_EDITS, replies=tuple(calls))
+    assert skill.read_text() == "mine"
+    assert (world.work / "d/a.txt").exists()
+
+
+@pytest.mark.parametrize("way", ["setting", "link"])
+def test_git_hooks_are_protected_wherever_they_are(world: World, way: str) -> None:
+    git(world.work, "init", "-q")
+    world.put(".githooks/pre-push", "#!/bin/sh\n", 0o755)
+    if way == "setting":
+        git(world.work, "config", "core.hooksPath", ".githooks")
+    else:
+        shutil.rmtree(world.work / ".git/hooks")
+        world.link(".git/hooks", "../.githooks")
+    names = (".githooks/pre-commit", "plain.txt")
+    calls = [call("Write", file_path=name, content="x") for name in names]
+    world.ask(*ACCEPT_EDITS, replies=tuple(calls))
+    assert [(world.work / name).exists() for name in names] == [False, True]
+
+
+@pytest.mark.parametrize("command", ["cp x {}", "tee {} < x", "./save {}"])
+def test_rules_for_commands_do_not_cover_configuration_where_links_lead(
+    world: World, command: str
+) -> None:
+    world.put("x", "X")
+    world.put("save", '#!/bin/sh\ncp x "$1"\n', 0o755)
+    world.put(".agents/skills/x/notes.txt", "")
+    world.link(".claude/skills", "../.agents/skills")
+    names = (".agents/skills/x/SKILL.md", "plain.txt")
+    rules = ("--allowedTools", "Bash(cp:*),Bash(tee:*),Bash(./save:*)")
+    world.ask(*rules, replies=tuple(call("Bash", command=command.format(each)) for each in names))
+    assert [(world.work / name).exists() for name in names] == [False, True]
 
 
 def test_relative_entries_of_the_path_bring_no_ripgrep(world: World) -> None:

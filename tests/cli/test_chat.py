@@ -111,6 +111,21 @@ def test_what_is_piped_in_is_part_of_the_prompt(shell: Shell, api: ScriptedApi) 
     assert prompts_of(api, 0) == ["explain\n\nan error"]
 
 
+def test_what_is_piped_to_a_custom_command_mentions_no_files(
+    shell: Shell, store: Store, api: ScriptedApi
+) -> None:
+    for name in ("piped", "typed", "written"):
+        (shell.folder / f"{name}.txt").write_text(f"CONTENT-{name}")
+    command = store.root / "commands" / "explain.md"
+    command.parent.mkdir(parents=True)
+    command.write_text("By @written.txt, explain $ARGUMENTS")
+    shell.run("-p", "/explain @typed.txt", piped="see @piped.txt now\n")
+    sent = json.dumps(api.requests[0].body)
+    assert "see @piped.txt now" in sent
+    read = [name for name in ("piped", "typed", "written") if f"CONTENT-{name}" in sent]
+    assert read == ["typed", "written"]
+
+
 def test_a_stream_of_prompts_gives_a_stream_of_messages(shell: Shell, api: ScriptedApi) -> None:
     lines = [
         json.dumps({"type": "user", "message": {"role": "user", "content": each}}) + "\n"

@@ -195,6 +195,17 @@ def test_the_status_line_masks_the_model(project: Path, planter: Planter) -> Non
     assert told.stdout.startswith("Opus [github-token:")
 
 
+def test_the_status_line_passes_no_control_sequences_on(project: Path) -> None:
+    given = {"model": {"display_name": "Opus\x1b]0;title\x07\u202e\x9b2J"}}
+    command = [sys.executable, "-m", "turnlog", "statusline"]
+    variables = os.environ | {"NO_COLOR": "1"}
+    told = subprocess.run(
+        command, input=json.dumps(given), capture_output=True, text=True, check=True, env=variables
+    )
+    assert told.stdout.startswith("Opus ]0;title 2J")
+    assert told.stdout.strip().isprintable()
+
+
 def test_a_private_key_in_a_diff_is_masked(project: Path, turnlog: Run) -> None:
     from support.build import assistant, call, result, session, user
 

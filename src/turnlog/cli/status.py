@@ -16,7 +16,7 @@ from turnlog.format.json_values import is_object
 from turnlog.index.reports.status_figures import Status, status_of
 from turnlog.index.sync_policy import open_without_waiting
 from turnlog.store.paths import Store
-from turnlog.text import running_money
+from turnlog.text import one_line, running_money
 
 FULL, FILLING = 0.8, 0.5
 MODEL_NAME = r"(?:[A-Za-z0-9.()\[\]]{1,9}(?:[ -]|$)){1,6}"
@@ -53,7 +53,8 @@ def _model(payload: dict[str, Any]) -> str:
     name = str(name or "")
     # The rest of the line is numbers. The secret scanner takes as long to import as everything
     # else, and `Opus 4.8` or `claude-opus-4-8` cannot be a secret.
-    return name if re.fullmatch(MODEL_NAME, name) else masked(name)
+    # The client shows the line in its terminal, and a project's settings may name the model.
+    return name if re.fullmatch(MODEL_NAME, name) else one_line(masked(name))
 
 
 def _figures(status: Status) -> list[str]:

@@ -77,7 +77,7 @@ def _facts(*pair: ComparedSession) -> Iterator[tuple[str, list[str]]]:
     """Yield rows of the table of facts: a name and a text per session."""
     listed = [session.listed for session in pair]
     for name, text_of in FACTS.items():
-        yield name, [text_of(each) if each else "" for each in listed]
+        yield name, [mask(text_of(each)) if each else "" for each in listed]
 
 
 def _moment(seconds: float | None) -> str:

@@ -126,11 +126,14 @@ class Library:
         return session_key(Path(path), is_ambiguous or len(self.stores) > 1)
 
     def _find(self, key: str) -> FoundSession | None:
-        id_, _, mark = key.partition("~")
+        # A file may be named anything: the id of `5e55~old.jsonl` looks like an ambiguous key.
+        id_, _, _ = key.rpartition("~")
         with deferred_sync():
             for store in self.stores:
-                for path in service.find_paths(store, id_):
-                    if not mark or session_key(path, is_ambiguous=True) == key:
+                for path in service.find_paths(store, key):
+                    return FoundSession(store, path)
+                for path in service.find_paths(store, id_) if id_ else ():
+                    if session_key(path, is_ambiguous=True) == key:
                         return FoundSession(store, path)
         return None
 
@@ -167,7 +170,7 @@ def session_key(path: Path, is_ambiguous: bool) -> str:
     """
     # The hash tells copies apart without revealing a path.
     mark = f"~{zlib.crc32(os.fsencode(path)):08x}" if is_ambiguous else ""
-    return f"{path.stem}{mark}"
+    return f"{path.stem.removeprefix('agent-')}{mark}"
 
 
 def _joined(lists: list[list[str]]) -> list[str]:

@@ -88,6 +88,6 @@ def environment() -> Environment:
     return found
 
 
-def render(template: str, page: str, **values: Any) -> str:
+def render(template: str, page: str, /, **values: Any) -> str:
     """Return a page as HTML; `page` is its name in the navigation, or empty."""
-    return environment().get_template(template).render(page=page, **values)
+    return environment().get_template(template).render({"page": page, **values})

@@ -10,7 +10,7 @@ from turnlog.format.timestamps import age, stamp_of
 from turnlog.index.reports.session_list import ListedSession, ListFilters
 from turnlog.index.search.search import Hit, SessionHits
 from turnlog.index.service import SearchRequest
-from turnlog.secrets import mask
+from turnlog.secrets import mask, mask_short, mask_value
 from turnlog.text import exact_money, short_count
 from turnlog.web.parameters import PageRequest, list_filters, search_selection
 
@@ -55,7 +55,8 @@ def search_rows(request: PageRequest) -> Fields:
 def filter_values(request: PageRequest) -> Fields:
     """Return the projects, branches, models and tools that filters can name."""
     found = request.library.facets()
-    return {name: getattr(found, name) for name in found.__struct_fields__}
+    # A filter by a masked name finds nothing, which is better than showing the secret in it.
+    return mask_value({name: getattr(found, name) for name in found.__struct_fields__})
 
 
 def session_row(key: str, session: ListedSession, live: Iterable[str]) -> Fields:
@@ -66,9 +67,9 @@ def session_row(key: str, session: ListedSession, live: Iterable[str]) -> Fields
         "title": mask(session.title or "") or session.id,
         "age": age(active),
         "time": stamp_of(active),
-        "project": session.project or "",
-        "branch": session.branch or "",
-        "models": session.models,
+        "project": mask_short(session.project or ""),
+        "branch": mask_short(session.branch or ""),
+        "models": list(map(mask_short, session.models)),
         "turns": session.turns,
         "calls": session.calls,
         "subagents": session.subagents,
@@ -76,7 +77,7 @@ def session_row(key: str, session: ListedSession, live: Iterable[str]) -> Fields
         "cost": exact_money(session.cost_usd),
         "is_live": session.id in live,
         "health": _health(session),
-        "finding": session.finding,
+        "finding": session.finding and mask(session.finding),
     }
 
 
@@ -121,7 +122,7 @@ def _hits(found: SessionHits) -> list[dict[str, Any]]:
 def _hit(hit: Hit) -> dict[str, Any]:
     return {
         "kind": hit.kind,
-        "tool": hit.tool,
+        "tool": hit.tool and mask_short(hit.tool),
         "is_error": hit.is_error,
         "line": hit.line,
         "text": hit.text,

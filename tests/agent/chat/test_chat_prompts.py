@@ -119,8 +119,8 @@ def test_files_that_a_command_mentions_go_along(
 def test_the_model_may_take_up_commands_that_are_for_it(parts: Parts) -> None:
     loop = Loop(parts)
     hidden = command("ship", "Ship it.", for_model=False)
-    assert Prompts(loop, {"ship": hidden}).tool() is None
-    tool = Prompts(loop, {"ship": hidden, "pdf": command("pdf", "Fill forms.")}).tool()
+    assert Prompts(loop, {"ship": hidden}).tool(parts) is None
+    tool = Prompts(loop, {"ship": hidden, "pdf": command("pdf", "Fill forms.")}).tool(parts)
     assert tool
 
     async def call() -> str:

@@ -322,3 +322,23 @@ def test_local_settings_of_the_repository_and_of_the_directory_both_count(
         VerdictKind.ALLOW,
         VerdictKind.ASK,
     ]
+
+
+@pytest.mark.parametrize("rule", ["Read(/app/.env)", "Read(app/.env)", "Read(./app/**)"])
+@pytest.mark.parametrize("tree", ["main", "tree"])
+def test_rules_of_the_repository_hold_for_a_session_in_a_directory_of_it(
+    tmp_path: Path, store: Store, rule: str, tree: str
+) -> None:
+    main = tmp_path / "main"
+    main.mkdir()
+    git("init", "-q", cwd=main)
+    git("commit", "-q", "--allow-empty", "-m", "one", cwd=main)
+    git("worktree", "add", "-q", str(tmp_path / "tree"), cwd=main)
+    (main / ".claude").mkdir()
+    content = {"permissions": {"deny": [rule]}}
+    (main / ".claude" / "settings.local.json").write_text(json.dumps(content))
+    root = tmp_path / tree / "app"
+    root.mkdir()
+    policy = load(store, root, tmp_path / "none.json").policy(ApprovalMode.DEFAULT, root)
+    assert decide("Read", [Reads(root / ".env")], policy).kind is VerdictKind.DENY
+    assert decide("Bash", [Runs("cat .env")], policy).kind is VerdictKind.DENY

@@ -48,6 +48,33 @@ def test_a_link_in_a_linked_folder_is_known_by_its_own_place(project: Path) -> N
         assert decide("Read", [Reads(project / "linked" / "link")], policy).kind is VerdictKind.DENY
 
 
+@pytest.mark.parametrize(
+    ("rule", "link", "target", "read"),
+    [
+        ("Read(~/.ssh/**)", "../home/.ssh", "{project}/ssh", "ssh/id"),
+        ("Read(~/.ssh/*.pem)", "../home/.ssh", "{project}/ssh", "ssh/a.pem"),
+        ("Read(~/.ssh)", "../home", "{project}/dotfiles", "dotfiles/.ssh/id"),
+        ("Read(./.env)", ".env", "config/real.env", "config/real.env"),
+        ("Read(.env)", ".env", "config/real.env", "config/real.env"),
+        ("Edit(/keep/**)", "keep", "docs", "docs/x.md"),
+    ],
+)
+def test_a_rule_about_a_link_is_about_the_files_that_it_leads_to(
+    project: Path, rule: str, link: str, target: str, read: str
+) -> None:
+    file, place = project / read, project / link
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("x")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.rmdir() if place.is_dir() else place.unlink(missing_ok=True)
+    place.symlink_to(target.format(project=project))
+    policy = policy_for(Case("", "", deny=rule, mode="acceptEdits"), project)
+    access = Writes(file) if rule.startswith("Edit") else Reads(file)
+    assert decide("Write", [access], policy).kind is VerdictKind.DENY
+    assert is_readable(file, policy) == rule.startswith("Edit")
+    assert is_readable(project / "src" / "app.py", policy)
+
+
 def test_links_that_go_in_a_circle_ask(project: Path) -> None:
     (project / "a").symlink_to("b")
     (project / "b").symlink_to("a")

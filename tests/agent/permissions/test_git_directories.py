@@ -1,5 +1,7 @@
 """A repository that leads elsewhere, or shows what a rule hides, is not looked at unprompted."""
 
+import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -149,3 +151,56 @@ def test_git_shows_no_content_while_a_rule_hides_a_file(work: Path, command: str
 @pytest.mark.parametrize("command", ["git status", "git log --oneline", "git diff --stat"])
 def test_git_shows_names_while_a_rule_hides_a_file(work: Path, command: str) -> None:
     assert kind_of(command, work, "Read(.env)") is VerdictKind.ALLOW
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter any directory")
+@pytest.mark.parametrize("name", ["objects", "refs"])
+def test_a_repository_that_git_skips_asks(work: Path, name: str) -> None:
+    """Git would take the work tree for a bare repository, with the `config` that lies there."""
+    allow = (parse_rule("Bash(git add *)", work, "settings.json"),)
+    policy = Policy((), (), allow, ApprovalMode.DEFAULT, work, (work,))
+    assert decide("Bash", [Runs("git add x")], policy).kind is VerdictKind.ALLOW
+    shutil.rmtree(work / ".git" / name)
+    (work / ".git" / name).mkdir(mode=0o444)
+    assert decide("Bash", [Runs("git add x")], policy).kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git status -v -v", "git status -svv", "git status --verbose", "git -C . status -vv"),
+        *("git commit -a --dry-run -v", "git commit --dry-run --verb", "git commit -p"),
+        *("git -c commit.verbose=true commit --dry-run", "git add -p", "git add -i", "git add -e"),
+        *("git checkout -p HEAD", "git reset --patch", "git restore -p ."),
+        *("git reflog -p", "git fast-export HEAD", "git bundle create - HEAD", "git notes show"),
+        *("git rebase --show-current-patch", "git for-each-ref '--format=%(raw)'", "git my-alias"),
+    ],
+)
+def test_a_rule_for_git_shows_no_content_while_a_rule_hides_a_file(
+    work: Path, command: str
+) -> None:
+    assert kind_under_rules(command, work) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git commit -m 'improve'", "git commit -am improve", "git commit -mimprove -s"),
+        *("git add -A", "git add -v .", "git checkout -b topic-p", "git reset --hard HEAD"),
+        *("git push -v", "git fetch -p", "git switch -c pv", "git -C . pull", "git lfs pull"),
+        *("git -c user.name=x commit -m y", "git rebase main", "git merge topic", "git tag v1"),
+        *("git restore --staged .", "git rm x", "git status -sb", "git clone a b"),
+    ],
+)
+def test_a_rule_for_git_is_about_its_everyday_uses_while_a_rule_hides_a_file(
+    work: Path, command: str
+) -> None:
+    assert kind_under_rules(command, work) is VerdictKind.ALLOW
+
+
+def kind_under_rules(command: str, place: Path) -> VerdictKind:
+    deny, allow = (
+        (parse_rule(text, place, "settings.json"),) for text in ("Read(./.env)", "Bash(git *)")
+    )
+    policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, place, (place,))
+    return decide("Bash", [Runs(command)], policy).kind

@@ -163,6 +163,11 @@ NAMED_INSIDE = r"""
     aws s3 sync . s3://x
     ./cat "$x"
     """
+WHOLE_DIRECTORIES = r"""
+    diff -r . src
+    diff -rN . docs
+    diff src .
+    """
 SHORT_NAMES = r"""
     sed '1erm victim' README.md
     sed 'erm victim' README.md
@@ -175,6 +180,8 @@ SHORT_NAMES = r"""
     make --eval='x:;-rm victim' x
     make --eval='x:;@rm victim' x
     make -f - <<< 'x:;-rm victim' x
+    x=r; y=m; jobs -x $x$y victim
+    x=r; y=m; start-stop-daemon -S -x /bin/$x$y -- victim
     """
 ASKED = [
     *rows(UNKNOWN_TARGETS, allow=ALL, deny=NO_KEEP),
@@ -196,6 +203,8 @@ ASKED = [
     ),
     *rows("any-program 'f=@a.pem;x'\nany-program x/a.PEM:y", allow=ALL, deny=("Read(**/*.pem)",)),
     *rows(SHORT_NAMES, allow=ALL, deny=NO_RM),
+    *rows(WHOLE_DIRECTORIES, allow=ALL, deny=NO_ENV),
+    *rows(WHOLE_DIRECTORIES, allow=("Bash(diff:*)",), deny=NO_ENV),
     *rows("perl -e 'qx.nc x.'\nsed 1enc README.md", allow=ALL, deny=("Bash(nc:*)",)),
 ]
 UNHARMED = [
@@ -235,6 +244,7 @@ UNHARMED = [
         any-program .env.example
         echo $HOME
         npm test
+        diff -u README.md src/app.py
         """,
         allow=ALL,
         deny=NO_ENV,
@@ -456,3 +466,32 @@ def test_a_rule_for_git_counts_in_a_plain_repository_and_with_hooks(
     with (place / ".git" / "config").open("a") as file:
         file.write("[core]\n\thooksPath = .husky\n")
     assert verdict_in(place, command, "Bash(git:*)").kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize("allow", ["Bash", "Bash(cp:*)"])
+def test_a_copied_directory_overwrites_no_denied_file(allow: str, arena: Arena) -> None:
+    docs = arena.project / "src" / "docs"
+    docs.mkdir(exist_ok=True)
+    (docs / "keep.md").write_text("other\n")
+    trial = Trial("", allow=(allow,), deny=NO_KEEP)
+    assert not arena.is_allowed("cp -r src/docs .", trial)
+    assert not arena.is_allowed("cp -a src/docs ../project", trial)
+    assert arena.is_allowed("cp -r src/docs copy", trial)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cp -rL src/linked copy", "tar chf x.tar src/linked", "zip -qr x.zip src/linked"],
+)
+def test_a_program_that_follows_links_packs_no_denied_file(command: str, arena: Arena) -> None:
+    linked = arena.project / "src" / "linked"
+    linked.mkdir(exist_ok=True)
+    link = linked / "top"
+    link.unlink(missing_ok=True)
+    trial = Trial("", allow=ALL, deny=NO_ENV)
+    assert arena.is_allowed(command, trial)
+    link.symlink_to("../../docs")
+    assert arena.is_allowed(command, trial)
+    link.unlink()
+    link.symlink_to("../..")
+    assert not arena.is_allowed(command, trial)

@@ -133,3 +133,33 @@ def test_chains_of_links_are_given_up_in_time(name: str, project: Path) -> None:
     verdict = verdict_of(command[:9_900].rpartition(" ")[0], project)
     assert thread_time() - started < 2.0
     assert verdict.kind in (VerdictKind.ASK, VerdictKind.ALLOW)
+
+
+EVALUATED = [
+    *("let x=y", "builtin let x+=y", "declare -i x=y", 'declare "$y=1"', "[[ y -eq 0 ]]"),
+    *("[[ 1 -lt $y ]]", "[[ -v $y ]]", '[ -v "$y" ]', 'test -v "$y"', '[ "$x" "$y" ]'),
+    *("[ $y -eq 0 ]", 'printf -v "$y" x', 'printf "-v$y" x', 'read "$y"', 'wait -n -p "$y"'),
+    "awk 'BEGIN { system(\"t$(:)ouch x\") }'",
+]
+"""Parts that run `touch` and read `.env` where `y` is `a[$(touch x; cat .env >&2)]`."""
+COMPARED = [
+    *('[ -n "$y" ]', '[ "$x" = "$y" ]', '[ "$y" -eq 0 ]', "[[ $y == x ]]", "[[ $? -eq 0 ]]"),
+    *('[[ "$#" -lt 2 ]]', 'printf "%s" "$y"', "read -r x", "wait $y", 'export X="$y"', "unset x"),
+]
+
+
+@pytest.mark.parametrize("part", EVALUATED)
+def test_a_builtin_that_evaluates_a_variable_may_run_what_a_rule_denies(
+    part: str, project: Path
+) -> None:
+    assert verdict_of(part, project, "Bash", deny=("Bash(touch:*)",)).kind is VerdictKind.ASK
+    if "awk" not in part:
+        assert verdict_of(part, project, "Bash", deny=("Read(./.env)",)).kind is VerdictKind.ASK
+
+
+@pytest.mark.parametrize("part", COMPARED)
+def test_a_builtin_that_only_compares_a_variable_runs_beside_rules(
+    part: str, project: Path
+) -> None:
+    for rule in ("Bash(touch:*)", "Read(./.env)"):
+        assert verdict_of(part, project, "Bash", deny=(rule,)).kind is VerdictKind.ALLOW

@@ -105,6 +105,43 @@ def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project:
     assert verdict_of(case, project).kind is VerdictKind.ALLOW
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git apply --unsafe-paths x.patch", "git apply --unsafe x.patch"),
+        *("git apply --build-fake-ancestor=../x y.patch", "git apply -- * x.patch"),
+        *("git stash list --output=../x", "git stash show -p --outp ../x"),
+        "git stash list -- --output=../x",
+        *("git add --pathspec-from-file=../x", "git checkout HEAD --pathspec-from-f ../x"),
+        *("git commit -m x --pathspec-from-file ../x", "git stash push --pathspec-from-file=/x"),
+    ],
+)
+def test_a_rule_that_is_offered_for_git_reaches_no_file_elsewhere(
+    command: str, project: Path
+) -> None:
+    offered = f"Bash({' '.join(command.split()[:2])} *)"
+    case = Case("", f"Bash: {command}", allow=offered)
+    assert verdict_of(case, project).kind is VerdictKind.ASK
+    assert verdict_of(case._replace(allow="Bash(git *)"), project).kind is VerdictKind.ALLOW
+    assert offered not in verdict_of(case._replace(allow=""), project).remember
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git apply x.patch", "git apply --index -p1 *.patch", "git apply -R --unidiff-zero x"),
+        *("git stash", "git stash push -m x", "git stash pop", "git stash list --oneline"),
+        *("git add --patch a.txt", "git commit -F -", "git checkout -- src"),
+    ],
+)
+def test_a_rule_that_is_offered_for_git_is_about_its_everyday_uses(
+    command: str, project: Path
+) -> None:
+    offered = f"Bash({' '.join(command.split()[:2])} *)"
+    case = Case("", f"Bash: {command}", allow=offered)
+    assert verdict_of(case, project).kind is VerdictKind.ALLOW
+
+
 def test_nothing_is_offered_where_a_rule_asks_or_denies(project: Path) -> None:
     assert not verdict_of(Case("", "Bash: git push", ask="Bash(git:*)"), project).remember
     assert not verdict_of(Case("", "Bash: git push", deny="Bash(git:*)"), project).remember

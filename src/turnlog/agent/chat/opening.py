@@ -158,7 +158,7 @@ async def open_chat(
     chat.notes += chat.servers.problems
     chat.server_states = _states(found, chat.servers.failed)
     home = store.root if settings.keeps_memory else None
-    agents = Agents(path, parts, definitions, prompts.preload, home, place)
+    agents = Agents(path, parts, definitions, prompts, home, place)
     parts.tools |= toolbox(agents.tool(), *_skills(chat), *chat.servers.tools)
     claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
     chat.loop.told += await start_session(parts, _source(options), chat.notes.append)
@@ -266,7 +266,7 @@ def _servers_of(store: Store, options: ChatOptions, settings: Settings, trust: T
 
 def _skills(chat: Chat) -> list[Tool]:
     """Return the Skill tool, if there are skills; its description lists them."""
-    tool = chat.prompts.tool()
+    tool = chat.prompts.tool(chat.parts)
     if tool is None:
         return []
     chat.parts.system.append(SKILLS + listing(for_model(chat.prompts.commands).values()))

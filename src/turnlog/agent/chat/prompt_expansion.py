@@ -12,6 +12,7 @@ from turnlog.agent.config.command_expansion import CommandContext, Expanded, exp
 from turnlog.agent.config.custom_commands import CustomCommand
 from turnlog.agent.config.skills import NAME as SKILL
 from turnlog.agent.config.skills import for_model, skill_text, skill_tool
+from turnlog.agent.loop.conversation import Parts
 from turnlog.agent.loop.lifecycle_hooks import Prompt, expand_command
 from turnlog.agent.loop.loop import Loop
 from turnlog.agent.model.model_names import choose
@@ -70,7 +71,8 @@ class Prompts:
             return str(text)
         command, arguments = found
         await self._hear(command, arguments, text)
-        body = await self._expand(command, arguments)
+        named = self.find(typed)
+        body = await self._expand(command, arguments, self._loop.parts, named[1] if named else "")
         if command.model:
             self._lend(command.model)
         self._loop.told.append(skill_text(command, body.text))
@@ -78,15 +80,13 @@ class Prompts:
         await self._tell_files(typed, () if command.is_skill else body.written)
         return RECORDED.format(name=command.name, arguments=arguments)
 
-    async def take_up(self, command: CustomCommand, arguments: str) -> str:
-        """Return the text of a command and apply its rules until the turn ends."""
-        return (await self._expand(command, arguments)).text
-
-    async def _expand(self, command: CustomCommand, arguments: str) -> Expanded:
-        place = self._place()
-        self._loop.parts.rules.for_turn += rules_of(command, place)
+    async def _expand(
+        self, command: CustomCommand, arguments: str, parts: Parts, typed: str | None = None
+    ) -> Expanded:
+        place = _place_of(parts)
+        parts.rules.for_turn += rules_of(command, place)
         self._loop.parts.hooks.add(command.hooks)
-        return await expand(command, arguments, place)
+        return await expand(command, arguments, place, typed)
 
     async def _hear(self, command: CustomCommand, arguments: str, text: str) -> None:
         """Run UserPromptExpansion hooks for a typed command."""
@@ -101,31 +101,28 @@ class Prompts:
             raise ToolError(why)
         self._loop.told += told
 
-    def _place(self) -> CommandContext:
-        parts = self._loop.parts
-        run = partial(run_injected, workspace=parts.workspace, rules=parts.rules)
-        return CommandContext(parts.recorder.facts.session_id, parts.workspace.root, run)
-
-    async def preload(self, name: str) -> Prompt | None:
+    async def preload(self, name: str, parts: Parts) -> Prompt | None:
         """Return a skill's text for a sub-agent; None if the model may not use it."""
         command = for_model(self.commands).get(name)
-        if command is None or self._is_forbidden(name):
+        if command is None or _is_forbidden(name, parts):
             return None
-        body = (await expand(command, "", self._place())).text
+        body = (await expand(command, "", _place_of(parts))).text
         head = f"<command-message>{name}</command-message>\n<command-name>{name}</command-name>"
         texts = (f"{head}\n<skill-format>true</skill-format>", skill_text(command, body))
         return [{"type": "text", "text": text} for text in texts]
 
-    def _is_forbidden(self, name: str) -> bool:
-        """Return whether a rule denies a skill or asks about it: no agent may bypass that."""
-        parts = self._loop.parts
-        verdict = parts.rules.decide(SKILL, [Uses(name)], parts.workspace)
-        return verdict.kind is not VerdictKind.ALLOW and verdict.is_firm
+    def tool(self, parts: Parts) -> Tool | None:
+        """Return the tool with which a conversation or sub-agent invokes skills, if there are any.
 
-    def tool(self) -> Tool | None:
-        """Return the tool with which the model invokes skills, if there are any."""
+        Commands in a skill run in the mode and directory of the one that invokes it; its rules
+        apply until the turn ends.
+        """
         known = for_model(self.commands)
-        return skill_tool(known, self.take_up) if known else None
+
+        async def take_up(command: CustomCommand, arguments: str) -> str:
+            return (await self._expand(command, arguments, parts)).text
+
+        return skill_tool(known, take_up) if known else None
 
     async def _tell_files(self, typed: str, written: Sequence[str] = ()) -> None:
         """Attach the files mentioned in typed text or in a command's file."""
@@ -145,6 +142,17 @@ class Prompts:
         parts = self._loop.parts
         self._usual = parts.choice
         parts.choice = self._lent = choose(model, os.environ)
+
+
+def _place_of(parts: Parts) -> CommandContext:
+    run = partial(run_injected, workspace=parts.workspace, rules=parts.rules)
+    return CommandContext(parts.recorder.facts.session_id, parts.workspace.root, run)
+
+
+def _is_forbidden(name: str, parts: Parts) -> bool:
+    """Return whether a rule denies a skill or asks about it: no agent may bypass that."""
+    verdict = parts.rules.decide(SKILL, [Uses(name)], parts.workspace)
+    return verdict.kind is not VerdictKind.ALLOW and verdict.is_firm
 
 
 async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:

@@ -39,25 +39,32 @@ class Expanded(Struct, frozen=True):
 
     text: str
     written: tuple[str, ...]
-    """The pieces of it that were written: in the command's file, or as its arguments. What its
-    shell commands printed is in none of them."""
+    """The pieces of it that were written: in the command's file, or as typed arguments. What its
+    shell commands printed, or what was piped, is in none of them."""
 
 
-async def expand(command: CustomCommand, arguments: str, place: CommandContext) -> Expanded:
-    """Make a prompt of a command: fill in arguments and run the shell commands in its text."""
+async def expand(
+    command: CustomCommand, arguments: str, place: CommandContext, typed: str | None = None
+) -> Expanded:
+    """Make a prompt of a command: fill in arguments and run the shell commands in its text.
+
+    `typed` is the part of the arguments that a person typed; all of them if None.
+    """
     filler = _Filler(command, arguments, place)
+    typist = _Filler(command, arguments if typed is None else typed, place)
     parts: list[str] = []
     written: list[str] = []
     end = 0
     for found in INJECTED.finditer(command.body):
-        written.append(filler.fill(command.body[end : found.start()]))
-        printed = await place.run(filler.fill(found[1] or found[2].strip()))
-        parts += [written[-1], printed]
+        piece = command.body[end : found.start()]
+        written.append(typist.fill(piece))
+        parts += [filler.fill(piece), await place.run(filler.fill(found[1] or found[2].strip()))]
         end = found.end()
-    written.append(filler.fill(command.body[end:]))
+    last = filler.fill(command.body[end:])
+    written.append(typist.fill(command.body[end:]))
     if arguments.strip() and not filler.is_used:
-        written[-1] += f"\n\nARGUMENTS: {arguments.strip()}"
-    return Expanded("".join([*parts, written[-1]]), tuple(written))
+        last += f"\n\nARGUMENTS: {arguments.strip()}"
+    return Expanded("".join([*parts, last]), tuple(written))
 
 
 def rules_of(command: CustomCommand, place: CommandContext) -> tuple[str, ...]:

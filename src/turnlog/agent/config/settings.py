@@ -24,6 +24,7 @@ from turnlog.agent.workspace.project_directories import (
     settings_files,
 )
 from turnlog.agent.workspace.project_environment import is_own, is_routing
+from turnlog.agent.workspace.repository import repository_of
 from turnlog.agent.workspace.shell.sandbox_settings import (
     Confinement,
     Sandbox,
@@ -331,7 +332,8 @@ def load(
         # In the home directory, the project's `.claude` is the user's own.
         is_shared = path.parent != store.root
         if path != store.settings and _is_there(path, skipped):
-            own.append(_project_source(path, root, is_shared, is_trusted(path) or not is_shared))
+            base = _base_of(path, root)
+            own.append(_project_source(path, base, is_shared, is_trusted(path) or not is_shared))
     own += [_given_source(given, root)] if given is not None else []
     dropped = sorted(managed.with_suffix(".d").glob("[!.]*.json"))
     theirs = [path for path in (managed, *dropped) if _is_there(path, skipped)]
@@ -355,12 +357,21 @@ def _read_own(store: Store) -> SettingsSource:
     return SettingsSource(store.settings, store.root, read(store.settings))
 
 
-def _project_source(path: Path, root: Path, is_project: bool, is_trusted: bool) -> SettingsSource:
+def _base_of(path: Path, root: Path) -> Path:
+    """Return the directory that a leading slash in a project's settings file refers to."""
+    if path in (root / SETTINGS, root / LOCAL_SETTINGS):
+        return root
+    # The file at the repository's root serves sessions in every directory and worktree: there,
+    # `Read(/app/.env)` is about the same file for a session that was started in `app`.
+    return repository_of(root) or root
+
+
+def _project_source(path: Path, base: Path, is_project: bool, is_trusted: bool) -> SettingsSource:
     content = read(path)
     if is_trusted:
-        return SettingsSource(path, root, content, is_project=is_project)
+        return SettingsSource(path, base, content, is_project=is_project)
     kept = _restricting(content)
-    return SettingsSource(path, root, kept, is_project=True, ignored=tuple(_lost(content, kept)))
+    return SettingsSource(path, base, kept, is_project=True, ignored=tuple(_lost(content, kept)))
 
 
 def _restricting(content: SettingsContent) -> SettingsContent:

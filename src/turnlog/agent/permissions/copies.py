@@ -5,6 +5,7 @@ from pathlib import Path
 
 from turnlog.agent.permissions.bash import UnknownValue, is_folder, is_link, is_there
 from turnlog.agent.permissions.directories import entries_below, path_in
+from turnlog.agent.permissions.displacement import FILE_RULES
 from turnlog.agent.permissions.files import WRITING, judge_write, restricted_names
 from turnlog.agent.permissions.path_access import has_protected_name, has_protected_part, names_of
 from turnlog.agent.permissions.policy import AccessDecision, Policy, VerdictKind
@@ -19,6 +20,7 @@ def judge_copies(
     A relative link leads somewhere else from another directory, so links are asked about.
     """
     target = path_in(effect.writes[-1], place)
+    has_rules = any(rule.tool in FILE_RULES for rule in (*policy.deny, *policy.ask))
     for source in (path_in(text, place) for text in effect.moved):
         if not is_there(source):
             yield AccessDecision(
@@ -31,7 +33,18 @@ def judge_copies(
             try:
                 yield from _judge_landing(source, landing, policy)
             except UnknownValue:
-                yield AccessDecision(VerdictKind.ASK, f"{source} holds too much to be checked")
+                reason = f"{source} holds too much to be checked"
+                yield AccessDecision(VerdictKind.ASK, reason, is_firm=has_rules)
+
+
+def guard_copies(
+    effect: ProgramEffect, place: Path | None, policy: Policy
+) -> Iterator[AccessDecision]:
+    """Yield what file rules say about a copy, which a rule for the command does not lift.
+
+    `cp -r new/docs .` overwrites the files in `docs`, of which the command names none.
+    """
+    return (each for each in judge_copies(effect, place, policy) if each.is_firm)
 
 
 def _judge_landing(

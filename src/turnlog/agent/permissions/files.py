@@ -7,9 +7,8 @@ from turnlog.agent.permissions.bash import COMPARISONS, UnknownValue, is_folder
 from turnlog.agent.permissions.links import ways_of
 from turnlog.agent.permissions.path_access import (
     escaped,
+    is_guarded,
     is_inside,
-    is_protected,
-    leads_from_config,
     names_of,
     permits,
     restricts,
@@ -54,7 +53,7 @@ def judge_write(path: Path, policy: Policy) -> AccessDecision:
         return found
     if policy.mode is ApprovalMode.PLAN:
         return AccessDecision(VerdictKind.DENY, f"in plan mode nothing is written: {path}")
-    if is_protected(path) or leads_from_config(path, policy.directories):
+    if is_guarded(path, policy.directories):
         return AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
     if rule := _permitting(path, policy, ("Edit",)):
         return AccessDecision(VerdictKind.ALLOW, f"{rule.text} allows it", basis=Basis.RULE)

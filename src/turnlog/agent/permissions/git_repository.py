@@ -18,6 +18,7 @@ from turnlog.agent.permissions.git_index import may_have_submodules
 from turnlog.agent.permissions.links import real_path
 from turnlog.agent.workspace.shell.git_environment import is_overridden
 from turnlog.format.regular_files import read_regular
+from turnlog.store.paths import expand_user
 
 LARGEST_CONFIG = 1 << 20
 SECTION = re.compile(r"\[\s*([A-Za-z0-9.-]+)(?:\s+\"((?:[^\"\\]|\\.)*)\")?\s*\]\s*(?:[#;].*)?")
@@ -60,6 +61,9 @@ UNUSED_SECTIONS = frozenset("credential difftool gpg mergetool pager protocol se
 """Sections that have no effect on a reading command whose settings are overridden."""
 PLAIN_PATH = re.compile(r"[\w./-]+")
 """A path without characters that git would unquote."""
+PLAIN_VALUE = re.compile(r'"([^"\\]+)"|([^\s"#;\\]+)')
+"""The value of a setting, with or without quotes."""
+HOOKS_PATH = ("core", "hookspath")
 HEAD = re.compile(r"ref: refs/\S+\n?|[0-9a-f]{40}\n?|[0-9a-f]{64}\n?")
 UNREAD = ("hooks", "lfs", "annex")
 """Directories that reading commands do not look into, but for the hooks below."""
@@ -116,6 +120,22 @@ def find_repository(place: Path) -> Repository | None:
     return found
 
 
+def hook_directories(top: Path) -> list[Path]:
+    """Return the directories that the repository of a work tree has its hooks in."""
+    try:
+        repository = find_repository(top)
+        if repository is None:
+            return []
+        common = common_directory(repository.directory)
+        configs = filter(is_there, (common / "config", repository.directory / "config.worktree"))
+        settings = [each for config in configs for each in _settings_in(config)]
+    except (OSError, ValueError):
+        return []
+    values = [each.value for each in settings if (each.section, each.key) == HOOKS_PATH]
+    named = [found[1] or found[2] for found in map(PLAIN_VALUE.match, values) if found]
+    return [common / "hooks", *(repository.top / expand_user(name) for name in named)]
+
+
 def find_problem(repository: Repository, call: GitCall) -> RepositoryProblem | None:
     """Return why git must not run unprompted in a repository; None if nothing speaks against it.
 
@@ -169,10 +189,12 @@ def _problems_in(directory: Path, call: GitCall) -> Iterator[RepositoryProblem]:
         yield RepositoryProblem(f"{odd} is neither a file nor a directory")
     if is_there(common / "objects" / "info" / "alternates"):
         yield RepositoryProblem(f"{common} borrows objects from another repository")
-    # Git skips an incomplete `.git`, and looks for a bare repository next to it and above.
+    # Git skips an incomplete `.git`, and looks for a bare repository next to it and above. It also
+    # does so if it may not enter one of the directories, as with `chmod 444 .git/refs`.
     head = read_regular(directory / "HEAD", LARGEST_CONFIG).decode()
     is_complete = HEAD.fullmatch(head) and all(
-        is_folder(common / name) for name in ("objects", "refs")
+        is_folder(common / name) and os.access(common / name, os.X_OK)
+        for name in ("objects", "refs")
     )
     if not is_complete:
         yield RepositoryProblem(f"{directory} is not a complete repository")
@@ -231,7 +253,7 @@ def _index_files(directory: Path) -> list[Path]:
 def _unknown_settings(config: Path, call: GitCall) -> Iterator[RepositoryProblem]:
     """Yield a problem for each setting that is not known to be harmless."""
     for each in _settings_in(config):
-        is_hooks_path = (each.section, each.key) == ("core", "hookspath")
+        is_hooks_path = (each.section, each.key) == HOOKS_PATH
         if is_hooks_path and call.covers_hooks:
             continue
         is_running = each.section in RUNNING_SECTIONS and not call.reads

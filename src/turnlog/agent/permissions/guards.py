@@ -24,16 +24,18 @@ from turnlog.agent.permissions.bash import (
     is_folder,
     is_there,
 )
+from turnlog.agent.permissions.copies import guard_copies
 from turnlog.agent.permissions.directories import arguments_in, entries_below, path_in
 from turnlog.agent.permissions.files import READING, WRITING, restricted, restricted_names
 from turnlog.agent.permissions.git_index import tracked_names
 from turnlog.agent.permissions.git_repository import GitCall, find_problem, find_repository
 from turnlog.agent.permissions.launchers import name_of, without_wrappers
+from turnlog.agent.permissions.links import real_path
 from turnlog.agent.permissions.name_mentions import mentions_protected, mentions_rule
 from turnlog.agent.permissions.path_access import (
     has_protected_name,
     has_protected_part,
-    is_protected,
+    is_guarded,
     names_below,
     names_of,
 )
@@ -51,6 +53,7 @@ from turnlog.agent.permissions.programs import (
     shows_files,
 )
 from turnlog.agent.permissions.removals import Places, name_pattern, removed_by, takes_much
+from turnlog.agent.permissions.restrictions import evaluates
 from turnlog.agent.workspace.protected_files import AMBIGUOUS_NAMES
 
 MOST_GUESSES = 100
@@ -68,6 +71,8 @@ def guard(
     `is_still` if nothing changes files between the verdict and the end of the command.
     """
     words = without_wrappers(part.words)
+    if evaluates(part) and _has_rules(policy, "Read", "Edit"):
+        yield _doubt(policy, "Read", "Edit")
     if not words or part.is_test:
         return
     name = name_of(words[0])
@@ -108,8 +113,13 @@ def _guard_effect(
         return
     yield from _restrictions(reads, policy, READING, "Read")
     yield from _restrictions(writes, policy, WRITING, "Edit")
-    for path in filter(is_protected, writes):
+    for path in (each for each in writes if is_guarded(each, policy.directories)):
         yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
+    if effect.moved and _has_rules(policy, "Read", "Edit"):
+        yield from guard_copies(effect, place, policy)
+    if effect.needs_files and _has_rules(policy, "Read") and any(map(_may_be_folder, reads)):
+        # `diff -r a b` reads all files of both directories, and follows links in them.
+        yield _doubt(policy, "Read")
     if effect.is_recursive:
         yield from _guard_below(effect, reads, place, policy)
 
@@ -260,7 +270,7 @@ def _guard_unknown(
         yield _doubt(policy, *call.tools)
     elif _has_rules(policy, "Read") and shows_files(call.name, arguments, is_known=is_complete):
         yield _doubt(policy, "Read")
-    yield from _guard_protected(call, place, is_complete=is_complete)
+    yield from _guard_protected(call, place, policy, is_complete=is_complete)
     yield from _guard_find(call, place, policy)
 
 
@@ -284,7 +294,7 @@ def _guard_guess(
         is_sure = is_named and (call.name in CONTENT_READERS or call.name in WRITERS)
         yield found if is_sure else AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
     if is_named and call.name in COPYING and _has_rules(policy, "Read"):
-        yield from restrictions_below([path], policy, READING, "Read")
+        yield from _guard_packing(path, policy)
     if is_named and call.name in WRITERS and _has_rules(policy, "Read", "Edit"):
         yield from restrictions_below([path], policy, WRITING, "Edit")
     if not call.can_write or not _has_rules(policy, "Edit"):
@@ -292,6 +302,33 @@ def _guard_guess(
     if found := restricted(path, policy, WRITING, "Edit"):
         is_sure = is_named and call.name in WRITERS
         yield found if is_sure else AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
+
+
+def _guard_packing(path: Path, policy: Policy) -> Iterator[AccessDecision]:
+    """Check everything that a program copies or packs with a directory."""
+    try:
+        folders = list(_with_linked(path)) if _may_be_folder(path) else []
+    except UnknownValue:
+        yield _doubt(policy, "Read")
+        return
+    yield from restrictions_below(folders, policy, READING, "Read")
+
+
+def _with_linked(folder: Path) -> Iterator[Path]:
+    """Yield a directory, and those that links below it lead to.
+
+    `zip -r`, `tar -h` and `cp -rL` follow them: with `src/top -> ..`, they pack all of the project.
+    """
+    waiting, seen = [folder], list[Path]()
+    while waiting:
+        place = waiting.pop()
+        real = real_path(place)
+        if any(map(real.is_relative_to, seen)):
+            continue
+        seen.append(real)
+        yield place
+        links = (Path(each.path) for each in entries_below(place, NAMES) if each.is_symlink())
+        waiting += filter(_may_be_folder, links)
 
 
 def _guard_mentions(call: ProgramCall, policy: Policy) -> Iterator[AccessDecision]:
@@ -305,7 +342,7 @@ def _guard_mentions(call: ProgramCall, policy: Policy) -> Iterator[AccessDecisio
 
 
 def _guard_protected(
-    call: ProgramCall, place: Path | None, *, is_complete: bool
+    call: ProgramCall, place: Path | None, policy: Policy, *, is_complete: bool
 ) -> Iterator[AccessDecision]:
     """Ask where a call may write a protected file: by name, or by an argument that is not known."""
     if not call.may_write:
@@ -317,7 +354,7 @@ def _guard_protected(
         with suppress(UnknownValue):
             path = path_in(text, place)
             is_sure = call.is_writer or path.name not in AMBIGUOUS_NAMES
-            if is_sure and is_protected(path):
+            if is_sure and is_guarded(path, policy.directories):
                 yield AccessDecision(VerdictKind.ASK, f"{path} is protected", is_guarded=True)
             if text in texts and call.name in TAKING_ALL:
                 yield from _protected_below([path])

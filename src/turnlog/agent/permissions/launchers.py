@@ -90,7 +90,8 @@ OTHERS = frozenset(
     su runuser script parallel systemd-run xvfb-run caffeinate entr gdb ltrace nsenter proot
     fakeroot dbus-run-session ssh docker podman npx bunx uvx pipx direnv devbox mise poetry uv
     hatch rlwrap unbuffer expect torsocks proxychains firejail bwrap numactl cpulimit cgexec
-    mapfile readarray hash enable bind complete compgen fc setpriv sg perf valgrind at batch
+    mapfile readarray hash enable bind complete compgen fc jobs setpriv sg perf valgrind at batch
+    capsh runcon screen start-stop-daemon tmux
     """.split()
 )
 """Programs that may run any of their arguments; which ones is not analyzed."""

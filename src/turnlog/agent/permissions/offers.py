@@ -1,6 +1,7 @@
 """Rules that are offered to be saved: as narrow as they can be and still of use."""
 
 import re
+from fnmatch import fnmatchcase
 from itertools import takewhile
 
 from turnlog.agent.permissions.bash import HOLE, SimpleCommand, Word
@@ -47,6 +48,14 @@ STEERING = frozenset(
 )
 """Options of those programs that name a program, or a place where they find one."""
 STEERING_LETTERS = ("-c", "-C", "-r", "-Z")
+OUTSIDE = {"apply": ("build-fake-ancestor", "unsafe-paths"), "stash": ("output",)}
+"""Options with which a subcommand of git writes files outside the work tree, or in `.git`.
+
+`git apply --unsafe-paths x` creates `.git/hooks/pre-commit` and `../y` if the patch says so.
+"""
+PATHS_FROM = "pathspec-from-file"
+"""An option of many subcommands: git quotes lines of the file, which may be any, in its errors."""
+SHOWING_STASHES = frozenset(("list", "show"))
 SCRIPTS = frozenset("run run-script".split())
 """Subcommands that leave it to the next argument."""
 TOOLS = frozenset(
@@ -113,14 +122,38 @@ def _is_console(name: str) -> bool:
 
 
 def is_steered(words: tuple[Word, ...]) -> bool:
-    """Return whether a script is run with an option that may make it another program.
+    """Return whether an option may make a script another program, or git use files elsewhere.
 
-    A rule for all uses of the script does not allow that: it is about the script.
+    A rule for all uses of the subcommand does not allow that.
     """
+    if words[0].text == "git":
+        return _reaches_outside(words[1:])
     if len(words) < 2 or words[1].text not in STEERED.get(words[0].text, ()):
         return False
     own = takewhile(lambda word: word.text != "--", words[2:])
     return any(not word.is_known or _is_steering(word.text) for word in own)
+
+
+def _reaches_outside(words: tuple[Word, ...]) -> bool:
+    """Return whether an option makes a subcommand of git read or write files elsewhere.
+
+    Where an argument is only known when it runs, `guard` asks.
+    """
+    subcommand = " ".join(word.text for word in words[:1])
+    options = OUTSIDE.get(subcommand, ())
+    if subcommand == "stash" and not any(word.text in SHOWING_STASHES for word in words[1:2]):
+        options = ()
+    return any(
+        _may_be_option(word, option) for word in words[1:] for option in (*options, PATHS_FROM)
+    )
+
+
+def _may_be_option(word: Word, option: str) -> bool:
+    """Return whether a word is a long option or an abbreviation of it; a pattern may match one."""
+    spellings = [f"--{option[:length]}" for length in range(1, len(option) + 1)]
+    if word.has_glob:
+        return any(fnmatchcase(each, word.text) for each in spellings)
+    return word.text.partition("=")[0] in spellings
 
 
 def _is_steering(text: str) -> bool:
@@ -144,7 +177,7 @@ def _wide_offer(words: tuple[Word, ...]) -> str | None:
         return None
     named = " ".join(word.text for word in start)
     if subcommand in WIDE.get(name, ()):
-        return f"Bash({named} *)"
+        return None if is_steered(words) else f"Bash({named} *)"
     if subcommand not in STEERED.get(name, ()):
         return None
     if not rest:

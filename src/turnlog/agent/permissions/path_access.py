@@ -4,31 +4,32 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from turnlog.agent.permissions.bash import UnknownValue
+from turnlog.agent.permissions.git_repository import hook_directories
 from turnlog.agent.permissions.links import PROCESS, real_path, ways_of
 from turnlog.agent.permissions.rules import Rule
-from turnlog.agent.workspace.project_directories import (
-    CONFIG,
-    LINKABLE,
-    SERVERS,
-    definition_directories,
-)
+from turnlog.agent.workspace.project_directories import CONFIG, SERVERS, definition_directories
 from turnlog.agent.workspace.protected_files import (
     PROTECTED_CONFIG,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
 )
-from turnlog.store.paths import open_store
+from turnlog.store.paths import BY_SESSION, open_store
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 MOST_ENTRIES = 10_000
 """Files of a configuration directory that are looked at."""
+SESSION_DATA = frozenset(
+    (*BY_SESSION, *"debug paste-cache plans projects shell-snapshots todos worktrees".split())
+)
+"""Directories of `.claude` with thousands of files that nothing runs."""
 SPECIAL = "*?[]!#\\"
 EVERYTHING = ("", "/", "**", "/**", "*", "/*")
 """Patterns for all that is below the place where they start."""
@@ -86,28 +87,55 @@ def is_protected(path: Path) -> bool:
     return any(has_protected_part(name) for name in names_of(path))
 
 
+def is_guarded(path: Path, folders: Iterable[Path]) -> bool:
+    """Return whether a path is protected by its names, or because configuration leads to it."""
+    return is_protected(path) or leads_from_config(path, folders)
+
+
 def leads_from_config(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether a link in a project's configuration leads to a path or above it.
+    """Return whether a link in a project's configuration leads to a path, above or below it.
 
     With `.claude/skills -> ../.agents/skills`, writing `.agents/skills/x/SKILL.md` adds hooks. The
     user's own configuration may lead into a project as well: `~/.claude/agents -> ~/dotfiles/a`.
+    """
+    places = tuple(folders)
+    ends = config_targets(places)
+    # `rm -r .agents && mv evil .agents` replaces `.agents/skills` as well.
+    above = {each for end in ends for each in end.parents} - critical_paths(places)
+    return any(name in above or any(map(name.is_relative_to, ends)) for name in names_of(path))
+
+
+@lru_cache(maxsize=8)
+def config_targets(folders: tuple[Path, ...]) -> frozenset[Path]:
+    """Return where links in the configuration of some directories, and of the user, lead.
+
+    The directories of git's hooks count as well. The cache holds for one verdict.
     """
     owners = {each for folder in folders for each in definition_directories(real_path(folder))}
     places = {owner / CONFIG for owner in owners} | {open_store().root}
     links = [owner / SERVERS for owner in owners if (owner / SERVERS).is_symlink()]
     links += [link for place in places for link in _config_links(place)]
-    ends = {real_path(link) for link in links}
-    return any(name.is_relative_to(end) for name in names_of(path) for end in ends)
+    # With `core.hooksPath = .githooks`, git runs files of the work tree.
+    hooks = [place for folder in folders for place in hook_directories(folder)]
+    return frozenset(map(real_path, (*links, *hooks)))
 
 
 def _config_links(folder: Path) -> Iterator[Path]:
-    """Yield a configuration directory and the parts of it that are symlinks."""
-    for part in LINKABLE:
-        place = folder / part
-        if place.is_symlink():
-            yield place
-        elif part and place.is_dir():
-            inner = (Path(top, name) for top, *names in os.walk(place) for name in chain(*names))
+    """Yield a configuration directory and everything in it that is a symlink.
+
+    All of it counts, not only what turnlog loads: hooks often run `.claude/hooks/x.sh`.
+    """
+    if folder.is_symlink():
+        yield folder
+        return
+    parts = [
+        Path(top, name) for top, *names in islice(os.walk(folder), 1) for name in chain(*names)
+    ]
+    for part in (each for each in parts if each.name not in SESSION_DATA):
+        if part.is_symlink():
+            yield part
+        else:
+            inner = (Path(top, name) for top, *names in os.walk(part) for name in chain(*names))
             yield from filter(Path.is_symlink, islice(inner, MOST_ENTRIES))
 
 
@@ -164,10 +192,31 @@ def restricts(rule: Rule, names: Collection[Path], places: Sequence[Path]) -> bo
     """
     if rule.about is None:
         return True
-    starts = dict.fromkeys(_anchored(rule, place) for place in places)
-    return any(_is_about(_wide(pattern), _both(base), names) for base, pattern in starts) or any(
+    # The settings of a repository's root are for it all: there, `Read(app/.env)` is about the
+    # same file for a session that was started in `app`.
+    written = dict.fromkeys(_anchored(rule, place) for place in (*places, rule.base))
+    starts = [(base, _wide(pattern)) for base, pattern in written]
+    starts += [linked for start in starts for linked in linked_starts(*start)]
+    return any(_is_about(pattern, _both(base), names) for base, pattern in starts) or any(
         "\n" in str(name) for name in names
     )
+
+
+@lru_cache(maxsize=4_096)
+def linked_starts(base: Path, pattern: str) -> tuple[tuple[Path, str], ...]:
+    """Return where else a pattern starts, because what it names is a link.
+
+    With `~/.ssh -> ~/dotfiles/ssh`, a rule about `~/.ssh` is also about `~/dotfiles/ssh`: the files
+    are the same. The cache holds for one verdict, and for the search that follows it.
+    """
+    parts = pattern.strip("/").split("/")
+    fixed = list(takewhile(lambda part: part and not set(part) & set(SPECIAL), parts))
+    place = base.joinpath(*fixed)
+    try:
+        names = _both(place) if fixed else ()
+    except UnknownValue:  # a circle of links leads to no file
+        return ()
+    return tuple((name, f"/{'/'.join(parts[len(fixed) :])}") for name in names if name != place)
 
 
 def _is_about(pattern: str, roots: tuple[Path, ...], names: Iterable[Path]) -> bool:

@@ -6,6 +6,7 @@ not certain whether the program would run, the rule counts as `Match.MAYBE`, and
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from turnlog.agent.permissions.bash import HOLE, Assignment, Script, SimpleCommand, Word
 from turnlog.agent.permissions.launchers import Inner, name_of, without_wrappers
@@ -59,11 +60,17 @@ SHORT_NAME = 3
 """Letters of a program's name that are also part of many words."""
 EVALUATORS = frozenset(
     """
-    [ alias compgen complete declare eval export getopts let local mapfile printf read readarray
+    [ [[ alias compgen complete declare eval export getopts let local mapfile printf read readarray
     readonly test trap typeset unset wait
     """.split()
 )
 """Builtins that evaluate some of their arguments a second time."""
+DECLARATIONS = frozenset("declare local readonly typeset".split())
+CONDITIONS = frozenset("[ [[ test".split())
+NAMING = frozenset("getopts mapfile read readarray unset wait".split())
+"""Those of them whose arguments are names of variables."""
+NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
+PLAIN_NUMBER = re.compile(r"\"?(?:-?[0-9]+|\$[?#!$]|\$\{#\w+\})\"?")
 
 
 def reach(rule: Rule, text: str, script: Script, inner: tuple[Inner, ...]) -> Match:
@@ -125,10 +132,10 @@ def _mentions(rule: Rule, part: SimpleCommand) -> bool:
     names = _programs_of(rule)
     if not names:
         return False
+    if evaluates(part):
+        return True
     suspects = [each.value for each in part.assignments]
     if part.words and not takes_data(part):
-        if _evaluates(part):
-            return True
         suspects += part.words[not part.is_test :]
     texts = {text for word in suspects for text in (word.text, word.source)}
     if any(_names_program(text, name) for text in texts for name in names):
@@ -158,22 +165,70 @@ def _names_program(text: str, name: str) -> bool:
     [True, True, True, True]
     >>> _names_program("form", "rm"), _names_program("farm.txt", "rm")
     (False, False)
-    >>> _names_program(r"a[$(c\url x)]", "curl"), _names_program("c${Z}url", "curl")
-    (True, True)
+    >>> [_names_program(text, "curl") for text in (r"a[$(c\url x)]", "c${Z}url", "c$(:)url")]
+    [True, True, True]
     """
-    unquoted = re.sub(r"[\\'\"]|\$\{[^}$]*\}|\$[@*\w]+", "", text)
+    # A substitution may run the program, or print nothing in the middle of its name.
+    whole = (text, re.sub(r"\$\([^()]*\)|`[^`]*`", "", text))
+    unquoted = [re.sub(r"[\\'\"]|\$\{[^}$]*\}|\$[@*\w]+", "", each) for each in whole]
     if len(name) > SHORT_NAME:
-        return name in text.lower() or name in unquoted.lower()
+        return any(name in each.lower() for each in (text, *unquoted))
     pattern = rf"(?:^|[^a-z]|(?:^|[^a-z])[a-z]|^-\w*){re.escape(name)}(?![a-z0-9]|-[a-z])"
     unescaped = re.sub(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|[0-7]{1,3}|[a-z_])", " ", text, flags=re.I)
-    return any(re.search(pattern, each, re.I) for each in (text, unquoted, unescaped))
+    return any(re.search(pattern, each, re.I) for each in (text, *unquoted, unescaped))
 
 
-def _evaluates(part: SimpleCommand) -> bool:
-    """Return whether a builtin evaluates an argument, such as the subscript in `let 'a[$(x)]'`."""
-    if not part.is_test and name_of(part.words[0]) not in EVALUATORS:
+def evaluates(part: SimpleCommand) -> bool:
+    """Return whether a builtin evaluates an argument, such as the subscript in `let 'a[$(x)]'`.
+
+    A variable may hold such a text, also where bash calculates: `[[ -v $y ]]`, `let x=y`.
+    """
+    if not part.words:
         return False
-    return any(sign in word.text for word in part.words for sign in ("$(", "`", "["))
+    name = "[[" if part.is_test else name_of(part.words[0])
+    if name not in EVALUATORS:
+        return False
+    words = part.words[not part.is_test :]
+    if takes_data(part):
+        return name in CONDITIONS and _names_variable(words)
+    is_text = any(sign in word.text for word in words for sign in ("$(", "`", "["))
+    # In `[ $x -eq 0 ]`, the variable may also hold the operator `-v`.
+    is_split = name in ("[", "test") and any(word.may_split for word in words)
+    return is_text or is_split or _evaluates_variable(name, words)
+
+
+def _evaluates_variable(name: str, words: tuple[Word, ...]) -> bool:
+    """Return whether a builtin evaluates the value of a variable."""
+    texts = [word.text for word in words]
+    if name == "let":
+        return True
+    if name in DECLARATIONS:
+        has_number = any(re.match(r"-\w*i", text) for text in texts)
+        return has_number or any(HOLE in text.partition("=")[0] for text in texts)
+    if name in CONDITIONS:
+        is_number = name == "[[" and any(map(_calculates, words, words[1:], words[2:]))
+        return is_number or _names_variable(words)
+    if name == "printf":
+        first = "".join(texts[: 1 + (texts[:1] == ["-v"])])
+        return HOLE in first and first.startswith((HOLE, "-v"))
+    if name == "wait" and "-p" not in texts:
+        return False
+    return name in NAMING and any(text.startswith(HOLE) for text in texts)
+
+
+def _names_variable(words: tuple[Word, ...]) -> bool:
+    """Return whether a condition asks for a variable whose name is not known, or may do so."""
+    return any(
+        HOLE in after.text and (before.text in ("-v", "-R") or before.text.startswith(HOLE))
+        for before, after in pairwise(words)
+    )
+
+
+def _calculates(left: Word, operator: Word, right: Word) -> bool:
+    """Return whether `[[` compares numbers that are neither literal nor, as `$?`, always plain."""
+    return operator.text in NUMERIC and not all(
+        PLAIN_NUMBER.fullmatch(word.source) for word in (left, right)
+    )
 
 
 def _hides_subcommand(pattern: str, part: SimpleCommand) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.agent.permissions.bash import UnknownValue
-from turnlog.agent.permissions.path_access import is_inside, is_protected
+from turnlog.agent.permissions.path_access import is_guarded, is_inside
 from turnlog.agent.session.backups import (
     Backup,
     FileSnapshot,
@@ -279,7 +279,7 @@ def why_apart(path: Path, folders: Iterable[Path]) -> str:
     try:
         if not is_inside(path, folders):
             return OUTSIDE
-        return PROTECTED if is_protected(path) else ""
+        return PROTECTED if is_guarded(path, folders) else ""
     except UnknownValue:
         return OUTSIDE
 

@@ -5,11 +5,11 @@ Each writes a file next to the session of its call, in the layout of 2.1.150 to 
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -52,11 +52,14 @@ depend on each other are started together, in one answer. The kinds there are:
 {kinds}"""
 
 
-Preload = Callable[[str], Awaitable[Prompt | None]]
+class Skills(Protocol):
+    """The skills that sub-agents may use."""
 
+    async def preload(self, name: str, parts: Parts) -> Prompt | None:
+        """Return a skill's text for a sub-agent; None if it may not use it."""
 
-async def _no_skill(name: str) -> None:
-    return None
+    def tool(self, parts: Parts) -> Tool | None:
+        """Return the tool with which a sub-agent invokes skills."""
 
 
 class TaskInput(Input, frozen=True):
@@ -77,8 +80,7 @@ class Agents:
     parts: Parts
     """The parts of the starting conversation."""
     definitions: dict[str, AgentDefinition]
-    preload: Preload = _no_skill
-    """Returns the text of a skill."""
+    skills: Skills | None = None
     home: Path | None = None
     """The user's configuration directory; None disables agent memory."""
     own_place: Path | None = None
@@ -158,6 +160,9 @@ class Agents:
         child.hooks = parent.hooks.within(HookMeans(child), definition.hooks)
         own = replace(self, parts=child, depth=self.depth + 1)
         tools = parent.tools | ({NAME: own.tool()} if self.depth < DEEPEST else {})
+        skill_tool = self.skills.tool(child) if self.skills else None
+        if skill_tool and skill_tool.name in tools:  # a parent without it passes none on
+            tools |= {skill_tool.name: skill_tool}
         child.tools = {
             name: tool
             for name, tool in tools.items()
@@ -196,7 +201,9 @@ class Agents:
     async def _loop(self, child: Parts, definition: AgentDefinition) -> Loop:
         """Return the agent's loop, preloaded with the skills of its definition."""
         loop = Loop(child)
-        loop.told = [text for name in definition.skills if (text := await self.preload(name))]
+        if self.skills:
+            texts = [await self.skills.preload(name, child) for name in definition.skills]
+            loop.told = [text for text in texts if text]
         return loop
 
     def _describe(

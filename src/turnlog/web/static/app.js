@@ -63,8 +63,11 @@ function onKey(event) {
 document.getElementById("theme-button").addEventListener("click", () => {
   setTheme(THEMES[(THEMES.indexOf(currentTheme()) + 1) % THEMES.length]);
 });
-document.getElementById("shortcuts-button").addEventListener("click", openShortcuts);
-document.getElementById("shortcuts-close").addEventListener("click", () => document.getElementById("shortcuts").close());
-// In the capture phase: after `g`, a letter must not reach the keys of the page itself.
-document.addEventListener("keydown", onKey, { capture: true });
+// The viewer of a session has keys and a list of its own.
+if (document.getElementById("shortcuts")) {
+  document.getElementById("shortcuts-button").addEventListener("click", openShortcuts);
+  document.getElementById("shortcuts-close").addEventListener("click", () => document.getElementById("shortcuts").close());
+  // In the capture phase: after `g`, a letter must not reach the keys of the page itself.
+  document.addEventListener("keydown", onKey, { capture: true });
+}
 showTheme();

@@ -17,7 +17,6 @@ const viewer = mountViewer(element, source, {
 });
 // Tests and scripts wait for the first rows here.
 globalThis.turnlogViewer = viewer;
-element.querySelector("main")?.setAttribute("id", "main");
 viewer.ready?.catch((error) => {
   element.replaceChildren(textElement("p", "viewer-error error-text", error.message));
 });

@@ -2,9 +2,13 @@
 
 import re
 
-from turnlog.agent.permissions.bash import HOLE
 from turnlog.agent.permissions.programs.expressions import DESCRIPTIONS, EXPRESSIONS
-from turnlog.agent.permissions.programs.git import GLOBAL_OPTIONS, SUBCOMMANDS, read_git
+from turnlog.agent.permissions.programs.git import (
+    GLOBAL_OPTIONS,
+    OBJECT_CONTENT,
+    SUBCOMMANDS,
+    read_git,
+)
 from turnlog.agent.permissions.programs.readers import FILES, TEXTS
 from turnlog.agent.permissions.programs.usage import ProgramEffect, ProgramUsage, effect_of
 
@@ -28,17 +32,34 @@ CONTENT_READERS = (FILES.keys() - set("df du ls readlink realpath stat tree".spl
 """Programs that show, or copy, what is in the files they are given."""
 READERS = FILES.keys() | TEXTS.keys() | EXPRESSIONS.keys()
 """Programs that only read with some of their options, apart from git."""
-GIT_CONTENT = frozenset(
+QUIET_GIT = frozenset(
     """
-    annotate archive blame cat-file checkout-index diff diff-files diff-index diff-tree difftool
-    format-patch grep log range-diff read-tree replace show stash update-index whatchanged
+    add am apply branch check-attr check-ignore checkout cherry cherry-pick clean clone commit
+    config count-objects describe fetch for-each-ref fsck gc help init lfs ls-files ls-remote
+    ls-tree maintenance merge merge-base mv name-rev pack-refs prune pull push rebase remote repack
+    reset restore rev-list rev-parse revert rm shortlog show-branch show-ref sparse-checkout status
+    submodule switch symbolic-ref tag update-ref version worktree
     """.split()
 )
-"""Subcommands of git that can show the content of files, or track it under another name.
+"""Subcommands of git that show no content of files, unless an option says so.
 
-After `git update-index --cacheinfo 100644,…,x`, with the object of an old `.env`, `git diff` shows
-that file as `x`.
+An allowlist, because many others do: `git fast-export`, `git reflog -p`, `git bundle create -`.
+Some track it under another name: after `git update-index --cacheinfo 100644,…,x`, with the object
+of an old `.env`, `git diff` shows that file as `x`.
 """
+SHOWING_OPTIONS = {
+    "add": re.compile(r"-[^-]*[eip].*|--(?:ed|inter|patc).*"),
+    "am": re.compile(r"--sh.*"),
+    **dict.fromkeys(
+        ("checkout", "reset", "restore", "switch"), re.compile(r"-[^-bBcCsU]*p.*|--patc.*")
+    ),
+    "commit": re.compile(r"-[^-mFCctSu]*[pv].*|--(?:inter|patc|verb).*"),
+    "rebase": re.compile(r"--sh.*"),
+    "status": re.compile(r"-[^-u]*v.*|--v.*"),
+}
+"""Options of those subcommands that show content: `git status -vv`, `git add -p`."""
+GLOBAL_GIT = frozenset("-p -P --bare --no-optional-locks --no-pager --paginate".split())
+"""Options in front of the subcommand that take no value, and change nothing that git shows."""
 
 PATHLESS = TEXTS.keys() | frozenset(
     """
@@ -76,11 +97,33 @@ def shows_files(name: str, arguments: tuple[str, ...], *, is_known: bool) -> boo
     Arguments that are not known contain a hole, or a pattern.
     """
     if name == "git":
-        subcommand = arguments[:1]
-        if subcommand and subcommand[0].startswith("-"):
-            subcommand = arguments  # behind options, any argument may be the subcommand
-        return any(each in GIT_CONTENT or HOLE in each for each in subcommand)
+        return _git_shows_files(arguments)
     return name in CONTENT_READERS and (name in FILES or not is_known)
+
+
+def _git_shows_files(arguments: tuple[str, ...]) -> bool:
+    """Return whether a call of git may show the content of files.
+
+    >>> _git_shows_files(("-C", "x", "add", ".")), _git_shows_files(("commit", "-qam", "x"))
+    (False, False)
+    >>> _git_shows_files(("status", "-vv")), _git_shows_files(("fast-export", "HEAD"))
+    (True, True)
+    """
+    while arguments and arguments[0].startswith("-"):
+        # `-c commit.verbose=true` shows content, too.
+        is_plain = arguments[0] == "-C" or (
+            arguments[0] == "-c" and "".join(arguments[1:2]).lower().startswith("user.")
+        )
+        if not is_plain and arguments[0] not in GLOBAL_GIT:
+            return True
+        arguments = arguments[2 if is_plain else 1 :]
+    if not arguments:
+        return False
+    name, *rest = arguments
+    showing = SHOWING_OPTIONS.get(name)
+    return name not in QUIET_GIT or any(
+        OBJECT_CONTENT.search(each) or (showing and showing.fullmatch(each)) for each in rest
+    )
 
 
 def guess_paths(argument: str) -> tuple[str, ...]:

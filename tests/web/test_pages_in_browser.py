@@ -1,0 +1,213 @@
+"""The pages in a real browser: accessible, quiet, and as fast as they should be."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from support.browser import AXE, open_browser
+from support.build import SESSION, assistant, call, result, session, text, user
+from support.page_watch import PageWatch
+from support.web_server import WebServer, running_server
+
+OTHER = "0bad0000-0000-4000-8000-000000000000"
+COUNT = 450
+"""Sessions of the long list, in more than four pages."""
+ADDRESSES = [
+    "/",
+    "/sessions",
+    "/sessions?q=pool",
+    f"/sessions/{SESSION}",
+    f"/sessions/{SESSION}?line=3",
+    f"/compare?a={SESSION}&b={OTHER}",
+    "/compare",
+    "/cost",
+    "/tools",
+    "/files",
+    "/files?path=/home/ada/shop/a.py",
+]
+RUN_AXE = """() => axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations
+  .filter((each) => each.impact === "serious" || each.impact === "critical")
+  .map((each) => `${each.id}: ${each.nodes.map((node) => node.target.join(" ")).join(", ")}`))"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("home")
+    folder = root / "projects" / "-home-ada-shop"
+    folder.mkdir(parents=True)
+    lines = [
+        user("Why is the pool exhausted?"),
+        assistant(text("Let me **look**."), call("Read", {"file_path": "/home/ada/shop/a.py"})),
+        result("toolu_1", "def pool(): ..."),
+        assistant(text("The connection is never returned."), message_id="m2"),
+        user("Fix it"),
+        assistant(call("Bash", {"command": "make"}, "toolu_2"), message_id="m3"),
+        result("toolu_2", "failed", is_error=True),
+    ]
+    (folder / f"{SESSION}.jsonl").write_bytes(session(*lines))
+    other = [*lines[:4], user("Explain it"), assistant(text("Well."), message_id="m4")]
+    (folder / f"{OTHER}.jsonl").write_bytes(session(*other, session_id=OTHER))
+    for number in range(COUNT):
+        id_ = f"{number:08x}-0000-4000-8000-000000000000"
+        prompt = user(f"Session number {number}", cwd=f"/home/ada/p{number % 3}")
+        (folder / f"{id_}.jsonl").write_bytes(session(prompt, session_id=id_))
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("TURNLOG_HOME", str(tmp_path_factory.mktemp("data")))
+        with running_server(home) as running:
+            yield running.log_in()
+
+
+@pytest.fixture
+def page(browser: Browser, server: WebServer) -> Iterator[Page]:
+    """A page of the logged-in browser; whatever goes wrong in it fails the test."""
+    context = browser.new_context()
+    name, _, value = (server.cookie or "").partition("=")
+    context.add_cookies([{"name": name, "value": value, "url": server.origin}])
+    opened = context.new_page()
+    watch = PageWatch(opened, server.origin)
+    yield opened
+    context.close()
+    assert watch.seen == []
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize(("width", "scheme"), [(375, "light"), (1400, "dark"), (2560, "light")])
+def test_pages_are_accessible_and_fit(
+    page: Page, server: WebServer, address: str, width: int, scheme: str
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(server.origin + address)
+    page.wait_for_load_state("load")
+    page.wait_for_timeout(600)
+    page.evaluate(AXE.read_text())
+    assert page.evaluate(RUN_AXE) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("main").count() == 1
+
+
+def test_the_list_scrolls_to_any_row_with_few_rows_mounted(page: Page, server: WebServer) -> None:
+    page.goto(f"{server.origin}/sessions")
+    expect(page.get_by_text(f"{COUNT + 2} sessions")).to_be_visible()
+    for share in (0.5, 1.0, 0.2):
+        page.evaluate(
+            f"const l = document.getElementById('list'); l.scrollTop = l.scrollHeight * {share}"
+        )
+        page.wait_for_timeout(400)
+        assert 0 < page.locator(".session-row").count() <= 200
+        assert "…" not in page.locator(".session-row .title").all_inner_texts()
+
+
+def test_filters_are_kept_in_the_address(page: Page, server: WebServer) -> None:
+    page.goto(f"{server.origin}/sessions")
+    page.get_by_role("button", name="Filters").click()
+    page.get_by_label("Project").fill("p1")
+    expect(page.locator("#count")).to_have_text("150 sessions")
+    assert "project=p1" in page.url
+    page.reload()
+    expect(page.locator("#count")).to_have_text("150 sessions")
+
+
+def test_a_search_opens_the_session_at_the_match(page: Page, server: WebServer) -> None:
+    page.goto(f"{server.origin}/sessions")
+    page.keyboard.press("/")
+    page.keyboard.type('"never returned"')
+    hit = page.locator("a.hit").first
+    expect(hit.locator("mark").first).to_have_text("never returned")
+    hit.click()
+    page.wait_for_url(re.compile(r"/sessions/.*line=4"))
+    expect(page.get_by_text("The connection is never returned.")).to_be_visible()
+
+
+def test_keys_move_through_the_list_and_to_other_pages(page: Page, server: WebServer) -> None:
+    page.goto(f"{server.origin}/sessions")
+    expect(page.locator(".session-row").first).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator(".session-row.is-selected")).to_have_attribute("aria-posinset", "2")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/sessions/[0-9a-f]"))
+    page.goto(f"{server.origin}/compare")
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.wait_for_url(f"{server.origin}/sessions")
+
+
+def test_the_theme_is_remembered(page: Page, server: WebServer) -> None:
+    page.goto(f"{server.origin}/compare")
+    button = page.get_by_role("button", name="Colour theme")
+    button.click()
+    button.click()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    page.goto(f"{server.origin}/sessions")
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_two_sessions_are_compared_with_their_prompts_aligned(
+    page: Page, server: WebServer
+) -> None:
+    page.goto(f"{server.origin}/sessions?project=shop")
+    for box in page.locator(".session-row input").all()[:2]:
+        box.check()
+    page.get_by_role("link", name="Compare two sessions").click()
+    rows = page.locator("table.aligned tbody tr")
+    expect(rows.nth(0)).to_have_class("equal")
+    expect(rows.nth(1)).to_have_class("differs")
+    assert {"Fix it", "Explain it"} <= set(re.findall(r"\w+ it", rows.nth(1).inner_text()))
+
+
+def test_an_appended_line_appears_within_half_a_second(
+    page: Page, server: WebServer, home: Path
+) -> None:
+    path = next(home.rglob(f"{SESSION}.jsonl"))
+    page.goto(f"{server.origin}/sessions/{SESSION}")
+    expect(page.get_by_text("Why is the pool exhausted?").first).to_be_visible()
+    page.wait_for_timeout(1000)
+    last = json.loads(path.read_bytes().splitlines()[-1])
+    added = json.loads(session(user("A prompt that was just typed")).splitlines()[0])
+    added |= {"uuid": "0000add0-0000-4000-8000-000000000000", "parentUuid": last["uuid"]}
+    with path.open("ab") as file:
+        file.write(json.dumps(added).encode() + b"\n")
+    started = time.monotonic()
+    page.get_by_text("A prompt that was just typed").first.wait_for(state="attached", timeout=5000)
+    assert time.monotonic() - started < 2  # half a second on an idle machine
+
+
+def test_the_stream_resumes_after_the_last_event(server: WebServer, home: Path) -> None:
+    path = next(home.rglob(f"{OTHER}.jsonl"))
+    with server.connect() as connection:
+        request = f"GET /api/sessions/{OTHER}/events HTTP/1.1\r\nHost: {server.host}\r\n"
+        head = f"{request}Cookie: {server.cookie}\r\nLast-Event-ID: 10\r\n\r\n"
+        connection.sendall(head.encode())
+        received = b""
+        while b"\nid: " not in received:
+            received += connection.recv(4096)
+    assert f"id: {path.stat().st_size}\n".encode() in received
+
+
+def test_a_page_of_the_list_is_small_and_fast(server: WebServer) -> None:
+    server.get("/api/sessions")
+    started = time.monotonic()
+    answers = [server.get("/api/sessions?offset=100") for _ in range(10)]
+    assert (time.monotonic() - started) / 10 < 0.1  # 20 ms on an idle machine
+    assert all(len(answer.body) < 80_000 for answer in answers)
