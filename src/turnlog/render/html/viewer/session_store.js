@@ -4,7 +4,7 @@
 
 export const PART_ROWS = 25;
 export const FOLD_ABOVE = 60;
-const BATCH = 20;
+const BATCH = 8;
 const MOST_PAGES = 400;
 const HEIGHTS = { prompt: 84, answer: 96, row: 27, end: 34, head: 30 };
 
