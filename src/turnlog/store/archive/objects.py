@@ -104,8 +104,8 @@ def _unpacked(packed: bytes, size: int) -> bytes | None:
     # 2 GiB, needs a large window, or continues after its declared end.
     with suppress(zstd.ZstdError, MemoryError):
         if size <= PIECE and zstd.get_frame_info(packed).decompressed_size == size:
-            limit = {zstd.DecompressionParameter.window_log_max: PIECE.bit_length() - 1}
-            decompressor = zstd.ZstdDecompressor(options=limit)
+            limit = int(zstd.DecompressionParameter.window_log_max)
+            decompressor = zstd.ZstdDecompressor(options={limit: PIECE.bit_length() - 1})
             raw = decompressor.decompress(packed, max_length=PIECE + 1)
             is_one_frame = decompressor.eof and not decompressor.unused_data
             return raw if is_one_frame and len(raw) == size else None
