@@ -25,6 +25,7 @@ from turnlog.format.timestamps import Moment, parse_since, parse_until
 from turnlog.index.database import discard_index, index_path
 from turnlog.index.filters import ReportFilters, SearchFilters, filters_of, selection_of
 from turnlog.index.service import LIMIT, SearchRequest, list_calls, report, run_sql, search_sessions
+from turnlog.render.carrying_view import carrying_view
 from turnlog.render.costs import session_cost
 from turnlog.render.export import export_session
 from turnlog.render.plain_rows import (
@@ -260,6 +261,14 @@ class LoggedSession:
     def cost(self) -> PlainRow:
         """The cost in total and by model, with sub-agents listed separately."""
         return plain_row(session_cost(self._opened()), self._reveal)
+
+    def carrying(self, *, by: str = "call") -> list[PlainRow]:
+        """Return what each `call`, `tool`, `file` or `turn` cost, summed over all requests.
+
+        Every request pays for its context again. The rows are estimates that add up to the cost.
+        """
+        view = carrying_view(self._opened(), by, reveal=True)
+        return [plain_row(row, self._reveal) for row in view.rows]
 
     def context(self, *, all_history: bool = False) -> list[PlainRow]:
         """Return the messages that the client would send on resume, or the whole history."""

@@ -27,7 +27,7 @@ from turnlog.conversation.session import open_session
 from turnlog.edit.check import check_rules
 from turnlog.edit.check.checks import check_session
 from turnlog.edit.check.findings import Finding, Severity
-from turnlog.edit.image_size import pixels_of
+from turnlog.format.image_size import pixels_of
 from turnlog.store.paths import Store
 
 DOCS = Path(__file__).parents[2] / "docs/check.md"

@@ -8,7 +8,7 @@ from turnlog.cli.layouts import ReportLayout, layout_of, number, text
 from turnlog.cli.output import cells_of, plain, wrap
 from turnlog.cli.tables import GAP, Column, draw_table
 from turnlog.cli.terminal import Look, dim, style
-from turnlog.index.reports.reports import Report, Row
+from turnlog.index.reports.reports import CARRYING, Report, Row
 from turnlog.text import money, short_count, short_duration
 
 UNPRICED, UNDERSTATED = "*", "†"
@@ -132,6 +132,11 @@ def _outlook(row: Row) -> str:
 
 
 def _notes(told: Report) -> Iterator[str]:
+    if told.name == CARRYING:
+        yield "Estimated: the cost of each request, distributed by the size of what it sent."
+        if told.unpriced_models:
+            names = plain(", ".join(told.unpriced_models))
+            yield f"Not in the total, as no price is known: {names}"
     if told.total.get("unpriced"):
         names = plain(", ".join(told.unpriced_models))
         yield f"{UNPRICED} without what has no known price: {names}"

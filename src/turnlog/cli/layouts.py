@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from turnlog.cli.charts import DAYS
 from turnlog.cli.output import plain
 from turnlog.cli.tables import local_minute
-from turnlog.index.reports.reports import Row
-from turnlog.text import money, percent, short_count, short_duration
+from turnlog.index.reports.reports import CARRYING, Row
+from turnlog.text import file_size, money, percent, short_count, short_duration
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class ReportLayout:
 
 def layout_of(name: str, by: tuple[str, ...] = ()) -> ReportLayout:
     """Return the layout of a report, with columns for further dimensions on request."""
+    if name == CARRYING:
+        return _carrying_layout(by or ("tool",))
     layout = LAYOUTS[name if name != "hour" else "daily"]
     first, *rest = layout.columns
     if name == "hour":
@@ -61,6 +63,30 @@ def layout_of(name: str, by: tuple[str, ...] = ()) -> ReportLayout:
     extra = [_path(each, each) if each == "project" else _text(each, each) for each in by]
     added = [column for column in extra if column.head not in known]
     return replace(layout, columns=(*heads, *added, *rest)) if by else LAYOUTS[name]
+
+
+def _carrying_layout(by: tuple[str, ...]) -> ReportLayout:
+    heads = [HEADS_OF_CARRYING[each] for each in by]
+    if "session" in by:
+        heads += [
+            _text("title", "title"),
+            *([] if "project" in by else [_path("project", "project")]),
+        ]
+    else:
+        heads.append(SESSIONS)
+    return ReportLayout(
+        (
+            *heads,
+            _count("items", "items"),
+            ReportColumn("size", lambda row: file_size(number(row, "bytes") or 0)),
+            _count("sent", "sent"),
+            _dollars("carried", "carried_usd"),
+            _dollars("output", "output_usd"),
+            COST,
+        ),
+        ("sess", "items", "title", "output", "carried", "size", "project", "sent"),
+        bar="cost_usd",
+    )
 
 
 def number(row: Row, name: str) -> float | None:
@@ -138,6 +164,14 @@ KINDS = (
 LINES = (_count("+lines", "added", 118), _count("-lines", "removed", 118))
 ELAPSED = _span("elapsed", "elapsed_seconds", 126)
 SESSIONS, TURNS = _count("sess", "sessions"), _count("turns", "turns")
+HEADS_OF_CARRYING = {
+    "project": _path("project", "project"),
+    "session": _whole("session", lambda row: text(row, "session")[:8]),
+    "tool": _text("tool", "tool"),
+    "file": ReportColumn(
+        "file", lambda row: text(row, "file") or "no file", is_number=False, is_path=True
+    ),
+}
 
 
 def _period(name: str) -> ReportLayout:

@@ -11,6 +11,7 @@ from turnlog.cli.terminal import echo
 from turnlog.errors import NotFound
 from turnlog.format.kinds import KINDS
 from turnlog.format.schema import schema_of_kinds
+from turnlog.render.carrying_view import CarryingView
 from turnlog.render.costs import CostView
 from turnlog.render.json_views import CallView, TurnView
 from turnlog.render.touched_files import FileView
@@ -20,6 +21,7 @@ OUTPUTS: dict[str, Any] = {
     "calls": list[CallView],
     "files": list[FileView],
     "cost": CostView,
+    "carrying": CarryingView,
 }
 
 
@@ -36,7 +38,7 @@ def command(kind: str | None, as_list: bool, as_json: bool) -> None:
     """Print the JSON Schema of KIND, or of all entries.
 
     KIND is an entry's type; for system entries `system/` and the subtype. It may also be a command
-    whose --json output to describe: turns, calls, files or cost.
+    whose --json output to describe: turns, calls, files or cost; carrying is cost --carrying.
 
     \b
     Examples:

@@ -24,7 +24,7 @@ from turnlog.cli.output import echo_json, width
 from turnlog.cli.tables import echo_csv
 from turnlog.cli.terminal import dim, echo
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.reports.reports import REPORTS, Filters, Report, Row
+from turnlog.index.reports.reports import CARRYING, REPORTS, Filters, Report, Row
 from turnlog.index.service import report as compute_report
 from turnlog.store.paths import Store
 
@@ -52,7 +52,9 @@ class StatsOptions(NamedTuple):
 
 
 @click.command("stats")
-@click.argument("report", type=click.Choice(REPORTS), default="daily", metavar="[REPORT]")
+@click.argument(
+    "report", type=click.Choice([*REPORTS, CARRYING]), default="daily", metavar="[REPORT]"
+)
 @since_option("activity")
 @until_option("activity")
 @project_option
@@ -75,15 +77,19 @@ def command(store: Store, report: str, **options: Any) -> None:
     """Report tokens, cost, time and calls over all sessions.
 
     REPORT is daily (the default), weekly, monthly, session, project, model, tool, file, branch,
-    hour, blocks or errors. Each message, prompt and call counts once, even if several files
-    contain it. Days and hours are in your time zone; a block is a window of five hours.
+    hour, blocks, errors or carrying. Each message, prompt and call counts once, even if several
+    files contain it. Days and hours are in your time zone; a block is a window of five hours.
+
+    Every request pays again for everything in its context. The carrying report shows what each
+    tool cost that way, or with --by each project, session or file; --since and --until select
+    what came up in that time. The parts are estimates, their sum is exact.
 
     \b
     Examples:
       turnlog stats --since 7d
       turnlog stats weekly --by project,model
       turnlog stats session --order cost_usd -n 10
-      turnlog stats monthly --csv -o months.csv
+      turnlog stats carrying --by file --csv -o files.csv
     """
     filters = _filters(options)
     by = tuple(filter(None, (options.pop("by") or "").split(",")))

@@ -195,6 +195,13 @@ CREATE TABLE checks (
     message TEXT               -- of the worst finding; null where there is none
 ) WITHOUT ROWID;
 
+-- What the parts of a session cost; computed when a report asks for it.
+CREATE TABLE carrying (
+    path TEXT PRIMARY KEY,     -- the session's file
+    state TEXT NOT NULL,       -- its files, and its messages that count elsewhere
+    costs BLOB NOT NULL        -- in JSON
+) WITHOUT ROWID;
+
 -- What can be searched: a text of an entry, by what it is. The text itself stays in its file.
 CREATE TABLE docs (
     id INTEGER PRIMARY KEY,

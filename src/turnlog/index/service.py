@@ -5,7 +5,7 @@ Every function brings the index up to date first.
 
 import sqlite3
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnlog.errors import UsageError
 from turnlog.index.search.selection import Selection
@@ -68,12 +68,55 @@ def report(
     `by` groups its rows by further dimensions, such as project and model.
     """
     from turnlog.index.reports.report_cache import cached_report
-    from turnlog.index.reports.reports import EVERYTHING, REPORTS
+    from turnlog.index.reports.reports import CARRYING, EVERYTHING, REPORTS
 
+    if name == CARRYING:
+        return _carrying_report(store, filters or EVERYTHING, by, feedback)
     if name not in REPORTS:
-        raise UsageError(f"no report {name}: choose from {', '.join(REPORTS)}", "turnlog stats")
+        known = ", ".join([*REPORTS, CARRYING])
+        raise UsageError(f"no report {name}: choose from {known}", "turnlog stats")
     with synced_index(store, feedback=feedback) as index:
         return cached_report(index.db, name, filters or EVERYTHING, by)
+
+
+def _carrying_report(
+    store: Store, filters: "Filters", by: tuple[str, ...], feedback: Feedback
+) -> "Report":
+    from turnlog.index.reports.carrying_report import carrying_report
+    from turnlog.index.reports.report_cache import cached_answer
+    from turnlog.index.reports.reports import CARRYING, Report
+
+    with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
+        found = cached_answer(
+            index,
+            [CARRYING, filters, by],
+            lambda: carrying_report(index, store, filters, by, progress),
+        )
+    return Report(*found)
+
+
+def carrying_tree(
+    store: Store,
+    filters: "Filters | None" = None,
+    least: float = 0.0005,
+    feedback: Feedback = SILENT,
+) -> dict[str, Any]:
+    """Return the carrying costs of all sessions as a tree for a flame graph.
+
+    Its levels are project, session, turn, tool and file; parts below a share of the total, `least`,
+    are merged.
+    """
+    from turnlog.index.reports.carrying_report import nest_costs
+    from turnlog.index.reports.report_cache import cached_answer
+    from turnlog.index.reports.reports import EVERYTHING
+
+    chosen = filters or EVERYTHING
+    with synced_index(store, feedback=feedback) as index, feedback.progress() as progress:
+        return cached_answer(
+            index,
+            ["carrying tree", chosen, least],
+            lambda: nest_costs(index, store, chosen, progress, least),
+        )
 
 
 def list_calls(

@@ -4,12 +4,12 @@ Every message counts once, even if several files contain it.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from msgspec import Struct
 
+from turnlog.conversation.charges import charges_of
 from turnlog.conversation.cost import understates_output
-from turnlog.conversation.messages import Message, larger_usage
+from turnlog.conversation.messages import Message
 from turnlog.conversation.session import Session
 from turnlog.format.fields import given
 from turnlog.format.state import CostState
@@ -42,42 +42,17 @@ class CostView(Struct):
 
 def session_cost(session: Session) -> CostView:
     """Return the cost of a session and its sub-agents."""
-    main = {node.index for node in session.tree.chain}
-    said, repeated = _said_in(session)
-    own = [message for message in said if any(node.index in main for node in message.nodes)]
-    others = [message for message in said if all(node.index not in main for node in message.nodes)]
-    # Sub-agents that start from a copy of the conversation repeat its messages in their own files.
-    known = {message.id for message in said if message.id}
-    for agent in session.subagents:
-        if agent.root is None:
-            found, further = _said_in(session.open_subagent(agent))
-            others += [message for message in found if message.id not in known]
-            known |= {message.id for message in found if message.id}
-            repeated += further
-    # A sub-agent's own file is more accurate than the progress lines that repeat its messages.
-    others += {m.id: m for m in reversed(repeated) if m.id not in known}.values()
+    charges = list(charges_of(session))
+    own = [m for each in charges if not each.is_by_subagents for m in each.messages]
+    others = [m for each in charges if each.is_by_subagents for m in each.messages]
     models = [*_by_model(own, is_agent=False), *_by_model(others, is_agent=True)]
     return CostView(
         models=models,
-        cost_usd=round(sum(each.cost_usd or 0 for each in models), 6),
+        cost_usd=round(sum(each.cost_usd or 0 for each in models), 10),
         unpriced=sorted({each.model for each in models if each.cost_usd is None}),
         output_understated=any(understates_output(m.nodes[0].version) for m in own + others),
         client_cost_usd=_client_cost(session),
     )
-
-
-def _said_in(session: Session) -> tuple[list[Message], list[Message]]:
-    """Return the messages of a file, and those of sub-agents that it only repeats."""
-    said = {message.id or n: message for n, message in enumerate(session.messages)}
-    only: list[Message] = []
-    for message in session.repeated_messages:
-        known = said.get(message.id or "")
-        # Lines written while a message streams have lower counts: the largest is the final one.
-        if known and message.id:
-            said[message.id] = replace(known, usage=larger_usage(known.usage, message.usage))
-        elif not message.is_synthetic:
-            only.append(message)
-    return [message for message in said.values() if not message.is_synthetic], only
 
 
 def _by_model(messages: Iterable[Message], is_agent: bool) -> list[ModelCost]:

@@ -215,7 +215,7 @@ def cost_of_messages(messages: Sequence[Message]) -> tuple[float | None, list[st
     costs = [cost_of(m.model, m.usage, m.started) for m in messages]
     # A partial sum would look like the whole cost, so one unknown price makes the total unknown.
     known = [cost for cost in costs if cost is not None]
-    return (round(sum(known), 6) if len(known) == len(costs) else None), sorted(unpriced)
+    return (round(sum(known), 10) if len(known) == len(costs) else None), sorted(unpriced)
 
 
 def changed_file(call: CallView) -> str | None:

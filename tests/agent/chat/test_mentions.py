@@ -11,7 +11,7 @@ from turnlog.agent.config.settings import Settings
 from turnlog.agent.permissions import ApprovalMode
 from turnlog.agent.permissions.consent import Consent
 from turnlog.agent.workspace.workspace import Workspace
-from turnlog.edit.image_size import pixels_of
+from turnlog.format.image_size import pixels_of
 from turnlog.format.json_values import Fields
 
 

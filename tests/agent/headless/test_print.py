@@ -16,8 +16,8 @@ from turnlog.agent.chat.opening import open_chat
 from turnlog.agent.headless.print_mode import Printer, Style, read_prompts
 from turnlog.agent.loop.conversation import TurnLimits
 from turnlog.agent.loop.lifecycle_hooks import Prompt
-from turnlog.edit.image_size import pixels_of
 from turnlog.errors import UsageError
+from turnlog.format.image_size import pixels_of
 from turnlog.format.json_values import Fields
 from turnlog.store.paths import Store
 

@@ -10,7 +10,7 @@ from turnlog.agent.terminal.completer import files_in, offers
 from turnlog.agent.terminal.pastes import Pastes, image_path
 from turnlog.agent.terminal.slash_commands import known
 from turnlog.agent.terminal.typed_prompts import add_typed, typed_in
-from turnlog.edit.image_size import pixels_of
+from turnlog.format.image_size import pixels_of
 from turnlog.store.paths import Store
 from turnlog.store.prompt_history import read_history
 

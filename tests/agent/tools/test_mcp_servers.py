@@ -16,7 +16,7 @@ from support.tool_calls import Calls
 from turnlog.agent.mcp.connections import Connections
 from turnlog.agent.mcp.server_config import ServerConfig, Servers, read_servers
 from turnlog.agent.workspace.tool import ToolError
-from turnlog.edit.image_size import pixels_of
+from turnlog.format.image_size import pixels_of
 
 SCRIPT = str(Path(__file__).parents[2] / "support/mcp_server.py")
 SHOP = ServerConfig(command=sys.executable, args=[SCRIPT])

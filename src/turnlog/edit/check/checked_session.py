@@ -14,7 +14,7 @@ from turnlog.conversation.nodes import AssistantNode, ChainNode, TipNode, UserNo
 from turnlog.conversation.prompts import PromptKind
 from turnlog.conversation.session import Session
 from turnlog.conversation.tree import is_compaction
-from turnlog.edit.image_size import Pixels
+from turnlog.format.image_size import Pixels
 
 ASIDE = frozenset(
     {PromptKind.TOOL_RESULT, PromptKind.META, PromptKind.COMMAND, PromptKind.COMMAND_OUTPUT}

@@ -15,9 +15,9 @@ from turnlog.conversation.calls import PERSISTED
 from turnlog.conversation.node_log import is_sidechain
 from turnlog.conversation.nodes import SYNTHETIC, AssistantNode, ChainNode, Node, UserNode
 from turnlog.edit.check.checked_session import Case, Fault, SentImage, is_talk, mark_at, message_key
-from turnlog.edit.image_size import pixels_of
 from turnlog.format.blocks import THINKING
 from turnlog.format.decode import MARK, values_of
+from turnlog.format.image_size import pixels_of
 from turnlog.format.json_values import Fields, is_array, is_object
 from turnlog.format.jsonl import Line, read_lines
 from turnlog.format.timestamps import parse_timestamp

@@ -19,11 +19,11 @@ from turnlog.edit.check.request_checks import (
     MOST_IMAGES,
     SIDE_OF_MANY,
 )
-from turnlog.edit.image_size import pixels_of
 from turnlog.edit.plan import Plan
 from turnlog.edit.repair.repair_types import Repair, marked_nodes, set_fields, take_blocks
 from turnlog.edit.transforms import TransformOptions, with_short_results
 from turnlog.format.blocks import THINKING
+from turnlog.format.image_size import pixels_of
 from turnlog.format.json_values import Fields, is_array, is_object
 
 Unwanted = Callable[[Fields], bool]

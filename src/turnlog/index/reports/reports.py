@@ -23,6 +23,8 @@ REPORTS = (
     "blocks",
     "errors",
 )
+CARRYING = "carrying"
+"""A report that is computed from the session files instead of the tables."""
 LISTS = frozenset({"pull_requests", "commits"})
 """Columns with space-separated lists."""
 SUMS = frozenset(
