@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -99,7 +99,7 @@ class WebServer:
 @contextmanager
 def running_server(
     *roots: Path, without: str = "", limits: Mapping[str, float] | None = None
-) -> Iterator[WebServer]:
+) -> Generator[WebServer]:
     """Run the server; `without` names a guard or a header that is left out."""
     names = {guard.__name__ for guard in GUARDS} | SECURITY_HEADERS.keys() | {""}
     assert without in names
@@ -109,12 +109,12 @@ def running_server(
 
 
 @contextmanager
-def running_command(*arguments: str) -> Iterator[WebServer]:
+def running_command(*arguments: str) -> Generator[WebServer]:
     """Run `turnlog web`."""
     yield from _run([sys.executable, "-m", "turnlog", "web", "--no-open", *arguments])
 
 
-def _run(command: list[str]) -> Iterator[WebServer]:
+def _run(command: list[str]) -> Generator[WebServer]:
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
     )

@@ -1,6 +1,6 @@
 """Sessions that attack the page: every field of every entry, in a real browser."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from support.build import (
     text,
     user,
 )
+from support.page_watch import PageWatch
 from support.planted_fields import Planter, plant_everywhere
 from support.web_server import WebServer, running_server
 from turnlog.store.paths import Store
@@ -115,27 +116,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-class Watch:
-    """What a page did that it must not do."""
-
-    def __init__(self, page: Page, origin: str) -> None:
-        self.seen: list[str] = []
-        page.on("dialog", lambda dialog: (self.seen.append("dialog"), dialog.dismiss()))
-        page.on("console", lambda m: m.type == "error" and self.seen.append(m.text))
-        page.on("pageerror", lambda error: self.seen.append(str(error)))
-        page.on("request", lambda r: self._requested(r.url, origin))
-        page.on("response", lambda r: r.status >= 400 and self.seen.append(f"{r.status} {r.url}"))
-
-    def _requested(self, url: str, origin: str) -> None:
-        if not url.startswith((origin, "data:")):
-            self.seen.append(f"request to {url}")
-
-
 @contextmanager
-def visiting(browser: Browser, server: WebServer) -> Iterator[tuple[Page, Watch]]:
+def visiting(browser: Browser, server: WebServer) -> Generator[tuple[Page, PageWatch]]:
     context = browser.new_context(viewport={"width": 1400, "height": 3000})
     page = context.new_page()
-    watch = Watch(page, server.origin)
+    watch = PageWatch(page, server.origin)
     page.goto(server.url)
     yield page, watch
     context.close()

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from support.browser import AXE, open_browser
 from support.build import SESSION, assistant, call, result, session, text, user
+from support.page_watch import PageWatch
 from support.web_server import WebServer, running_server
 
 OTHER = "0bad0000-0000-4000-8000-000000000000"
@@ -80,14 +81,10 @@ def page(browser: Browser, server: WebServer) -> Iterator[Page]:
     name, _, value = (server.cookie or "").partition("=")
     context.add_cookies([{"name": name, "value": value, "url": server.origin}])
     opened = context.new_page()
-    wrong: list[str] = []
-    opened.on("console", lambda m: m.type == "error" and wrong.append(m.text))
-    opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on("request", lambda r: r.url.startswith(server.origin) or wrong.append(r.url))
-    opened.on("response", lambda r: r.status >= 400 and wrong.append(f"{r.status} {r.url}"))
+    watch = PageWatch(opened, server.origin)
     yield opened
     context.close()
-    assert [each for each in wrong if not each.startswith("data:")] == []
+    assert watch.seen == []
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

@@ -14,7 +14,7 @@ from turnlog.cli.terminal import echo
 from turnlog.store.paths import Store, open_store
 
 GROUPS = {
-    "View": ("ls", "show", "tree", "turns", "calls", "files", "cost", "context", "tail"),
+    "View": ("ls", "show", "tree", "turns", "calls", "files", "cost", "context", "tail", "live"),
     "Browse": ("web",),
     "Search": ("search", "sql"),
     "Analyze": ("stats", "check", "inspect"),

@@ -11,6 +11,8 @@ from functools import cache
 
 WINDOW = 200_000
 LONG_WINDOW = 1_000_000
+RESERVE = 33_000
+"""Tokens of a context window that are kept free for an answer and for a summary."""
 LONG_MARK = "[1m]"
 """Suffix that requests a model with its long context window."""
 SHORT = frozenset(
@@ -50,6 +52,15 @@ def window_of(model: str, environment: Mapping[str, str] = os.environ) -> int:
     is_long = is_marked or (is_claude and name not in SHORT)
     holds_long = environment.get("CLAUDE_CODE_DISABLE_1M_CONTEXT") not in ("1", "true")
     return LONG_WINDOW if is_long and holds_long else WINDOW
+
+
+def compaction_limit(window: int) -> int:
+    """Return the number of tokens above which a client compacts by default.
+
+    >>> compaction_limit(200_000), compaction_limit(1_000_000)
+    (167000, 967000)
+    """
+    return window - min(RESERVE, window // 4)
 
 
 # One model has many ids: plain, with a router's prefix (anthropic/…), on Bedrock

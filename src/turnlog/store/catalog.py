@@ -14,7 +14,6 @@ from turnlog.format.decode import decode_line, read_entries
 from turnlog.format.entries import Assistant, ChainEntry, Entry, User
 from turnlog.format.fields import given
 from turnlog.format.jsonl import Line, read_lines, read_lines_backwards
-from turnlog.format.portable import is_running
 from turnlog.format.regular_files import read_regular, skipping
 from turnlog.format.state import AiTitle, CustomTitle, LastPrompt, Summary
 from turnlog.format.timestamps import parse_timestamp
@@ -26,7 +25,7 @@ from turnlog.store.paths import (
     nested_subagents,
     title_file,
 )
-from turnlog.store.registry import start_of
+from turnlog.store.registry import is_registered_process
 
 TITLE_MARKS = (b"-title", b"last-prompt", b"summary")
 """Every line with a title contains one of these."""
@@ -193,12 +192,7 @@ def _claims(store: Store) -> Iterator[tuple[str, bool]]:
         with suppress(OSError, ValueError, AttributeError, OverflowError):
             claim = json.loads(read_regular(path))
             if owner := claim.get("sessionId"):
-                yield owner, _is_running(int(path.stem), claim.get("procStart"))
-
-
-def _is_running(pid: int, started: str | None) -> bool:
-    """Return whether a process runs and, if its start is known, is the one that registered."""
-    return is_running(pid) and (started is None or start_of(pid) in (None, started))
+                yield owner, is_registered_process(int(path.stem), claim.get("procStart"))
 
 
 def _describe_head(described: Description, lines: Iterable[Line]) -> Titles:

@@ -6,14 +6,153 @@ process from a later one with the same id.
 
 import json
 import os
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from turnlog.errors import Unavailable
 from turnlog.format.atomic import write_atomic
+from turnlog.format.json_values import Fields, is_object
+from turnlog.format.portable import is_running
 from turnlog.format.regular_files import read_regular
 from turnlog.store.paths import Store
+
+LARGEST = 1 << 16
+"""Bytes of a registry file; real ones have less than a kilobyte."""
+
+
+class Registration(NamedTuple):
+    """The registry file of one client.
+
+    Clients with a `status` update it whenever it changes (observed: 2.1.325): `idle` at the prompt,
+    `busy` during a turn, `waiting` with a reason in `waitingFor`.
+    """
+
+    session_id: str
+    cwd: str
+    started: float | None = None
+    """Seconds since 1970."""
+    proc_start: str | None = None
+    version: str | None = None
+    entrypoint: str | None = None
+    name: str | None = None
+    name_source: str | None = None
+    """`user` if the name was typed, `derived` if it is made from the directory."""
+    status: str | None = None
+    waiting_for: str | None = None
+    """`permission prompt`, `input needed` or `dialog open` (observed: 2.1.325)."""
+    status_since: float | None = None
+
+
+class RunningClient(NamedTuple):
+    """A process and what it registered."""
+
+    pid: int
+    registration: Registration
+
+
+class RegistryReader:
+    """The running clients of a store; a file is read again only when it has changed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: dict[str, tuple[tuple[int, int, int], Registration | None]] = {}
+
+    def running(self) -> list[RunningClient]:
+        """Return the clients that are running now, by process id."""
+        present = list(self._files())
+        self._read = {name: self._read[name] for name in present if name in self._read}
+        found = [(int(Path(name).stem), self._read[name][1]) for name in self._read]
+        clients = [RunningClient(pid, each) for pid, each in found if each]
+        return sorted(
+            client
+            for client in clients
+            if is_registered_process(client.pid, client.registration.proc_start)
+        )
+
+    def _files(self) -> list[str]:
+        """Read the files that are new or have changed; return the names of all."""
+        names: list[str] = []
+        with suppress(OSError), os.scandir(self._store.registry) as entries:
+            for entry in entries:
+                if entry.name.endswith(".json") and entry.name[:-5].isdecimal():
+                    with suppress(OSError):
+                        self._look_at(entry)
+                        names.append(entry.name)
+        return names
+
+    def _look_at(self, entry: "os.DirEntry[str]") -> None:
+        status = entry.stat()
+        state = (status.st_ino, status.st_size, status.st_mtime_ns)
+        known = self._read.get(entry.name)
+        if known is None or known[0] != state:
+            self._read[entry.name] = state, read_registration(Path(entry.path))
+
+
+def read_registration(path: Path) -> Registration | None:
+    """Return what a client registered; None if the file is malformed or being written."""
+    fields: object = None
+    with suppress(OSError, ValueError, RecursionError):
+        fields = json.loads(read_regular(path, LARGEST))
+    if not is_object(fields) or not is_session_id(session_id := text_in(fields, "sessionId") or ""):
+        return None
+    return Registration(
+        session_id,
+        text_in(fields, "cwd") or "",
+        seconds_in(fields, "startedAt"),
+        text_in(fields, "procStart"),
+        text_in(fields, "version"),
+        text_in(fields, "entrypoint"),
+        text_in(fields, "name"),
+        text_in(fields, "nameSource"),
+        text_in(fields, "status"),
+        text_in(fields, "waitingFor"),
+        seconds_in(fields, "statusUpdatedAt"),
+    )
+
+
+def is_session_id(text: str) -> bool:
+    """Return whether a text can be the name of a session file and not a path to another folder."""
+    return re.fullmatch(r"[A-Za-z0-9_-]{1,200}", text) is not None
+
+
+def text_in(fields: Fields, name: str) -> str | None:
+    """Return a field that is a text; None if it is anything else."""
+    value = fields.get(name)
+    return value if isinstance(value, str) else None
+
+
+def seconds_in(fields: Fields, name: str) -> float | None:
+    """Return a field with milliseconds as seconds; None if it is anything else."""
+    value = fields.get(name)
+    return value / 1000 if isinstance(value, int | float) and 0 < value < 1e15 else None
+
+
+def is_registered_process(pid: int, started: str | None) -> bool:
+    """Return whether a process runs and, if its start is known, is the one that registered."""
+    with suppress(OverflowError):
+        return is_running(pid) and (started is None or start_of(pid) in (None, started))
+    return False
+
+
+def has_child_since(pid: int, moment: float) -> bool | None:
+    """Return whether a process has a child that started after a moment; None without /proc.
+
+    A shell command that runs is such a child; servers that run all the time are not.
+    """
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        children = {name for task in tasks for name in (task / "children").read_text().split()}
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except OSError:
+        return None
+    ticks = os.sysconf("SC_CLK_TCK")
+    starts = [start_of(int(name)) for name in children]
+    booted = time.time() - uptime
+    # Both clocks are rounded, so a child may seem to have started just before its call.
+    return any(booted + int(start) / ticks > moment - 1 for start in starts if start)
 
 
 def start_of(pid: int) -> str | None:

@@ -29,16 +29,34 @@ class Follower:
         start = 0 if not last else last[-1].offset if but else last[0].end
         self._bookmarks[path] = Bookmark.at(path, start)
 
+    def skip_to_tail(self, path: Path, reach: int) -> None:
+        """Mark a file as read up to a line within the last `reach` bytes, or its last line."""
+        start, end = 0, path.stat().st_size
+        for line in read_lines_backwards(path):
+            if line.end <= end - reach:
+                break
+            start = line.offset
+        self._bookmarks[path] = Bookmark.at(path, start)
+
+    def position(self, path: Path) -> int:
+        """Return the offset up to which a file was read; 0 if it was replaced since."""
+        return self._bookmark_in(path).offset
+
     def read_new(self, path: Path) -> Iterator[Line]:
-        """Yield the whole lines appended to a file since it was last read."""
+        """Yield the whole lines appended to a file since it was last read.
+
+        Who stops early continues after the last line yielded.
+        """
         try:
             bookmark = self._bookmark_in(path)
-            for line in read_lines(path, bookmark.offset):
-                if not line.is_whole:
-                    break
-                bookmark = bookmark.past(line)
-                yield line
-            self._bookmarks[path] = bookmark
+            try:
+                for line in read_lines(path, bookmark.offset):
+                    if not line.is_whole:
+                        break
+                    bookmark = bookmark.past(line)
+                    yield line
+            finally:
+                self._bookmarks[path] = bookmark
         except FileNotFoundError:
             self._bookmarks.pop(path, None)
 

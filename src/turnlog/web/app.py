@@ -125,7 +125,8 @@ def _page_route(library: Library, page: Page) -> Callable[[Request], Any]:
             asked = _asked(library, request)
             if page.csv and request.query_params.get("format") == "csv":
                 return _csv_response(page.csv(asked), page.name)
-            return _html(render(page.template, page.name, **page.values(asked)))
+            values = page.values(asked) | {"notice": library.refresher.notice}
+            return _html(render(page.template, page.name, **values))
 
         try:
             return await run_in_thread(work)

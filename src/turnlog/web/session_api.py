@@ -28,7 +28,7 @@ CHECKED = 64 << 20
 @contextmanager
 def _opened(request: PageRequest) -> Generator[OpenedSession]:
     found = request.library.find(request.path["key"])
-    with request.library.sessions.use(found.path) as opened:
+    with request.library.sessions.use(found.store, found.path) as opened:
         yield opened
 
 

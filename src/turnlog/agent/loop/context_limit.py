@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-RESERVE = 33_000
-"""Tokens kept free for an answer and for the summary."""
+from turnlog.conversation.models import compaction_limit
+
 SMALLEST, LARGEST = 100_000, 1_000_000
 SET = ("1", "true", "yes", "on")
 
@@ -28,7 +28,7 @@ class Compacting(Struct, frozen=True):
     def limit(self, window: int) -> float:
         """Return the number of tokens above which a conversation is compacted."""
         used = min(self.window or window, window)
-        return min(used - min(RESERVE, used // 4), used * self.share)
+        return min(compaction_limit(used), used * self.share)
 
     def reserve(self, window: int) -> int:
         """Return the tokens of a context window that a conversation leaves unused."""
