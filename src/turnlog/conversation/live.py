@@ -59,6 +59,8 @@ class LiveLane(Struct, frozen=True, kw_only=True):
     """List price of all answers so far; of a session, including its sub-agents."""
     is_cost_complete: bool
     """False while a large file is still being read, or if a model has no known price."""
+    activity: list[tuple[float, float]]
+    """Start and end of the newest turns, in seconds since 1970."""
 
     @property
     def fill(self) -> float | None:
@@ -280,6 +282,7 @@ def _figures_of(figures: LiveFigures) -> dict[str, Any]:
         "context_tokens": figures.context,
         "window": figures.window,
         "turns_left": figures.turns_left(),
+        "activity": list(figures.activity),
     }
 
 

@@ -66,6 +66,8 @@ class LiveFigures:
         self.unanswered: dict[str, str] = {}
         """Calls without a result, by id, with the names of their tools."""
         self.turn_sizes: deque[TurnSize] = deque(maxlen=TURNS)
+        self.activity: deque[tuple[float, float]] = deque(maxlen=TURNS * 4)
+        """Start and end of the newest turns, in seconds since 1970."""
         self.unpriced = False
         """Whether a message has no known price."""
         self._is_new_turn = True
@@ -119,7 +121,10 @@ class LiveFigures:
         return max(0, int((compaction_limit(window) - self.context) / growth))
 
     def _add(self, node: Node) -> None:
-        self.changed = max(self.changed or 0.0, seconds_of(node.time) or 0.0) or None
+        moment = seconds_of(node.time) or 0.0
+        self.changed = max(self.changed or 0.0, moment) or None
+        if isinstance(node, UserNode | AssistantNode) and moment:
+            self._note_activity(node, moment)
         if isinstance(node, UserNode):
             self._add_user(node)
         elif isinstance(node, AssistantNode):
@@ -129,6 +134,14 @@ class LiveFigures:
             self.turn_sizes.clear()
         elif node.kind == "system/turn_duration":
             self.last = node
+
+    def _note_activity(self, node: Node, moment: float) -> None:
+        is_prompt = isinstance(node, UserNode) and node.prompt in ASKING
+        if is_prompt or not self.activity:
+            self.activity.append((moment, moment))
+        elif not (isinstance(node, UserNode) and node.prompt in SILENT):
+            start, end = self.activity[-1]
+            self.activity[-1] = start, max(end, moment)
 
     def _add_user(self, node: UserNode) -> None:
         if node.prompt not in SILENT:

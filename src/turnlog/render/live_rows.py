@@ -18,6 +18,7 @@ def live_row(lane: LiveLane, now: float) -> Fields:
     row["since"] = _stamp(lane.since)
     row["seconds"] = round(max(0.0, now - lane.since), 1)
     row["fill"] = lane.fill
+    row["activity"] = [[_stamp(start), _stamp(end)] for start, end in lane.activity]
     if isinstance(lane, LiveSession):
         row["started"] = _stamp(lane.started)
         row["agents"] = [live_row(agent, now) for agent in lane.agents]

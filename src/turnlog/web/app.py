@@ -23,6 +23,7 @@ from turnlog.web.comparison_page import comparison
 from turnlog.web.growth import growth_events
 from turnlog.web.guards import GUARDS, SECURITY_HEADERS, Guard, GuardedApp, Origins
 from turnlog.web.library import Library
+from turnlog.web.live_page import LiveFeed
 from turnlog.web.pages import render, static_files
 from turnlog.web.parameters import PageRequest
 from turnlog.web.report_pages import REPORT_PAGES
@@ -58,6 +59,7 @@ PAGES: dict[str, Page] = {
     "/sessions": Page("sessions.html", "sessions"),
     "/sessions/{key}": Page("session.html", "sessions", session_values),
     "/compare": Page("compare.html", "sessions", comparison),
+    "/live": Page("live.html", "live"),
 }
 API: dict[str, JsonFunction] = {
     "/api/sessions": list_rows,
@@ -84,6 +86,7 @@ def create_app(library: Library, protection: Protection) -> GuardedApp:
         Route("/open/{token}", _landing_route(protection.access), methods=["GET"]),
         *(Route(path, _page_route(library, page)) for path, page in PAGES.items()),
         Route("/api/sessions/{key}/events", _event_route(library)),
+        Route("/api/live/events", _live_route(library)),
         *(Route(path, _json_route(library, function)) for path, function in API.items()),
         *(Route(f"/{folder}/{{name:path}}", _serve_static) for folder in ("static", "viewer")),
     ]
@@ -172,6 +175,18 @@ def _event_route(library: Library) -> Callable[[Request], Any]:
         return StreamingResponse(
             _counted(streams, growth_events(found.path, start)), media_type="text/event-stream"
         )
+
+    return follow
+
+
+def _live_route(library: Library) -> Callable[[Request], Any]:
+    feed, streams = LiveFeed(library), set[object]()
+
+    async def follow(request: Request) -> Response:
+        """Stream the running sessions each time they change."""
+        if len(streams) >= MOST_STREAMS:
+            return error_response(Unavailable("too many pages follow sessions: close some"))
+        return StreamingResponse(_counted(streams, feed.events()), media_type="text/event-stream")
 
     return follow
 
