@@ -29,6 +29,7 @@ ADDRESSES = [
     "/tools",
     "/files",
     "/files?path=/home/ada/shop/a.py",
+    "/live",
 ]
 RUN_AXE = """() => axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations
   .filter((each) => each.impact === "serious" || each.impact === "critical")
