@@ -106,7 +106,8 @@ function callRow(row, index, context) {
   ];
   const isOpen = Boolean(row.todos || row.html || row.images?.length) || (row.style === "diff" && row.body.length <= OPEN_DIFF);
   const body = unfolding(index, context, isOpen, "tl-call-body", head, () => callDetails(row, index, context));
-  if (row.is_error && row.result) body.append(failure(row));
+  const isStopped = /^(denied|interrupted)/.test(row.outcome);
+  if (row.is_error && row.result && !isStopped) body.append(failure(row));
   if (row.agent && context.agent) body.append(context.agent(row.agent, index));
   return body;
 }
