@@ -19,6 +19,9 @@ from turnlog.store.paths import Store
 
 SMALLEST = 4 << 20
 """Bytes of a session file from which on a table is kept: smaller ones are read in no time."""
+LONGEST_TAIL = 8 << 20
+TAIL_SHARE = 8
+"""A table is rebuilt when an eighth of a file, and at least 8 MB, was appended since."""
 MOST_TABLES = 64
 SUFFIX = ".nodes"
 
@@ -44,9 +47,11 @@ def _open_with_table(path: Path, file: Path) -> Session | None:
     if table is None or table.head.path != str(path.absolute()):
         return None
     try:
-        return TableSession(path, table)
+        session = TableSession(path, table)
     except StaleTable:
         return None
+    longest = max(LONGEST_TAIL, session.state.size // TAIL_SHARE)
+    return session if session.tail_size <= longest else None
 
 
 def _open_and_keep(path: Path, file: Path) -> Session:
