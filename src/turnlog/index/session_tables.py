@@ -73,5 +73,7 @@ def _open_and_keep(path: Path, file: Path) -> Session:
 def _remove_oldest(folder: Path) -> None:
     """Keep the newest tables of sessions that still exist."""
     times = {file: file.stat().st_mtime for file in folder.glob(f"*{SUFFIX}")}
-    for file in sorted(times, key=lambda each: -times[each])[MOST_TABLES:]:
-        file.unlink(missing_ok=True)
+    for rank, file in enumerate(sorted(times, key=lambda each: -times[each])):
+        table = read_table(file, current_version())
+        if rank >= MOST_TABLES or table is None or not Path(table.head.path).exists():
+            file.unlink(missing_ok=True)
