@@ -66,14 +66,17 @@ def _open_and_keep(path: Path, file: Path) -> Session:
         ):  # a full disk or a read-only cache: the session is open all the same
             secure_folder(file.parent)
             write_table(file, *parts)
-            _remove_oldest(file.parent)
+            _remove_oldest(file)
     return session
 
 
-def _remove_oldest(folder: Path) -> None:
+def _remove_oldest(newest: Path) -> None:
     """Keep the newest tables of sessions that still exist."""
-    times = {file: file.stat().st_mtime for file in folder.glob(f"*{SUFFIX}")}
-    for rank, file in enumerate(sorted(times, key=lambda each: -times[each])):
-        table = read_table(file, current_version())
-        if rank >= MOST_TABLES or table is None or not Path(table.head.path).exists():
+    found = [file for file in newest.parent.glob(f"*{SUFFIX}") if file != newest]
+    kept = 1
+    for file in sorted(found, key=lambda each: each.stat().st_mtime_ns, reverse=True):
+        table = read_table(file, current_version()) if kept < MOST_TABLES else None
+        if table and Path(table.head.path).exists():
+            kept += 1
+        else:
             file.unlink(missing_ok=True)
