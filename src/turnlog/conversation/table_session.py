@@ -23,7 +23,7 @@ from turnlog.conversation.subagents import SubAgent, subagents_in_files
 from turnlog.conversation.table_outline import decode_figures
 from turnlog.conversation.table_reader import TableReader, require_node
 from turnlog.conversation.tree import Tree
-from turnlog.conversation.turn_figures import Outline, models_of, outline_of
+from turnlog.conversation.turn_figures import FIGURES, Outline, models_of, outline_of
 from turnlog.conversation.turns import EarlierTurns, Turn
 from turnlog.format.decode import Problem
 from turnlog.format.jsonl import FileState
@@ -292,17 +292,22 @@ class TableSession(Session):
         found = subagents_in_files(self.path, self.agent_calls, self.find_call)
         return self.whole.subagents if self._is_stale else found
 
-    def outline(self, first: int = 0, last: int | None = None) -> Outline:
+    def outline(
+        self, first: int = 0, last: int | None = None, names: Sequence[str] = FIGURES
+    ) -> Outline:
         start, end, late = self._split_range(first, last)
 
         def read() -> Outline:
             early = decode_figures(
-                self.reader.table, start, end, lambda place: self.build_turn(place).started
+                self.reader.table,
+                range(start, end),
+                names,
+                lambda place: self.build_turn(place).started,
             )
-            rest = outline_of(late)
-            return {name: early[name] + rest[name] for name in early}
+            rest = outline_of(late, names)
+            return {name: early[name] + rest[name] for name in names}
 
-        return self.with_table(read, lambda whole: whole.outline(first, last))
+        return self.with_table(read, lambda whole: whole.outline(first, last, names))
 
     def prompts(self, first: int = 0, last: int | None = None) -> list[UserNode | None]:
         start, end, late = self._split_range(first, last)
