@@ -167,6 +167,7 @@ function fill(element, text, row, field, index, context) {
     button.disabled = true;
     const whole = isCut ? await context.wholeRow(index) : row;
     set(element, field === "input" ? inputText(whole) : whole[field]);
+    if (whole.cut?.[field]) element.append(el("p", { class: "tl-quiet", text: `cut: the file has ${bytes(whole.cut[field])}` }));
   });
   element.append("\n", button);
 }

@@ -191,7 +191,7 @@ export class SessionStore {
     const row = this.pages.get(t).rows[index];
     if (!row.cut || !this.source.rows) return row;
     const part = await this.source.rows(t + 1, index, index + 1, this.leaf, true);
-    return (this.pages.get(t).rows[index] = { ...row, ...part.rows[0], cut: undefined });
+    return (this.pages.get(t).rows[index] = { ...row, cut: undefined, ...part.rows[0] });
   }
 
   /** The turn (from 0) that contains a line: the last one that starts at or before it. */
