@@ -82,8 +82,5 @@ def _row(n: int, place: int) -> Fields:
     call: Fields = {"type": "call", "name": "Bash", "title": f"call {place} of turn {n}"}
     call |= {"line": line, "result_line": line, "id": f"{n}-{place}", "outcome": "1 line"}
     call |= {"is_error": False, "is_edit": False, "duration_ms": 10, "size": 2, "style": "text"}
-    return (
-        call
-        | {"body": [], "input": {"command": "x"}, "result": "ok", "agent": None}
-        | {"images": []}
-    )
+    rest: Fields = {"body": [], "input": {"command": "x"}, "result": "ok", "agent": None}
+    return call | rest | {"images": list[str]()}

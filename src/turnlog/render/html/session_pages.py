@@ -105,7 +105,9 @@ class SessionPages:
 
     @cached_property
     def _figures(self) -> Outline:
-        return self.session.outline() if self.is_active else outline_of(self.turns)
+        names = [*COLUMNS.values(), "model"]
+        is_active = self.is_active
+        return self.session.outline(names=names) if is_active else outline_of(self.turns, names)
 
     def labels(self, first: int, last: int) -> list[str]:
         """Return the labels of some turns, in one line each."""

@@ -5,8 +5,9 @@
 export const PART_ROWS = 25;
 export const FOLD_ABOVE = 60;
 const BATCH = 8;
-const MOST_ROWS_KEPT = 5_000;
+const MOST_PAGES = 400;
 const HEIGHTS = { prompt: 84, answer: 96, row: 27, end: 34, head: 30 };
+const MOST_ROWS_KEPT = 5_000;
 
 export class SessionStore {
   constructor(source, leaf = null) {
@@ -163,7 +164,7 @@ export class SessionStore {
     let kept = 0;
     for (const page of this.pages.values()) kept += page.rows.length;
     for (const [t, page] of this.pages) {
-      if (kept <= MOST_ROWS_KEPT) return;
+      if (kept <= MOST_ROWS_KEPT && this.pages.size <= MOST_PAGES) return;
       if (this.isShown?.(t)) continue;
       this.pages.delete(t);
       kept -= page.rows.length;
@@ -190,7 +191,7 @@ export class SessionStore {
     const row = this.pages.get(t).rows[index];
     if (!row.cut || !this.source.rows) return row;
     const part = await this.source.rows(t + 1, index, index + 1, this.leaf, true);
-    return (this.pages.get(t).rows[index] = { ...row, ...part.rows[0], cut: undefined });
+    return (this.pages.get(t).rows[index] = { ...row, cut: undefined, ...part.rows[0] });
   }
 
   /** The turn (from 0) that contains a line: the last one that starts at or before it. */
