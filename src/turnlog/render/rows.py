@@ -6,8 +6,9 @@ Pure. Texts are masked here, so no front end can forget to mask them.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from turnlog.conversation.calls import Call
+from turnlog.conversation.calls import Call, Detail
 from turnlog.conversation.nodes import (
     SYNTHETIC,
     AssistantNode,
@@ -15,7 +16,13 @@ from turnlog.conversation.nodes import (
     ChainNode,
     UserNode,
 )
-from turnlog.conversation.prompts import PromptKind, full_text, ide_context, prompt_label
+from turnlog.conversation.prompts import (
+    PromptKind,
+    full_text,
+    ide_context,
+    prompt_label,
+    prompt_text,
+)
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
 from turnlog.conversation.turns import Turn
@@ -23,6 +30,7 @@ from turnlog.format.blocks import TextBlock, ThinkingBlock, local_command_text
 from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
 from turnlog.format.system import LocalCommand
+from turnlog.render.images import ImageData, entry_images, result_images
 from turnlog.render.json_views import cost_of_messages, usage_view
 from turnlog.render.tool_views import body_of, outcome_of, title_of
 from turnlog.render.tree_drawing import compaction_text
@@ -44,6 +52,20 @@ class ViewOptions:
     thinking: bool = True
     reveal: bool = False
     """Show secrets instead of masking them."""
+    details: bool = False
+    """Add what only pages show: inputs, results and images."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallDetails:
+    """What a page shows of a call beyond its row: the same values as the JSON of a turn."""
+
+    id: str
+    input: Any
+    result: str | None
+    result_line: int | None
+    agent_id: str | None
+    images: list[ImageData] = field(default_factory=list[ImageData])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +80,10 @@ class PromptRow:
     """True to show the whole text."""
     mode: str | None = None
     """The permission mode, unless it is the default."""
+    line: int | None = field(default=None, compare=False)
+    prompt: str | None = field(default=None, compare=False)
+    """The text as recorded, of which `text` is the readable form; only with details."""
+    images: list[ImageData] = field(default_factory=list[ImageData], compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +91,7 @@ class AnswerRow:
     """Text of the model, in Markdown."""
 
     text: str
+    line: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +100,7 @@ class ThoughtRow:
 
     text: str
     is_open: bool = False
+    line: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +110,9 @@ class NoteRow:
     text: str
     is_error: bool = False
     is_open: bool = False
+    line: int | None = field(default=None, compare=False)
+    kind: str = field(default="note", compare=False)
+    """`compaction` and `summary` for the two parts of a compaction, else `note`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +131,8 @@ class CallRow:
     body: list[str] = field(default_factory=list[str])
     rows: "list[Row]" = field(default_factory=list["Row"])
     """Rows of the sub-agent that the call started."""
+    line: int | None = field(default=None, compare=False)
+    details: CallDetails | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +170,7 @@ def rows_of(
     own = [
         agent for agent in session.subagents if agent.call_id in calls and agent.path not in shown
     ]
-    builder = _RowBuilder(session, options, own, shown.union(agent.path for agent in own))
+    builder = RowBuilder(session, options, own, shown.union(agent.path for agent in own))
     if session.slug and options.turn is None and not shown:
         yield NoteRow(builder.masked(f"session {session.id}: {session.slug}"))
     for turn in turns:
@@ -145,8 +178,8 @@ def rows_of(
             yield from builder.turn(turn)
 
 
-class _RowBuilder:
-    """Builds the rows of turns, with secrets masked."""
+class RowBuilder:
+    """Build the rows of turns, with secrets masked."""
 
     def __init__(
         self,
@@ -172,7 +205,8 @@ class _RowBuilder:
             elif isinstance(node, AssistantNode):
                 yield from self._said(node, calls.get(node.index, []))
                 if reason := cut_off.get(node.index):
-                    yield NoteRow(self.masked(f"the answer was cut off ({reason})"), is_error=True)
+                    text = self.masked(f"the answer was cut off ({reason})")
+                    yield NoteRow(text, is_error=True, line=node.line)
             elif isinstance(node, UserNode):
                 yield from self._user_note(node)
             else:
@@ -186,7 +220,20 @@ class _RowBuilder:
         is_open = self._is_selected(turn.prompt)
         mode = turn.prompt.permission_mode
         mode = self.masked(mode) if mode and mode != DEFAULT_MODE else None
-        return PromptRow(turn.n, str(turn.kind), self.masked(text), turn.prompt.time, is_open, mode)
+        return PromptRow(
+            n=turn.n,
+            kind=str(turn.kind),
+            text=self.masked(text),
+            time=turn.prompt.time,
+            is_open=is_open,
+            mode=mode,
+            line=turn.prompt.line,
+            prompt=self._recorded(entry) if isinstance(entry, User) else None,
+            images=entry_images(entry) if self.options.details and isinstance(entry, User) else [],
+        )
+
+    def _recorded(self, entry: User) -> str | None:
+        return self._named("prompt", prompt_text(entry)) if self.options.details else None
 
     def _ide_notes(self, node: ChainNode) -> Iterator[Row]:
         """Yield the context that the editor added to a prompt."""
@@ -196,7 +243,7 @@ class _RowBuilder:
         entry = self.session.entry(node)
         for kind, text in ide_context(entry) if isinstance(entry, User) else ():
             masked = self.masked(f"{kind.replace('_', ' ')}: {text}")
-            yield NoteRow(masked, is_open=is_selected or self.options.full)
+            yield NoteRow(masked, is_open=is_selected or self.options.full, line=node.line)
 
     def _said(self, node: AssistantNode, calls: Sequence[Call]) -> Iterator[Row]:
         entry = self.session.entry(node)
@@ -207,15 +254,20 @@ class _RowBuilder:
                 masked = self.masked(text)
                 is_said = not node.is_error and node.model != SYNTHETIC
                 note = masked if node.is_error else f"{masked} (written by the client)"
-                yield AnswerRow(masked) if is_said else NoteRow(note, is_error=node.is_error)
+                if is_said:
+                    yield AnswerRow(masked, line=node.line)
+                else:
+                    yield NoteRow(note, is_error=node.is_error, line=node.line)
             thought = given(block.thinking) if isinstance(block, ThinkingBlock) else None
             if thought and self.options.thinking:
-                yield ThoughtRow(self.masked(thought), self._is_selected(node))
+                yield ThoughtRow(self.masked(thought), self._is_selected(node), line=node.line)
         yield from map(self._did, calls)
 
     def _did(self, call: Call) -> Row:
         detail = self.session.detail(call)
         style, body = body_of(call.name, detail)
+        # A page shows the result itself, so the same text need not be masked twice.
+        body = [] if self.options.details and style == "text" else body
         # Mask the arguments before the title is cut from them: half a secret is not recognized.
         given = detail.input if self.options.reveal else mask_value(detail.input)
         return CallRow(
@@ -229,11 +281,25 @@ class _RowBuilder:
             # All lines at once: a private key spans many of them.
             body=self.masked("\n".join(body)).split("\n") if body else [],
             rows=list(self._agent_rows(call)),
+            line=call.use.line,
+            details=self._details(call, detail) if self.options.details else None,
+        )
+
+    def _details(self, call: Call, detail: Detail) -> CallDetails:
+        return CallDetails(
+            id=call.id,
+            # Masked by the names that the JSON of a turn has: fields reveal more than values do.
+            input=self._named("input", detail.input),
+            result=self._named("result", detail.output),
+            result_line=call.result.line if call.result else None,
+            agent_id=self.agents[call.id].id if call.id in self.agents else call.agent_id,
+            images=result_images(self.session, call, detail.result),
         )
 
     def _agent_rows(self, call: Call) -> Iterator[Row]:
         agent = self.agents.get(call.id)
-        if agent:
+        # Pages load the rows of a sub-agent when it is unfolded.
+        if agent and not self.options.details:
             inner = ViewOptions(
                 full=self.options.full, thinking=self.options.thinking, reveal=self.options.reveal
             )
@@ -248,24 +314,29 @@ class _RowBuilder:
         text = prompt_label(entry) if isinstance(entry, User) and not is_full else text
         label = NOTED.get(node.prompt, str(node.prompt).replace("_", " "))
         shown = f"{label}: {text}" if is_full or node.prompt not in NOTED else label
-        yield NoteRow(self.masked(shown), is_open=self._is_selected(node))
+        kind = "summary" if node.prompt is PromptKind.COMPACT_SUMMARY else "note"
+        is_open = self._is_selected(node)
+        yield NoteRow(self.masked(shown), is_open=is_open, line=node.line, kind=kind)
 
     def _note(self, node: ChainNode) -> Iterator[Row]:
         if isinstance(node, BoundaryNode):
             cause = compaction_text(node)
-            yield NoteRow(f"the conversation was compacted here{f' ({cause})' if cause else ''}")
+            text = f"the conversation was compacted here{f' ({cause})' if cause else ''}"
+            yield NoteRow(text, line=node.line, kind="compaction")
         elif node.kind == LOCAL_COMMAND:
             entry = self.session.entry(node)
             content = given(entry.content) if isinstance(entry, LocalCommand) else None
             if text := local_command_text(content) if isinstance(content, str) else "":
-                yield NoteRow(
-                    self.masked(f"local command: {text}"), is_open=self._is_selected(node)
-                )
+                text = self.masked(f"local command: {text}")
+                yield NoteRow(text, is_open=self._is_selected(node), line=node.line)
         elif self.options.full and node.kind.startswith("attachment/"):
-            yield NoteRow(self.masked(node.kind))
+            yield NoteRow(self.masked(node.kind), line=node.line)
 
     def _is_selected(self, node: ChainNode | None) -> bool:
         return node is not None and node.line == self.options.line
+
+    def _named(self, name: str, value: Any) -> Any:
+        return value if self.options.reveal else mask_value({name: value})[name]
 
     def masked(self, text: str) -> str:
         return text if self.options.reveal else mask(text)

@@ -1,0 +1,29 @@
+"""Options of a session's pages, and the limits that keep a page small."""
+
+from dataclasses import dataclass
+
+CLIP = 50_000
+"""Characters of a text that a page contains; the rest is loaded on demand."""
+MOST_ROWS = 200
+"""Rows of a turn that a page contains; the rest is loaded on demand."""
+MOST_LABELS = 2_000
+"""Turns of a session whose labels are part of the head; those of a longer one come in pages."""
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """Options for the pages of a session."""
+
+    leaf: str | None = None
+    """uuid of the entry at which the branch ends; the active branch by default."""
+    thinking: bool = True
+    full: bool = False
+    """Include injected texts."""
+    clip: int | None = CLIP
+    """Cut texts after so many characters; None for whole texts, as in an exported file."""
+    first: int = 0
+    """The first row of a turn."""
+    count: int | None = MOST_ROWS
+    """The number of rows of a turn; None for all."""
+    labels: int | None = MOST_LABELS
+    """Include the labels of a session of so many turns; None for always."""

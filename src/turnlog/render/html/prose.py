@@ -1,0 +1,71 @@
+"""Markdown of the model as HTML that is safe to insert into a page.
+
+Two independent guards: the parser never passes HTML through, and a sanitizer removes what is not on
+its allowlist. Nothing that it returns loads a resource, runs a script or sets a style.
+"""
+
+from functools import cache
+from typing import Any
+
+from turnlog.text import harmless
+
+LONGEST = 100_000
+"""Characters; longer texts are shown as they are, because rendering them would block the page."""
+TAGS = frozenset(
+    """a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre s strong table tbody td th thead
+    tr ul""".split()
+)
+# `javascript:` runs code on a click, `data:` may be a page with scripts, `file:` opens local files.
+SCHEMES = frozenset({"http", "https", "mailto"})
+ALIGNED = frozenset({"left", "center", "right"})
+
+
+def prose_html(text: str) -> str | None:
+    """Return Markdown as safe HTML; None if the text is too long.
+
+    >>> prose_html("**a** <script>x</script> [b](javascript:alert)")
+    '<p><strong>a</strong> &lt;script&gt;x&lt;/script&gt; [b](javascript:alert)</p>\\n'
+    """
+    if len(text) > LONGEST:
+        return None
+    import nh3
+
+    # Bidi overrides and escapes are spelled out: `a <U+202E>b` cannot pose as another text.
+    rendered: str = _parser().render(harmless(text))
+    return nh3.clean(
+        rendered,
+        tags=set(TAGS),
+        attributes={"a": {"href", "title"}, "ol": {"start"}, "td": {"align"}, "th": {"align"}},
+        url_schemes=set(SCHEMES),
+        # The page that a link opens learns neither the address of this one nor gets a handle to it.
+        link_rel="noopener noreferrer nofollow",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )
+
+
+@cache
+def _parser() -> Any:
+    from markdown_it import MarkdownIt
+
+    # `html: False` escapes tags instead of passing them on.
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.add_render_rule("image", _image)
+    parser.add_render_rule("th_open", _cell)
+    parser.add_render_rule("td_open", _cell)
+    return parser
+
+
+def _image(self: Any, tokens: list[Any], idx: int, options: Any, env: Any) -> str:
+    """Show an image as its text: loading it would tell its host who reads the session."""
+    from markdown_it.common.utils import escapeHtml
+
+    token = tokens[idx]
+    alt = self.renderInlineAsText(token.children or [], options, env)
+    return escapeHtml(f"[image: {alt or 'without a description'}]")
+
+
+def _cell(self: Any, tokens: list[Any], idx: int, options: Any, env: Any) -> str:
+    """Align a cell by an attribute, because the policy of the page forbids inline styles."""
+    token = tokens[idx]
+    align = str(token.attrs.get("style", "")).removeprefix("text-align:")
+    return f'<{token.tag} align="{align}">' if align in ALIGNED else f"<{token.tag}>"
