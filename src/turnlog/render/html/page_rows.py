@@ -32,13 +32,13 @@ TYPES: dict[type, str] = {
 }
 
 
-def row_json(row: Row, clip: int | None) -> Fields:
+def row_json(row: Row, clip: int | None, prose: bool = True) -> Fields:
     """Return a row as JSON; `cut` names the fields that were clipped, with their whole length."""
     kind = row.kind if isinstance(row, NoteRow) else TYPES[type(row)]
     fields: Fields = {"type": kind} | (_call_json(row) if isinstance(row, CallRow) else asdict(row))
     if isinstance(row, NoteRow):
         del fields["kind"]
-    if isinstance(row, AnswerRow):
+    if isinstance(row, AnswerRow) and prose:
         fields["html"] = prose_html(row.text)
     if isinstance(row, PromptRow):
         fields["images"] = list(map(_data_url, row.images))

@@ -5,7 +5,7 @@ the size of results. All texts are masked.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -22,7 +22,7 @@ from turnlog.format.tools import CHANGING
 from turnlog.render.html.page_options import PageOptions
 from turnlog.render.html.page_rows import message_json, row_json
 from turnlog.render.json_views import cost_of_messages, usage_view
-from turnlog.render.rows import HIDDEN_NODES, RowBuilder, ViewOptions
+from turnlog.render.rows import HIDDEN_NODES, AnswerRow, Row, RowBuilder, TurnEndRow, ViewOptions
 from turnlog.render.tree_drawing import milestones
 from turnlog.secrets import MASKED, mask, mask_start
 from turnlog.store.catalog import describe, locate_session
@@ -86,10 +86,10 @@ class SessionPages:
         chosen = options or self.options
         turn = self.turns[n - 1]
         last = None if chosen.count is None else chosen.first + chosen.count
-        rows = list(self._builder.turn(turn))
+        rows = list(self.rows(turn))
         shown = [row_json(row, chosen.clip) for row in islice(rows, chosen.first, last)]
         messages = self._number_messages(turn, shown)
-        return {
+        page = {
             "n": n,
             "first": chosen.first,
             "total": len(rows),
@@ -97,6 +97,12 @@ class SessionPages:
             "messages": messages,
             "masked": count_masked(shown),
         }
+        is_cut = last is not None and last < len(rows)
+        return page | {"ending": _ending(rows, chosen)} if is_cut else page
+
+    def rows(self, turn: Turn) -> Iterator[Row]:
+        """Yield the rows of a turn."""
+        return self._builder.turn(turn)
 
     def facts(self, outline: Fields) -> Fields:
         """Return the facts of a session for the top of its page."""
@@ -144,6 +150,16 @@ class SessionPages:
                 row["message"] = by_line[row["line"]]
         used = {row["message"] for row in rows if "message" in row}
         return [message_json(m) if i in used else {} for i, m in enumerate(turn.messages)]
+
+
+def _ending(rows: Sequence[Row], options: PageOptions) -> list[Fields]:
+    """Return the last answer and the end of a turn, which are shown while it is folded."""
+    wanted = (AnswerRow, TurnEndRow)
+    last = {type(row): place for place, row in enumerate(rows) if isinstance(row, wanted)}
+    return [
+        {"index": place, "row": row_json(rows[place], options.clip)}
+        for place in sorted(last.values())
+    ]
 
 
 def session_head(session: Session, options: PageOptions | None = None) -> Fields:

@@ -1,0 +1,82 @@
+"""Find a text in the rows of a session.
+
+Only masked rows are searched, so a secret cannot be guessed letter by letter.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from turnlog.conversation.nodes import ChainNode
+from turnlog.conversation.turns import Turn
+from turnlog.format.json_values import Fields, is_array, is_object
+from turnlog.render.html.page_rows import row_json
+from turnlog.render.html.session_pages import SessionPages
+
+MOST_MATCHES = 1_000
+AROUND = 60
+"""Characters of a snippet before and after the match."""
+SEARCHED = ("text", "name", "title", "input", "result", "body")
+PLAIN = re.compile(r"[ !#-.0-;=-\[\]-~]+")
+"""Characters that JSON never escapes, so that lines without them can be skipped unread."""
+
+
+def find_text(pages: SessionPages, text: str, limit: int = MOST_MATCHES) -> Fields:
+    """Return the rows that contain a text, ignoring case, each with its turn, line and snippet."""
+    if not text.strip():
+        return {"matches": [], "is_complete": True}
+    found = list(islice(_matches(pages, text), limit + 1))
+    return {"matches": found[:limit], "is_complete": len(found) <= limit}
+
+
+def _matches(pages: SessionPages, text: str) -> Iterator[Fields]:
+    pattern = re.compile(re.escape(text), re.IGNORECASE)
+    for turn in candidate_turns(pages, text):
+        for index, row in enumerate(pages.rows(turn)):
+            fields = row_json(row, None, prose=False)
+            if snippet := _snippet(fields, pattern):
+                yield {"turn": turn.n, "row": index, "line": fields.get("line"), **snippet}
+
+
+def candidate_turns(pages: SessionPages, text: str) -> Iterable[Turn]:
+    """Return the turns that may contain a text, judged by the bytes of their lines."""
+    # Decoding and masking a million lines takes minutes, a search of their bytes a second. Masking
+    # and shortening only remove text, so a match in a row is also in the bytes of a line, unless
+    # turnlog wrote it itself ("interrupted by the user") or the client escaped it.
+    if len(pages.turns) < 200 or not PLAIN.fullmatch(text):
+        return pages.turns
+    needle = text.lower().encode()
+    lines = matching_lines(pages, needle)
+    return (turn for turn in pages.turns if lines.intersection(node.index for node in turn.nodes))
+
+
+def matching_lines(pages: SessionPages, needle: bytes) -> set[int]:
+    """Return the indexes of the entries whose lines contain some bytes in any case."""
+    nodes: list[ChainNode] = [node for turn in pages.turns for node in turn.nodes]
+    found = pages.session.lines_of(nodes)
+    return {node.index for node, line in found if needle in line.raw.lower()}
+
+
+def _snippet(fields: Fields, pattern: re.Pattern[str]) -> Fields | None:
+    for name in SEARCHED:
+        for text in _texts(fields.get(name)):
+            if match := pattern.search(text):
+                start, end = max(0, match.start() - AROUND), match.end() + AROUND
+                shown = " ".join(text[start:end].split())
+                return {"field": name, "snippet": f"{'…' if start else ''}{shown}"}
+    return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif is_object(value):
+        for name, each in value.items():
+            yield from (f"{name}: {text}" for text in _texts(each))
+    elif is_array(value):
+        for each in value:
+            yield from _texts(each)
+    elif value is not None:
+        yield json.dumps(value)

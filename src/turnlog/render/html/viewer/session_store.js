@@ -1,0 +1,234 @@
+// What the viewer knows of a session: its head, the turns loaded so far, and how turns are split
+// into parts, the items of the list. A part has at most PART_ROWS rows, so that a turn of thousands
+// of calls is mounted piece by piece.
+
+export const PART_ROWS = 25;
+export const FOLD_ABOVE = 60;
+const BATCH = 20;
+const MOST_PAGES = 400;
+const HEIGHTS = { prompt: 84, answer: 96, row: 27, end: 34, head: 30 };
+
+export class SessionStore {
+  constructor(source, leaf = null) {
+    this.source = source;
+    this.leaf = leaf;
+    this.pages = new Map();
+    this.folds = new Map();
+    this.pending = new Map();
+    this.listeners = new Set();
+  }
+
+  async open() {
+    this.head = await this.source.head(this.leaf);
+    this.outline = this.head.outline;
+    this.split();
+    return this;
+  }
+
+  get turnCount() {
+    return this.outline.n.length;
+  }
+
+  /** Compute which parts each turn has. */
+  split() {
+    this.starts = new Int32Array(this.turnCount + 1);
+    for (let t = 0; t < this.turnCount; t++) this.starts[t + 1] = this.starts[t] + this.partsOf(t);
+  }
+
+  partsOf(t) {
+    return Math.max(1, Math.ceil(this.rowCount(t) / PART_ROWS));
+  }
+
+  /** The number of rows of a turn: exact once it is loaded, else estimated from the outline. */
+  rowCount(t) {
+    return this.outline.rows[t];
+  }
+
+  get partCount() {
+    return this.starts[this.turnCount];
+  }
+
+  /** The turn (from 0) and the part of it that an item of the list is. */
+  place(item) {
+    let low = 0;
+    let high = this.turnCount - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.starts[middle] <= item) low = middle;
+      else high = middle - 1;
+    }
+    return { t: low, part: item - this.starts[low] };
+  }
+
+  item(t, row = 0) {
+    const parts = this.starts[t + 1] - this.starts[t];
+    return this.starts[t] + (this.isFolded(t) ? 0 : Math.min(Math.floor(row / PART_ROWS), parts - 1));
+  }
+
+  isFolded(t) {
+    return this.folds.get(t) ?? this.rowCount(t) > FOLD_ABOVE;
+  }
+
+  /** The range of rows in a part; the last one takes what the estimate missed. */
+  rowRange(t, part) {
+    const isLast = part === this.starts[t + 1] - this.starts[t] - 1;
+    const total = this.pages.get(t)?.total ?? this.rowCount(t);
+    return { first: part * PART_ROWS, last: isLast ? Math.max(total, part * PART_ROWS) : (part + 1) * PART_ROWS };
+  }
+
+  estimate(item) {
+    const { t, part } = this.place(item);
+    if (this.isFolded(t)) return part ? 0 : HEIGHTS.head + HEIGHTS.prompt + HEIGHTS.answer + HEIGHTS.end;
+    const { first, last } = this.rowRange(t, part);
+    const around = (part ? 0 : HEIGHTS.head + HEIGHTS.prompt) + (last >= this.rowCount(t) ? HEIGHTS.end : 0);
+    return Math.max(1, last - first) * HEIGHTS.row + around;
+  }
+
+  rowsIn(item) {
+    const { t, part } = this.place(item);
+    if (this.isFolded(t)) return part ? 0 : 4;
+    const { first, last } = this.rowRange(t, part);
+    return Math.max(1, last - first);
+  }
+
+  /** The rows of a part if they are loaded; else undefined, and they are requested. */
+  rows(t, part) {
+    const page = this.pages.get(t);
+    const { first, last } = this.rowRange(t, part);
+    if (!page) {
+      this.request(t);
+      return undefined;
+    }
+    const rows = page.rows.slice(first, Math.min(last, page.total));
+    for (let i = 0; i < Math.min(last, page.total) - first; i++)
+      if (!rows[i]) {
+        this.requestRows(t, first, Math.min(last, page.total));
+        return undefined;
+      }
+    return rows;
+  }
+
+  /** The page of a turn, loaded if need be. */
+  async page(t) {
+    if (!this.pages.has(t)) await this.request(t);
+    return this.pages.get(t);
+  }
+
+  /** Every row of a turn, loaded if need be. */
+  async wholePage(t) {
+    const page = await this.page(t);
+    for (let first = 0; first < page.total; first += 200) {
+      const last = Math.min(first + 200, page.total);
+      if (!page.rows.slice(first, last).every(Boolean) || page.rows.length < last) await this.requestRows(t, first, last);
+    }
+    return page;
+  }
+
+  request(t) {
+    const batch = Math.floor(t / BATCH);
+    if (!this.pending.has(batch)) {
+      const first = batch * BATCH + 1;
+      const last = Math.min(first + BATCH - 1, this.turnCount);
+      const loading = this.source.turns(first, last, this.leaf).then((pages) => this.take(batch, pages));
+      this.pending.set(batch, loading.catch((error) => this.fail(batch, error)));
+    }
+    return this.pending.get(batch);
+  }
+
+  take(batch, pages) {
+    this.pending.delete(batch);
+    for (const page of pages) {
+      this.pages.delete(page.n - 1);
+      this.pages.set(page.n - 1, page);
+      page.total ??= page.rows.length;
+    }
+    this.forget();
+    this.tell(pages.map((page) => page.n - 1));
+  }
+
+  fail(batch, error) {
+    this.error = error;
+    setTimeout(() => this.pending.delete(batch), 2000);
+    this.tell([]);
+  }
+
+  /** Drop the turns loaded first, to bound the memory of a long visit. */
+  forget() {
+    for (const t of this.pages.keys()) {
+      if (this.pages.size <= MOST_PAGES) return;
+      if (!this.isShown?.(t)) this.pages.delete(t);
+    }
+  }
+
+  async requestRows(t, first, last) {
+    const key = `${t}:${first}`;
+    if (this.pending.has(key) || !this.source.rows) return this.pending.get(key);
+    const loading = this.source.rows(t + 1, first, last, this.leaf).then((part) => {
+      this.pending.delete(key);
+      const page = this.pages.get(t);
+      if (!page) return;
+      part.rows.forEach((row, i) => (page.rows[part.first + i] = row));
+      part.messages?.forEach((message, i) => message.id !== undefined && (page.messages[i] = message));
+      this.tell([t]);
+    });
+    this.pending.set(key, loading);
+    return loading;
+  }
+
+  /** A row with its whole texts. */
+  async wholeRow(t, index) {
+    const row = this.pages.get(t).rows[index];
+    if (!row.cut || !this.source.rows) return row;
+    const part = await this.source.rows(t + 1, index, index + 1, this.leaf, true);
+    return (this.pages.get(t).rows[index] = { ...row, ...part.rows[0], cut: undefined });
+  }
+
+  /** The turn (from 0) that contains a line: the last one that starts at or before it. */
+  turnOfLine(line) {
+    let low = 0;
+    let high = this.turnCount - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.outline.line[middle] <= line) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** Load labels of the outline that the head left out. */
+  async loadLabels(first, last) {
+    const missing = [];
+    for (let t = first; t < last; t++) if (this.outline.label[t] === undefined) missing.push(t);
+    if (!missing.length || !this.source.labels) return false;
+    const from = missing[0];
+    const to = missing[missing.length - 1] + 1;
+    const labels = await this.source.labels(from + 1, to, this.leaf);
+    labels.forEach((label, i) => (this.outline.label[from + i] = label));
+    return true;
+  }
+
+  onChange(listener) {
+    this.listeners.add(listener);
+  }
+
+  tell(turns) {
+    for (const listener of this.listeners) listener(turns);
+  }
+
+  /** Read the head again after the session has grown; return whether it did. */
+  async grow() {
+    const before = this.turnCount;
+    const head = await this.source.head(this.leaf);
+    const isSame = head.session.size === this.head.session.size && head.outline.n.length === before;
+    if (isSame) return false;
+    const labels = this.outline.label;
+    this.head = head;
+    this.outline = head.outline;
+    labels.forEach((label, t) => (this.outline.label[t] ??= label));
+    // The last turn may have grown, so its page is stale.
+    this.pages.delete(before - 1);
+    this.pending.delete(Math.floor((before - 1) / BATCH));
+    this.split();
+    return true;
+  }
+}
