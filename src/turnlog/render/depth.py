@@ -1,12 +1,10 @@
 """How much of a session an export contains: prompts, answers, calls, or everything."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
 
-from turnlog.render.rows import AnswerRow, CallRow, NoteRow, PromptRow, Row, TurnEndRow
-from turnlog.render.terminal_text import FOLDED
+from turnlog.format.json_values import Fields
+from turnlog.render.rows import AnswerRow, NoteRow, PromptRow, Row, TurnEndRow
 
 
 class Depth(StrEnum):
@@ -27,32 +25,47 @@ SHALLOW = {
 }
 
 
-def rows_at(rows: Iterable[Row], depth: Depth) -> Iterator[Row]:
-    """Yield the rows that belong to a depth, without the texts that are deeper."""
-    if depth in SHALLOW:
-        yield from (row for row in rows if isinstance(row, SHALLOW[depth]))
-    elif depth is Depth.CALLS:
-        yield from (_folded(row) if isinstance(row, CallRow) else row for row in rows)
-    else:
-        yield from rows
+def rows_at(rows: Iterable[Row], depth: Depth) -> Iterable[Row]:
+    """Return the rows that belong to a depth; who renders them folds outputs, or shows them."""
+    shown = SHALLOW.get(depth)
+    return rows if shown is None else (row for row in rows if isinstance(row, shown))
 
 
-def _folded(row: CallRow) -> CallRow:
-    """Return a call without its output; the diff of a change and the start of an error stay."""
-    body = row.body if row.style == "diff" or row.is_open else row.body[: FOLDED * row.is_error]
-    return replace(row, body=body, rows=list(rows_at(row.rows, Depth.CALLS)))
-
-
-def view_at(view: dict[str, Any], depth: Depth) -> dict[str, Any]:
+def view_at(view: Fields, depth: Depth) -> Fields:
     """Return the JSON of a turn without what is deeper than a depth; the fields stay the same."""
     if depth is Depth.FULL:
         return view
     if depth is Depth.CALLS:
         return view | {"calls": [_shallow_call(call) for call in view["calls"]]}
-    without: dict[str, Any] = {"calls": [], "files": [], "ide_context": [], "subagents": []}
+    without: Fields = {"calls": [], "files": [], "ide_context": [], "subagents": []}
     return view | without | ({"messages": []} if depth is Depth.PROMPTS else {})
 
 
-def _shallow_call(call: dict[str, Any]) -> dict[str, Any]:
+def _shallow_call(call: Fields) -> Fields:
     result = call["result"] if call["ok"] is False else None
     return call | {"result": result, "tool_use_result": None}
+
+
+PAGE_TYPES = {
+    Depth.PROMPTS: frozenset({"prompt", "compaction", "end"}),
+    Depth.ANSWERS: frozenset({"prompt", "answer", "note", "summary", "compaction", "end"}),
+}
+"""The types of rows on pages of the shallow depths."""
+
+
+def page_at(page: Fields, depth: Depth) -> Fields:
+    """Return the page of a turn without what is deeper than a depth."""
+    if depth is Depth.FULL:
+        return page
+    if depth is Depth.CALLS:
+        rows = [_shallow_row(row) for row in page["rows"]]
+    else:
+        rows = [row for row in page["rows"] if row["type"] in PAGE_TYPES[depth]]
+    return page | {"rows": rows, "total": len(rows)}
+
+
+def _shallow_row(row: Fields) -> Fields:
+    if row["type"] != "call":
+        return row
+    result = row["result"] if row["is_error"] else None
+    return row | {"result": result, "images": []}

@@ -171,8 +171,6 @@ def rows_of(
         agent for agent in session.subagents if agent.call_id in calls and agent.path not in shown
     ]
     builder = RowBuilder(session, options, own, shown.union(agent.path for agent in own))
-    if session.slug and options.turn is None and not shown:
-        yield NoteRow(builder.masked(f"session {session.id}: {session.slug}"))
     for turn in turns:
         if options.turn in (None, turn.n):
             yield from builder.turn(turn)

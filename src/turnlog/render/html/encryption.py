@@ -1,12 +1,13 @@
 """Encrypt an exported page with a password: AES-256-GCM, key by PBKDF2-SHA-256.
 
 The page decrypts itself with the browser's WebCrypto, which offers exactly these. Every chunk is
-bound to its place in the file, so that chunks cannot be swapped, dropped or mixed with another file.
+bound to its place in the file: chunks cannot be swapped, dropped or mixed with another file's.
 """
 
 import hashlib
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from turnlog.errors import Unavailable
 
@@ -61,7 +62,7 @@ class PageCipher:
             raise Unavailable("the password is wrong, or the file was changed") from error
 
 
-def _aead(key: bytes):  # noqa: ANN202 - the type is imported with the package
+def _aead(key: bytes) -> Any:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ModuleNotFoundError as error:

@@ -1,12 +1,13 @@
 """The HTML file of an export: a frame, compressed documents in inert elements, and a script.
 
-The documents are JSON: pages for the viewer, and turns for programs (`read_export`). About 256 KB of
-them form a chunk, which the page inflates when it is needed, so a page of any size opens at once.
+The documents are JSON: pages for the viewer, and turns for programs (`read_export`). About 256 KB
+of them form a chunk, which the page inflates when it is needed: a page of any size opens at once.
 """
 
 import base64
 import hashlib
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -82,8 +83,6 @@ class PageWriter:
         self._seal: Callable[[bytes, str], bytes] = lambda data, part: data
         frame.write_start(file)
         if key:
-            import os
-
             page = os.urandom(16)
             self._seal = PageCipher(key, page).encrypt
             lock = {"salt": _base64(key.salt), "iterations": key.iterations, "page": _base64(page)}

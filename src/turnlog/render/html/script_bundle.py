@@ -1,8 +1,8 @@
 """Bundle ES modules into one script, for a page that may load nothing.
 
-Modules keep their scopes: each becomes a function that returns its exports. Supported are imports of
-names from modules in the same folder, and exported functions, constants and classes; anything else
-raises, so that a module cannot work in the web app and fail in an export.
+Modules keep their scopes: each becomes a function that returns its exports. Supported are imports
+of names from modules in the same folder, and exported functions, constants and classes; anything
+else raises, so that a module cannot work in the web app and fail in an export.
 """
 
 import re

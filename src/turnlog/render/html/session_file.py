@@ -1,0 +1,154 @@
+"""Write a session as one HTML file with the viewer: its turns, other branches and sub-agents."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from turnlog.conversation.session import Session
+from turnlog.conversation.turns import Turn
+from turnlog.format.json_values import Fields
+from turnlog.render.depth import Depth, page_at, view_at
+from turnlog.render.html.encryption import PageKey
+from turnlog.render.html.page_file import Frame, PageWriter, slim_turn
+from turnlog.render.html.page_options import PageOptions
+from turnlog.render.html.script_bundle import bundle_scripts
+from turnlog.render.html.session_pages import SessionPages
+from turnlog.render.json_views import turn_view
+from turnlog.secrets import mask_value
+
+VIEWER = Path(__file__).parent / "viewer"
+STYLES = ("theme.css", "viewer.css", "file_page.css")
+WITH_CALLS = (Depth.CALLS, Depth.FULL)
+ENCRYPTED = "Encrypted session"
+"""The title of a page with a password: that of the session may be confidential, too."""
+BODY = '<div id="viewer"></div>\n<noscript>{}</noscript>'
+NO_SCRIPT = "This page needs JavaScript; `turnlog export --no-js` writes one that does not."
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Options for an HTML file."""
+
+    depth: Depth = Depth.FULL
+    turn: int | None = None
+    """Only this turn."""
+    leaf: str | None = None
+    """uuid of the entry at which the branch ends; only this branch is exported."""
+    thinking: bool = True
+    key: PageKey | None = None
+    """Encrypt the page."""
+
+
+def write_session_file(session: Session, file: BinaryIO, options: FileOptions) -> None:
+    """Write the page of a session; secrets are masked, and the page says how many."""
+    pages = SessionPages(session, page_options(options, options.leaf))
+    head = _head_at(pages.head(), options)
+    title = ENCRYPTED if options.key else head["session"]["title"]
+    frame = Frame(f"{title} · turnlog", viewer_style(), BODY.format(NO_SCRIPT), viewer_script())
+    writer = _SessionWriter(PageWriter(file, frame, options.key), options)
+    main = {"head": head, "pages": writer.add_turns(pages, with_json=True)}
+    branches: Fields = {}
+    if options.leaf is None and options.turn is None:
+        for leaf in _other_leaves(head):
+            other = SessionPages(session, page_options(options, leaf))
+            branches[leaf] = writer.add_branch(other)
+    agents = writer.add_agents(session) if options.depth in WITH_CALLS else {}
+    writer.finish(main | {"branches": branches, "agents": agents, "depth": options.depth})
+
+
+class _SessionWriter:
+    """Adds the pages of branches and sub-agents; a page that branches share is added once."""
+
+    def __init__(self, writer: PageWriter, options: FileOptions) -> None:
+        self._writer = writer
+        self._options = options
+        self._numbers: dict[tuple[Path, int, int], int] = {}
+        self._masked = 0
+
+    def add_branch(self, pages: SessionPages) -> Fields:
+        """Add a branch, or the only one of a sub-agent; return the numbers of its documents."""
+        head = self._writer.add("pages", _head_at(pages.head(), self._options))
+        return {"head": head, "pages": self.add_turns(pages)}
+
+    def add_turns(self, pages: SessionPages, with_json: bool = False) -> list[int]:
+        """Add the pages of a branch's turns and return their numbers."""
+        return [self._add_turn(pages, turn, with_json) for turn in _chosen(pages, self._options)]
+
+    def add_agents(self, session: Session) -> Fields:
+        """Add the sub-agents of a session, and theirs, each once; return their documents by id."""
+        found: Fields = {}
+        waiting = [session]
+        while waiting:
+            parent = waiting.pop()
+            # Sub-agents that start from a copy of the same context contain each other's calls.
+            new = [agent for agent in parent.subagents if agent.id not in found]
+            for agent in new:
+                opened = parent.open_subagent(agent)
+                options = replace(self._options, turn=None, leaf=None)
+                found[agent.id] = self.add_branch(SessionPages(opened, page_options(options)))
+                waiting.append(opened)
+        return found
+
+    def finish(self, head: Fields) -> None:
+        """Write the head, with the number of masked secrets."""
+        head["head"]["masked"] = self._masked
+        self._writer.finish(head)
+
+    def _add_turn(self, pages: SessionPages, turn: Turn, with_json: bool) -> int:
+        session, depth = pages.session, self._options.depth
+        key = (session.path, turn.nodes[0].index, turn.nodes[-1].index)
+        if key in self._numbers:
+            return self._numbers[key]
+        page = page_at(pages.page(turn.n), depth)
+        self._masked += page["masked"]
+        self._numbers[key] = number = self._writer.add("pages", page)
+        if with_json:
+            # Masked as a whole, because names of fields reveal more secrets than their values do.
+            view = mask_value(msgspec.to_builtins(turn_view(session, turn, reveal=True)))
+            self._writer.add("turns", slim_turn(view_at(view, depth), page, number))
+        return number
+
+
+def page_options(options: FileOptions, leaf: str | None = None) -> PageOptions:
+    """Return the options for complete pages of a depth."""
+    is_full = options.depth is Depth.FULL
+    return PageOptions(leaf, options.thinking, is_full, clip=None, count=None, labels=None)
+
+
+def _chosen(pages: SessionPages, options: FileOptions) -> list[Turn]:
+    return [turn for turn in pages.turns if options.turn in (None, turn.n)]
+
+
+def _head_at(head: Fields, options: FileOptions) -> Fields:
+    """Return the head without turns and sub-agents that are not exported."""
+    outline, agents, branches = head["outline"], head["agents"], head["branches"]
+    if options.turn is not None:
+        places = [place for place, n in enumerate(outline["n"]) if n == options.turn]
+        outline = {name: [values[place] for place in places] for name, values in outline.items()}
+        agents = [agent for agent in agents if agent["turn"] == options.turn]
+    if options.turn is not None or options.leaf is not None:
+        branches = []
+    agents = agents if options.depth in WITH_CALLS else []
+    return head | {"outline": outline, "agents": agents, "branches": branches}
+
+
+def _other_leaves(head: Fields) -> Iterator[str]:
+    """Yield the leaves of the branches that the head offers beside its own."""
+    own = head["session"]["leaf"]
+    yield from dict.fromkeys(b["leaf"] for b in head["branches"] if b["leaf"] not in (None, own))
+
+
+@cache
+def viewer_script() -> str:
+    """Return the viewer's modules as one script."""
+    return bundle_scripts(VIEWER, "file_page.js")
+
+
+@cache
+def viewer_style() -> str:
+    """Return the viewer's style sheets as one."""
+    return "\n".join((VIEWER / name).read_text("utf-8") for name in STYLES)
