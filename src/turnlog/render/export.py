@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypedDict
 
 import msgspec
 
@@ -17,7 +17,7 @@ from turnlog.conversation.session import Session
 from turnlog.errors import NotFound, UsageError
 from turnlog.format.atomic import written_beside
 from turnlog.render.depth import Depth, rows_at, view_at
-from turnlog.render.html.encryption import PageKey
+from turnlog.render.html.encryption import PageKey, derive_key
 from turnlog.render.json_views import turn_view
 from turnlog.render.markdown import to_markdown
 from turnlog.render.rows import ViewOptions, rows_of
@@ -79,6 +79,36 @@ class ExportOptions:
         return ViewOptions(
             self.turn, self.leaf, full=is_full, thinking=self.thinking, reveal=self.reveal
         )
+
+
+class ExportChoices(TypedDict, total=False):
+    """The options of an export, as a library user names them."""
+
+    depth: str
+    turn: int
+    thinking: bool
+    js: bool
+    """False for HTML without scripts."""
+    password: str
+
+
+def export_options(path: Path, choices: ExportChoices, reveal: bool = False) -> ExportOptions:
+    """Return the options of an export to a file, whose extension names the format."""
+    depth, password = choices.get("depth"), choices.get("password")
+    if depth is not None and depth not in list(Depth):
+        raise UsageError(f"no depth {depth!r}: expected one of {', '.join(Depth)}")
+    options = ExportOptions(
+        format=format_of(path),
+        depth=Depth(depth) if depth else None,
+        turn=choices.get("turn"),
+        thinking=choices.get("thinking", True),
+        reveal=reveal,
+        is_static=not choices.get("js", True),
+        key=derive_key(password) if password else None,
+    )
+    if options.format != "html" and (options.is_static or options.key):
+        raise UsageError(f"only HTML can be encrypted or without scripts, not {options.format}")
+    return options
 
 
 def format_of(path: Path) -> str:

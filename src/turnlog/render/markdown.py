@@ -101,7 +101,8 @@ def _call(row: CallRow, full: bool, level: int) -> Iterator[str]:
     is_short = "\n" not in title and len(title) <= LABEL
     mark = "✗ " if row.is_error else ""
     outcome = f" → {row.outcome}" if row.outcome else ""
-    yield f"- {mark}**{row.name}** {_code(title) if is_short and title else ''}".rstrip() + outcome
+    # Another mark than answers use, or a call would join the list that an answer ends with.
+    yield f"* {mark}**{row.name}** {_code(title) if is_short and title else ''}".rstrip() + outcome
     if not is_short:
         yield from _item(_fenced(title.split("\n"), "sh" if row.name == "Bash" else ""))
     is_whole = full or row.is_open or row.style == "diff"

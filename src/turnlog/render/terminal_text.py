@@ -44,7 +44,7 @@ class Terminal:
 
     def _head(self, facts: SessionFacts) -> Iterator[str]:
         yield from self._wrapped(facts.title or facts.slug or facts.id, "heading")
-        place = [f"session {facts.id}", facts.project, facts.branch]
+        place = [f"session {facts.id}", facts.slug, facts.project, facts.branch]
         about = [facts.period, facts.size, ", ".join(facts.models)]
         for line in (place, about):
             yield from self._wrapped(" · ".join(filter(None, line)), "dim")
