@@ -60,7 +60,11 @@ class ExportCommand(click.Command):
 @since_option("sessions active")
 @until_option("sessions last active")
 @click.option(
-    "-o", "--output", required=True, metavar="PATH", help="File or directory to write; - is stdout."
+    *("-o", "--output"),
+    required=True,
+    metavar="PATH",
+    type=click.Path(allow_dash=True),
+    help="File or directory to write; - is stdout.",
 )
 @click.option(
     "--format",
@@ -88,17 +92,17 @@ class ExportCommand(click.Command):
 @json_option
 @click.pass_context
 def command(ctx: click.Context, sessions: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Export sessions as pages to share: one HTML file with everything in it.
+    """Export sessions as HTML pages, Markdown, JSON or text.
 
-    The page opens at any size, loads nothing from the network and has an outline, search, branches
-    and sub-agents. Secrets are masked, and the page says how many. Several sessions, or --all,
-    --project or --since, are written to a directory with an index; only what changed is rewritten.
+    An HTML page is one file with everything in it: it loads nothing from the network, opens at once
+    at any size, and has an outline, search, branches and sub-agents. Secrets are masked, and the
+    page says how many. Several sessions, or --all, --project or --since, are written to a directory
+    with an index; only what changed is rewritten.
 
     \b
     Examples:
       turnlog export last -o session.html
-      turnlog export last -o prompts.md --depth prompts
-      turnlog export 3f2a --turn 2 --no-js -o mail.html
+      turnlog export 3f2a --turn 2 --depth answers -o turn.md
       turnlog export last --password -o private.html
       turnlog export --all -o sessions/
     """

@@ -77,7 +77,7 @@ def session_facts(session: Session, reveal: bool = False) -> SessionFacts:
         slug=shown(about.slug),
         project=project,
         branch=shown(about.branch),
-        models=tuple(dict.fromkeys(model.model for model in cost.models)),
+        models=tuple(dict.fromkeys(shown(model.model) or "" for model in cost.models)),
         client_version=session.client_version,
         started=parse_timestamp(min(times, default=None)),
         ended=parse_timestamp(max(times, default=None)),

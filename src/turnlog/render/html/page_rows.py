@@ -22,6 +22,7 @@ from turnlog.render.rows import (
     ThoughtRow,
     TurnEndRow,
 )
+from turnlog.secrets import mask
 
 TYPES: dict[type, str] = {
     PromptRow: "prompt",
@@ -124,7 +125,7 @@ def message_json(message: Message) -> Fields:
     return {
         "id": message.id,
         "line": message.nodes[0].line,
-        "model": message.model,
+        "model": mask(message.model or "") or None,
         "stop_reason": message.stop_reason,
         "started": message.started,
         "ended": message.ended,

@@ -117,7 +117,7 @@ class SessionPages:
             "slug": mask(session.slug or ""),
             "project": project,
             "branch": mask(about.branch or ""),
-            "models": sorted({m.model for m in said if m.model and not m.is_synthetic}),
+            "models": sorted({mask(m.model) for m in said if m.model and not m.is_synthetic}),
             "client_version": session.client_version,
             "started": next((turn.started for turn in self.turns if turn.started), None),
             "ended": next((t.last_time for t in reversed(self.turns) if t.last_time), None),
