@@ -14,15 +14,15 @@ export function rowElement(row, index, context) {
   const element = el("div", { class: `tl-row tl-${row.type}`, "data-row": index, tabindex: "-1" });
   if (row.line) {
     element.dataset.line = row.line;
-    element.append(gutter(row));
+    element.append(gutter(row, context));
   }
   if (row.is_error) element.classList.add("tl-failed");
   element.append(build(row, index, context));
   return element;
 }
 
-function gutter(row) {
-  return el("a", { class: "tl-line", href: `#line=${row.line}`, title: `line ${row.line}`, tabindex: "-1", text: row.line, "aria-label": `line ${row.line}` });
+function gutter(row, context) {
+  return el("a", { class: "tl-line", href: context.address?.(row.line) ?? `#line=${row.line}`, title: `line ${row.line}`, tabindex: "-1", text: row.line, "aria-label": `line ${row.line}` });
 }
 
 function promptRow(row, index, context) {
@@ -211,7 +211,7 @@ function endRow(row) {
 }
 
 /** The headline of a turn. */
-export function turnHead(n, outline, t, fold) {
+export function turnHead(n, outline, t, buttons) {
   const facts = [outline.calls[t] ? plural(outline.calls[t], "call") : "", outline.edits[t] ? plural(outline.edits[t], "edit") : ""];
   const failed = outline.errors[t] ? el("span", { class: "tl-errors", text: plural(outline.errors[t], "error") }) : "";
   return el(
@@ -220,7 +220,7 @@ export function turnHead(n, outline, t, fold) {
     el("span", { class: "tl-turn-n", text: `${n}` }),
     el("time", { datetime: outline.time[t] ?? "", text: dateTime(outline.time[t]) }),
     el("span", { class: "tl-turn-facts" }, facts.filter(Boolean).join(" · "), failed),
-    fold,
+    el("span", { class: "tl-turn-buttons" }, ...buttons),
   );
 }
 

@@ -215,19 +215,22 @@ export class SessionStore {
     for (const listener of this.listeners) listener(turns);
   }
 
-  /** Read the head again after the session has grown; return whether it did. */
+  /** Read what has grown; return whether anything did. */
   async grow() {
     const before = this.turnCount;
-    const head = await this.source.head(this.leaf);
-    const isSame = head.session.size === this.head.session.size && head.outline.n.length === before;
-    if (isSame) return false;
-    const labels = this.outline.label;
+    const since = Math.max(1, before);
+    const head = await this.source.head(this.leaf, since);
+    if (head.session.size === this.head.session.size && head.session.turns === before) return false;
     this.head = head;
-    this.outline = head.outline;
-    labels.forEach((label, t) => (this.outline.label[t] ??= label));
+    const offset = head.outline.n.length ? head.outline.n[0] - 1 : 0;
+    for (const [name, column] of Object.entries(this.outline)) {
+      column.length = Math.min(column.length, Math.max(offset, name === "label" ? before : 0));
+      head.outline[name]?.forEach((value, i) => (column[offset + i] = value));
+    }
+    head.outline = this.outline;
     // The last turn may have grown, so its page is stale.
     this.pages.delete(before - 1);
-    this.pending.delete(Math.floor((before - 1) / BATCH));
+    this.pending.clear();
     this.split();
     return true;
   }

@@ -1,7 +1,8 @@
 // The transcript: turns in a virtual list, with one selected row.
 
-import { el } from "./dom.js";
+import { copyButton, el } from "./dom.js";
 import { plural } from "./format.js";
+import { turnMarkdown } from "./markdown.js";
 import { rowElement, turnHead } from "./rows.js";
 import { VirtualList } from "./virtual_list.js";
 
@@ -19,10 +20,21 @@ export class Transcript {
     this.list = new VirtualList(scroller, items, { onWindow: (first, last) => this.windowChanged(first, last) });
     store.isShown = (t) => this.list.mounted.has(store.item(t));
     store.onChange((turns) => this.loaded(turns));
+    this.onClick = (event) => this.clicked(event);
+    scroller.addEventListener("click", this.onClick);
   }
 
   destroy() {
     this.list.destroy();
+    this.scroller.removeEventListener("click", this.onClick);
+  }
+
+  /** Select the row that was clicked; a line number is a link to it. */
+  clicked(event) {
+    const link = event.target.closest(".tl-line");
+    if (link && !event.ctrlKey && !event.metaKey) event.preventDefault();
+    const row = event.target.closest(".tl-turn > .tl-row");
+    if (row && window.getSelection().isCollapsed) this.select(Number(row.parentElement.dataset.turn) - 1, Number(row.dataset.row));
   }
 
   loaded(turns) {
@@ -46,7 +58,7 @@ export class Transcript {
       "aria-setsize": String(this.store.turnCount),
       "data-turn": String(n),
     });
-    if (!part) section.append(turnHead(n, this.store.outline, t, this.foldButton(t)));
+    if (!part) section.append(turnHead(n, this.store.outline, t, [this.foldButton(t), this.copyButton(t)]));
     const rows = this.store.rows(t, part);
     if (!rows) {
       section.classList.add("tl-loading");
@@ -70,6 +82,7 @@ export class Transcript {
       page: this.store.pages.get(t),
       state: this.state(t),
       wholeRow: (index) => this.store.wholeRow(t, index),
+      address: (line) => this.viewer.address(line),
       lost: this.viewer.showLost ? (line) => this.viewer.showLost(line) : null,
       agent: this.viewer.agentBox ? (id) => this.viewer.agentBox(id, this.state(t)) : null,
     };
@@ -86,6 +99,10 @@ export class Transcript {
       text: isFolded ? `unfold ${plural(count, "row")}` : "fold",
       onclick: () => this.setFolded(t, !this.store.isFolded(t)),
     });
+  }
+
+  copyButton(t) {
+    return copyButton(async () => turnMarkdown(await this.store.wholePage(t)), "copy");
   }
 
   /** A folded turn: its prompt, its last answer and its end. */
@@ -110,7 +127,7 @@ export class Transcript {
   }
 
   windowChanged(first, last) {
-    this.viewer.windowChanged?.(this.currentTurn(), first, last);
+    if (this.list) this.viewer.windowChanged?.(this.currentTurn(), first, last);
   }
 
   /** The turn at the top of the screen. */
@@ -118,26 +135,91 @@ export class Transcript {
     return this.store.turnCount ? this.store.place(this.list.anchor.index).t : 0;
   }
 
-  async goToTurn(t) {
-    this.list.show(this.store.item(Math.min(Math.max(0, t), this.store.turnCount - 1)));
+  /** Show a turn at the top, and optionally select its first row. */
+  async goToTurn(t, isSelecting = false) {
+    const turn = Math.min(Math.max(0, t), this.store.turnCount - 1);
+    if (turn < 0) return;
+    this.list.show(this.store.item(turn));
+    if (!isSelecting) return;
+    this.selected = { t: turn, index: 0 };
+    const page = await this.store.page(turn);
+    if (this.selected.t !== turn || !page) return;
+    const prompt = page.rows.findIndex((row) => row?.type === "prompt");
+    this.list.show(this.store.item(turn));
+    this.select(turn, Math.max(0, prompt));
+  }
+
+  /** Go to the next or the previous turn that a test accepts. */
+  step(direction, isWanted) {
+    const from = this.selected && this.isNear(this.selected.t) ? this.selected.t : this.currentTurn() - (direction > 0 ? 1 : 0);
+    for (let t = from + direction; t >= 0 && t < this.store.turnCount; t += direction) if (isWanted(t)) return this.goToTurn(t, true);
+    this.viewer.say(direction > 0 ? "no further turn" : "no earlier turn");
+  }
+
+  /** Whether a turn is on screen or next to it, so that steps start from it. */
+  isNear(t) {
+    return this.list.mounted.has(this.store.item(t)) || Math.abs(t - this.currentTurn()) <= 1;
+  }
+
+  async stepRow(direction) {
+    let { t, index } = this.selected ?? { t: this.currentTurn(), index: -1 };
+    const page = await this.store.wholePage(t);
+    index += direction;
+    if (index >= 0 && index < page.total) return this.goToRow(t, index);
+    t += direction;
+    if (t < 0 || t >= this.store.turnCount) return;
+    const next = await this.store.wholePage(t);
+    return this.goToRow(t, direction > 0 ? 0 : next.total - 1);
+  }
+
+  /** Go to the next or previous row that a test accepts; a column of the outline names the turns. */
+  async jump(direction, column, isWanted) {
+    const start = this.selected && this.isNear(this.selected.t) ? this.selected : { t: this.currentTurn(), index: -1 };
+    for (let t = start.t; t >= 0 && t < this.store.turnCount; t += direction) {
+      if (!this.store.outline[column][t]) continue;
+      const { rows } = await this.store.wholePage(t);
+      const found = rows.map((row, index) => (isWanted(row) ? index : -1)).filter((index) => index >= 0);
+      const after = found.filter((index) => t !== start.t || (direction > 0 ? index > start.index : index < start.index));
+      if (after.length) return this.goToRow(t, direction > 0 ? after[0] : after.at(-1));
+    }
+    this.viewer.say(`no ${direction > 0 ? "further" : "earlier"} ${column.replace(/s$/, "")}`);
+  }
+
+  unfoldSelected() {
+    if (!this.selected) return;
+    const { t, index } = this.selected;
+    this.elementOf(t, index)?.querySelector(".tl-unfold, .tl-more")?.click();
+  }
+
+  toggleFold() {
+    const t = this.selected && this.isNear(this.selected.t) ? this.selected.t : this.currentTurn();
+    this.setFolded(t, !this.store.isFolded(t));
+  }
+
+  /** Show rows that a live session has appended. */
+  grown(before, wasAtEnd) {
+    for (let item = this.store.starts[Math.max(0, before - 1)]; item < this.store.partCount; item++) this.list.exact.delete(item);
+    this.list.reset();
+    if (wasAtEnd) this.list.showEnd();
   }
 
   /** Show and select the row of a line. */
   async goToLine(line) {
     const t = this.store.turnOfLine(line);
     const page = await this.store.wholePage(t);
-    const index = rowAt(page.rows, line);
-    return this.goToRow(t, index);
+    return this.goToRow(t, rowAt(page.rows, line));
   }
 
-  async goToRow(t, index) {
+  async goToRow(t, index, isUnfolding = false) {
+    if (isUnfolding) this.state(t).set(`open:${index}`, true).set(`prompt:${index}`, true);
     if (this.store.isFolded(t) && index > 0) this.setFolded(t, false);
     this.selected = { t, index };
     const item = this.store.item(t, index);
     if (!this.list.mounted.has(item)) this.list.show(item);
     else this.list.refresh(item);
-    await this.store.page(t);
+    await this.store.wholePage(t);
     this.list.show(item);
+    if (isUnfolding) this.list.refresh(item);
     const element = this.elementOf(t, index);
     if (!element) return;
     const top = element.getBoundingClientRect().top - this.scroller.getBoundingClientRect().top;
@@ -150,7 +232,10 @@ export class Transcript {
   }
 
   select(t, index) {
-    this.list.pane.querySelector(".tl-selected")?.classList.remove("tl-selected");
+    for (const old of this.list.pane.querySelectorAll(".tl-selected")) {
+      old.classList.remove("tl-selected");
+      old.removeAttribute("aria-current");
+    }
     this.selected = { t, index };
     const element = this.elementOf(t, index);
     if (element) this.mark(element);

@@ -1,17 +1,31 @@
 // The viewer of a session: outline | transcript | inspector.
 //
-// `source` gives the data: head(leaf) and turns(first, last, leaf); optionally rows(n, first, last,
-// leaf, isWhole), labels(first, last, leaf), raw(line), context(line), lost(line), find(text, leaf),
-// agent(id), lanes(), findings() and onGrow(callback). A missing method hides its feature.
+// `source` gives the data: head(leaf, since) and turns(first, last, leaf); optionally rows(n, first,
+// last, leaf, isWhole), labels(first, last, leaf), raw(line), context(line), lost(line), find(text,
+// leaf), agent(id, first, last), lanes(leaf), findings() and onGrow(callback). A missing method hides
+// its feature. `options`: { leaf, turn, line, query, onState(state) }; without them, the viewer keeps
+// its state in the address of the page.
 
-import { el } from "./dom.js";
+import { agentBox } from "./agent_box.js";
+import { showLost } from "./dialogs.js";
+import { el, textElement, visible } from "./dom.js";
+import { Find } from "./find.js";
+import { bytes, count, dateTime, duration, money, plural, tokens } from "./format.js";
+import { Inspector } from "./inspector.js";
+import { handleKeys, showShortcuts } from "./keys.js";
+import { Lanes } from "./lanes.js";
+import { address, readState, writeState } from "./location_state.js";
+import { Outline } from "./outline.js";
 import { SessionStore } from "./session_store.js";
 import { Transcript } from "./transcript.js";
 
-/** Show a session inside an element; return a handle with `goTo`, `store` and `destroy`. */
+const WIDE = 1180;
+const NARROW = 760;
+
+/** Show a session inside an element; return the viewer, whose `ready` resolves when it is shown. */
 export function mountViewer(element, source, options = {}) {
   const viewer = new Viewer(element, source, options);
-  viewer.ready = viewer.open(options.leaf ?? null);
+  viewer.ready = viewer.open({ ...readState(), ...options }).catch((error) => viewer.fail(error));
   return viewer;
 }
 
@@ -19,18 +33,208 @@ class Viewer {
   constructor(element, source, options) {
     Object.assign(this, { element, source, options });
     element.classList.add("tl-viewer");
-    this.scroller = el("main", { class: "tl-transcript", tabindex: "0", "aria-label": "transcript" });
-    element.replaceChildren(this.scroller);
+    const width = element.clientWidth || window.innerWidth;
+    element.classList.toggle("tl-no-outline", width < NARROW);
+    element.classList.toggle("tl-no-inspector", width < WIDE);
+    this.header = el("div", { class: "tl-head" });
+    this.outlinePane = el("nav", { class: "tl-outline", "aria-label": "outline" });
+    this.scroller = el("section", { class: "tl-transcript", tabindex: "0", role: "feed", "aria-label": "transcript" });
+    this.markers = el("div", { class: "tl-markers", "aria-hidden": "true" });
+    this.inspectorPane = el("aside", { class: "tl-inspector", "aria-label": "inspector" });
+    this.lanesPane = el("section", { class: "tl-lanes tl-hidden", "aria-label": "timeline" });
+    this.fresh = el("button", { class: "tl-button tl-fresh tl-hidden", type: "button", text: "new rows ↓", onclick: () => this.transcript.list.showEnd() });
+    this.status = el("div", { class: "tl-sr", role: "status", "aria-live": "polite" });
+    const centre = el("div", { class: "tl-centre" }, this.scroller, this.markers, this.fresh);
+    element.replaceChildren(this.header, this.lanesPane, this.outlinePane, centre, this.inspectorPane, this.status);
+    this.scroller.append(el("p", { class: "tl-wait", text: "loading …" }));
+    this.keys = handleKeys(this);
+    this.onAddress = () => this.followAddress();
+    window.addEventListener("popstate", this.onAddress);
+    window.addEventListener("hashchange", this.onAddress);
   }
 
-  async open(leaf) {
+  /** Show a branch of the session, at a line, a turn or the start. */
+  async open(state) {
+    const store = await new SessionStore(this.source, state.leaf || null).open();
     this.transcript?.destroy();
-    this.store = await new SessionStore(this.source, leaf).open();
-    this.transcript = new Transcript(this.scroller, this.store, this);
-    if (this.options.line) await this.transcript.goToLine(this.options.line);
+    this.scroller.replaceChildren();
+    this.store = store;
+    this.agentBox = this.source.agent ? (id, states) => agentBox(id, states, this) : null;
+    this.showLost = this.source.lost ? (line) => showLost(this, line) : null;
+    this.transcript = new Transcript(this.scroller, store, this);
+    this.outline = new Outline(this.outlinePane, store, this);
+    this.inspector = new Inspector(this.inspectorPane, this);
+    this.lanes = new Lanes(this.lanesPane, this);
+    this.fillHeader();
+    this.find = new Find(this);
+    this.follow();
+    if (!store.turnCount) this.scroller.append(el("p", { class: "tl-wait", text: "This session has no turns." }));
+    else if (state.line) await this.goToLine(Number(state.line));
+    else if (state.turn) await this.transcript.goToTurn(Number(state.turn) - 1);
+    if (state.query) this.find.search(state.query);
+    this.inspector.show();
+    document.dispatchEvent(new CustomEvent("turnlog:shown"));
+  }
+
+  fail(error) {
+    this.scroller.replaceChildren(textElement("p", "tl-wait tl-errors", `The session cannot be shown: ${error.message}`));
+    this.error = error;
+  }
+
+  fillHeader() {
+    const { session, branches } = this.store.head;
+    const search = el("div", { class: "tl-find", role: "search" });
+    this.findPane = search;
+    const title = textElement("h1", "tl-name", session.title);
+    title.title = session.title;
+    const toggle = (label, className, title) => {
+      const button = el("button", { class: "tl-button", type: "button", text: label, title, "aria-pressed": String(!this.element.classList.contains(className)) });
+      button.addEventListener("click", () => this.toggle(className));
+      button.dataset.toggles = className;
+      return button;
+    };
+    const buttons = el(
+      "div",
+      { class: "tl-buttons" },
+      toggle("outline", "tl-no-outline", "o"),
+      toggle("inspector", "tl-no-inspector", "i"),
+      this.lanes.isUseful ? toggle("timeline", "tl-no-lanes", "t") : "",
+      el("button", { class: "tl-button", type: "button", text: "?", title: "shortcuts", "aria-label": "shortcuts", onclick: () => showShortcuts(this) }),
+    );
+    if (this.lanes.isUseful) this.element.classList.add("tl-no-lanes");
+    this.header.replaceChildren(el("div", { class: "tl-head-row" }, title, search, buttons), el("div", { class: "tl-head-row tl-head-facts" }, this.facts(session), this.branchSelect(branches), this.findingsBadge()));
+    for (const button of buttons.querySelectorAll("[data-toggles]")) button.setAttribute("aria-pressed", String(!this.element.classList.contains(button.dataset.toggles)));
+  }
+
+  facts(session) {
+    const length = session.started && session.ended ? Date.parse(session.ended) - Date.parse(session.started) : null;
+    const masked = this.store.head.masked;
+    const shown = [
+      session.project,
+      session.branch,
+      session.models.join(", "),
+      dateTime(session.started).slice(0, 16),
+      length ? duration(length) : "",
+      plural(session.turns, "turn"),
+      plural(session.calls, "call"),
+      session.tokens ? `${tokens(session.tokens)} tokens` : "",
+      session.tokens ? money(session.cost_usd) : "",
+      session.size ? bytes(session.size) : "",
+      masked ? plural(masked, "masked secret") : "",
+    ];
+    return el("span", { class: "tl-session-facts" }, ...shown.filter(Boolean).map((fact) => textElement("span", "", fact)));
+  }
+
+  branchSelect(branches) {
+    if (branches.length < 2) return "";
+    const select = el("select", { class: "tl-select", "aria-label": "branch", onchange: () => this.switchBranch(select.value) });
+    for (const branch of branches) {
+      const label = `${branch.is_active ? "● " : "○ "}${plural(branch.turns, "prompt")}: ${branch.label}`;
+      const option = el("option", { value: branch.leaf ?? "" });
+      option.textContent = visible(label).slice(0, 90);
+      option.selected = this.store.leaf ? branch.leaf === this.store.leaf : branch.is_active;
+      select.append(option);
+    }
+    return el("label", { class: "tl-branches" }, `${count(branches.length)} branches `, select);
+  }
+
+  findingsBadge() {
+    const findings = this.store.head.findings ?? [];
+    if (!findings.length) return "";
+    return el("button", { class: `tl-button tl-badge tl-${findings[0].severity}`, type: "button", text: plural(findings.length, "finding"), onclick: () => this.inspect("findings") });
+  }
+
+  async switchBranch(leaf) {
+    const active = this.store.head.branches.find((branch) => branch.is_active);
+    this.state = { leaf: active?.leaf === leaf ? null : leaf, line: null, turn: null };
+    writeState(this.state, this.options);
+    await this.open(this.state);
+    this.say(`branch with ${plural(this.store.turnCount, "turn")}`);
+  }
+
+  toggle(className) {
+    const isHidden = this.element.classList.toggle(className);
+    const isNarrow = this.element.clientWidth < NARROW;
+    // On a phone there is room for one pane at a time.
+    if (!isHidden && isNarrow) for (const other of ["tl-no-outline", "tl-no-inspector"]) if (other !== className) this.element.classList.add(other);
+    if (className === "tl-no-lanes") this.lanes.toggle(!isHidden);
+    for (const button of this.header.querySelectorAll("[data-toggles]")) button.setAttribute("aria-pressed", String(!this.element.classList.contains(button.dataset.toggles)));
+  }
+
+  /** Open the inspector on one of its tabs. */
+  inspect(tab) {
+    if (this.element.classList.contains("tl-no-inspector")) this.toggle("tl-no-inspector");
+    this.inspector.show(tab);
+  }
+
+  say(text) {
+    this.status.textContent = text;
+  }
+
+  windowChanged(t) {
+    if (t !== this.currentTurn) this.outline?.markCurrent(t);
+    this.currentTurn = t;
+    this.find?.highlightSoon();
+    if (this.transcript?.list.isAtEnd) this.fresh.classList.add("tl-hidden");
+  }
+
+  selectionChanged(t, index) {
+    const row = this.store.pages.get(t)?.rows[index];
+    this.state = { leaf: this.store.leaf, line: row?.line ?? null, turn: row?.line ? null : t + 1 };
+    writeState(this.state, this.options);
+    this.inspector?.show();
+    this.outline?.markCurrent(t);
+  }
+
+  address(line) {
+    return address({ leaf: this.store.leaf, line });
+  }
+
+  async goToLine(line) {
+    const t = this.store.turnOfLine(line);
+    const page = await this.store.wholePage(t);
+    if (!page) return;
+    await this.transcript.goToLine(line);
+    this.say(`line ${line}, turn ${t + 1}`);
+  }
+
+  async goToTurn(t) {
+    if (this.element.clientWidth < NARROW && !this.element.classList.contains("tl-no-outline")) this.toggle("tl-no-outline");
+    await this.transcript.goToTurn(t, true);
+  }
+
+  async followAddress() {
+    const state = readState();
+    if ((state.leaf || null) !== this.store.leaf) await this.open(state);
+    else if (state.line) await this.goToLine(Number(state.line));
+    else if (state.turn) await this.transcript.goToTurn(Number(state.turn) - 1);
+  }
+
+  /** Append what a live session writes; the reader stays where they are, unless at the end. */
+  follow() {
+    if (!this.source.onGrow || this.following) return;
+    this.following = this.source.onGrow(async () => {
+      if (this.growing) return;
+      this.growing = true;
+      try {
+        const wasAtEnd = this.transcript.list.isAtEnd;
+        const before = this.store.turnCount;
+        if (!(await this.store.grow())) return;
+        this.transcript.grown(before, wasAtEnd);
+        this.outline.update();
+        this.fresh.classList.toggle("tl-hidden", wasAtEnd);
+        this.header.querySelector(".tl-session-facts")?.replaceWith(this.facts(this.store.head.session));
+      } finally {
+        this.growing = false;
+      }
+    }) ?? true;
   }
 
   destroy() {
+    this.keys.remove();
+    window.removeEventListener("popstate", this.onAddress);
+    window.removeEventListener("hashchange", this.onAddress);
+    if (typeof this.following === "function") this.following();
     this.transcript?.destroy();
     this.element.replaceChildren();
   }

@@ -10,7 +10,7 @@ export function webSource(base, { hasEvents = false } = {}) {
     return answer.json();
   };
   const source = {
-    head: (leaf) => get("head", { leaf }),
+    head: (leaf, since) => get("head", { leaf, since }),
     turns: (first, last, leaf) => get("turns", { first, last, leaf }),
     rows: (n, first, last, leaf, isWhole) => get("rows", { n, first, last, leaf, whole: isWhole ? 1 : null }),
     labels: (first, last, leaf) => get("labels", { first, last, leaf }),
@@ -18,7 +18,7 @@ export function webSource(base, { hasEvents = false } = {}) {
     context: (line) => get(`context/${line}`),
     lost: (line) => get(`lost/${line}`),
     find: (text, leaf) => get("find", { q: text, leaf }),
-    agent: (id) => get(`agents/${encodeURIComponent(id)}`),
+    agent: (id, first, last) => get(`agents/${encodeURIComponent(id)}`, { first, last }),
     lanes: (leaf) => get("lanes", { leaf }),
   };
   if (hasEvents) source.onGrow = (callback) => follow(`${base}/events`, callback);

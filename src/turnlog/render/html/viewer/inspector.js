@@ -1,0 +1,201 @@
+// The inspector: the selected message, the context sent for it, the raw line, and findings.
+
+import { contextList } from "./dialogs.js";
+import { copyButton, el, svg, textElement } from "./dom.js";
+import { bytes, count, dateTime, duration, money, percent, plural, tokens } from "./format.js";
+
+export class Inspector {
+  constructor(pane, viewer) {
+    Object.assign(this, { pane, viewer });
+    const source = viewer.source;
+    this.tabs = [
+      ["message", "Message", () => this.message()],
+      source.context ? ["context", "Context", () => this.context()] : null,
+      source.raw ? ["raw", "Raw", () => this.raw()] : null,
+      ["findings", "Check", () => this.findings()],
+    ].filter(Boolean);
+    this.tab = "message";
+    this.bar = el("div", { class: "tl-tabs", role: "tablist", "aria-label": "inspector" });
+    this.body = el("div", { class: "tl-tab-body", role: "tabpanel", id: "tl-tab-body", tabindex: "0" });
+    for (const [name, label] of this.tabs) this.bar.append(el("button", { class: "tl-tab", type: "button", role: "tab", id: `tl-tab-${name}`, "aria-controls": "tl-tab-body", "data-tab": name, text: label, onclick: () => this.show(name) }));
+    this.bar.addEventListener("keydown", (event) => this.arrow(event));
+    pane.replaceChildren(this.bar, this.body);
+  }
+
+  arrow(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const names = this.tabs.map(([name]) => name);
+    this.show(names[(names.indexOf(this.tab) + step + names.length) % names.length]);
+    this.bar.querySelector('[aria-selected="true"]').focus();
+  }
+
+  get selection() {
+    const { selected } = this.viewer.transcript;
+    const page = selected && this.viewer.store.pages.get(selected.t);
+    const row = page?.rows[selected.index];
+    return row ? { ...selected, row, message: row.message === undefined ? null : page.messages[row.message] } : null;
+  }
+
+  /** Show a tab for the selected row. */
+  async show(tab = this.tab) {
+    this.tab = this.tabs.some(([name]) => name === tab) ? tab : "message";
+    for (const button of this.bar.children) {
+      const isHere = button.dataset.tab === this.tab;
+      button.setAttribute("aria-selected", String(isHere));
+      button.tabIndex = isHere ? 0 : -1;
+    }
+    this.body.setAttribute("aria-labelledby", `tl-tab-${this.tab}`);
+    if (this.viewer.element.classList.contains("tl-no-inspector")) return;
+    const asked = (this.asked = Symbol("request"));
+    try {
+      const content = await this.tabs.find(([name]) => name === this.tab)[2]();
+      if (this.asked === asked) this.body.replaceChildren(...content);
+    } catch (error) {
+      if (this.asked === asked) this.body.replaceChildren(textElement("p", "tl-quiet", error.message));
+    }
+  }
+
+  message() {
+    const selection = this.selection;
+    if (!selection) return this.session();
+    const { row, message, t } = selection;
+    const parts = [heading(`${row.type}${row.name ? ` ${row.name}` : ""}`)];
+    parts.push(facts([
+      ["turn", t + 1],
+      ["line", row.line ?? ""],
+      row.result_line ? ["result", `line ${row.result_line}`] : null,
+      row.time ? ["time", dateTime(row.time)] : null,
+      row.duration_ms !== undefined && row.duration_ms !== null ? ["duration", duration(row.duration_ms)] : null,
+      row.size ? ["size", bytes(row.size)] : null,
+      row.id ? ["call", row.id] : null,
+      row.type === "end" ? ["tokens", count(row.tokens)] : null,
+      row.type === "end" ? ["cost", money(row.cost_usd)] : null,
+    ]));
+    if (message?.model) parts.push(...messageParts(message));
+    parts.push(...this.commands(row));
+    return parts;
+  }
+
+  /** Facts of the whole session, shown while nothing is selected. */
+  session() {
+    const { session } = this.viewer.store.head;
+    return [
+      heading("session"),
+      facts([
+        ["id", session.id],
+        session.slug ? ["slug", session.slug] : null,
+        ["client", session.client_version ?? "unknown"],
+        ["lines", count(session.lines)],
+        ["errors", count(session.errors)],
+        ["edits", count(session.edits)],
+        ["cost", money(session.cost_usd)],
+      ]),
+      heading("context fill by turn"),
+      this.fillChart(),
+      ...this.commands(null),
+    ];
+  }
+
+  /** The context fill at the end of each turn, as a line. */
+  fillChart() {
+    const { context, window: windows } = this.viewer.store.outline;
+    const most = Math.max(1, ...context.slice(0, 50_000).map((value, t) => (windows?.[t] ? value / windows[t] : 0)));
+    const step = Math.max(1, Math.ceil(context.length / 300));
+    const points = [];
+    for (let t = 0; t < context.length; t += step) points.push(`${((t / Math.max(1, context.length - 1)) * 300).toFixed(1)},${(60 - ((windows?.[t] ? context[t] / windows[t] : 0) / most) * 56).toFixed(1)}`);
+    const largest = Math.max(0, ...context);
+    return svg("svg", { viewBox: "0 0 300 62", class: "tl-fill-chart", role: "img", "aria-label": `context fill by turn, at most ${tokens(largest)} tokens` }, svg("polyline", { points: points.join(" "), fill: "none" }));
+  }
+
+  commands(row) {
+    const { session } = this.viewer.store.head;
+    const place = row?.line ? ` --line ${row.line}` : "";
+    const resume = session.project ? `cd ${quoted(session.project)} && ${session.resume}` : session.resume;
+    const lines = [`turnlog show ${session.id}${place}`, row?.line ? `turnlog raw ${session.id}${place}` : `turnlog check ${session.id}`, resume];
+    return [heading("commands"), ...lines.map((line) => el("div", { class: "tl-command" }, textElement("code", "", line), copyButton(line)))];
+  }
+
+  async context() {
+    const row = this.selection?.row;
+    if (!row?.line) return [quiet("Select a message to see the context that was sent for it.")];
+    this.body.replaceChildren(quiet("loading …"));
+    const context = await this.viewer.source.context(row.line);
+    const blocks = context.messages.reduce((sum, message) => sum + message.blocks.length, 0);
+    const size = context.messages.reduce((sum, message) => sum + message.blocks.reduce((inner, block) => inner + block.size, 0), 0);
+    const sent = context.message ? `, ${count(context.message.context)} tokens recorded` : "";
+    return [
+      heading("context sent"),
+      quiet(`${plural(context.messages.length, "message")} with ${plural(blocks, "block")}, ${count(size)} characters${sent}. System prompt, tools and reminders, which the client adds to each request, are not in the file.`),
+      contextList(context.messages),
+    ];
+  }
+
+  async raw() {
+    const row = this.selection?.row;
+    if (!row?.line) return [quiet("Select a row to see its line.")];
+    const raw = await this.viewer.source.raw(row.line);
+    const more = row.result_line ? [el("button", { class: "tl-button", type: "button", text: `line ${row.result_line} (result)`, onclick: async () => this.body.replaceChildren(...rawParts(await this.viewer.source.raw(row.result_line))) })] : [];
+    return [...rawParts(raw), ...more];
+  }
+
+  async findings() {
+    const { head } = this.viewer.store;
+    if (!head.findings?.length && this.viewer.source.findings) head.findings = await this.viewer.source.findings();
+    if (!head.findings?.length) return [quiet("No findings."), el("div", { class: "tl-command" }, textElement("code", "", `turnlog check ${head.session.id}`), copyButton(`turnlog check ${head.session.id}`))];
+    return head.findings.map((finding) => this.finding(finding));
+  }
+
+  finding(finding) {
+    const box = el("div", { class: `tl-finding tl-${finding.severity}` }, el("div", {}, el("strong", { text: finding.severity }), ` ${finding.kind}`, finding.count > 1 ? ` (${count(finding.count)})` : ""), textElement("p", "", finding.message));
+    if (finding.line) box.append(el("button", { class: "tl-button", type: "button", text: `line ${finding.line}`, onclick: () => this.viewer.goToLine(finding.line) }));
+    if (finding.fix) box.append(el("div", { class: "tl-command" }, textElement("code", "", finding.fix), copyButton(finding.fix)));
+    return box;
+  }
+}
+
+function messageParts(message) {
+  const fill = message.window ? message.context / message.window : 0;
+  const bar = el("div", { class: "tl-bar", role: "img", "aria-label": `context ${percent(fill)} full` }, el("div", { class: "tl-bar-fill" }));
+  bar.firstElementChild.style.width = `${Math.min(100, fill * 100)}%`;
+  return [
+    heading("message"),
+    facts([
+      ["model", message.model],
+      ["context", `${tokens(message.context)} of ${tokens(message.window)} (${percent(fill)})`],
+      ["input", count(message.input)],
+      ["cache read", count(message.cache_read)],
+      ["cache write", count(message.cache_write)],
+      ["output", count(message.output)],
+      ["cost", money(message.cost_usd)],
+      message.stop_reason ? ["stopped", message.stop_reason] : null,
+      message.started ? ["time", dateTime(message.started)] : null,
+    ]),
+    bar,
+  ];
+}
+
+function rawParts(raw) {
+  return [
+    heading(`line ${raw.line}`),
+    quiet(`${raw.kind} · ${bytes(raw.size)} at byte ${count(raw.offset)}${raw.is_whole ? "" : " · start only"} · secrets masked`),
+    el("div", { class: "tl-block" }, copyButton(raw.text), textElement("pre", "tl-output tl-raw", raw.text)),
+  ];
+}
+
+function facts(pairs) {
+  return el("dl", { class: "tl-dl" }, ...pairs.filter(Boolean).map(([name, value]) => el("div", {}, el("dt", { text: name }), textElement("dd", "", value))));
+}
+
+function heading(text) {
+  return textElement("h2", "tl-heading", text);
+}
+
+function quiet(text) {
+  return textElement("p", "tl-quiet", text);
+}
+
+/** Quote a word for a shell. */
+function quoted(text) {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}

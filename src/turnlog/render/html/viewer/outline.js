@@ -1,0 +1,102 @@
+// The outline: one line per turn, virtual as well, with a filter.
+
+import { el, textElement, visible } from "./dom.js";
+import { clock, plural } from "./format.js";
+
+const ROW = 44;
+const AROUND = 6;
+
+export class Outline {
+  constructor(pane, store, viewer) {
+    Object.assign(this, { pane, store, viewer });
+    this.current = -1;
+    this.turns = null;
+    this.input = el("input", { class: "tl-input", type: "search", placeholder: "filter turns", "aria-label": "filter turns" });
+    this.input.addEventListener("input", () => this.filter(this.input.value));
+    this.list = el("div", { class: "tl-outline-list", role: "list", tabindex: "0", "aria-label": "turns" });
+    this.track = el("div", { class: "tl-outline-track", role: "presentation" });
+    this.list.append(this.track);
+    this.list.addEventListener("scroll", () => this.render(), { passive: true });
+    pane.replaceChildren(this.input, this.list);
+    new ResizeObserver(() => this.render()).observe(this.list);
+    this.update();
+  }
+
+  get count() {
+    return this.turns ? this.turns.length : this.store.turnCount;
+  }
+
+  turn(place) {
+    return this.turns ? this.turns[place] : place;
+  }
+
+  update() {
+    this.track.style.height = `${this.count * ROW}px`;
+    this.render();
+  }
+
+  async filter(text) {
+    const wanted = text.trim().toLowerCase();
+    this.turns = null;
+    if (wanted) {
+      await this.store.loadLabels(0, this.store.turnCount);
+      if (this.input.value !== text) return;
+      this.turns = [];
+      for (let t = 0; t < this.store.turnCount; t++) if (this.store.outline.label[t]?.toLowerCase().includes(wanted)) this.turns.push(t);
+      this.viewer.say(plural(this.turns.length, "turn"));
+    }
+    this.list.scrollTop = 0;
+    this.update();
+  }
+
+  render() {
+    const height = this.list.clientHeight;
+    const first = Math.max(0, Math.floor(this.list.scrollTop / ROW) - AROUND);
+    const last = Math.min(this.count, Math.ceil((this.list.scrollTop + height) / ROW) + AROUND);
+    const rows = [];
+    for (let place = first; place < last; place++) rows.push(this.row(place));
+    this.track.replaceChildren(...rows);
+    if (!this.turns && !this.loading) {
+      this.loading = this.store.loadLabels(first, last).then((isLoaded) => {
+        this.loading = null;
+        if (isLoaded) this.render();
+      });
+    }
+  }
+
+  row(place) {
+    const t = this.turn(place);
+    const outline = this.store.outline;
+    const label = outline.label[t];
+    const marks = [
+      outline.errors[t] ? el("span", { class: "tl-errors", text: plural(outline.errors[t], "error") }) : "",
+      outline.edits[t] ? el("span", { text: plural(outline.edits[t], "edit") }) : "",
+      outline.calls[t] ? el("span", { text: plural(outline.calls[t], "call") }) : "",
+      outline.compactions[t] ? el("span", { class: "tl-compacted", text: "compacted" }) : "",
+    ].filter(Boolean);
+    const button = el(
+      "button",
+      { class: "tl-outline-turn", type: "button", "aria-current": t === this.current ? "true" : null, onclick: () => this.viewer.goToTurn(t) },
+      el("span", { class: "tl-outline-n", text: t + 1 }),
+      textElement("span", "tl-outline-label", label === undefined ? "…" : label || "(no prompt)"),
+      el("span", { class: "tl-outline-marks" }, el("span", { text: clock(outline.time[t]) }), ...marks.slice(0, 3)),
+      el("span", { class: "tl-fill", "aria-hidden": "true" }),
+    );
+    const fill = outline.window?.[t] ? Math.min(1, outline.context[t] / outline.window[t]) : 0;
+    button.lastElementChild.style.width = `${Math.round(fill * 100)}%`;
+    button.title = `${visible(label ?? "")}${fill ? ` (context ${Math.round(fill * 100)}% full)` : ""}`;
+    const item = el("div", { class: "tl-outline-item", role: "listitem" }, button);
+    item.style.top = `${place * ROW}px`;
+    return item;
+  }
+
+  /** Mark the turn that the reader is at, and keep it in sight. */
+  markCurrent(t) {
+    if (t === this.current) return;
+    this.current = t;
+    const place = this.turns ? this.turns.indexOf(t) : t;
+    const top = place * ROW;
+    if (place >= 0 && !this.list.contains(document.activeElement) && (top < this.list.scrollTop || top + ROW > this.list.scrollTop + this.list.clientHeight)) this.list.scrollTop = top - this.list.clientHeight / 3;
+    this.render();
+  }
+}
