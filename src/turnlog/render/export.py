@@ -161,7 +161,15 @@ def _write_html(session: Session, file: BinaryIO, options: ExportOptions) -> Non
     if options.is_static and options.key:
         raise UsageError("a page without JavaScript cannot be encrypted", "turnlog export --help")
     leaf = None if options.leaf is None else session.tree.chain[options.leaf].uuid
-    chosen = FileOptions(options.chosen_depth, options.turn, leaf, options.thinking, options.key)
+    chosen = FileOptions(
+        options.chosen_depth,
+        options.turn,
+        leaf,
+        options.thinking,
+        # By default as in the web app: complete outputs, without reminders and attachments.
+        injected=options.depth is Depth.FULL,
+        key=options.key,
+    )
     (write_static_file if options.is_static else write_session_file)(session, file, chosen)
 
 

@@ -1,7 +1,7 @@
 """Write a session as one HTML file with the viewer: its turns, other branches and sub-agents."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -25,7 +25,7 @@ STYLES = ("theme.css", "viewer.css", "file_page.css")
 WITH_CALLS = (Depth.CALLS, Depth.FULL)
 ENCRYPTED = "Encrypted session"
 """The title of a page with a password: that of the session may be confidential, too."""
-BODY = '<div id="viewer"></div>\n<noscript>{}</noscript>'
+BODY = '<main id="viewer"></main>\n<noscript>{}</noscript>'
 NO_SCRIPT = "This page needs JavaScript; `turnlog export --no-js` writes one that does not."
 
 
@@ -39,6 +39,8 @@ class FileOptions:
     leaf: str | None = None
     """uuid of the entry at which the branch ends; only this branch is exported."""
     thinking: bool = True
+    injected: bool = False
+    """Include texts that the client injected."""
     key: PageKey | None = None
     """Encrypt the page."""
 
@@ -56,7 +58,7 @@ def write_session_file(session: Session, file: BinaryIO, options: FileOptions) -
         for leaf in _other_leaves(head):
             other = SessionPages(session, page_options(options, leaf))
             branches[leaf] = writer.add_branch(other)
-    agents = writer.add_agents(session) if options.depth in WITH_CALLS else {}
+    agents = writer.add_agents() if options.depth in WITH_CALLS else {}
     writer.finish(main | {"branches": branches, "agents": agents, "depth": options.depth})
 
 
@@ -67,44 +69,46 @@ class _SessionWriter:
         self._writer = writer
         self._options = options
         self._numbers: dict[tuple[Path, int, int], int] = {}
+        self._agents: dict[str, Session] = {}
+        """Sub-agents to add, with the sessions whose calls started them."""
         self._masked = 0
 
     def add_branch(self, pages: SessionPages) -> Fields:
-        """Add a branch, or the only one of a sub-agent; return the numbers of its documents."""
+        """Add a branch and return the numbers of its documents."""
         head = self._writer.add("pages", _head_at(pages.head(), self._options))
         return {"head": head, "pages": self.add_turns(pages)}
 
     def add_turns(self, pages: SessionPages, with_json: bool = False) -> list[int]:
         """Add the pages of a branch's turns and return their numbers."""
-        return [self._add_turn(pages, turn, with_json) for turn in _chosen(pages, self._options)]
+        chosen = [turn for turn in pages.turns if self._options.turn in (None, turn.n)]
+        return [self._add_turn(pages, turn, with_json) for turn in chosen]
 
-    def add_agents(self, session: Session) -> Fields:
-        """Add the sub-agents of a session, and theirs, each once; return their documents by id."""
-        found: Fields = {}
-        waiting = [session]
-        while waiting:
-            parent = waiting.pop()
+    def add_agents(self) -> Fields:
+        """Add the sub-agents that the exported turns started, and theirs; return pages by id."""
+        added: Fields = {}
+        while self._agents:
+            agent_id, parent = self._agents.popitem()
+            agent = next((each for each in parent.subagents if each.id == agent_id), None)
             # Sub-agents that start from a copy of the same context contain each other's calls.
-            new = [agent for agent in parent.subagents if agent.id not in found]
-            for agent in new:
-                opened = parent.open_subagent(agent)
-                options = replace(self._options, turn=None, leaf=None)
-                found[agent.id] = self.add_branch(SessionPages(opened, page_options(options)))
-                waiting.append(opened)
-        return found
+            if agent and agent_id not in added:
+                pages = SessionPages(parent.open_subagent(agent), page_options(self._options))
+                added[agent_id] = [self._add_turn(pages, turn) for turn in pages.turns]
+        return added
 
     def finish(self, head: Fields) -> None:
         """Write the head, with the number of masked secrets."""
         head["head"]["masked"] = self._masked
         self._writer.finish(head)
 
-    def _add_turn(self, pages: SessionPages, turn: Turn, with_json: bool) -> int:
+    def _add_turn(self, pages: SessionPages, turn: Turn, with_json: bool = False) -> int:
         session, depth = pages.session, self._options.depth
         key = (session.path, turn.nodes[0].index, turn.nodes[-1].index)
         if key in self._numbers:
             return self._numbers[key]
         page = page_at(pages.page(turn.n), depth)
         self._masked += page["masked"]
+        started = (row["agent"] for row in page["rows"] if row["type"] == "call" and row["agent"])
+        self._agents |= dict.fromkeys(started, session)
         self._numbers[key] = number = self._writer.add("pages", page)
         if with_json:
             # Masked as a whole, because names of fields reveal more secrets than their values do.
@@ -115,12 +119,7 @@ class _SessionWriter:
 
 def page_options(options: FileOptions, leaf: str | None = None) -> PageOptions:
     """Return the options for complete pages of a depth."""
-    is_full = options.depth is Depth.FULL
-    return PageOptions(leaf, options.thinking, is_full, clip=None, count=None, labels=None)
-
-
-def _chosen(pages: SessionPages, options: FileOptions) -> list[Turn]:
-    return [turn for turn in pages.turns if options.turn in (None, turn.n)]
+    return PageOptions(leaf, options.thinking, options.injected, None, count=None, labels=None)
 
 
 def _head_at(head: Fields, options: FileOptions) -> Fields:

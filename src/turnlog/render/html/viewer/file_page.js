@@ -16,14 +16,12 @@ function show(element, file) {
   const secrets = masked === 1 ? "1 secret is masked" : `${masked} secrets are masked`;
   const note = [secrets, DEPTHS[file.head.depth], "exported by turnlog"].filter(Boolean).join(" · ");
   document.body.append(textElement("footer", "tl-file-note", note));
-  const place = new URLSearchParams(location.hash.slice(1));
-  const line = Number(place.get("line")) || null;
-  return mountViewer(element, fileSource(file), { leaf: place.get("leaf"), line });
+  return mountViewer(element, fileSource(file));
 }
 
 /** Ask for the password until it opens the page. */
 function ask(element) {
-  const input = el("input", { type: "password", id: "password", autocomplete: "off", autofocus: true });
+  const input = el("input", { type: "password", id: "password", autocomplete: "off" });
   const button = el("button", { class: "tl-button", text: "Open" });
   const alert = el("p", { role: "alert" });
   const form = el("form", { class: "tl-file-lock" });

@@ -64,7 +64,7 @@ class FileDocuments {
 export function fileSource(file) {
   const main = { head: file.head.head, pages: file.head.pages };
   const branch = (leaf) => file.head.branches[leaf] ?? main;
-  const source = {
+  return {
     head: async (leaf) => {
       const { head } = branch(leaf);
       return typeof head === "number" ? file.document(head) : head;
@@ -74,8 +74,25 @@ export function fileSource(file) {
       // The only turn of an export of one turn has its own number, but is the first in this file.
       return pages.map((page, place) => ({ ...page, n: first + place }));
     },
+    agent: async (id) => {
+      const numbers = file.head.agents[id];
+      if (!numbers) throw new Error("This sub-agent left no file.");
+      return joined(await file.documents(numbers));
+    },
   };
-  return source;
+}
+
+/** The rows of several pages as one page; messages are numbered within a page. */
+function joined(pages) {
+  const messages = [];
+  const rows = [];
+  for (const page of pages) {
+    const before = messages.length;
+    messages.push(...page.messages);
+    for (const row of page.rows)
+      rows.push(row.message === undefined ? row : { ...row, message: row.message + before });
+  }
+  return { first: 0, total: rows.length, rows, messages };
 }
 
 async function unlock(password) {
