@@ -29,6 +29,8 @@ START = '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<meta name="
 MARK = f'{START}content="turnlog export">'
 """The start of every exported page, by which turnlog recognizes its own."""
 ELEMENT = re.compile(rb'<script type="application/x-turnlog-(\w+)">([^<]*)</script>')
+SHARED = ("input", "result")
+"""Fields of calls that are equal on pages and in the JSON of turns, and stored once."""
 STREAMS = ("pages", "turns")
 
 
@@ -195,25 +197,20 @@ def _opener(
 def slim_turn(turn: Fields, page: Fields, number: int) -> Fields:
     """Return the JSON of a turn without the inputs and results that its page contains."""
     rows = _calls_of(page)
-    calls = [_slim_call(call, rows.get((call["id"], call["line"]), {})) for call in turn["calls"]]
+    calls = [
+        {name: value for name, value in call.items() if name not in SHARED}
+        if (call["id"], call["line"]) in rows
+        else call
+        for call in turn["calls"]
+    ]
     return turn | {"calls": calls, "page": number}
-
-
-def _slim_call(call: Fields, row: Fields) -> Fields:
-    return {
-        name: value
-        for name, value in call.items()
-        if name not in ("input", "result") or name not in row or row[name] != value
-    }
 
 
 def _whole_turn(turn: Fields, pages: list[Fields]) -> Fields:
     rows = _calls_of(pages[turn.pop("page")])
     for call in turn["calls"]:
         row = rows.get((call["id"], call["line"]), {})
-        for name in ("input", "result"):
-            if name not in call:
-                call[name] = row[name]
+        call |= {name: row[name] for name in SHARED if name not in call}
     return turn
 
 

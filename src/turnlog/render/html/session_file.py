@@ -101,19 +101,24 @@ class _SessionWriter:
         self._writer.finish(head)
 
     def _add_turn(self, pages: SessionPages, turn: Turn, with_json: bool = False) -> int:
-        session, depth = pages.session, self._options.depth
+        session = pages.session
         key = (session.path, turn.nodes[0].index, turn.nodes[-1].index)
-        if key in self._numbers:
-            return self._numbers[key]
+        if key not in self._numbers:
+            with session.kept_open():
+                self._numbers[key] = self._write_turn(pages, turn, with_json)
+        return self._numbers[key]
+
+    def _write_turn(self, pages: SessionPages, turn: Turn, with_json: bool) -> int:
+        session, depth = pages.session, self._options.depth
         page = page_at(pages.page(turn.n), depth)
         self._masked += page["masked"]
         started = (row["agent"] for row in page["rows"] if row["type"] == "call" and row["agent"])
         self._agents |= dict.fromkeys(started, session)
-        self._numbers[key] = number = self._writer.add("pages", page)
+        number = self._writer.add("pages", page)
         if with_json:
+            view = view_at(msgspec.to_builtins(turn_view(session, turn, reveal=True)), depth)
             # Masked as a whole, because names of fields reveal more secrets than their values do.
-            view = mask_value(msgspec.to_builtins(turn_view(session, turn, reveal=True)))
-            self._writer.add("turns", slim_turn(view_at(view, depth), page, number))
+            self._writer.add("turns", mask_value(slim_turn(view, page, number)))
         return number
 
 
