@@ -64,7 +64,7 @@ def test_show_tells_what_was_asked_said_and_done(project: Path, turnlog: Run) ->
     assert outcome.out.splitlines() == [
         "Fix the total",
         f"session {SESSION} · /home/ada/shop · main",
-        "2026-11-15 06:00 · 2 turns · 150 tokens · $0.0022 · claude-opus-5-5",
+        "2026-11-15 06:00 · 2 turns · 120 tokens · $0.0018 · claude-opus-5-5",
         f"cd /home/ada/shop && claude --resume {SESSION}",
         "",
         "  1 ❯ Fix the total",

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from turnlog.conversation.session import Session
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.render.costs import session_cost
+from turnlog.render.json_views import cost_of_messages, usage_view
 from turnlog.secrets import mask
 from turnlog.store.catalog import describe, locate_session
 from turnlog.text import exact_money, plural
@@ -28,6 +28,7 @@ class SessionFacts:
     started: datetime | None
     ended: datetime | None
     turns: int
+    """Turns of the active branch; tokens and cost are theirs, without sub-agents."""
     tokens: int
     cost_usd: float | None
     """None if the price of a model is unknown."""
@@ -65,10 +66,9 @@ def session_facts(session: Session, reveal: bool = False) -> SessionFacts:
         return text if reveal or text is None else mask(text)
 
     about = describe(locate_session(session.path))
-    cost = session_cost(session)
+    said = [m for turn in session.turns for m in turn.messages if not m.is_synthetic]
+    usage = usage_view(said)
     times = [node.time for node in session.tree.chain if node.time]
-    usages = [model.usage for model in cost.models]
-    tokens = sum(getattr(usage, name) for usage in usages for name in usage.__struct_fields__)
     project = shown(about.cwd) or session.path.parent.name
     resume = f"claude --resume {shlex.quote(session.id)}"
     return SessionFacts(
@@ -77,13 +77,13 @@ def session_facts(session: Session, reveal: bool = False) -> SessionFacts:
         slug=shown(about.slug),
         project=project,
         branch=shown(about.branch),
-        models=tuple(dict.fromkeys(shown(model.model) or "" for model in cost.models)),
+        models=tuple(dict.fromkeys(shown(m.model) or "" for m in said if m.model)),
         client_version=session.client_version,
         started=parse_timestamp(min(times, default=None)),
         ended=parse_timestamp(max(times, default=None)),
         turns=len(session.turns),
-        tokens=tokens,
-        cost_usd=None if cost.unpriced else cost.cost_usd,
+        tokens=sum(getattr(usage, name) for name in usage.__struct_fields__),
+        cost_usd=cost_of_messages(said)[0],
         # The client looks a session up by the directory that it is started in.
         resume=f"cd {shlex.quote(project)} && {resume}" if about.cwd else resume,
     )
