@@ -304,7 +304,10 @@ class RowBuilder:
             yield from rows_of(self.session.open_subagent(agent), inner, self.shown)
 
     def _user_note(self, node: UserNode) -> Iterator[Row]:
+        is_summary = node.prompt is PromptKind.COMPACT_SUMMARY
         is_full = self.options.full or self._is_selected(node)
+        # A page folds the summary, so it can have all of it.
+        is_full = is_full or (self.options.details and is_summary)
         if node.prompt in HIDDEN_NODES and not (is_full and not node.results):
             return
         entry = self.session.entry(node)
@@ -312,7 +315,7 @@ class RowBuilder:
         text = prompt_label(entry) if isinstance(entry, User) and not is_full else text
         label = NOTED.get(node.prompt, str(node.prompt).replace("_", " "))
         shown = f"{label}: {text}" if is_full or node.prompt not in NOTED else label
-        kind = "summary" if node.prompt is PromptKind.COMPACT_SUMMARY else "note"
+        kind = "summary" if is_summary else "note"
         is_open = self._is_selected(node)
         yield NoteRow(self.masked(shown), is_open=is_open, line=node.line, kind=kind)
 

@@ -57,20 +57,28 @@ class SessionPages:
         is_active = self.leaf == self.session.tree.active_leaf
         return self.session.turns if is_active else self.session.turns_to(self.leaf)
 
-    def head(self) -> Fields:
-        """Return the session's facts, its branches, its outline and its sub-agents."""
+    def head(self, since: int = 1) -> Fields:
+        """Return the session's facts, its branches, its sub-agents and its outline.
+
+        With `since`, the outline starts at that turn: the viewer of a live session has the rest.
+        """
         limit = self.options.labels
-        is_labelled = limit is None or len(self.turns) <= limit
-        outline = outline_columns(self.turns)
-        outline["label"] = self.labels(1, len(self.turns)) if is_labelled else []
+        first = min(max(1, since), max(1, len(self.turns)))
+        is_labelled = limit is None or len(self.turns) - first < limit
+        outline = {name: column[first - 1 :] for name, column in self._outline.items()}
+        outline["label"] = self.labels(first, len(self.turns)) if is_labelled else []
         return {
-            "session": self.facts(outline),
+            "session": self.facts(self._outline),
             "branches": branches_of(self.session),
             "outline": outline,
             "agents": agents_of(self.session, self.turns),
             "masked": None,
             "findings": [],
         }
+
+    @cached_property
+    def _outline(self) -> Fields:
+        return outline_columns(self.turns)
 
     def labels(self, first: int, last: int) -> list[str]:
         """Return the labels of some turns, in one line each."""

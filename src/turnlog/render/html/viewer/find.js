@@ -1,6 +1,6 @@
 // Find in the session: over all of it, not only what is mounted, with marks beside the scroll bar.
 
-import { el } from "./dom.js";
+import { el, visible } from "./dom.js";
 import { count, plural } from "./format.js";
 
 const MOST_MARKS = 300;
@@ -99,7 +99,7 @@ export class Find {
   tell() {
     const total = `${count(this.matches.length)}${this.isComplete ? "" : "+"}`;
     this.result.textContent = this.matches.length ? `${count(this.at + 1)} of ${total}` : "no match";
-    this.result.title = this.matches[this.at]?.snippet ?? "";
+    this.result.title = visible(this.matches[this.at]?.snippet ?? "");
     if (!this.matches.length) this.viewer.say("no match");
     else this.viewer.say(`match ${this.at + 1} of ${plural(this.matches.length, "row")}`);
   }

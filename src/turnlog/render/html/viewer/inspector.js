@@ -1,7 +1,7 @@
 // The inspector: the selected message, the context sent for it, the raw line, and findings.
 
 import { contextList } from "./dialogs.js";
-import { copyButton, el, svg, textElement } from "./dom.js";
+import { copyButton, el, svg, textElement, visible } from "./dom.js";
 import { bytes, count, dateTime, duration, money, percent, plural, tokens } from "./format.js";
 
 export class Inspector {
@@ -147,7 +147,7 @@ export class Inspector {
   }
 
   finding(finding) {
-    const box = el("div", { class: `tl-finding tl-${finding.severity}` }, el("div", {}, el("strong", { text: finding.severity }), ` ${finding.kind}`, finding.count > 1 ? ` (${count(finding.count)})` : ""), textElement("p", "", finding.message));
+    const box = el("div", { class: `tl-finding tl-${finding.severity}` }, el("div", {}, el("strong", { text: finding.severity }), ` ${visible(finding.kind)}`, finding.count > 1 ? ` (${count(finding.count)})` : ""), textElement("p", "", finding.message));
     if (finding.line) box.append(el("button", { class: "tl-button", type: "button", text: `line ${finding.line}`, onclick: () => this.viewer.goToLine(finding.line) }));
     if (finding.fix) box.append(el("div", { class: "tl-command" }, textElement("code", "", finding.fix), copyButton(finding.fix)));
     return box;

@@ -1,6 +1,6 @@
 // Sub-agents as lanes of a timeline. Idle time is collapsed, or a night would hide the work.
 
-import { el, svg, textElement } from "./dom.js";
+import { el, svg, textElement, visible } from "./dom.js";
 import { clock, dateTime, duration, money, plural, tokens } from "./format.js";
 
 const IDLE = 120_000;
@@ -48,7 +48,7 @@ export class Lanes {
     const last = lane.spans.at(-1)?.[1];
     const facts = [lane.calls ? plural(lane.calls, "call") : "", lane.tokens ? `${tokens(lane.tokens)} tokens` : "", lane.tokens ? money(lane.cost_usd) : ""].filter(Boolean).join(" · ");
     const active = lane.spans.reduce((sum, [from, to]) => sum + to - from, 0);
-    const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} 16`, preserveAspectRatio: "none", class: "tl-lane-bars", role: "img", "aria-label": `${lane.label}: active for ${duration(active)} from ${dateTime(first)}` });
+    const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} 16`, preserveAspectRatio: "none", class: "tl-lane-bars", role: "img", "aria-label": `${visible(lane.label)}: active for ${duration(active)} from ${dateTime(first)}` });
     for (const gap of scale.breaks) drawing.append(svg("rect", { x: gap.x, y: 0, width: BREAK, height: 16, class: "tl-lane-break" }));
     for (const [from, to] of lane.spans) drawing.append(svg("rect", { x: scale.x(from).toFixed(1), y: 3, width: Math.max(2, scale.x(to) - scale.x(from)).toFixed(1), height: 10, rx: 2, class: lane.id === null ? "tl-lane-main" : lane.errors ? "tl-lane-bar tl-lane-errors" : "tl-lane-bar" }));
     const label = lane.line ? el("button", { class: "tl-lane-label", type: "button", onclick: () => this.viewer.goToLine(lane.line) }) : el("span", { class: "tl-lane-label" });

@@ -25,7 +25,8 @@ const NARROW = 760;
 /** Show a session inside an element; return the viewer, whose `ready` resolves when it is shown. */
 export function mountViewer(element, source, options = {}) {
   const viewer = new Viewer(element, source, options);
-  viewer.ready = viewer.open({ ...readState(), ...options }).catch((error) => viewer.fail(error));
+  const given = Object.entries(options).filter(([, value]) => value !== null && value !== undefined);
+  viewer.ready = viewer.open({ ...readState(), ...Object.fromEntries(given) }).catch((error) => viewer.fail(error));
   return viewer;
 }
 
@@ -44,7 +45,8 @@ class Viewer {
     this.lanesPane = el("section", { class: "tl-lanes tl-hidden", "aria-label": "timeline" });
     this.fresh = el("button", { class: "tl-button tl-fresh tl-hidden", type: "button", text: "new rows ↓", onclick: () => this.transcript.list.showEnd() });
     this.status = el("div", { class: "tl-sr", role: "status", "aria-live": "polite" });
-    const centre = el("div", { class: "tl-centre" }, this.scroller, this.markers, this.fresh);
+    // A page has one main landmark: the page's own, or else the transcript.
+    const centre = el(element.closest("main") ? "div" : "main", { class: "tl-centre" }, this.scroller, this.markers, this.fresh);
     element.replaceChildren(this.header, this.lanesPane, this.outlinePane, centre, this.inspectorPane, this.status);
     this.scroller.append(el("p", { class: "tl-wait", text: "loading …" }));
     this.keys = handleKeys(this);
@@ -71,6 +73,7 @@ class Viewer {
     if (!store.turnCount) this.scroller.append(el("p", { class: "tl-wait", text: "This session has no turns." }));
     else if (state.line) await this.goToLine(Number(state.line));
     else if (state.turn) await this.transcript.goToTurn(Number(state.turn) - 1);
+    if (store.turnCount) await store.page(this.transcript.currentTurn());
     if (state.query) this.find.search(state.query);
     this.inspector.show();
     document.dispatchEvent(new CustomEvent("turnlog:shown"));
@@ -86,7 +89,7 @@ class Viewer {
     const search = el("div", { class: "tl-find", role: "search" });
     this.findPane = search;
     const title = textElement("h1", "tl-name", session.title);
-    title.title = session.title;
+    title.title = visible(session.title);
     const toggle = (label, className, title) => {
       const button = el("button", { class: "tl-button", type: "button", text: label, title, "aria-pressed": String(!this.element.classList.contains(className)) });
       button.addEventListener("click", () => this.toggle(className));
@@ -157,7 +160,7 @@ class Viewer {
     const isNarrow = this.element.clientWidth < NARROW;
     // On a phone there is room for one pane at a time.
     if (!isHidden && isNarrow) for (const other of ["tl-no-outline", "tl-no-inspector"]) if (other !== className) this.element.classList.add(other);
-    if (className === "tl-no-lanes") this.lanes.toggle(!isHidden);
+    if (className === "tl-no-lanes" && this.lanes.isUseful) this.lanes.toggle(!isHidden);
     for (const button of this.header.querySelectorAll("[data-toggles]")) button.setAttribute("aria-pressed", String(!this.element.classList.contains(button.dataset.toggles)));
   }
 

@@ -75,6 +75,7 @@ export class VirtualList {
     this.lastTop = top;
     if (!step) return;
     this.moveTo(Math.abs(step) <= this.viewHeight * 1.5 ? this.offset + step : this.toOffset(top));
+    this.isFollowing = this.isAtEnd;
     this.render();
     clearTimeout(this.settling);
     this.settling = setTimeout(() => this.settle(), SETTLE_MS);
@@ -93,6 +94,7 @@ export class VirtualList {
 
   /** Put an item at the top of the screen, or `below` pixels below it. */
   show(index, below = 0) {
+    this.isFollowing = false;
     this.anchor = { index, offset: 0 };
     this.render();
     this.moveTo(this.offset - below);
@@ -101,6 +103,7 @@ export class VirtualList {
   }
 
   showEnd() {
+    this.isFollowing = true;
     for (let i = 0; i < 3; i++) {
       this.moveTo(this.heights.total);
       this.render();
@@ -110,6 +113,7 @@ export class VirtualList {
 
   /** Scroll by some pixels of the list. */
   scrollBy(pixels) {
+    this.isFollowing = false;
     this.moveTo(this.offset + pixels);
     this.render();
     this.settle();
@@ -137,7 +141,9 @@ export class VirtualList {
     this.observer.unobserve(old);
     old.replaceWith(fresh);
     this.measure([index]);
-    this.render();
+    // Content that arrives at the end, as in a live session, is shown at once.
+    if (this.isFollowing) this.showEnd();
+    else this.render();
   }
 
   /** Take over changed heights of items, as when some are folded. */
@@ -256,14 +262,10 @@ export class VirtualList {
 
   measured(changes) {
     const indexes = changes.map((change) => Number(change.target.dataset.item));
-    const wasAtEnd = this.isAtEnd;
     if (!this.measure(indexes.filter((index) => this.mounted.has(index)))) return;
-    if (this.followsEnd && wasAtEnd) this.showEnd();
-    else {
-      this.render();
-      clearTimeout(this.settling);
-      this.settling = setTimeout(() => this.settle(), SETTLE_MS);
-    }
+    this.render();
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => this.settle(), SETTLE_MS);
   }
 
   /** Move the pane so that the anchor is where it belongs on screen. */

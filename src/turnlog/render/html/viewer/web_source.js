@@ -20,6 +20,7 @@ export function webSource(base, { hasEvents = false } = {}) {
     find: (text, leaf) => get("find", { q: text, leaf }),
     agent: (id, first, last) => get(`agents/${encodeURIComponent(id)}`, { first, last }),
     lanes: (leaf) => get("lanes", { leaf }),
+    findings: () => get("findings"),
   };
   if (hasEvents) source.onGrow = (callback) => follow(`${base}/events`, callback);
   return source;

@@ -1,0 +1,87 @@
+"""A session of any number of turns for the viewer, made up as it is asked for."""
+
+from typing import Any
+
+from support.viewer_server import Query
+
+Fields = dict[str, Any]
+LARGE = 500
+"""Every so many turns, one has LARGE rows."""
+
+
+class LongSession:
+    """A session of `count` turns; its rows tell their turn and place."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.asked: list[str] = []
+
+    def answer(self, path: str, query: Query) -> Any:
+        self.asked.append(path)
+        first, last = int(query.get("first", 1)), int(query.get("last", 0))
+        if path == "head":
+            return self.head(int(query.get("since", 1)))
+        if path == "turns":
+            return [self.page(n, 0, 200) for n in range(first, last + 1)]
+        if path == "rows":
+            return self.page(int(query["n"]), first, last)
+        if path == "labels":
+            return [f"prompt of turn {n}" for n in range(first, last + 1)]
+        if path == "find":
+            turns = [n for n in range(1, self.count + 1) if query["q"] == f"prompt of turn {n}"]
+            matches = [{"turn": n, "row": 0, "line": n * 20, "field": "text"} for n in turns]
+            return {"matches": matches, "is_complete": True}
+        raise KeyError(path)
+
+    def head(self, since: int) -> Fields:
+        turns = range(since, self.count + 1)
+        zeros = [0 for _ in turns]
+        outline: Fields = dict.fromkeys(("errors", "edits", "compactions", "tokens"), zeros)
+        outline |= {"n": list(turns), "line": [n * 20 for n in turns], "label": []}
+        outline |= {"time": [None for _ in turns], "kind": ["typed" for _ in turns]}
+        outline |= {"calls": [rows_of(n) - 3 for n in turns], "rows": [rows_of(n) for n in turns]}
+        outline |= {"cost": zeros, "context": zeros, "window": zeros}
+        session: Fields = {"id": "long", "title": "a long session", "project": "/p", "branch": "b"}
+        session |= {"models": [], "client_version": None, "started": None, "ended": None}
+        session |= {"resume": "claude --resume long", "turns": self.count, "lines": 20 * self.count}
+        session |= {"size": self.count, "calls": 0, "errors": 0, "edits": 0, "tokens": 0}
+        session |= {"cost_usd": None, "slug": "", "leaf": None}
+        head: Fields = {"session": session, "branches": [], "outline": outline, "agents": []}
+        return head | {"masked": None, "findings": []}
+
+    def page(self, n: int, first: int, last: int) -> Fields:
+        rows = [_row(n, place) for place in range(rows_of(n))]
+        page: Fields = {"n": n, "first": first, "total": len(rows), "messages": []}
+        ending = [{"index": place, "row": rows[place]} for place in (len(rows) - 2, len(rows) - 1)]
+        return page | {"rows": rows[first:last]} | ({"ending": ending} if last < len(rows) else {})
+
+
+def rows_of(n: int) -> int:
+    """The number of rows of a turn."""
+    return LARGE if n % LARGE == 0 else 4 + n % 9
+
+
+def _row(n: int, place: int) -> Fields:
+    last = rows_of(n) - 1
+    line = n * 20 + min(place, 19)
+    if place == 0:
+        text = f"prompt of turn {n}"
+        return {"type": "prompt", "n": n, "kind": "typed", "text": text, "line": line} | {
+            "time": None,
+            "mode": None,
+            "images": [],
+        }
+    if place == last - 1:
+        text = f"answer of turn {n}\n\n" + "word " * (n % 40)
+        return {"type": "answer", "text": text, "html": f"<p>{text}</p>", "line": line}
+    if place == last:
+        end: Fields = {"type": "end", "n": n, "working_ms": 1000, "elapsed_ms": 1000}
+        return end | {"tokens": 10, "cost_usd": 0.1, "line": None}
+    call: Fields = {"type": "call", "name": "Bash", "title": f"call {place} of turn {n}"}
+    call |= {"line": line, "result_line": line, "id": f"{n}-{place}", "outcome": "1 line"}
+    call |= {"is_error": False, "is_edit": False, "duration_ms": 10, "size": 2, "style": "text"}
+    return (
+        call
+        | {"body": [], "input": {"command": "x"}, "result": "ok", "agent": None}
+        | {"images": []}
+    )
