@@ -1,7 +1,7 @@
 """Exported pages in a real browser, opened from disk without a network."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def opened_page(browser: Browser, path: Path, **choices: Any) -> Iterator[Visit]:
+def opened_page(browser: Browser, path: Path, **choices: Any) -> Generator[Visit]:
     """Open a file in a browser without a network; nothing may be reported or requested."""
     context = browser.new_context(offline=True, **choices)
     page = context.new_page()

@@ -235,7 +235,8 @@ def _slim_call(call: Fields) -> Fields:
 
 
 def _whole_turn(turn: Fields, pages: list[Fields]) -> Fields:
-    rows = _calls_of(pages[turn.pop("page")])
+    number: int = turn.pop("page")
+    rows = _calls_of(pages[number])
     for call in turn["calls"]:
         row = rows.get((call["id"], call["line"]), {})
         call |= {name: row[name] for name in SHARED if name not in call}
