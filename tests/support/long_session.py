@@ -22,7 +22,7 @@ class LongSession:
         if path == "head":
             return self.head(int(query.get("since", 1)))
         if path == "turns":
-            return [self.page(n, 0, 200) for n in range(first, last + 1)]
+            return [self.page(n, 0, 200) for n in range(first, min(last, self.count) + 1)]
         if path == "rows":
             return self.page(int(query["n"]), first, last)
         if path == "labels":

@@ -16,7 +16,7 @@ from turnlog.cli.arguments import (
     session_argument,
 )
 from turnlog.cli.output import echo_lines, plain_masked, width
-from turnlog.cli.sessions import leaf_of, open_named, place_of
+from turnlog.cli.sessions import leaf_of, open_lazily, place_of
 from turnlog.cli.terminal import Look, is_coloured, style
 from turnlog.errors import UsageError
 from turnlog.render.depth import Depth
@@ -76,7 +76,7 @@ def command(store: Store, session: str, pager: bool | None, **view: Any) -> None
       turnlog show last --json | jq '.[0].prompt'
     """
     form = _format(view.pop("form"), view.pop("as_json"), view.pop("output"))
-    opened = open_named(store, session)
+    opened = open_lazily(store, session)
     leaf = leaf_of(opened, view.pop("leaf"))
     if view["line"] is not None:
         if view["turn"] or leaf is not None:

@@ -7,7 +7,7 @@ import msgspec
 
 from turnlog.cli.arguments import json_option, output_option, reveal_option, session_argument
 from turnlog.cli.output import cells_of, echo_json, fit, plain_masked, width
-from turnlog.cli.sessions import open_named
+from turnlog.cli.sessions import open_lazily
 from turnlog.cli.terminal import dim, echo
 from turnlog.conversation.nodes import BoundaryNode
 from turnlog.conversation.session import Session
@@ -49,7 +49,7 @@ def command(store: Store, session: str, reveal: bool, as_json: bool) -> None:
       turnlog tree last
       turnlog tree 3f2a --json
     """
-    opened = open_named(store, session)
+    opened = open_lazily(store, session)
     if as_json:
         echo_json(_views(opened))
         return

@@ -63,6 +63,11 @@ def index_path(store: Store, environment: Mapping[str, str] = os.environ) -> Pat
     return Path(cache, "turnlog", f"index-{name:08x}.db")
 
 
+def tables_folder(index: Path) -> Path:
+    """Return the directory of the node tables that are deleted together with an index."""
+    return index.with_suffix(".tables")
+
+
 @contextmanager
 def open_index(path: Path) -> Generator[Index]:
     """Open an index, rebuilding it if it is damaged or was written by another version."""
@@ -213,6 +218,9 @@ def discard_index(path: Path) -> None:
 def _remove(path: Path) -> None:
     for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         name.unlink(missing_ok=True)
+    tables = tables_folder(path)
+    for table in tables.iterdir() if tables.is_dir() else ():
+        table.unlink(missing_ok=True)
 
 
 def _created(path: Path) -> sqlite3.Connection:

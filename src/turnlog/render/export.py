@@ -20,7 +20,7 @@ from turnlog.render.depth import Depth, rows_at, view_at
 from turnlog.render.html.encryption import PageKey, derive_key
 from turnlog.render.json_views import turn_view
 from turnlog.render.markdown import to_markdown
-from turnlog.render.rows import ViewOptions, rows_of
+from turnlog.render.rows import ViewOptions, chosen_turns, rows_of
 from turnlog.render.session_facts import session_facts
 from turnlog.render.terminal_text import Terminal
 from turnlog.secrets import mask_value
@@ -196,18 +196,17 @@ def markdown_lines(session: Session, options: ViewOptions, depth: Depth) -> Iter
 
 def json_lines(session: Session, options: ViewOptions, depth: Depth) -> Iterator[str]:
     """Yield the turns of a session as one JSON document, turn by turn."""
-    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
-    chosen = [turn for turn in turns if options.turn in (None, turn.n)]
+    chosen = chosen_turns(session, options)
     if not chosen:
         yield "[]"
         return
     yield "["
-    for turn in chosen:
+    for place, turn in enumerate(chosen, 1):
         value = msgspec.to_builtins(turn_view(session, turn, reveal=True))
         # Masked as a whole, because names of fields reveal more secrets than their values do.
         shown = view_at(value if options.reveal else mask_value(value), depth)
         text = safe_json(json.dumps(shown, ensure_ascii=False, indent=2))
-        yield "  " + text.replace("\n", "\n  ") + ("" if turn is chosen[-1] else ",")
+        yield "  " + text.replace("\n", "\n  ") + ("" if place == len(chosen) else ",")
     yield "]"
 
 

@@ -25,6 +25,7 @@ from turnlog.conversation.prompts import (
 )
 from turnlog.conversation.session import Session
 from turnlog.conversation.subagents import SubAgent
+from turnlog.conversation.turn_figures import HIDDEN_NODES
 from turnlog.conversation.turns import Turn
 from turnlog.format.blocks import TextBlock, ThinkingBlock, local_command_text
 from turnlog.format.entries import Assistant, User
@@ -156,24 +157,29 @@ NOTED = {
 }
 WHOLE = frozenset({None, "end_turn", "tool_use", "stop_sequence", "pause_turn"})
 """Stop reasons of complete messages."""
-HIDDEN_NODES = frozenset({PromptKind.META, PromptKind.TOOL_RESULT})
 
 
 def rows_of(
     session: Session, options: ViewOptions, shown: frozenset[Path] = frozenset()
 ) -> Iterator[Row]:
     """Yield the rows of a session; sub-agents whose files are in `shown` are skipped."""
-    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
-    calls = {call.id for call in session.calls}
     # Sub-agents that start from a copy of the same context contain each other's calls. Without
     # `shown`, A would show B, which would show A, and so on.
     own = [
-        agent for agent in session.subagents if agent.call_id in calls and agent.path not in shown
+        agent
+        for agent in session.subagents
+        if agent.path not in shown and session.find_call(agent.call_id)
     ]
     builder = RowBuilder(session, options, own, shown.union(agent.path for agent in own))
-    for turn in turns:
-        if options.turn in (None, turn.n):
-            yield from builder.turn(turn)
+    for turn in chosen_turns(session, options):
+        yield from builder.turn(turn)
+
+
+def chosen_turns(session: Session, options: ViewOptions) -> Sequence[Turn]:
+    """Return the turns to show: one of them, or all of a branch."""
+    turns = session.turns if options.leaf is None else session.turns_to(options.leaf)
+    # A slice, because a session opened with its node table builds turns when they are asked for.
+    return turns if options.turn is None else turns[max(0, options.turn - 1) : options.turn]
 
 
 class RowBuilder:

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from turnlog.conversation.session import Session
 from turnlog.format.timestamps import parse_timestamp
-from turnlog.render.json_views import cost_of_messages, usage_view
 from turnlog.secrets import mask
 from turnlog.store.catalog import describe, locate_session
 from turnlog.text import exact_money, plural
@@ -66,9 +65,10 @@ def session_facts(session: Session, reveal: bool = False) -> SessionFacts:
         return text if reveal or text is None else mask(text)
 
     about = describe(locate_session(session.path))
-    said = [m for turn in session.turns for m in turn.messages if not m.is_synthetic]
-    usage = usage_view(said)
-    times = [node.time for node in session.tree.chain if node.time]
+    # The outline and single turns of a large session come from its node table.
+    outline = session.outline()
+    costs = outline["cost_usd"]
+    ends = (turn.last_time for turn in reversed(session.turns) if turn.last_time)
     project = shown(about.cwd) or session.path.parent.name
     resume = f"claude --resume {shlex.quote(session.id)}"
     return SessionFacts(
@@ -77,13 +77,13 @@ def session_facts(session: Session, reveal: bool = False) -> SessionFacts:
         slug=shown(about.slug),
         project=project,
         branch=shown(about.branch),
-        models=tuple(dict.fromkeys(shown(m.model) or "" for m in said if m.model)),
+        models=tuple(shown(model) or "" for model in session.models),
         client_version=session.client_version,
-        started=parse_timestamp(min(times, default=None)),
-        ended=parse_timestamp(max(times, default=None)),
+        started=parse_timestamp(next(filter(None, outline["started"]), None)),
+        ended=parse_timestamp(next(ends, None)),
         turns=len(session.turns),
-        tokens=sum(getattr(usage, name) for name in usage.__struct_fields__),
-        cost_usd=cost_of_messages(said)[0],
+        tokens=sum(outline["tokens"]),
+        cost_usd=None if None in costs else sum(costs),
         # The client looks a session up by the directory that it is started in.
         resume=f"cd {shlex.quote(project)} && {resume}" if about.cwd else resume,
     )

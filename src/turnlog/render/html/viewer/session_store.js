@@ -18,7 +18,10 @@ export class SessionStore {
     this.listeners = new Set();
   }
 
-  async open() {
+  /** Load the head, and at the same time the first turns if they are shown first. */
+  async open(isAtStart = false) {
+    const first = isAtStart ? this.source.turns(1, BATCH, this.leaf) : null;
+    if (first) this.pending.set(0, first.then((pages) => this.take(0, pages)).catch((error) => this.fail(0, error)));
     this.head = await this.source.head(this.leaf);
     this.outline = this.head.outline;
     this.split();
@@ -117,6 +120,7 @@ export class SessionStore {
   /** Every row of a turn, loaded if need be. */
   async wholePage(t) {
     const page = await this.page(t);
+    if (!page) return undefined;
     for (let first = 0; first < page.total; first += 200) {
       const last = Math.min(first + 200, page.total);
       if (!page.rows.slice(first, last).every(Boolean) || page.rows.length < last) await this.requestRows(t, first, last);

@@ -143,7 +143,7 @@ export class Transcript {
     if (!isSelecting) return;
     this.selected = { t: turn, index: 0 };
     const page = await this.store.page(turn);
-    if (this.selected.t !== turn || !page) return;
+    if (this.selected?.t !== turn || !page) return;
     const prompt = page.rows.findIndex((row) => row?.type === "prompt");
     this.list.show(this.store.item(turn));
     this.select(turn, Math.max(0, prompt));
@@ -204,10 +204,15 @@ export class Transcript {
   }
 
   /** Show and select the row of a line. */
-  async goToLine(line) {
-    const t = this.store.turnOfLine(line);
+  async goToLine(line, t) {
     const page = await this.store.wholePage(t);
-    return this.goToRow(t, rowAt(page.rows, line));
+    if (page) await this.goToRow(t, rowAt(page.rows, line));
+  }
+
+  /** Whether a row of a turn stands for a line. */
+  async hasLine(t, line) {
+    const page = await this.store.wholePage(t);
+    return Boolean(page?.rows.some((row) => row.line === line || row.result_line === line));
   }
 
   async goToRow(t, index, isUnfolding = false) {

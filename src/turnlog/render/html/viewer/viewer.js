@@ -57,7 +57,7 @@ class Viewer {
 
   /** Show a branch of the session, at a line, a turn or the start. */
   async open(state) {
-    const store = await new SessionStore(this.source, state.leaf || null).open();
+    const store = await new SessionStore(this.source, state.leaf || null).open(!state.line && !state.turn);
     this.transcript?.destroy();
     this.scroller.replaceChildren();
     this.store = store;
@@ -193,11 +193,15 @@ class Viewer {
     return address({ leaf: this.store.leaf, line });
   }
 
+  /** Go to a line, also if it is on another branch or hidden in a turn. */
   async goToLine(line) {
-    const t = this.store.turnOfLine(line);
-    const page = await this.store.wholePage(t);
-    if (!page) return;
-    await this.transcript.goToLine(line);
+    let t = this.store.turnOfLine(line);
+    if (!(await this.transcript.hasLine(t, line)) && this.source.raw) {
+      const place = await this.source.raw(line).catch(() => null);
+      if (place?.turn) t = place.turn - 1;
+      else if (place?.leaf && place.leaf !== this.store.leaf) return this.open({ leaf: place.leaf, line });
+    }
+    await this.transcript.goToLine(line, t);
     this.say(`line ${line}, turn ${t + 1}`);
   }
 

@@ -1,0 +1,101 @@
+"""Figures of turns as columns of a node table: encode them when it is built, decode a range."""
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from turnlog.conversation.node_table import TYPES, NodeTable, StaleTable
+from turnlog.conversation.prompts import PromptKind
+from turnlog.conversation.turn_figures import Outline, TurnFigures
+
+PREFIX = "figure_"
+TIME_LENGTH = 24
+"""Characters of a client's timestamps, such as 2026-11-15T06:26:50.450Z."""
+NO_TIME = "\0" * TIME_LENGTH
+ODD_TIME = "?" * TIME_LENGTH
+"""Stands for a timestamp of another length, which is read from its line."""
+KINDS = ("", *PromptKind)
+MICROS = 1_000_000
+"""Costs are stored in millionths of a dollar, to which they are rounded."""
+
+ReadTime = Callable[[int], str | None]
+"""Returns the start of a turn, given its position."""
+
+
+def encode_figures(
+    figures: Sequence[TurnFigures], models: Sequence[str]
+) -> "dict[str, array[Any]]":
+    """Return the columns for the figures of all turns."""
+    places = {model: place for place, model in enumerate(models, 1)}
+    encoders: dict[str, Callable[[Any], int]] = {
+        "kind": KINDS.index,
+        "cost_usd": lambda cost: -1 if cost is None else round(cost * MICROS),
+        "model": lambda model: places[model] if model else 0,
+        "working_ms": _encode_optional,
+        "elapsed_ms": _encode_optional,
+    }
+    columns: dict[str, array[Any]] = {}
+    for name in TurnFigures._fields:
+        values: list[Any] = [getattr(row, name) for row in figures]
+        if name == "started":
+            columns[PREFIX + name] = array("B", "".join(map(_encode_time, values)).encode("ascii"))
+        else:
+            encoded = map(encoders[name], values) if name in encoders else values
+            columns[PREFIX + name] = array(TYPES[PREFIX + name], encoded)
+    return columns
+
+
+def decode_figures(table: NodeTable, first: int, last: int, read_time: ReadTime) -> Outline:
+    """Return the figures of some turns, as `outline_of` does."""
+    models = (None, *table.head.models)
+    decoders: dict[str, Callable[[int], Any]] = {
+        "kind": lambda value: str(KINDS[value]),
+        "cost_usd": lambda value: None if value < 0 else value / MICROS,
+        "model": lambda value: models[value],
+        "working_ms": _decode_optional,
+        "elapsed_ms": _decode_optional,
+        "is_complete": bool,
+    }
+    outline: Outline = {}
+    for name in TurnFigures._fields:
+        column = table[PREFIX + name]
+        if name == "started":
+            outline[name] = _decode_times(column, first, last, read_time)
+            continue
+        values = column[first:last].tolist()
+        outline[name] = list(map(decoders[name], values)) if name in decoders else values
+    return outline
+
+
+def _encode_time(time: str | None) -> str:
+    if time is None:
+        return NO_TIME
+    is_usual = len(time) == TIME_LENGTH and time.isascii() and time[0].isdigit()
+    return time if is_usual else ODD_TIME
+
+
+def _decode_times(
+    column: memoryview, first: int, last: int, read_time: ReadTime
+) -> list[str | None]:
+    try:
+        text = bytes(column[first * TIME_LENGTH : last * TIME_LENGTH]).decode("ascii")
+    except UnicodeDecodeError as error:
+        raise StaleTable("a time is damaged") from error
+    times: list[str | None] = [
+        text[start : start + TIME_LENGTH] for start in range(0, len(text), TIME_LENGTH)
+    ]
+    if NO_TIME in times or ODD_TIME in times:
+        for place, time in enumerate(times):
+            if time == NO_TIME:
+                times[place] = None
+            elif time == ODD_TIME:
+                times[place] = read_time(first + place)
+    return times
+
+
+def _encode_optional(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _decode_optional(value: int) -> int | None:
+    return None if value < 0 else value
