@@ -121,9 +121,15 @@ def format_of(path: Path) -> str:
     return found
 
 
-def export_session(session: Session, path: Path, options: ExportOptions) -> None:
-    """Write a session to a private file, which appears when all of it is written."""
-    with written_beside(path, PRIVATE) as (descriptor, beside):
+def export_session(
+    session: Session, path: Path, options: ExportOptions, staging: Path | None = None
+) -> None:
+    """Write a session to a private file, which appears when all of it is written.
+
+    `staging` is a directory for the unfinished file, on the same file system.
+    """
+    staged = staging / path.name if staging else path
+    with written_beside(staged, PRIVATE) as (descriptor, beside):
         with os.fdopen(os.dup(descriptor), "wb") as file:
             write_export(session, file, options)
         beside.replace(path)

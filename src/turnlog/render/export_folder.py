@@ -8,6 +8,7 @@ not with their contents.
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from turnlog.store.catalog import SessionFile, describe
 from turnlog.store.paths import adjacent_subagents, nested_subagents, title_file
 
 MANIFEST = ".turnlog-export.jsonl"
+STAGING = ".turnlog-export"
+"""A directory for unfinished files."""
 INDEX = "index"
 """The name of the index, which no session may take."""
 
@@ -156,6 +159,9 @@ class _FolderExport:
         ]
         write_index(self._folder, self._extension, rows)
         self._manifest.save(self._seen.values())
+        if (self._folder / STAGING).is_dir():
+            with suppress(OSError):  # another export may be at work
+                (self._folder / STAGING).rmdir()
 
     @property
     def _extension(self) -> str:
@@ -165,7 +171,10 @@ class _FolderExport:
         # Claimed first: a process that is killed here leaves a file that is known to be turnlog's.
         self._manifest.append(file)
         path = self._folder / file.name
-        export_session(open_session(session.path), path, self._options.export)
+        # An unfinished file next to the others would be searched for among 100,000 of them.
+        staging = self._folder / STAGING
+        staging.mkdir(exist_ok=True)
+        export_session(open_session(session.path), path, self._options.export, staging)
         status = path.lstat()
         written = msgspec.structs.replace(
             file,
