@@ -199,6 +199,10 @@ def test_the_inspector_tells_about_the_selected_message(
     ]
     with shown(browser, rich, "?line=3") as page:
         inspector = page.locator(".tl-inspector")
+        marked = page.locator(".tl-found")
+        marked.wait_for()
+        assert marked.inner_text() == "loss: a call is open"
+        assert page.get_by_role("button", name="1 finding").is_visible()
         assert page.locator(".tl-selected").get_attribute("data-line") == "3"
         for told in (
             "claude-opus-5",

@@ -16,7 +16,7 @@ from turnlog.conversation.node_log import WHOLE, NodeLog, ReadExtent, is_sidecha
 from turnlog.conversation.nodes import AssistantNode, ChainNode, Node, UserNode
 from turnlog.conversation.subagents import SubAgent, subagents_in_files, subagents_inside
 from turnlog.conversation.tree import Tree, grow_tree
-from turnlog.conversation.turn_figures import Outline, models_of, outline_of
+from turnlog.conversation.turn_figures import FIGURES, Outline, models_of, outline_of
 from turnlog.conversation.turns import Turn, split_turns
 from turnlog.format.json_values import Fields
 
@@ -87,9 +87,11 @@ class Session(NodeLog):
             return open_session(agent.path)
         return _Sidechain(self, self._sidechains.below(agent.root))
 
-    def outline(self, first: int = 0, last: int | None = None) -> Outline:
-        """Return the figures of some turns of the active branch, as columns."""
-        return outline_of(self.turns[first:last])
+    def outline(
+        self, first: int = 0, last: int | None = None, names: Sequence[str] = FIGURES
+    ) -> Outline:
+        """Return figures of some turns of the active branch, as columns."""
+        return outline_of(self.turns[first:last], names)
 
     def prompts(self, first: int = 0, last: int | None = None) -> list[UserNode | None]:
         """Return the prompts of some turns of the active branch; None for a turn without one."""

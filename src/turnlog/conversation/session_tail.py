@@ -36,15 +36,20 @@ class SessionTail:
         self.turns = turns
 
 
+def open_tail(path: Path, table: NodeTable) -> Session:
+    """Open the lines behind a table; ranks of nodes are those in the tail."""
+    return open_session(path, ReadExtent(table.head.offset, table.head.lines))
+
+
 def read_tail(
-    path: Path, table: NodeTable, boundary: ChainNode, earlier: EarlierTurns
+    log: Session, table: NodeTable, boundary: ChainNode, earlier: EarlierTurns
 ) -> SessionTail | None:
-    """Read the lines behind a table; return None if they depend on earlier lines."""
+    """Return the tail of some lines; None if they depend on earlier lines."""
     head = table.head
-    log = open_session(path, ReadExtent(head.offset, head.lines))
-    before = len(table["offset"])
-    for node in log.nodes:
-        node.index += before
+    for rank, node in enumerate(log.nodes, len(table["offset"])):
+        node.index = rank
+    if log.nodes and log.nodes[0].offset < head.offset:
+        return None  # replaced since the table was compared with it, and read from its start
     # Without its parent, the boundary is the root of the tail's tree. It keeps its uuid, so the
     # first prompts of the tail find their parent.
     root = replace(boundary, parent=None, logical_parent=None)

@@ -205,6 +205,8 @@ class _Builder:
         ranks = [stones.node(number).index for number in range(len(stones))]
         count = bisect_left(ranks, self.cut.nodes)
         child, sibling = chain_children(stones)
+        if any(0 <= low <= number for number, low in enumerate(child)):
+            raise IndexError("a milestone follows a later line")
         numbers = range(count)
         self._add("stone", ranks[:count])
         self._add("stone_child", [_early(child[number], count) for number in numbers])

@@ -45,25 +45,27 @@ def encode_figures(
     return columns
 
 
-def decode_figures(table: NodeTable, first: int, last: int, read_time: ReadTime) -> Outline:
-    """Return the figures of some turns, as `outline_of` does."""
-    models = (None, *table.head.models)
-    decoders: dict[str, Callable[[int], Any]] = {
-        "kind": lambda value: str(KINDS[value]),
-        "cost_usd": lambda value: None if value < 0 else value / MICROS,
-        "model": lambda value: models[value],
+def decode_figures(
+    table: NodeTable, places: range, names: Sequence[str], read_time: ReadTime
+) -> Outline:
+    """Return figures of consecutive turns, as `outline_of` does."""
+    kinds, models = [*map(str, KINDS)], [None, *table.head.models]
+    decoders: dict[str, Callable[[list[int]], list[Any]]] = {
+        "kind": lambda values: [kinds[value] for value in values],
+        "cost_usd": lambda values: [None if value < 0 else value / MICROS for value in values],
+        "model": lambda values: [models[value] for value in values],
         "working_ms": _decode_optional,
         "elapsed_ms": _decode_optional,
-        "is_complete": bool,
+        "is_complete": lambda values: list(map(bool, values)),
     }
     outline: Outline = {}
-    for name in TurnFigures._fields:
+    for name in names:
         column = table[PREFIX + name]
         if name == "started":
-            outline[name] = _decode_times(column, first, last, read_time)
+            outline[name] = _decode_times(column, places, read_time)
             continue
-        values = column[first:last].tolist()
-        outline[name] = list(map(decoders[name], values)) if name in decoders else values
+        values = column[places.start : places.stop].tolist()
+        outline[name] = decoders[name](values) if name in decoders else values
     return outline
 
 
@@ -74,22 +76,21 @@ def _encode_time(time: str | None) -> str:
     return time if is_usual else ODD_TIME
 
 
-def _decode_times(
-    column: memoryview, first: int, last: int, read_time: ReadTime
-) -> list[str | None]:
+def _decode_times(column: memoryview, places: range, read_time: ReadTime) -> list[str | None]:
     try:
-        text = bytes(column[first * TIME_LENGTH : last * TIME_LENGTH]).decode("ascii")
+        content = column[places.start * TIME_LENGTH : places.stop * TIME_LENGTH]
+        text = bytes(content).decode("ascii")
     except UnicodeDecodeError as error:
         raise StaleTable("a time is damaged") from error
     times: list[str | None] = [
         text[start : start + TIME_LENGTH] for start in range(0, len(text), TIME_LENGTH)
     ]
-    if NO_TIME in times or ODD_TIME in times:
-        for place, time in enumerate(times):
+    if NO_TIME in text or ODD_TIME in text:
+        for rank, time in enumerate(times):
             if time == NO_TIME:
-                times[place] = None
+                times[rank] = None
             elif time == ODD_TIME:
-                times[place] = read_time(first + place)
+                times[rank] = read_time(places[rank])
     return times
 
 
@@ -97,5 +98,5 @@ def _encode_optional(value: int | None) -> int:
     return -1 if value is None else value
 
 
-def _decode_optional(value: int) -> int | None:
-    return None if value < 0 else value
+def _decode_optional(values: list[int]) -> list[int | None]:
+    return [None if value < 0 else value for value in values]

@@ -58,6 +58,8 @@ class TableReader:
         """Return a turn, given its position on the active branch."""
         table = self.table
         branch = _slice(table, "turn_start", place, "branch")
+        if not branch:
+            raise StaleTable("a turn has no lines")
         groups = [
             _slice(table, "message_start", message, "message_nodes")
             for message in _range(table, "turn_message_start", place)
@@ -139,7 +141,10 @@ class TableReader:
 
 
 def _message(nodes: Iterable[Node]) -> Message:
-    return join_group([require_node(AssistantNode, node) for node in nodes])
+    found = [require_node(AssistantNode, node) for node in nodes]
+    if not found:
+        raise StaleTable("a message has no lines")
+    return join_group(found)
 
 
 def _range(table: NodeTable, starts: str, place: int) -> range:
@@ -149,6 +154,8 @@ def _range(table: NodeTable, starts: str, place: int) -> range:
 
 def _slice(table: NodeTable, starts: str, place: int, values: str) -> list[int]:
     found = _range(table, starts, place)
+    if not 0 <= found.start <= found.stop <= len(table[values]):
+        raise StaleTable(f"the ranges of {values} are damaged")
     return table[values][found.start : found.stop].tolist()
 
 

@@ -7,6 +7,7 @@ computed from the whole file, read on first use; a table that proves stale is dr
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar, overload
@@ -17,12 +18,12 @@ from turnlog.conversation.milestones import Milestones, TreeMilestones
 from turnlog.conversation.node_table import NONE, NodeTable, StaleTable
 from turnlog.conversation.nodes import ChainNode, Node, UserNode
 from turnlog.conversation.session import Session, open_session, version_of
-from turnlog.conversation.session_tail import read_tail
+from turnlog.conversation.session_tail import open_tail, read_tail
 from turnlog.conversation.subagents import SubAgent, subagents_in_files
 from turnlog.conversation.table_outline import decode_figures
 from turnlog.conversation.table_reader import TableReader, require_node
 from turnlog.conversation.tree import Tree
-from turnlog.conversation.turn_figures import Outline, models_of, outline_of
+from turnlog.conversation.turn_figures import FIGURES, Outline, models_of, outline_of
 from turnlog.conversation.turns import EarlierTurns, Turn
 from turnlog.format.decode import Problem
 from turnlog.format.jsonl import FileState
@@ -80,6 +81,12 @@ class TableMilestones:
         self._active, self._firsts = table["stone_active"], table["first_stones"].tolist()
         self._depths, self._ends = table["stone_depth"], table["stone_end"].tolist()
         self._entries = table["end_entry"].tolist()
+        columns = (self._children, self._siblings, self._active, self._depths)
+        numbers = range(len(self._stones))
+        if any(len(column) != len(self._stones) for column in columns) or not all(
+            number in numbers for number in (*self._firsts, *self._ends)
+        ):
+            raise StaleTable("the milestones are damaged")
         self._late = TreeMilestones(tail.part.tree)
         root = tail.part.nodes[0].index
         # The boundary is the root of the tail's tree. If it is a milestone, it is in both.
@@ -146,12 +153,14 @@ class TableMilestones:
 
     def _early_following(self, number: int) -> list[int]:
         found: list[int] = []
-        at = self._children[number]
+        before, at = number, self._children[number]
         while at != NONE:
+            # The builder refuses other orders. Without this check, a hostile table could form a
+            # cycle such as 3 → 5 → 3, and the drawing would never end.
+            if not before < at < len(self._stones):
+                raise StaleTable("the milestones are damaged")
             found.append(at)
-            at = self._siblings[at]
-            if len(found) > len(self._stones):
-                raise StaleTable("the milestones form a cycle")
+            before, at = at, self._siblings[at]
         return found + self._late_firsts if number == self._parting else found
 
     @property
@@ -192,19 +201,19 @@ class TableSession(Session):
         """Open a session with its table; raise StaleTable if the whole file has to be read."""
         self.path = path
         self.reader = TableReader(path, table)
-        self._attach()
-
-    def _attach(self) -> None:
-        """Read the lines behind the table."""
-        table, reader = self.reader.table, self.reader
-        self.state = FileState.of(self.path)
-        if not table.holds(self.path):
+        self.state = FileState.of(path)
+        if not table.holds(path):
             raise StaleTable("the file was changed")
+        self._attach(open_tail(path, table))
+
+    def _attach(self, log: Session) -> None:
+        """Use the lines behind the table, if they do not depend on earlier ones."""
+        table, reader = self.reader.table, self.reader
         try:
             boundary = require_node(ChainNode, reader.node(table.head.boundary))
             count = len(table["turn_prompt"])
             last = reader.node(table.head.last_time_node).time if count else None
-            tail = read_tail(self.path, table, boundary, EarlierTurns(count, last))
+            tail = read_tail(log, table, boundary, EarlierTurns(count, last))
         except DAMAGED as error:
             raise StaleTable("the table is damaged") from error
         if tail is None:
@@ -214,18 +223,21 @@ class TableSession(Session):
 
     def refresh(self) -> bool:
         """Read appended lines and return whether there were any."""
-        if self._is_stale:
-            is_changed = self.whole.refresh()
-            self.state = self.whole.state
-            return is_changed
-        if FileState.of(self.path) == self.state:
+        state = FileState.of(self.path)
+        if state == self.state:
             return False
-        for name in ("subagents", "milestones", "slug", "whole"):
+        self.state = state
+        for name in ("subagents", "milestones", "slug"):
             self.__dict__.pop(name, None)
-        try:
-            self._attach()
-        except StaleTable:
-            self._read_whole()
+        if self._is_stale:
+            return self.whole.refresh()
+        self.__dict__.pop("whole", None)
+        if self.reader.table.holds(self.path):
+            self.tail.log.refresh()
+            with suppress(StaleTable):
+                self._attach(self.tail.log)
+                return True
+        self._read_whole()
         return True
 
     def with_table(self, use: Callable[[], T], instead: Callable[[Session], T]) -> T:
@@ -280,17 +292,22 @@ class TableSession(Session):
         found = subagents_in_files(self.path, self.agent_calls, self.find_call)
         return self.whole.subagents if self._is_stale else found
 
-    def outline(self, first: int = 0, last: int | None = None) -> Outline:
+    def outline(
+        self, first: int = 0, last: int | None = None, names: Sequence[str] = FIGURES
+    ) -> Outline:
         start, end, late = self._split_range(first, last)
 
         def read() -> Outline:
             early = decode_figures(
-                self.reader.table, start, end, lambda place: self.build_turn(place).started
+                self.reader.table,
+                range(start, end),
+                names,
+                lambda place: self.build_turn(place).started,
             )
-            rest = outline_of(late)
-            return {name: early[name] + rest[name] for name in early}
+            rest = outline_of(late, names)
+            return {name: early[name] + rest[name] for name in names}
 
-        return self.with_table(read, lambda whole: whole.outline(first, last))
+        return self.with_table(read, lambda whole: whole.outline(first, last, names))
 
     def prompts(self, first: int = 0, last: int | None = None) -> list[UserNode | None]:
         start, end, late = self._split_range(first, last)
@@ -321,6 +338,11 @@ class TableSession(Session):
         if not self._is_stale and self.tail.log.nodes:
             return self.tail.log.nodes[-1].line
         return self.with_table(lambda: self.reader.table["line"][-1], lambda whole: whole.last_line)
+
+    @property
+    def tail_size(self) -> int:
+        """Bytes that are read again whenever the session is opened."""
+        return self.state.size - self.reader.table.head.offset
 
     @property
     def nodes_in_memory(self) -> int:

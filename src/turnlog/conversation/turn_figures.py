@@ -73,11 +73,13 @@ def figures_of(turn: Turn) -> TurnFigures:
     )
 
 
-def outline_of(turns: Iterable[Turn]) -> Outline:
-    """Return the figures of some turns as columns."""
+FIGURES = TurnFigures._fields
+
+
+def outline_of(turns: Iterable[Turn], names: Sequence[str] = FIGURES) -> Outline:
+    """Return figures of some turns as columns."""
     rows = list(map(figures_of, turns))
-    names = TurnFigures._fields
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    return {name: [getattr(row, name) for row in rows] for name in names}
 
 
 def models_of(turns: Iterable[Turn]) -> list[str]:

@@ -210,7 +210,7 @@ def _version(db: sqlite3.Connection) -> str | None:
 
 def discard_index(path: Path) -> None:
     """Delete an index, because FTS5 keeps the words of deleted texts until a rebuild."""
-    if path.exists():
+    if path.exists() or tables_folder(path).exists():
         with _alone(path):
             _remove(path)
 

@@ -19,6 +19,9 @@ from turnlog.store.paths import Store
 
 SMALLEST = 4 << 20
 """Bytes of a session file from which on a table is kept: smaller ones are read in no time."""
+LONGEST_TAIL = 8 << 20
+TAIL_SHARE = 8
+"""A table is rebuilt when an eighth of a file, and at least 8 MB, was appended since."""
 MOST_TABLES = 64
 SUFFIX = ".nodes"
 
@@ -44,9 +47,11 @@ def _open_with_table(path: Path, file: Path) -> Session | None:
     if table is None or table.head.path != str(path.absolute()):
         return None
     try:
-        return TableSession(path, table)
+        session = TableSession(path, table)
     except StaleTable:
         return None
+    longest = max(LONGEST_TAIL, session.state.size // TAIL_SHARE)
+    return session if session.tail_size <= longest else None
 
 
 def _open_and_keep(path: Path, file: Path) -> Session:
@@ -61,12 +66,17 @@ def _open_and_keep(path: Path, file: Path) -> Session:
         ):  # a full disk or a read-only cache: the session is open all the same
             secure_folder(file.parent)
             write_table(file, *parts)
-            _remove_oldest(file.parent)
+            _remove_oldest(file)
     return session
 
 
-def _remove_oldest(folder: Path) -> None:
+def _remove_oldest(newest: Path) -> None:
     """Keep the newest tables of sessions that still exist."""
-    times = {file: file.stat().st_mtime for file in folder.glob(f"*{SUFFIX}")}
-    for file in sorted(times, key=lambda each: -times[each])[MOST_TABLES:]:
-        file.unlink(missing_ok=True)
+    found = [file for file in newest.parent.glob(f"*{SUFFIX}") if file != newest]
+    kept = 1
+    for file in sorted(found, key=lambda each: each.stat().st_mtime_ns, reverse=True):
+        table = read_table(file, current_version()) if kept < MOST_TABLES else None
+        if table and Path(table.head.path).exists():
+            kept += 1
+        else:
+            file.unlink(missing_ok=True)

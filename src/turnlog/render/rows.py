@@ -30,12 +30,13 @@ from turnlog.conversation.turns import Turn
 from turnlog.format.blocks import TextBlock, ThinkingBlock, local_command_text
 from turnlog.format.entries import Assistant, User
 from turnlog.format.fields import given
+from turnlog.format.json_values import is_array, is_object
 from turnlog.format.system import LocalCommand
 from turnlog.render.images import ImageData, entry_images, result_images
 from turnlog.render.json_views import cost_of_messages, usage_view
 from turnlog.render.tool_views import body_of, outcome_of, title_of
 from turnlog.render.tree_drawing import compaction_text
-from turnlog.secrets import mask, mask_value
+from turnlog.secrets import cut_whole, mask, mask_value
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class ViewOptions:
     """Show secrets instead of masking them."""
     details: bool = False
     """Add what only pages show: inputs, results and images."""
+    longest: int | None = None
+    """Characters after which a text is cut before it is masked, as for a line of 300 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class CallDetails:
     result: str | None
     result_line: int | None
     agent_id: str | None
+    whole_size: int | None = None
+    """Characters of the result if it was cut."""
     images: list[ImageData] = field(default_factory=list[ImageData])
 
 
@@ -237,7 +242,9 @@ class RowBuilder:
         )
 
     def _recorded(self, entry: User) -> str | None:
-        return self._named("prompt", prompt_text(entry)) if self.options.details else None
+        return (
+            self._named("prompt", self._cut(prompt_text(entry))) if self.options.details else None
+        )
 
     def _ide_notes(self, node: ChainNode) -> Iterator[Row]:
         """Yield the context that the editor added to a prompt."""
@@ -268,7 +275,7 @@ class RowBuilder:
         yield from map(self._did, calls)
 
     def _did(self, call: Call) -> Row:
-        detail = self.session.detail(call)
+        detail = self._cut_detail(self.session.detail(call))
         style, body = body_of(call.name, detail)
         # A page shows the result itself, so the same text need not be masked twice.
         body = [] if self.options.details and style == "text" else body
@@ -290,13 +297,16 @@ class RowBuilder:
         )
 
     def _details(self, call: Call, detail: Detail) -> CallDetails:
+        output = detail.output
+        shown = self._cut(output)
         return CallDetails(
             id=call.id,
             # Masked by the names that the JSON of a turn has: fields reveal more than values do.
             input=self._named("input", detail.input),
-            result=self._named("result", detail.output),
+            result=self._named("result", shown),
             result_line=call.result.line if call.result else None,
             agent_id=self.agents[call.id].id if call.id in self.agents else call.agent_id,
+            whole_size=None if output == shown else len(output or ""),
             images=result_images(self.session, call, detail.result),
         )
 
@@ -342,11 +352,30 @@ class RowBuilder:
     def _is_selected(self, node: ChainNode | None) -> bool:
         return node is not None and node.line == self.options.line
 
+    def _cut_detail(self, detail: Detail) -> Detail:
+        if self.options.longest is None:
+            return detail
+        return replace(
+            detail, input=self._cut(detail.input), structured=self._cut(detail.structured)
+        )
+
+    def _cut(self, value: Any) -> Any:
+        """Return a value whose texts have at most the longest length; no secret is cut in half."""
+        limit = self.options.longest
+        if limit is None:
+            return value
+        if isinstance(value, str):
+            return cut_whole(value, limit)
+        if is_object(value):
+            return {name: self._cut(each) for name, each in value.items()}
+        return [self._cut(each) for each in value] if is_array(value) else value
+
     def _named(self, name: str, value: Any) -> Any:
         return value if self.options.reveal else mask_value({name: value})[name]
 
     def masked(self, text: str) -> str:
-        return text if self.options.reveal else mask(text)
+        shown: str = self._cut(text)
+        return shown if self.options.reveal else mask(shown)
 
 
 def _ended(turn: Turn) -> TurnEndRow:

@@ -22,7 +22,7 @@ from turnlog.conversation.turns import Turn
 from turnlog.errors import NotFound
 from turnlog.format.entries import User
 from turnlog.format.json_values import Fields, is_array, is_object
-from turnlog.render.html.page_options import PageOptions
+from turnlog.render.html.page_options import LONGEST, PageOptions
 from turnlog.render.html.page_rows import message_json, row_json
 from turnlog.render.rows import AnswerRow, Row, RowBuilder, TurnEndRow, ViewOptions
 from turnlog.secrets import MASKED, mask, mask_start, mask_value
@@ -105,7 +105,9 @@ class SessionPages:
 
     @cached_property
     def _figures(self) -> Outline:
-        return self.session.outline() if self.is_active else outline_of(self.turns)
+        names = [*COLUMNS.values(), "model"]
+        is_active = self.is_active
+        return self.session.outline(names=names) if is_active else outline_of(self.turns, names)
 
     def labels(self, first: int, last: int) -> list[str]:
         """Return the labels of some turns, in one line each."""
@@ -190,7 +192,12 @@ class SessionPages:
 
     @cached_property
     def _builder(self) -> RowBuilder:
-        options = ViewOptions(full=self.options.full, thinking=self.options.thinking, details=True)
+        options = ViewOptions(
+            full=self.options.full,
+            thinking=self.options.thinking,
+            details=True,
+            longest=None if self.options.clip is None else LONGEST,
+        )
         return RowBuilder(self.session, options, self.session.subagents, frozenset())
 
     def _number_messages(self, turn: Turn, rows: Iterable[Fields]) -> list[Fields]:

@@ -106,7 +106,8 @@ function callRow(row, index, context) {
   ];
   const isOpen = Boolean(row.todos || row.html || row.images?.length) || (row.style === "diff" && row.body.length <= OPEN_DIFF);
   const body = unfolding(index, context, isOpen, "tl-call-body", head, () => callDetails(row, index, context));
-  if (row.is_error && row.result) body.append(failure(row));
+  const isStopped = /^(denied|interrupted)/.test(row.outcome);
+  if (row.is_error && row.result && !isStopped) body.append(failure(row));
   if (row.agent && context.agent) body.append(context.agent(row.agent, index));
   return body;
 }
@@ -166,6 +167,7 @@ function fill(element, text, row, field, index, context) {
     button.disabled = true;
     const whole = isCut ? await context.wholeRow(index) : row;
     set(element, field === "input" ? inputText(whole) : whole[field]);
+    if (whole.cut?.[field]) element.append(el("p", { class: "tl-quiet", text: `cut: the file has ${bytes(whole.cut[field])}` }));
   });
   element.append("\n", button);
 }

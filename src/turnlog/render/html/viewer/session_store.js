@@ -7,6 +7,7 @@ export const FOLD_ABOVE = 60;
 const BATCH = 20;
 const MOST_PAGES = 400;
 const HEIGHTS = { prompt: 84, answer: 96, row: 27, end: 34, head: 30 };
+const MOST_ROWS_KEPT = 5_000;
 
 export class SessionStore {
   constructor(source, leaf = null) {
@@ -141,6 +142,7 @@ export class SessionStore {
 
   take(batch, pages) {
     this.pending.delete(batch);
+    this.error = null;
     for (const page of pages) {
       this.pages.delete(page.n - 1);
       this.pages.set(page.n - 1, page);
@@ -153,14 +155,19 @@ export class SessionStore {
   fail(batch, error) {
     this.error = error;
     setTimeout(() => this.pending.delete(batch), 2000);
-    this.tell([]);
+    const turns = Array.from({ length: BATCH }, (_, i) => batch * BATCH + i);
+    this.tell(turns);
   }
 
   /** Drop the turns loaded first, to bound the memory of a long visit. */
   forget() {
-    for (const t of this.pages.keys()) {
-      if (this.pages.size <= MOST_PAGES) return;
-      if (!this.isShown?.(t)) this.pages.delete(t);
+    let kept = 0;
+    for (const page of this.pages.values()) kept += page.rows.length;
+    for (const [t, page] of this.pages) {
+      if (kept <= MOST_ROWS_KEPT && this.pages.size <= MOST_PAGES) return;
+      if (this.isShown?.(t)) continue;
+      this.pages.delete(t);
+      kept -= page.rows.length;
     }
   }
 
@@ -184,7 +191,7 @@ export class SessionStore {
     const row = this.pages.get(t).rows[index];
     if (!row.cut || !this.source.rows) return row;
     const part = await this.source.rows(t + 1, index, index + 1, this.leaf, true);
-    return (this.pages.get(t).rows[index] = { ...row, ...part.rows[0], cut: undefined });
+    return (this.pages.get(t).rows[index] = { ...row, cut: undefined, ...part.rows[0] });
   }
 
   /** The turn (from 0) that contains a line: the last one that starts at or before it. */
