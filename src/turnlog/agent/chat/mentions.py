@@ -54,7 +54,7 @@ async def mention_blocks(
         if verdict.kind is VerdictKind.ASK and await _is_agreed(path, verdict, rules, asked):
             verdict = Verdict(VerdictKind.ALLOW, "the user agreed")
         if verdict.kind is VerdictKind.ALLOW:
-            blocks += await _told(path, workspace)
+            blocks += await _blocks_of(path, workspace)
         elif verdict.kind is VerdictKind.ASK:
             blocks.append(_reminder(NOT_READ.format(path=path, why=verdict.reason), ""))
     return blocks
@@ -79,7 +79,7 @@ def _found(text: str, cwd: Path) -> Iterator[Path]:
                 break
 
 
-async def _told(path: Path, workspace: Workspace) -> list[Fields]:
+async def _blocks_of(path: Path, workspace: Workspace) -> list[Fields]:
     if path.is_dir():
         names = sorted(each.name + "/" * each.is_dir() for each in path.iterdir())
         return [_reminder(f"What is in {path}:", "\n".join(names[:MOST_NAMES]))]
@@ -102,5 +102,5 @@ async def _content(path: Path, workspace: Workspace) -> str | list[Fields]:
 
 
 def _reminder(head: str, text: str) -> Fields:
-    told = "\n".join(filter(None, (head, text)))
-    return {"type": "text", "text": f"<system-reminder>\n{told}\n</system-reminder>"}
+    content = "\n".join(filter(None, (head, text)))
+    return {"type": "text", "text": f"<system-reminder>\n{content}\n</system-reminder>"}

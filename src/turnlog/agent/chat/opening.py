@@ -161,7 +161,7 @@ async def open_chat(
     agents = Agents(path, parts, definitions, prompts, home, place)
     parts.tools |= toolbox(agents.tool(), *_skills(chat), *chat.servers.tools)
     claim(store, path.stem, options.cwd, options.entrypoint, VERSION)
-    chat.loop.told += await start_session(parts, _source(options), chat.notes.append)
+    chat.loop.pending_context += await start_session(parts, _source(options), chat.notes.append)
     if wants_watch(parts.hooks):
         watched = settings_files.files_of(store, options.cwd)
         parts.hooks.keep(watch(parts.hooks, watched, partial(take_variables, parts)))

@@ -56,7 +56,7 @@ def _place_of(root: Path) -> Path:
     return Path(BY_PROJECT, hashlib.sha256(os.fsencode(project)).hexdigest()[:16])
 
 
-def memory_told(folder: Path) -> str:
+def memory_context(folder: Path) -> str:
     """Return the prompt part that explains the memory, with the start of its index."""
     path = folder / LIST
     listed = (read_text(path) or "") if is_within(path, [folder]) else ""

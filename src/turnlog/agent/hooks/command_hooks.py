@@ -43,7 +43,7 @@ def command_of(firing: Firing, facts: SessionFacts) -> HookCommand:
         shown=text,
         cwd=facts.cwd if facts.cwd.is_dir() else facts.project,
         environment=_environment(firing, facts),
-        stdin=msgspec.json.encode(firing.told) + b"\n",
+        stdin=msgspec.json.encode(firing.payload) + b"\n",
         timeout=firing.timeout,
     )
 
@@ -60,9 +60,9 @@ async def run_command(event: str, name: str, command: HookCommand) -> HookRun:
         given.seek(0)
         code, problem = await _run(command, given, out, err)
         seconds = time.monotonic() - started
-        printed, told = _read(out), _read(err) or problem
+        stdout, stderr = _read(out), _read(err) or problem
     late = command.timeout if code is None else None
-    return HookRun(event, name, command.shown, code, printed, told, seconds, late)
+    return HookRun(event, name, command.shown, code, stdout, stderr, seconds, late)
 
 
 def _argv(firing: Firing, facts: SessionFacts) -> tuple[str, ...]:
@@ -78,8 +78,8 @@ def _argv(firing: Firing, facts: SessionFacts) -> tuple[str, ...]:
 
 
 def _environment(firing: Firing, facts: SessionFacts) -> dict[str, str]:
-    held = firing.environment | facts.variables
-    kept = {name: value for name, value in held.items() if not name.startswith("OTEL_")}
+    inherited = firing.environment | facts.variables
+    passed = {name: value for name, value in inherited.items() if not name.startswith("OTEL_")}
     added = {
         PROJECT: str(facts.project),
         "CLAUDE_CODE_SESSION_ID": facts.session_id,
@@ -89,7 +89,7 @@ def _environment(firing: Firing, facts: SessionFacts) -> dict[str, str]:
     if EVENTS[firing.event].leaves_variables and facts.env_file:
         create_private_folder(facts.env_file.parent)
         added["CLAUDE_ENV_FILE"] = str(facts.env_file)
-    return kept | added
+    return passed | added
 
 
 def _file() -> IO[bytes]:

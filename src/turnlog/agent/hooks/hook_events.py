@@ -28,7 +28,7 @@ class HookEvent(Struct, frozen=True):
     """Whether `continue` and `systemMessage` are ignored."""
     leaves_variables: bool = False
     """Whether a hook may set variables for later commands."""
-    tells_late: bool = False
+    delivers_late: bool = False
     """Whether output of background hooks is delivered to the model here."""
     timeout: float = LONGEST_WAIT
 
@@ -41,7 +41,7 @@ EVENTS = {
         can_block=True,
         plain_text_is_context=True,
         has_mode=True,
-        tells_late=True,
+        delivers_late=True,
         timeout=30.0,
     ),
     "UserPromptExpansion": HookEvent(
@@ -55,7 +55,7 @@ EVENTS = {
     "ConfigChange": HookEvent(can_block=True, is_mute=True),
     "PostToolUse": HookEvent(ALL, can_block=True, has_mode=True, is_tool=True),
     "PostToolUseFailure": HookEvent(ALL, can_block=True, has_mode=True, is_tool=True),
-    "PostToolBatch": HookEvent(ALL, can_block=True, has_mode=True, tells_late=True),
+    "PostToolBatch": HookEvent(ALL, can_block=True, has_mode=True, delivers_late=True),
     "Notification": HookEvent(is_mute=True),
     "SubagentStart": HookEvent(),
     "SubagentStop": HookEvent(ALL, can_block=True, has_mode=True),

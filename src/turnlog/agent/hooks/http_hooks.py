@@ -49,7 +49,7 @@ async def post(firing: Firing, allowed: Allowed) -> HookReply:
         if not reaches(url, allowed.urls):
             raise Failed(f"{url} is not among the allowedHttpHookUrls of the settings")
         headers = {b"Content-Type": b"application/json"} | headers_of(firing, allowed)
-        body = msgspec.json.encode(firing.told)
+        body = msgspec.json.encode(firing.payload)
         async with AsyncClient(timeout=None) as client:
             request = await _checked_request(client, URL(url), headers, body)
             response = await client.send(request, stream=True)

@@ -102,8 +102,8 @@ class _Answer(CamelView):
 def read_answer(run: HookRun) -> HookOutcome:
     """Return the outcome of one hook run."""
     if run.exit_code is None:
-        told = f"{run.name} hook took longer than {run.timeout:g} s, so it counts for nothing: "
-        return HookOutcome(errors=[told + run.command], runs=[run])
+        message = f"{run.name} hook took longer than {run.timeout:g} s, so it counts for nothing: "
+        return HookOutcome(errors=[message + run.command], runs=[run])
     if run.exit_code and run.kind != "command":
         return HookOutcome(errors=[_failure(run, run.stderr)], runs=[run])
     answer, problem = _parse(run)
@@ -219,8 +219,8 @@ def _first_given(*values: Any) -> Any:
 
 
 def _about_call(outcome: HookOutcome, answer: _Answer, specific: _Specific) -> HookOutcome:
-    said = given(specific.permission_decision) or given(answer.decision)
-    decision = DECISIONS[said] if said else None
+    permission = given(specific.permission_decision) or given(answer.decision)
+    decision = DECISIONS[permission] if permission else None
     return msgspec.structs.replace(
         outcome,
         block=decision == "deny",

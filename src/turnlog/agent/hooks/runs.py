@@ -22,7 +22,7 @@ class Firing(Struct, frozen=True):
     """The event with its subject, such as `PreToolUse:Bash`."""
     handler: Fields
     """The hook's settings."""
-    told: Fields
+    payload: Fields
     """The payload as JSON."""
     timeout: float
     is_project: bool = False

@@ -94,23 +94,23 @@ async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
     """
     answer = StreamedMessage()
     recorder = turn.parts.recorder
-    waiting: Fields | None = None
+    pending: Fields | None = None
     try:
         async with turn.parts.model.ask(request) as stream:
             answer.request_id = stream.request_id
             async for event in stream.events:
                 finished = answer.take(event)
-                if waiting:
-                    _record(turn, answer, waiting["index"])
-                    turn.emit(Streamed(waiting))
-                waiting = event if finished else None
-                if not waiting:
+                if pending:
+                    _record(turn, answer, pending["index"])
+                    turn.emit(Streamed(pending))
+                pending = event if finished else None
+                if not pending:
                     turn.emit(Streamed(event))
         recorder.settle()
         return answer
     except asyncio.CancelledError:
-        if waiting:
-            _record(turn, answer, waiting["index"])
+        if pending:
+            _record(turn, answer, pending["index"])
         _keep_text(turn, answer)
         recorder.settle()
         raise

@@ -44,9 +44,9 @@ async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
         emit(Notice("Not compacted: that is turned off"))
         return False
     fields = {"trigger": trigger, "custom_instructions": focus}
-    said = await parts.hooks.fire("PreCompact", trigger, fields)
-    if said.block or not parts.recorder.chain:
-        emit(Notice(f"Not compacted: {said.reason or 'there is nothing to compact'}"))
+    outcome = await parts.hooks.fire("PreCompact", trigger, fields)
+    if outcome.block or not parts.recorder.chain:
+        emit(Notice(f"Not compacted: {outcome.reason or 'there is nothing to compact'}"))
         return False
     tokens = context_tokens(parts.recorder.chain)
     text = await _summarise(turn, focus)
@@ -55,8 +55,8 @@ async def compact(turn: RunningTurn, trigger: str, focus: str) -> bool:
         turn.record(entry)
     emit(Notice(f"Compacted {tokens:,} tokens into a summary; /rewind brings them back"))
     fields = {"trigger": trigger, "compact_summary": text}
-    said = await parts.hooks.fire("PostCompact", trigger, fields)
-    for error in said.errors:
+    outcome = await parts.hooks.fire("PostCompact", trigger, fields)
+    for error in outcome.errors:
         emit(Notice(error, is_error=True))
     for context in await start_session(parts, "compact", lambda text: emit(Notice(text))):
         turn.record(parts.recorder.meta(context))
@@ -80,8 +80,8 @@ async def _summarise(turn: RunningTurn, focus: str) -> str:
     from turnlog.edit.compaction_entries import HEAD, TRANSCRIPT
 
     parts = turn.parts
-    asked = ASK + (FOCUS.format(focus=focus) if focus else "")
-    messages = messages_of([*parts.recorder.chain, meta(asked, None)], is_open=True)
+    prompt = ASK + (FOCUS.format(focus=focus) if focus else "")
+    messages = messages_of([*parts.recorder.chain, meta(prompt, None)], is_open=True)
     try:
         answer = await ask_aside(parts, request_with(parts, messages), turn)
     except ModelError as error:

@@ -12,7 +12,7 @@ from turnlog.agent.loop.answering import ask_model
 from turnlog.agent.loop.compaction import AUTO, GO_ON, compact, compact_now, is_full
 from turnlog.agent.loop.conversation import Parts, RunningTurn
 from turnlog.agent.loop.events import Event, Notice
-from turnlog.agent.loop.lifecycle_hooks import Prompt, hear_failure, is_kept_going, submit
+from turnlog.agent.loop.lifecycle_hooks import Prompt, report_failure, should_continue, submit
 from turnlog.agent.loop.notifications import Arrival, absorb
 from turnlog.agent.loop.request import build_request
 from turnlog.agent.loop.spending import Spending
@@ -34,7 +34,7 @@ class Loop:
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
-        self.told: list[Prompt] = []
+        self.pending_context: list[Prompt] = []
         """Context to send along with the next prompt."""
         self.more: Callable[[], list[Arrival]] = list
         """Returns prompts that arrived while the model was working."""
@@ -81,7 +81,7 @@ class Loop:
                 stop_here(turn)
             except ModelError as error:
                 text = record_failure(turn, error)
-                await hear_failure(self.parts, error, text)
+                await report_failure(self.parts, error, text)
             record_end(turn, prompt, source)
         except OSError as error:
             reason, text = "failed", not_written(self.parts, error, text)
@@ -114,8 +114,8 @@ class Loop:
         why, context = await submit(turn, text_of(prompt), source)
         if why:
             return why
-        record_prompt(turn, prompt, source, [*self.told, *context])
-        self.told = []
+        record_prompt(turn, prompt, source, [*self.pending_context, *context])
+        self.pending_context = []
         return None
 
     async def _answer(self, turn: RunningTurn) -> StreamedMessage:
@@ -142,4 +142,4 @@ class Loop:
         if answer.stop_reason == "max_tokens":
             turn.record(self.parts.recorder.meta(CUT_OFF))
             return True
-        return await is_kept_going(turn, answer.text, pushes > 0)
+        return await should_continue(turn, answer.text, pushes > 0)

@@ -78,8 +78,8 @@ async def run_calls(
     if batch.ends_turn:
         stop_here(turn, was_call=True)
         return "interrupted"
-    said = None if batch.stop else await after_batch(turn, batch.outcomes)
-    stop = batch.stop or (said and (BATCH, said))
+    outcome = None if batch.stop else await after_batch(turn, batch.outcomes)
+    stop = batch.stop or (outcome and (BATCH, outcome))
     if stop:
         note_stop(turn, stop[1], stop[0])
     return "done" if stop else None
@@ -93,10 +93,10 @@ def stop_here(turn: RunningTurn, was_call: bool = False) -> None:
     recorder = turn.parts.recorder
     if not recorder.prompt_id:
         return
-    waiting = recorder.open_calls
-    for call in waiting:
+    open_calls = recorder.open_calls
+    for call in open_calls:
         turn.record(recorder.result(call, NOT_RUN, toolDenialKind=REJECTED))
-    is_call = was_call or waiting or recorder.ends_in_result
+    is_call = was_call or open_calls or recorder.ends_in_result
     turn.record(recorder.interruption(STOPPED_AT_CALL if is_call else STOPPED))
 
 
@@ -183,8 +183,8 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
     try:
         admitted = await admit(parts, call)
     except Refused as refused:
-        if refused.said:
-            note_hooks(turn, refused.said, call["id"])
+        if refused.hook_outcome:
+            note_hooks(turn, refused.hook_outcome, call["id"])
         return _refusal(refused, f"PreToolUse:{call['name']}")
     except Invalid as error:
         text = f"<tool_use_error>{error}</tool_use_error>"
@@ -209,12 +209,16 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
 
 def _refusal(refused: Refused, name: str) -> Done:
     if refused.kind != REJECTED:
-        stop = (name, refused.said) if refused.said and refused.said.stop else None
+        stop = (
+            (name, refused.hook_outcome)
+            if refused.hook_outcome and refused.hook_outcome.stop
+            else None
+        )
         return Done(
             _failed(refused.text), kind=refused.kind, ends_turn=refused.ends_turn, stop=stop
         )
-    told = FEEDBACK.format(text=refused.text) if refused.text else REJECTED_TEXT
-    outcome = ToolOutcome(told, REJECTED_DATA, is_error=True)
+    text = FEEDBACK.format(text=refused.text) if refused.text else REJECTED_TEXT
+    outcome = ToolOutcome(text, REJECTED_DATA, is_error=True)
     return Done(outcome, kind=REJECTED, ends_turn=refused.ends_turn)
 
 
@@ -224,15 +228,19 @@ async def _after(
     """Run the hooks that follow a call and apply their decisions to its outcome."""
     parts = turn.parts
     given = plain_input(admitted.input, parts)
-    event, said = await after_call(parts, call, given, outcome, seconds)
+    event, hook_outcome = await after_call(parts, call, given, outcome, seconds)
     name = f"{event}:{call['name']}"
-    for each in (admitted.said, said):
+    for each in (admitted.hook_outcome, hook_outcome):
         note_hooks(turn, each, call["id"])
-    if said.updated_output is not UNSET:
-        outcome = ToolOutcome(text_of(said.updated_output), said.updated_output)
-    told = [*admitted.said.context, *said.context, *([said.reason] if said.block else [])]
-    context = [reminder([text], name) for text in told]
-    stop = (name, said) if said.stop else None
+    if hook_outcome.updated_output is not UNSET:
+        outcome = ToolOutcome(text_of(hook_outcome.updated_output), hook_outcome.updated_output)
+    texts = [
+        *admitted.hook_outcome.context,
+        *hook_outcome.context,
+        *([hook_outcome.reason] if hook_outcome.block else []),
+    ]
+    context = [reminder([text], name) for text in texts]
+    stop = (name, hook_outcome) if hook_outcome.stop else None
     return Done(outcome, context + await _recalled(turn, admitted), stop=stop)
 
 

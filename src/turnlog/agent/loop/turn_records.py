@@ -59,7 +59,7 @@ def record_end(turn: RunningTurn, prompt: Prompt, source: str) -> None:
         recorder.tip("" if source == NOTICE else label_of(text_of(prompt)))
 
 
-def not_written(parts: Parts, error: OSError, said: str) -> str:
+def not_written(parts: Parts, error: OSError, answer: str) -> str:
     """Return the answer followed by the reason why the session could not be written."""
     place = error.filename or parts.recorder.path
-    return f"{said}\n{place}: {error.strerror or error}".strip()
+    return f"{answer}\n{place}: {error.strerror or error}".strip()

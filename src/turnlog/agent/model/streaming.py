@@ -99,8 +99,8 @@ class Model:
         except APIError as error:
             raise _failed(error, request["model"]) from error
         except (json.JSONDecodeError, _Lost, *_transport_errors()) as error:
-            told = f"the answer broke off: {error or type(error).__name__}"
-            raise Faltered(ModelError(told, "again in a while")) from error
+            message = f"the answer broke off: {error or type(error).__name__}"
+            raise Faltered(ModelError(message, "again in a while")) from error
 
     async def _begin(self, request: Fields) -> "AsyncStream[RawMessageStreamEvent]":
         from anthropic import AnthropicError, APIError
@@ -125,8 +125,10 @@ class Model:
 
 def is_too_long(error: ModelError) -> bool:
     """Return whether an error means that the conversation exceeds the context window."""
-    told = error.message.lower()
-    return error.status == 413 or (error.status == 400 and any(each in told for each in TOO_LONG))
+    message = error.message.lower()
+    return error.status == 413 or (
+        error.status == 400 and any(each in message for each in TOO_LONG)
+    )
 
 
 class _Lost(Exception):
@@ -155,16 +157,16 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 def _failed(error: "APIError", model: str) -> ModelError:
     from anthropic import APIStatusError
 
-    told = refused(error, model, HINTS)
+    failure = refused(error, model, HINTS)
     if not isinstance(error, APIStatusError):
-        return Faltered(told)
+        return Faltered(failure)
     status = error.status_code if error.status_code >= 400 else STATUS.get(str(error.type), 500)
-    told.status = status
+    failure.status = status
     advised = error.response.headers.get("x-should-retry")
     passes = status in PASSING or status >= 500
     if advised == "false" or (not passes and advised != "true"):
-        return told
-    return Faltered(told, _asked_wait(error.response.headers))
+        return failure
+    return Faltered(failure, _asked_wait(error.response.headers))
 
 
 def _asked_wait(headers: Mapping[str, str]) -> float | None:

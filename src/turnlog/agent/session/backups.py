@@ -40,9 +40,9 @@ class Backup(Struct, frozen=True):
 
     def fields(self) -> Fields:
         """Return the JSON fields of the backup."""
-        told: Fields = {"backupFileName": self.name, "version": self.version}
-        told["backupTime"] = self.time
-        return told if self.folder is None else told | {"realParentDir": self.folder}
+        fields: Fields = {"backupFileName": self.name, "version": self.version}
+        fields["backupTime"] = self.time
+        return fields if self.folder is None else fields | {"realParentDir": self.folder}
 
 
 class FileSnapshot(Struct):
@@ -127,7 +127,7 @@ def snapshots_in(session: Path) -> list[FileSnapshot]:
     """Return all snapshots of a session, oldest first, with later updates applied."""
     found: dict[str, FileSnapshot] = {}
     for line in read_lines(session):
-        for value in _told(line):
+        for value in _history_values(line):
             _add(found, value, line.offset)
     return list(found.values())
 
@@ -138,9 +138,9 @@ def last_snapshot(session: Path) -> FileSnapshot | None:
         return None
     lines: list[tuple[Fields, int]] = []
     for line in read_lines_backwards(session):
-        told = list(_told(line))
-        lines += [(value, line.offset) for value in told]
-        if any(value.get("type") == SNAPSHOT for value in told):
+        values = list(_history_values(line))
+        lines += [(value, line.offset) for value in values]
+        if any(value.get("type") == SNAPSHOT for value in values):
             break
     found: dict[str, FileSnapshot] = {}
     for value, offset in reversed(lines):
@@ -148,7 +148,7 @@ def last_snapshot(session: Path) -> FileSnapshot | None:
     return next(reversed(found.values()), None)
 
 
-def _told(line: Line) -> Iterator[Fields]:
+def _history_values(line: Line) -> Iterator[Fields]:
     if MARK in line.raw:
         yield from (value for value in values_of(line) if is_object(value))
 

@@ -182,10 +182,10 @@ def failure(text: str, message_id: str, status: int | None, request_id: str | No
     """Build the entry of an API error in place of an answer."""
     kinds = {400: "invalid_request", 401: "authentication_failed", 429: "rate_limit"}
     server = "server_error" if status and status >= 500 else "unknown"
-    told: Fields = {"error": kinds.get(status or 0, server), "isApiErrorMessage": True}
-    told |= {"apiErrorStatus": status} if status else {}
-    told |= {"requestId": request_id} if request_id else {}
-    return synthetic(text, message_id) | told
+    fields: Fields = {"error": kinds.get(status or 0, server), "isApiErrorMessage": True}
+    fields |= {"apiErrorStatus": status} if status else {}
+    fields |= {"requestId": request_id} if request_id else {}
+    return synthetic(text, message_id) | fields
 
 
 def api_error(error: Fields, wait: float, attempt: int, attempts: int) -> Fields:

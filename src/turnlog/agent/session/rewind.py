@@ -263,8 +263,8 @@ def _files_back(
         if backup.name and not copy:
             yield FileBack(path, folder / backup.name, is_changed_outside=False, is_lost=True)
         elif not path.is_dir() and not _is_as(path, copy):
-            kept = (copy_of(folder, each) for each in _versions(snapshots, name))
-            outside = is_changed_outside(path, [*filter(None, kept)], changes.get(path))
+            copies = (copy_of(folder, each) for each in _versions(snapshots, name))
+            outside = is_changed_outside(path, [*filter(None, copies)], changes.get(path))
             is_created = not os.path.lexists(path)
             if copy and not is_created and not is_recorded_here(copy, _first_time(snapshots, copy)):
                 apart = apart or FOREIGN

@@ -71,7 +71,7 @@ class AnswerInput(Input, frozen=True):
 
 
 @dataclass
-class HookMeans:
+class ConversationResources:
     """Model and MCP access for the hooks of one conversation."""
 
     parts: Parts
@@ -137,7 +137,7 @@ class HookMeans:
         parent = self.parts
         facts = msgspec.structs.replace(parent.recorder.facts, agent_id=f"{KIND}-{uuid4()}")
         place = replace(parent.workspace, seen={}, todos=[], shells=Shells())
-        told = BY_LOOKING.format(path=parent.recorder.path)
+        instructions = BY_LOOKING.format(path=parent.recorder.path)
         rules = parent.rules.lent(None, None)
         rules.for_turn += (f"Read(/{escaped(parent.recorder.path)})",)
         usable = {name: tool for name, tool in parent.tools.items() if name not in CALLS}
@@ -150,7 +150,7 @@ class HookMeans:
             hooks=parent.hooks.of_calls(),
             rules=rules,
             ask=None,
-            system=[DECIDE + told, surroundings(place.cwd, place.directories)],
+            system=[DECIDE + instructions, surroundings(place.cwd, place.directories)],
             limits=msgspec.structs.replace(parent.limits, max_turns=MOST_STEPS, max_budget=None),
             backups=None,
             agent_type=KIND,
@@ -179,6 +179,6 @@ def _answer_tool(found: list[str]) -> Tool:
         found.append(msgspec.json.encode(given).decode())
         return ToolOutcome("Decided.")
 
-    told = "Say what you have decided. This ends your work."
+    description = "Say what you have decided. This ends your work."
     schema, read = schema_of(AnswerInput), reader_of(AnswerInput)
-    return Tool(ANSWER_TOOL, told, schema, read, lambda given, place: [Uses()], run)
+    return Tool(ANSWER_TOOL, description, schema, read, lambda given, place: [Uses()], run)

@@ -24,9 +24,9 @@ from turnlog.agent.workspace.shell.processes import (
     Launch,
     RunningCommand,
     end,
+    exit_status,
     follow,
     launch,
-    told_code,
 )
 from turnlog.agent.workspace.spilled_results import EXTRACT, extract, results_folder
 from turnlog.agent.workspace.tool import Grant, Output, Tool, ToolError, ToolOutcome
@@ -216,7 +216,7 @@ def _described(stdout: str) -> Fields:
 def _outcome(running: RunningCommand, text: str, data: Fields, notes: list[str]) -> ToolOutcome:
     failed = running.code != 0
     if failed:
-        notes.insert(0, f"Exit code {told_code(running.code)}")
+        notes.insert(0, f"Exit code {exit_status(running.code)}")
     if text.startswith("<persisted-output>"):  # must stay at the start, where readers look for it
         parts = [text, *notes]
     else:

@@ -44,16 +44,16 @@ def fit_blocks(blocks: list[Fields], folder: Path) -> list[Fields]:
 def extract(path: Path, size: int, head: str, tail: str) -> str:
     """Return the extract of a result that is saved in a file."""
     return (
-        f"<persisted-output>\nOutput too large ({told_size(size)}). "
+        f"<persisted-output>\nOutput too large ({size_text(size)}). "
         f"Full output saved to: {path}\n\n"
         f"Its start:\n{head}\n...\n\nIts end:\n{tail}\n</persisted-output>"
     )
 
 
-def told_size(size: int) -> str:
+def size_text(size: int) -> str:
     """Return a size in the client's format.
 
-    >>> told_size(228894)
+    >>> size_text(228894)
     '223.5KB'
     """
     amount, unit = float(size), "bytes"

@@ -14,7 +14,7 @@ from turnlog.agent.tools.files.text_files import (
     is_binary,
     replace_content,
 )
-from turnlog.agent.workspace.spilled_results import told_size
+from turnlog.agent.workspace.spilled_results import size_text
 from turnlog.agent.workspace.tool import ToolError
 from turnlog.agent.workspace.workspace import Workspace
 
@@ -34,7 +34,7 @@ def load_text(pinned: Pinned, workspace: Workspace) -> TextFile | None:
         with open_file(pinned) as file:
             require_seen(pinned, file, workspace)
             if os.fstat(file.fileno()).st_size > LARGEST:
-                told = told_size(LARGEST)
+                told = size_text(LARGEST)
                 raise ToolError(f"{path} is larger than {told}; use a command in Bash")
             file.seek(0)
             raw = file.read()

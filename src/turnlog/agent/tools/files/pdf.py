@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from uuid import uuid4
 
 from turnlog.agent.workspace.image_blocks import Picture, encode, room_for
-from turnlog.agent.workspace.spilled_results import results_folder, told_size
+from turnlog.agent.workspace.spilled_results import results_folder, size_text
 from turnlog.agent.workspace.tool import ToolError, ToolOutcome
 from turnlog.format.json_values import Fields
 from turnlog.format.private_files import write_private
@@ -70,8 +70,8 @@ def _read_whole(path: Path, opened: BufferedReader, document: Any, size: int) ->
     count = len(document)
     if size > WHOLE_BYTES or count > WHOLE_PAGES:
         raise ToolError(
-            f"{path} is too large to be read whole ({told_size(size)}, {count:,} pages; at most "
-            f"{told_size(WHOLE_BYTES)} and {WHOLE_PAGES} pages): name up to {PAGES_LIMIT} pages"
+            f"{path} is too large to be read whole ({size_text(size)}, {count:,} pages; at most "
+            f"{size_text(WHOLE_BYTES)} and {WHOLE_PAGES} pages): name up to {PAGES_LIMIT} pages"
         )
     data = base64.b64encode(_plain(opened, document)).decode()
     source = {"type": "base64", "media_type": "application/pdf", "data": data}

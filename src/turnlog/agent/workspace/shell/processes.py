@@ -121,7 +121,7 @@ async def launch(wanted: Launch) -> RunningCommand:
     return RunningCommand(process, wanted.printed, left_in)
 
 
-def told_code(code: int | None) -> int:
+def exit_status(code: int | None) -> int:
     """Return an exit code as a shell reports it: 128 plus the number of a signal."""
     return 128 - code if code is not None and code < 0 else code or 0
 
