@@ -187,8 +187,8 @@ def _change(place: CallPlace, path: Path, notes: list[str], old: str, new: str) 
     added, removed = (sum(role == kind for role, _ in lines) for kind in ("added", "removed"))
     notes += [] if lines else ["the content stays as it is"]
     usual = [note for note in notes if note != "mode 0644"]
-    told = [("note", note) for note in usual]
-    return Preview(place.shown(path), told + lines, f"+{added} -{removed}")
+    head = [("note", note) for note in usual]
+    return Preview(place.shown(path), head + lines, f"+{added} -{removed}")
 
 
 def _diff(old: str, new: str) -> Iterator[Line]:
@@ -216,8 +216,8 @@ def _preview_any(tool: str) -> Callable[[Fields, CallPlace], Preview]:
         # A title may stand for an input only if it says all of it: `1 items` does not.
         values = list(given.values())
         is_whole = not values or (len(values) == 1 and str(values[0]) in title)
-        is_said = is_whole and "\n" not in title
-        return Preview(spelled(title) if is_said else "", [] if is_said else _fields(given))
+        says_all = is_whole and "\n" not in title
+        return Preview(spelled(title) if says_all else "", [] if says_all else _fields(given))
 
     return show
 

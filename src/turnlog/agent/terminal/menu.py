@@ -116,8 +116,8 @@ class Menu:
         return head
 
     def _foot_rows(self, style: Style, columns: int) -> list[str]:
-        told = " · ".join(filter(None, (self.foot, EXPAND if self.expand else "")))
-        return fold(style(told, "dim"), columns - 1).split("\n") if told else []
+        text = " · ".join(filter(None, (self.foot, EXPAND if self.expand else "")))
+        return fold(style(text, "dim"), columns - 1).split("\n") if text else []
 
     def row(self, number: int, item: Item, style: Style, columns: int) -> str:
         """Return an item as one line: its label, then additional information."""

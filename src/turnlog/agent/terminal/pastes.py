@@ -72,7 +72,9 @@ class Pastes:
     def contents(self, text: str, store: Store) -> Fields:
         """Return the pasted content for the prompt history."""
         texts = {number: paste.text for number, paste in self._in(text).items() if paste.text}
-        return {str(number): _kept(number, pasted, store) for number, pasted in texts.items()}
+        return {
+            str(number): _saved_paste(number, pasted, store) for number, pasted in texts.items()
+        }
 
     def _hold(self, paste: Paste) -> int:
         number = len(self._held) + 1
@@ -136,12 +138,12 @@ def clipboard_image() -> Fields | None:
     return None
 
 
-def _kept(number: int, text: str, store: Store) -> Fields:
-    kept: Fields = {"id": number, "type": "text"}
+def _saved_paste(number: int, text: str, store: Store) -> Fields:
+    saved: Fields = {"id": number, "type": "text"}
     if len(text) <= INLINE:
-        return kept | {"content": text}
+        return saved | {"content": text}
     raw = text.encode("utf-8", "replace")
     name = hashlib.sha256(raw).hexdigest()[:16]
     create_private_folder(store.pastes)
     write_private(store.pastes / f"{name}.txt", raw)
-    return kept | {"contentHash": name}
+    return saved | {"contentHash": name}

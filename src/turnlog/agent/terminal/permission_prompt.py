@@ -82,10 +82,10 @@ def head_of(question: Question) -> list[str]:
     asked = ASKED.get(question.tool, f"Let {spelled(question.tool)} run?")
     agent = ", ".join(filter(None, (spelled(question.agent_type), question.agent_id)))
     reasons = _reasons(question)
-    told = ["; ".join(reasons)] if question.verdict.reasons else reasons
+    shown = ["; ".join(reasons)] if question.verdict.reasons else reasons
     if long_reasons(question):
-        told = [f"for {len(reasons)} reasons, listed above"]
-    return [f"{asked} (sub-agent {agent})" if agent else asked, *told]
+        shown = [f"for {len(reasons)} reasons, listed above"]
+    return [f"{asked} (sub-agent {agent})" if agent else asked, *shown]
 
 
 def long_reasons(question: Question) -> list[str]:

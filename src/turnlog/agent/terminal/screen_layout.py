@@ -198,14 +198,14 @@ def offer_rows(
 ) -> list[str]:
     """Return the rows of the completion menu, with the selection visible."""
     start = max(0, min((chosen or 0) - MOST_OFFERS // 2, len(offers) - MOST_OFFERS))
-    seen = offers[start : start + MOST_OFFERS]
-    wide = min(max(cells(name) for name, _ in seen) + 2, columns // 2)
+    visible = offers[start : start + MOST_OFFERS]
+    wide = min(max(cells(name) for name, _ in visible) + 2, columns // 2)
     rows: list[str] = []
-    for number, (name, note) in enumerate(seen, start):
+    for number, (name, note) in enumerate(visible, start):
         shown = cut(one_line(name), wide - 1)
         gap = " " * (wide - cells(shown))
-        told = cut(one_line(note), columns - wide - 3)
+        meta = cut(one_line(note), columns - wide - 3)
         rows.append(
-            f"  {style(shown, 'chosen' if number == chosen else 'text')}{gap}{style(told, 'dim')}"
+            f"  {style(shown, 'chosen' if number == chosen else 'text')}{gap}{style(meta, 'dim')}"
         )
     return rows

@@ -62,8 +62,8 @@ def make_style(is_coloured: bool) -> Style:
 
 def _codes(text: str, is_coloured: bool) -> str:
     """Without colours, what is bold or dim stays so."""
-    kept = [code for code in text.split(";") if is_coloured or len(code) == 1]
-    return ";".join(kept)
+    used = [code for code in text.split(";") if is_coloured or len(code) == 1]
+    return ";".join(used)
 
 
 @lru_cache(maxsize=4096)
@@ -92,13 +92,13 @@ def cut(text: str, room: int) -> str:
     """
     if cells(text) <= room:
         return text
-    kept, used = "", 1
+    start, used = "", 1
     for character in text:
         used += width_of(character)
         if used > room:
             break
-        kept += character
-    return f"{kept}…" if room > 0 else ""
+        start += character
+    return f"{start}…" if room > 0 else ""
 
 
 def fold(line: str, room: int, indent: int = 0) -> str:
