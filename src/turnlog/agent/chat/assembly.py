@@ -102,6 +102,7 @@ def assemble(
     cwd = options.cwd
     mode = starting_mode(options, settings, resumed)
     choice = choose(options.model or resumed.model or settings.model, os.environ)
+    # The first one is the session's own directory, which is the root of the workspace.
     places = [*settings.directories[1:], *options.directories]
     consent = Consent(settings, mode, options.allow, options.deny)
     # The callbacks name what is created further down: tools use them only once the chat runs.
@@ -142,6 +143,7 @@ def assemble(
         limits=_limits(options, settings),
         backups=history,
     )
+    # Set last, as the two refer to each other.
     parts.hooks.resources = ConversationResources(parts)
     return parts
 
@@ -171,6 +173,7 @@ def memory_limits(
 ) -> MemoryLimits:
     """Return which memory files a chat loads."""
     return MemoryLimits(
+        # Read anew for each file, as the user may approve imports in the middle of a chat.
         is_approved=lambda path: path in import_choices(store, options.cwd).approved,
         may_read=may_read,
         uses_user=SettingSource.USER in options.sources,

@@ -47,6 +47,7 @@ async def mention_blocks(
     command, brings only what may be read without asking.
     """
     named = {path: None for text in written for path in mentioned_paths(text, workspace.cwd)}
+    # Typed paths come last: the user is asked about one that is both written and typed.
     named |= dict.fromkeys(mentioned_paths(typed, workspace.cwd), ask)
     blocks: list[Fields] = []
     for path, asked in named.items():
@@ -72,6 +73,7 @@ async def _is_agreed(path: Path, verdict: Verdict, rules: Rules, ask: Ask | None
 def _found(text: str, cwd: Path) -> Iterator[Path]:
     for quoted, plain in MENTION.findall(text):
         name = quoted or plain.replace("\\ ", " ")
+        # In `look at @a.py.` the dot ends the sentence, but a file may also be called `a.`.
         for each in (name, name.rstrip(PUNCTUATION)):
             path = cwd / expand_user(each)
             if each and is_there(path):

@@ -71,6 +71,8 @@ class Prompts:
             return str(text)
         command, arguments = found
         await self._run_hooks(command, arguments, text)
+        # With `cat log | turnlog chat -p /fix`, paths in the log must not be attached as if they
+        # were typed.
         named = self.find(typed)
         body = await self._expand(command, arguments, self._loop.parts, named[1] if named else "")
         if command.model:
@@ -135,6 +137,7 @@ class Prompts:
         """Reset the model and rules that a command set for the previous turn."""
         parts = self._loop.parts
         parts.rules.for_turn = ()
+        # Compared by identity: if the user has chosen another model since, that choice stays.
         if parts.choice is self._lent:
             parts.choice = self._usual
 
@@ -159,6 +162,7 @@ async def run_injected(text: str, workspace: Workspace, rules: Rules) -> str:
     """Return the output of a shell command; raise `ToolError` if it is not allowed or fails."""
     directory = workspace.settle()
     access = Runs(text, running=workspace.activity.running)
+    # A verdict may take a second, in which the screen must not freeze.
     verdict = await asyncio.to_thread(rules.decide, "Bash", [access], workspace)
     if verdict.kind is not VerdictKind.ALLOW:
         raise ToolError(f"`{text}` may not run: {verdict.reason}; see allowed-tools")

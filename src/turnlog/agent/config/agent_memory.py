@@ -59,11 +59,12 @@ def _place_of(root: Path) -> Path:
 def memory_context(folder: Path) -> str:
     """Return the prompt part that explains the memory, with the start of its index."""
     path = folder / LIST
+    # The agent writes this folder unasked: a link to another file would be read to it.
     listed = (read_text(path) or "") if is_within(path, [folder]) else ""
     raw = "\n".join(listed.splitlines()[:MOST_LINES]).encode()[:MOST_BYTES]
     start = raw.decode("utf-8", "ignore").strip()
-    told = KEPT.format(folder=folder, list=LIST)
+    head = KEPT.format(folder=folder, list=LIST)
     if not start:
-        return f"{told}\n\n{LIST} is empty."
+        return f"{head}\n\n{LIST} is empty."
     rest = "" if start == listed.strip() else "\n\n(This is only its start: make it shorter.)"
-    return f"{told}\n\n{LIST} says:\n\n{start}{rest}"
+    return f"{head}\n\n{LIST} says:\n\n{start}{rest}"

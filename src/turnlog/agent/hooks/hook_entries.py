@@ -106,6 +106,7 @@ def _run_fields(run: HookRun) -> Fields:
         return {"type": "hook_blocking_error", "blockingError": error}
     if outcome.errors:
         return {"type": "hook_non_blocking_error"} | printed | took
+    # JSON tells the client what to do; only plain text is content.
     content = "" if run.stdout.lstrip().startswith("{") else run.stdout.strip()
     return {"type": "hook_success", "content": content} | printed | took
 

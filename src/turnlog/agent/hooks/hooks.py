@@ -92,6 +92,9 @@ class Hooks:
 
     def within(self, resources: HookResources, more: Groups) -> "Hooks":
         """Return the hooks of a nested conversation, with groups of its own added."""
+        # A shallow copy: `_background` and `_used` stay shared, so that closing the session also
+        # ends the hooks of sub-agents, and a hook with `once` runs once in all conversations
+        # together.
         inner = copy(self)
         inner.resources, inner._groups = resources, dict(self._groups)
         inner.news, inner._late = [], []
@@ -127,6 +130,8 @@ class Hooks:
         runs = await asyncio.gather(*map(self._run, awaited))
         outcomes = [self._outcome_of(run) for run in runs]
         if EVENTS[event].delivers_late:
+            # Merged like the output of a hook, so that the limit on its length applies to it as
+            # well.
             outcomes.append(HookOutcome(context=[*self._late, *self.news]))
             self._late, self.news = [], []
         outcome = merge_outcomes(outcomes)
@@ -164,11 +169,13 @@ class Hooks:
                 if key in seen | self._used or not self._is_meant(event, handler, fields):
                     continue
                 seen.add(key)
+                # `once` counts only for hooks of skills (documented).
                 if handler.get("once") and "skill" in group:
                     self._used.add(key)
                 yield handler, bool(group.get("is_project"))
 
     def _is_meant(self, event: str, handler: Fields, fields: Fields) -> bool:
+        # At events without a tool call there is nothing to match: the hook never runs (documented).
         rule = handler.get("if")
         if not isinstance(rule, str):
             return True

@@ -62,6 +62,7 @@ def question_of(firing: Firing) -> str:
     """Return the prompt of a hook with the payload inserted or appended."""
     prompt, payload = firing.text("prompt"), msgspec.json.encode(firing.payload).decode()
     places = {"$ARGUMENTS": payload, "\\$": "$"}
+    # Replaced in one pass: `$ARGUMENTS` in the payload itself is left alone.
     question = PLACE.sub(lambda found: places[found[0]], prompt)
     has_place = any(found[0] == "$ARGUMENTS" for found in PLACE.finditer(prompt))
     return question if has_place else f"{question}\n\nARGUMENTS: {payload}"

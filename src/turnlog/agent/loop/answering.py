@@ -68,8 +68,13 @@ async def _ask_until_answered(
         try:
             return await receive()
         except Faltered as error:
+            # The retry starts the answer over. Blocks that were recorded so far must not stay in
+            # the chain: a call without a result, for example, would make the API refuse every later
+            # request.
             parts.recorder.abandon()
             attempt += 1
+            # With `retry-after: 3600`, as for an exhausted quota, the user should decide and not
+            # sit waiting.
             if attempt > parts.limits.retries or (error.wait or 0.0) > MOST_PATIENT:
                 raise
             wait = backoff(attempt) if error.wait is None else error.wait
@@ -83,6 +88,7 @@ async def _ask_until_answered(
 
 def backoff(attempt: int) -> float:
     """Return the seconds to wait before a retry: exponential backoff with jitter."""
+    # The jitter keeps sub-agents that failed together from retrying together.
     return min(SHORTEST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.75, 1.25)
 
 
@@ -101,6 +107,8 @@ async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
             async for event in stream.events:
                 finished = answer.take(event)
                 if pending:
+                    # Recorded before it is emitted: a listener may crash, or be killed, on what it
+                    # is shown.
                     _record(turn, answer, pending["index"])
                     turn.emit(Streamed(pending))
                 pending = event if finished else None
@@ -109,6 +117,7 @@ async def _receive(turn: RunningTurn, request: Fields) -> StreamedMessage:
         recorder.settle()
         return answer
     except asyncio.CancelledError:
+        # Whatever was shown stays in the session: the user's next prompt may refer to it.
         if pending:
             _record(turn, answer, pending["index"])
         _keep_text(turn, answer)

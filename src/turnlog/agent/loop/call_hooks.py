@@ -33,6 +33,8 @@ async def after_move(turn: RunningTurn, call_id: str) -> None:
     """Run CwdChanged hooks if a command changed the directory; they may set variables."""
     parts = turn.parts
     facts, place = parts.hooks.facts, parts.workspace.cwd
+    # `Hooks.within` shares the facts with sub-agents: the `cd` of a sub-agent must not move the
+    # hooks of the main conversation.
     if parts.agent_type or facts.cwd == place:
         return
     before, facts.cwd = facts.cwd, place
@@ -65,6 +67,7 @@ async def after_batch(
     note_hooks(turn, hook_outcome, str(uuid4()))
     if hook_outcome.context:
         turn.record(parts.recorder.meta(reminder(hook_outcome.context, BATCH)))
+    # `note_hooks` has shown the reason of a stop, but not that of a block.
     if hook_outcome.block and not hook_outcome.stop:
         turn.emit(Notice(hook_outcome.reason, is_error=True))
     return hook_outcome if hook_outcome.block or hook_outcome.stop else None

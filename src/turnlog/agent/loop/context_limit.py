@@ -28,6 +28,7 @@ class Compacting(Struct, frozen=True):
     def limit(self, window: int) -> float:
         """Return the number of tokens above which a conversation is compacted."""
         used = min(self.window or window, window)
+        # Of a window of 32,000 tokens, the usual reserve would leave nothing.
         return min(used - min(RESERVE, used // 4), used * self.share)
 
     def reserve(self, window: int) -> int:

@@ -44,6 +44,7 @@ async def start_session(
     fields = {"source": source, "model": parts.choice.model}
     outcome = await parts.hooks.fire("SessionStart", source, fields)
     await take_variables(parts)
+    # A new session has no file yet, so the title is written along with its first prompt.
     if source in NAMEABLE:
         parts.hooks.facts.title = outcome.title
     for text in [*outcome.errors, *filter(None, [outcome.system_message])]:
@@ -71,6 +72,8 @@ async def submit(turn: RunningTurn, text: str, source: str) -> tuple[str | None,
     _announce(parts)
     outcome = await parts.hooks.fire("UserPromptSubmit", None, {"prompt": text})
     if outcome.block or outcome.stop:
+        # The id that hooks have seen belongs to this prompt, which is not recorded: the next one
+        # gets its own.
         parts.recorder.next_prompt_id = None
         return outcome.reason or outcome.stop_reason or "a hook did not let the prompt through", []
     note_hooks(turn, outcome, str(uuid4()))
@@ -107,6 +110,7 @@ async def should_continue(turn: RunningTurn, text: str, is_again: bool) -> bool:
         turn.record(parts.recorder.follow(line))
     if outcome.stop or not (outcome.block or outcome.context):
         return False
+    # Recorded last, so that the next request ends with it.
     turn.record(parts.recorder.follow(feedback_line(outcome, event)))
     return True
 

@@ -50,6 +50,7 @@ class Loop:
 
     async def _events(self, work: Work) -> AsyncGenerator[Event]:
         """Yield the events of a task as they come; closing the generator cancels the task."""
+        # The turn has its own task: interrupting it leaves the reader to get the `TurnEnded`.
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         spent = Spending()
         turn = RunningTurn(self.parts, spent.counting(events.put_nowait), spent)
@@ -71,10 +72,10 @@ class Loop:
 
     async def _turn(self, prompt: Prompt, source: str, turn: RunningTurn) -> None:
         """Run a turn and emit its end, also after errors and interruptions."""
-        self.parts.recorder.prompt_id = None
+        self.parts.recorder.prompt_id = None  # until it is set, `stop_here` records nothing
         reason, text = "failed", ""
         try:
-            try:
+            try:  # the handlers write to the session, too, which fails on a full disk
                 reason, text = await self._work(prompt, source, turn)
             except asyncio.CancelledError:
                 reason = "interrupted"
@@ -97,10 +98,11 @@ class Loop:
             if answer.calls:
                 if ending := await run_calls(turn, answer.calls):
                     return ending, answer.text
+                # Not earlier: the API accepts no other message between a call and its result.
                 for arrived, how in [*absorb(self.parts), *self.more()]:
                     if why := await self._accept(arrived, how, turn):
                         turn.emit(Notice(why, is_error=True))
-            elif answer.stop_reason != "pause_turn":
+            elif answer.stop_reason != "pause_turn":  # the API goes on when asked again
                 if pushes == MOST_PUSHES or not await self._is_pushed(answer, pushes, turn):
                     return "refused" if answer.stop_reason == "refusal" else "done", answer.text
                 pushes += 1

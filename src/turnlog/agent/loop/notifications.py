@@ -62,6 +62,7 @@ def summary_of(job: BackgroundCommand) -> str:
 
 def _taken(parts: Parts, operation: str) -> str:
     text = notice_of(parts.workspace.shells.ended.pop(0))
+    # Only those of the main conversation were enqueued, by `listen`.
     if not parts.agent_type:
         parts.recorder.queue(operation, text if operation == "remove" else None)
     return text

@@ -105,6 +105,7 @@ def context_tokens(chain: list[Fields]) -> int:
     for entry in reversed(chain):
         message = entry.get("message") if entry.get("type") == "assistant" else None
         usage = message.get("usage") if is_object(message) else None
+        # Answers that the client writes itself, such as API errors, count no tokens.
         if is_object(usage) and any(usage.get(name) for name in COUNTED):
             return sum(usage.get(name) or 0 for name in COUNTED)
     return 0

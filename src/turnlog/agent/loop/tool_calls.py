@@ -72,7 +72,9 @@ async def run_calls(
     try:
         await batch.run()
     finally:
+        # Also when interrupted: the API refuses a history in which a call has no result.
         batch.record_rest()
+    # Context comes after all results, which must follow directly on their calls.
     for text in batch.context:
         turn.record(turn.parts.recorder.meta(text))
     if batch.ends_turn:
@@ -133,6 +135,8 @@ class _Batch:
                     for call in group:
                         tasks.create_task(self._carry_out(call))
             except BaseExceptionGroup as several:
+                # One error has cancelled the other calls; the turn handles a plain error, not a
+                # group.
                 raise several.exceptions[0] from None
             if self.ends_turn or self.stop:
                 break
@@ -203,6 +207,7 @@ async def _run(turn: RunningTurn, call: Fields) -> Done:
     except Exception as error:  # whatever a tool does, the model is told and the loop goes on
         outcome = _failed(f"{type(error).__name__}: {error}")
     link_pull_request(parts.recorder, call["name"], admitted.input, outcome)
+    # Before the hooks of the call, so that their payload names the new directory.
     await after_move(turn, call["id"])
     return await _after(turn, call, admitted, outcome, monotonic() - started)
 
@@ -249,6 +254,7 @@ async def _recalled(turn: RunningTurn, admitted: Admitted) -> list[str]:
     parts = turn.parts
     touched = admitted.tool.touches(admitted.value, parts.workspace)
     paths = [each.path for each in touched if isinstance(each, Reads | Writes)]
+    # Calls of a group run in parallel, and the user can be asked one question at a time.
     ask = partial(_ask_alone, parts, parts.ask) if parts.ask else None
     texts = [text for path in paths for text in await parts.recall(path, ask, turn.emit)]
     return [f"<system-reminder>\n{text}\n</system-reminder>" for text in texts]
@@ -281,6 +287,7 @@ class _News:
         self._lines += text.count("\n")
         elapsed = monotonic() - self._started
         if self._call["name"] == "Bash" and elapsed >= self._next:
+            # A build of an hour leaves a dozen lines in the session instead of thousands.
             self._next = elapsed * 2
             data: Fields = {"type": "bash_progress", "output": self._tail}
             data |= {"fullOutput": self._tail, "elapsedTimeSeconds": round(elapsed)}

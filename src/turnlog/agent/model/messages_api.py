@@ -76,6 +76,7 @@ def refused(error: "APIError", model: str, hints: dict[int, str]) -> ModelError:
     from anthropic import APIStatusError
 
     if not isinstance(error, APIStatusError):
+        # The message may end up in logs, and a query may hold credentials.
         address = error.request.url.copy_with(query=None)
         return ModelError(f"no answer from {address}: {error.message}", "again in a while")
     message = error.api_message or error.message

@@ -76,6 +76,7 @@ class Model:
 
     def prepare(self) -> None:
         """Import the official client in the background: that takes a second or two."""
+        # A daemon thread: who quits at once does not wait for the import.
         Thread(target=import_module, args=["anthropic"], daemon=True).start()
 
     def require_credentials(self) -> None:
@@ -142,6 +143,7 @@ async def _events(stream: Any) -> AsyncGenerator[Fields]:
         fields: Fields = event.to_dict(mode="json")
         is_whole = fields.get("type") == "message_stop"
         yield fields
+        # A server may keep the connection open after the last event.
         if is_whole:
             break
     if not is_whole:
@@ -160,9 +162,12 @@ def _failed(error: "APIError", model: str) -> ModelError:
     failure = refused(error, model, HINTS)
     if not isinstance(error, APIStatusError):
         return Faltered(failure)
+    # An error in the middle of a stream arrives under status 200; its type says which it would have
+    # been.
     status = error.status_code if error.status_code >= 400 else STATUS.get(str(error.type), 500)
     failure.status = status
     advised = error.response.headers.get("x-should-retry")
+    # `x-should-retry` is the advice of the API itself and overrides what the status suggests.
     passes = status in PASSING or status >= 500
     if advised == "false" or (not passes and advised != "true"):
         return failure
@@ -176,6 +181,7 @@ def _asked_wait(headers: Mapping[str, str]) -> float | None:
             return float(headers["retry-after-ms"]) / 1000
         if "retry-after" not in headers:
             return None
+        # HTTP allows seconds or a date; some proxies send the latter.
         named = headers["retry-after"]
         if named.replace(".", "", 1).isdigit():
             return float(named)

@@ -153,19 +153,19 @@ def import_choices(
     """
     place = str(project_root(root))
     held = _lists(read_object(imports_file(environment)).get(place))
-    told = _client_projects(store, environment).get(place)
-    said: dict[str, Any] = told if is_object(told) else {}
+    value = _client_projects(store, environment).get(place)
+    fields: dict[str, Any] = value if is_object(value) else {}
     return ImportChoices(
         approved=frozenset(map(Path, held[APPROVED_HERE])),
         refused=frozenset(map(Path, held[REFUSED_HERE])),
-        refuses_all=bool(said.get(ASKED)) and not said.get(APPROVED) and not any(held.values()),
+        refuses_all=bool(fields.get(ASKED)) and not fields.get(APPROVED) and not any(held.values()),
     )
 
 
 def _lists(held: Any) -> dict[str, list[str]]:
     """Return the answers of a project; one for all files, as turnlog once kept it, names none."""
-    said: dict[str, Any] = held if is_object(held) else {}
-    lists = {name: said.get(name) for name in (APPROVED_HERE, REFUSED_HERE)}
+    value: dict[str, Any] = held if is_object(held) else {}
+    lists = {name: value.get(name) for name in (APPROVED_HERE, REFUSED_HERE)}
     return {
         name: [each for each in listed if isinstance(each, str)] if is_array(listed) else []
         for name, listed in lists.items()

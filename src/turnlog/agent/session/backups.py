@@ -72,6 +72,8 @@ def backup_name(path: Path, version: int) -> str:
 
 def copy_of(folder: Path, backup: Backup) -> Path | None:
     """Return the copy that a backup names, if it is a file of the folder itself."""
+    # A link in the place of the folder or the copy could bring any file of the user into the
+    # project.
     if not backup.name or folder.is_symlink():
         return None
     path = folder / backup.name
@@ -137,6 +139,8 @@ def last_snapshot(session: Path) -> FileSnapshot | None:
     if not session.exists():
         return None
     lines: list[tuple[Fields, int]] = []
+    # A snapshot lists all files, so only updates after the last one matter: of a session of 100 MB,
+    # the last few lines are read.
     for line in read_lines_backwards(session):
         values = list(_history_values(line))
         lines += [(value, line.offset) for value in values]
@@ -149,6 +153,8 @@ def last_snapshot(session: Path) -> FileSnapshot | None:
 
 
 def _history_values(line: Line) -> Iterator[Fields]:
+    # A fast path: nearly all lines are skipped without decoding. The bytes may also be part of a
+    # message that quotes a session; `_add` then ignores it by its type.
     if MARK in line.raw:
         yield from (value for value in values_of(line) if is_object(value))
 
@@ -160,6 +166,7 @@ def _add(found: dict[str, FileSnapshot], value: Fields, offset: int) -> None:
         name = str(held.get("messageId") or value.get("messageId"))
         backups = _backups(held.get("trackedFileBackups"))
         if name in found:
+            # An update repeats the id of the prompt whose snapshot it adds to.
             found[name].backups |= backups
         else:
             found[name] = FileSnapshot(name, str(held.get("timestamp") or ""), offset, backups)

@@ -118,6 +118,8 @@ class FileHistory:
         if not path.is_file():
             return backup if backup.name is None else self._keep(name, path, backup.version)
         state = FileState.of(path)
+        # Inode, size and modification time are as when the copy was compared: reading both files
+        # again at each prompt would be slow.
         if self._states.get(name) == state:
             return backup
         if copy and filecmp.cmp(path, copy, shallow=False):
@@ -126,6 +128,8 @@ class FileHistory:
         return self._keep(name, path, backup.version)
 
     def _keep(self, name: str, path: Path, version: int) -> Backup:
+        # A rewind, or another process with this session, may have left higher versions. Overwriting
+        # one would lose a state that a snapshot refers to.
         version = max(version, last_version(self.folder, path)) + 1
         copy = None
         if path.is_file():

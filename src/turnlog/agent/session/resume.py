@@ -102,14 +102,17 @@ def latest_in(store: Store, cwd: Path) -> Path:
 def _log_of(path: Path) -> NodeLog:
     """Read a session's entries: all, or a sufficient tail."""
     if path.stat().st_size > SMALL:
+        # The fast path for long sessions. It is safe because `_is_sufficient` falls back to reading
+        # everything if anything in the tail refers to an entry before it.
         log = NodeLog(path, ReadExtent(_last_boundary(path)))
-        if _tells_all(log.tree):
+        if _is_sufficient(log.tree):
             return log
     return NodeLog(path)
 
 
 def _last_boundary(path: Path) -> int:
     for line in read_lines_backwards(path):
+        # The bytes may be quoted in a message, so a match is decoded before it counts.
         if BOUNDARY in line.raw:
             for value in values_of(line):
                 if is_object(value) and value.get("subtype") == "compact_boundary":
@@ -117,7 +120,7 @@ def _last_boundary(path: Path) -> int:
     return 0
 
 
-def _tells_all(tree: Tree) -> bool:
+def _is_sufficient(tree: Tree) -> bool:
     """Return whether a tail is sufficient: nothing in it refers to an earlier entry.
 
     The branch must start in the tail, and the leaf that the client noted must be in it.

@@ -188,6 +188,7 @@ def apply_rewind(
 ) -> Rewound:
     """Go back. Files that someone else has changed are a `Conflict`, unless they may be lost."""
     change = None
+    # Files first: if one of them cannot be restored, the conversation stays where it is.
     if scope is not RewindScope.CONVERSATION:
         if plan.conflicts and not overwrite:
             names = ", ".join(str(file.path) for file in plan.conflicts)
@@ -214,6 +215,7 @@ def move_tip(session: Session, leaf: str | None, why: str) -> None:
     the client takes it for the tip, by whichever rule. Newer ones also heed lines that say where
     the tip is: one that the user left the branch on purpose, and one with the tip itself.
     """
+    # Another process may have appended to the session since it was planned.
     session.refresh()
     tree = session.tree
     rank = tree.rank_of(leaf)
@@ -318,6 +320,7 @@ def _restore(plan: RewindPlan, journal: Journal) -> str | None:
     for file in files:
         if file.copy:
             os.utime(file.path)  # so that whoever goes by its time sees that it changed
+    # The journal creates private folders, but these belong to the project.
     usual = 0o777 & ~_umask()
     for folder in record.folders if record else []:
         Path(folder).chmod(usual)
@@ -331,6 +334,8 @@ def _change(file: FileBack) -> Change:
 
 
 def _umask() -> int:
+    # The mask can only be read by setting it. A file that another thread creates at this moment is
+    # private rather than open to everyone.
     current = os.umask(0o077)
     os.umask(current)
     return current

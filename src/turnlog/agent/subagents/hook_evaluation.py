@@ -98,6 +98,7 @@ class ConversationResources:
     async def examine(self, question: str, model: str) -> str:
         """Return the answer of a model with tools; calls that would ask are denied."""
         found: list[str] = []
+        # The loop records each turn, and this one belongs to no session.
         with TemporaryDirectory(prefix="turnlog-hook-") as folder:
             loop = Loop(self._examiner(Path(folder), model, found))
             try:
@@ -136,9 +137,10 @@ class ConversationResources:
         """Return the parts of a conversation that only investigates."""
         parent = self.parts
         facts = msgspec.structs.replace(parent.recorder.facts, agent_id=f"{KIND}-{uuid4()}")
-        place = replace(parent.workspace, seen={}, todos=[], shells=Shells())
+        place = replace(parent.workspace, read_states={}, todos=[], shells=Shells())
         instructions = BY_LOOKING.format(path=parent.recorder.path)
         rules = parent.rules.lent(None, None)
+        # The instructions name the session file, which lies outside of the project.
         rules.for_turn += (f"Read(/{escaped(parent.recorder.path)})",)
         usable = {name: tool for name, tool in parent.tools.items() if name not in CALLS}
         return replace(
@@ -164,6 +166,7 @@ async def _run(loop: Loop, question: str, found: list[str]) -> TurnEnded:
         async for event in events:
             if isinstance(event, TurnEnded):
                 ended = event
+            # The decision has been reported: what the model would still do has no effect.
             elif found:
                 loop.interrupt()
     assert ended, "every turn ends"

@@ -135,7 +135,7 @@ class Agents:
 
         place = replace(
             workspace,
-            seen={},
+            read_states={},
             todos=[],
             directories=list(workspace.directories),
             shells=Shells(),
@@ -154,11 +154,14 @@ class Agents:
                 *context,
                 *(parent.memory if definition.loads_memory else []),
             ],
+            # The budget is for the turn as a whole, to which the cost of the sub-agent is added.
             limits=msgspec.structs.replace(
                 parent.limits, max_turns=definition.max_turns, max_budget=None
             ),
             rules=rules_for(definition, parent.rules, memory),
             ask=None if definition.permission_mode == NOT_ASKED else parent.ask,
+            # Its edits are backed up all the same, by `before_change` of the workspace; snapshots
+            # belong to prompts of the user.
             backups=None,
             agent_type=definition.name,
         )

@@ -88,6 +88,8 @@ class ChatDriver:
             self.display.note(note, is_error=True)
         self.display.past(last_turns(self.chat.parts.recorder.chain))
         if self.options.resume:
+            # For this display: when the count is done, the user may have switched to another
+            # session.
             self._counting = asyncio.create_task(self._count_before(self.display))
         self.screen.redraw()
 
@@ -109,6 +111,8 @@ class ChatDriver:
         self.display.start()
         try:
             await asyncio.to_thread(import_module, CLIENT)
+            # From here on Escape interrupts the loop, which records it; before, it cancels this
+            # task.
             self.is_at_work = True
             async with aclosing(self.chat.send(prompt, source)) as events:
                 async for event in events:
@@ -141,6 +145,8 @@ class ChatDriver:
         """Switch to the next permission mode."""
         rules = self.chat.parts.rules
         modes = [ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN]
+        # Only if the chat was started in it: one key press too many must not turn off all
+        # questions.
         modes += [ApprovalMode.BYPASS] if self.options.mode is ApprovalMode.BYPASS else []
         place = modes.index(rules.mode) if rules.mode in modes else -1
         self._set_mode(modes[(place + 1) % len(modes)])
@@ -165,6 +171,7 @@ class ChatDriver:
     def _absorb(self) -> list[Arrival]:
         """Return prompts typed during the turn, for the next request."""
         taken: list[Arrival] = []
+        # In order, up to the first input that cannot be sent now: later ones must not overtake it.
         while self.screen.pending and _is_plain(self.screen.pending[0]):
             typed = self.screen.pending.pop(0)
             if typed.is_queued:
@@ -179,6 +186,7 @@ class ChatDriver:
     async def _ask(self, question: Question) -> PermissionReply:
         message = f"A permission is needed for {question.tool}"
         about = {"message": message, "title": "turnlog", "notification_type": ASKED}
+        # Hooks run while the question is open: a notification after the answer would be of no use.
         notified = asyncio.create_task(self.chat.parts.hooks.fire("Notification", ASKED, about))
         rules = self.chat.parts.rules
         menu = Asking(question, offers_edits=rules.mode is ApprovalMode.DEFAULT)

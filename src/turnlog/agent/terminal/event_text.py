@@ -161,6 +161,7 @@ class EntryRenderer:
 
     def _result(self, block: Fields, entry: Fields, seconds: float | None) -> ScrollbackItem | None:
         call_id = str(block.get("tool_use_id"))
+        # A resumed session may start with the result of a call that is not shown any more.
         use = self._uses.pop(call_id, ToolUse("?", {}))
         text = as_printed(_untagged(text_of(block.get("content") or "")))
         is_asked = call_id in self._asked
@@ -173,6 +174,7 @@ class EntryRenderer:
         )
         is_error = bool(block.get("is_error"))
         did = self._outcome(use.name, detail, is_error, stop, seconds)
+        # The first line of a call was shown along with the question about it.
         lines = list(self._terminal.draw([did]))[int(is_asked) :]
         if is_asked and use.name in EDITS and not is_error:
             return None

@@ -140,8 +140,10 @@ class TurnDisplay:
     def _recorded(self, entry: Fields) -> None:
         content = entry["message"]["content"] if "message" in entry else None
         if entry["type"] == "assistant" and not entry.get("isApiErrorMessage"):
+            # Not shown, but the renderer remembers the calls in it until their results arrive.
             self._renderer.render(entry)
             if text_of(content or ""):
+                # The recorded text is authoritative; what was not streamed of it is shown now.
                 self._say(self._answer.finish(text_of(content or "")))
         elif entry["type"] == "user":
             self._recorded_user(entry, content)

@@ -24,6 +24,8 @@ def fold_rows(parts: Sequence[list[str]], room: int) -> list[list[str]]:
     first, others = len(parts[0]), sum(map(len, parts[1:]))
     if first + others <= room:
         return list(parts)
+    # The first part is the call itself and gets most of the room; reasons keep at least a third if
+    # they need it.
     left = min(others, max(room // 3, room - first))
     each = left // max(1, len(parts) - 1)
     return [_folded(parts[0], room - left), *(_folded(part, each) for part in parts[1:])]

@@ -24,6 +24,7 @@ async def dispatch(driver: ChatDriver, typed: TypedInput) -> None:
         driver.note_queue("dequeue")
     if text.startswith("!"):
         await _run_shell(driver, text[1:].strip())
+    # A custom command takes precedence over a built-in one of the same name.
     elif (found := TYPED.fullmatch(text)) and not driver.chat.prompts.find(text):
         driver.display.prompt(text)
         await _run_command(driver, found[1], (found[2] or "").strip())
@@ -56,6 +57,7 @@ async def _run_shell(driver: ChatDriver, command: str) -> None:
             lambda text: driver.display.show(Printed(CALL, text)),
         )
     except asyncio.CancelledError:
+        # The output so far would vanish with the live region.
         driver.display.stopped(CALL)
         raise
     finally:

@@ -83,6 +83,7 @@ def amounts_in(parts: Parts) -> list[ContextShare]:
     memory = _tokens("".join(parts.memory))
     system = _tokens("".join(parts.system)) - memory
     tools = _tokens(json.dumps(definitions(parts.tools.values())))
+    # The API counts the whole context only; the shares of its parts are estimated by length.
     total = context_tokens(parts.recorder.chain)
     messages = _tokens(json.dumps(messages_of(parts.recorder.chain, is_open=True)))
     return [
@@ -123,6 +124,7 @@ def _lengths(parts: Sequence[ContextShare], cells_in_all: int) -> list[tuple[Con
     """Return the length of each part of a bar: at least one cell each."""
     whole = sum(each.tokens for each in parts) or 1
     lengths = [max(1, round(cells_in_all * each.tokens / whole)) for each in parts]
+    # Rounding errors go to the longest part, where they show the least.
     longest = lengths.index(max(lengths))
     lengths[longest] += cells_in_all - sum(lengths)
     return list(zip(parts, lengths, strict=True))

@@ -50,6 +50,7 @@ class RunningCall:
 
     def printed(self, text: str) -> None:
         """Add output."""
+        # Output arrives in arbitrary pieces: the first one continues the last line.
         first, *rest = printable(as_printed(text)).split("\n")
         self.tail[-1] += first
         self.is_cut = self.is_cut or len(self.tail) + len(rest) > TAIL + 1

@@ -78,6 +78,7 @@ class Menu:
 
     def choose(self, value: Any) -> None:
         """Finish with a choice."""
+        # Keys may be pressed faster than the menu closes.
         if not self.chosen.done():
             self.chosen.set_result(value)
 
@@ -93,6 +94,7 @@ class Menu:
         head, foot = self._head_rows(style, columns), self._foot_rows(style, columns)
         room = max(FEWEST, height - len(head) - len(foot))
         items = self.shown
+        # The selected item stays in the middle, except at both ends of the list.
         start = max(0, min(self.index - room // 2, len(items) - room))
         listed = [
             row

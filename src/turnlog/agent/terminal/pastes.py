@@ -87,6 +87,7 @@ class Pastes:
 
     def _text(self, found: re.Match[str]) -> str:
         paste = self._held.get(int(found[1]))
+        # Someone may simply type `[Image #1]`.
         return paste.text if paste and paste.text else found[0]
 
 
@@ -96,6 +97,7 @@ def image_path(text: str) -> Path | None:
     if "\n" in named or not named.lower().rstrip("'\"").endswith(IMAGES):
         return None
     try:
+        # Terminals quote or escape a dropped path in different ways; some leave it as it is.
         names = [named, *(shlex.split(named) if len(shlex.split(named)) == 1 else [])]
     except ValueError:
         names = [named]
@@ -143,6 +145,7 @@ def _saved_paste(number: int, text: str, store: Store) -> Fields:
     if len(text) <= INLINE:
         return saved | {"content": text}
     raw = text.encode("utf-8", "replace")
+    # Named by its content, as by the client: the same text is stored once.
     name = hashlib.sha256(raw).hexdigest()[:16]
     create_private_folder(store.pastes)
     write_private(store.pastes / f"{name}.txt", raw)

@@ -44,6 +44,7 @@ class Asking(Choices):
         items = [Item("Yes", PermissionReply("allow"))]
         if offers_edits and question.tool in EDITS:
             items.append(Item("Yes, and accept edits from now on", ACCEPT))
+        # Only what can be read in full may be agreed to for all times.
         elif rules and len(label) <= LONGEST:
             items.append(Item(label, PermissionReply("allow", remember=rules)))
         elif rules:
@@ -62,6 +63,7 @@ class Asking(Choices):
             self.choose(PermissionReply("deny", feedback=self.typed.strip()))
         elif key == "text" and self._is_refusing:
             self.typed += text
+        # The number of the last item selects it without choosing it: feedback may follow.
         elif key == "text" and text == str(len(self.items)):
             self.index = len(self.items) - 1
         else:

@@ -74,6 +74,8 @@ class Screen:
         """Run until the user exits or the terminal closes; return the session id."""
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP):
+            # A closed terminal or `kill` must end the chat in order: servers stop, the turn is
+            # recorded.
             loop.add_signal_handler(name, self.leave)
         drawing = asyncio.create_task(self._view.app.run_async(set_exception_handler=False))
         chatting = asyncio.create_task(self._chat(make_options, prompt))
@@ -114,6 +116,7 @@ class Screen:
         if prompt:
             self.pending.insert(0, TypedInput(prompt))
         while True:
+            # Anew for each prompt, as the turn before may have created files.
             self._listing = asyncio.create_task(self._list_files())
             await self._wait(self.driver)
             self._listing.cancel()
@@ -129,6 +132,8 @@ class Screen:
 
     async def _wait(self, driver: "ChatDriver") -> None:
         """Wait for the next task."""
+        # Checked again after each wake-up: a notification may have been delivered in a turn
+        # meanwhile.
         while not self.pending and not driver.has_news:
             self._arrived.clear()
             await self._arrived.wait()
@@ -154,6 +159,7 @@ class Screen:
         """Redraw the live region periodically."""
         while True:
             await asyncio.sleep(TICK)
+            # Redrawing behind an open question would only flicker.
             is_moving = self.driver is not None and self.driver.display.is_running and not self.menu
             if is_moving or self._hint:
                 self._view.app.invalidate()
@@ -235,6 +241,8 @@ class Screen:
         if text.strip() in LEAVING:
             self.leave()
             return
+        # Typed during a turn: recorded as queued, like the client does, and possibly sent within
+        # it.
         is_queued = self.is_busy and self.driver is not None
         self.pending.append(TypedInput(text, is_queued))
         if is_queued and self.driver:
@@ -253,6 +261,8 @@ class Screen:
     def stop(self) -> None:
         if queued := self.take_back():  # whoever stops the model has something else in mind
             self.type_in("\n".join(filter(None, (queued, self.buffer.text))))
+        # Pressed once, Escape lets the loop record the interruption. Pressed again, it cancels the
+        # task: a hook or a tool may take long to end.
         if self.driver and self.driver.is_at_work and not self._is_stopping:
             self._is_stopping = True
             self.driver.stop()
@@ -320,6 +330,8 @@ class Screen:
             texts = [cut(one_line(typed.text), room) for typed in self.pending]
             blocks.append([self.style(f"❯ {text}  queued", "dim") for text in texts])
         rows = [row for block in blocks for row in ["", *block]]
+        # The newest rows are at the bottom; what is above them must not push the prompt off the
+        # screen.
         return [*rows[-(height - 1) :], ""] if height > 1 else [""]
 
     def status_row(self, columns: int) -> str:

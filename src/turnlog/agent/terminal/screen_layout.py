@@ -105,6 +105,8 @@ class View:
 
     def drop_typed(self) -> None:
         """Discard pending key presses."""
+        # Keys wait in two places: those that prompt_toolkit has read, and those still in the
+        # terminal.
         self.app.key_processor.empty_queue()
         with suppress(OSError, ValueError):  # no terminal any more
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
@@ -150,6 +152,7 @@ class View:
 
     def _window(self, rows: Callable[[], list[str]], keys: KeyBindings | None = None) -> Window:
         control = FormattedTextControl(
+            # Rows may hold text of the model or of a tool: only colours get through.
             lambda: ANSI(guarded("\n".join(rows()))),
             focusable=keys is not None,
             key_bindings=keys,
@@ -187,6 +190,7 @@ class View:
 
     def _presser(self, name: str) -> Callable[[KeyPressEvent], None]:
         def press(event: KeyPressEvent) -> None:
+            # The menu may have closed since the key was pressed.
             if self._source.menu:
                 self._source.menu.press(name, event.data)
 

@@ -27,6 +27,8 @@ class Output(Vt100_Output):
 
     def __init__(self, is_coloured: bool) -> None:
         depth = None if is_coloured else ColorDepth.DEPTH_1_BIT
+        # Without CPR: a terminal that does not answer the query makes prompt_toolkit print a
+        # warning.
         super().__init__(sys.stdout, _size, default_color_depth=depth, enable_cpr=False)
         self._holds = 0
 
@@ -101,6 +103,8 @@ class App(Application[None]):
         renderer: Any = self.renderer
         last = renderer.last_rendered_screen
         if last is not None:
+            # prompt_toolkit erases from where the cursor was, but the terminal has rewrapped the
+            # rows above it. There is no public way to correct the position.
             columns = self.output.get_size().columns
             renderer._cursor_pos = reflowed(renderer._cursor_pos, last, columns)
         super()._on_resize()

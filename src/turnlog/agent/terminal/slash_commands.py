@@ -107,6 +107,7 @@ async def _pick(driver: ChatDriver) -> Path | None:
     menu = Menu(["Go on with which session?"], [], "enter to go on · esc to stay", is_narrowed=True)
     own = driver.chat.parts.recorder.path
     paths = [path for path in sessions_in(driver.store, driver.options.cwd) if path != own]
+    # Describing a session reads its file: the menu must not wait for a thousand of them.
     filling = asyncio.create_task(_fill(driver, menu, paths))
     try:
         return await driver.screen.choose(menu)

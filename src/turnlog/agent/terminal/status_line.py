@@ -47,6 +47,7 @@ class UsageMeter:
         match event:
             case Streamed():
                 self._stream(event.event)
+            # The cost of a sub-agent is part of the `TurnEnded` of the turn around it.
             case Inside() if not isinstance(event.event, TurnEnded):
                 self.take(event.event)
             case TurnEnded():
@@ -91,6 +92,7 @@ class UsageMeter:
             case "message_start":
                 message: Fields = event["message"]
                 self._message, self._model = str(message.get("id")), str(message.get("model"))
+                # `message_delta` counts the first output tokens again.
                 self._usage[self._message] = (message.get("usage") or {}) | {NOT_SENT: 0}
             case "content_block_delta":
                 self._written += len(_written(event["delta"]))
@@ -98,6 +100,7 @@ class UsageMeter:
                 usage = self._usage.setdefault(self._message, {})
                 counted: Fields = event.get("usage") or {}
                 usage |= {name: count for name, count in counted.items() if count}
+                # The estimate is replaced by what the API counted.
                 self._written = 0
                 self._cost += price_of(self._model, usage)
             case _:

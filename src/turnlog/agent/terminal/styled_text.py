@@ -81,6 +81,7 @@ def cells(text: str) -> int:
     (4, 2)
     """
     plain = COLOUR.sub("", text)
+    # A fast path: every printable ASCII character takes one cell.
     return len(plain) if plain.isascii() else sum(map(width_of, plain))
 
 
@@ -109,6 +110,7 @@ def fold(line: str, room: int, indent: int = 0) -> str:
     """
     if cells(line) <= room or room <= indent + 1:
         return line
+    # Finding spaces character by character would take seconds for a minified file.
     if len(line) > LONG:
         return _chop(line, room, indent)
     folder = _Folder(room, indent)

@@ -79,8 +79,8 @@ def fit(raw: bytes, name: str) -> Picture:
     """Return an image as it can be sent; a `ToolError` if it cannot be."""
     kind = next((kind for start, kind in KINDS.items() if raw.startswith(start)), None)
     if kind is None:
-        told = "is no PNG, JPEG, GIF or WebP image" if raw else "is empty"
-        raise ToolError(f"{name} {told}")
+        why = "is no PNG, JPEG, GIF or WebP image" if raw else "is empty"
+        raise ToolError(f"{name} {why}")
     try:
         return _fitted(raw, kind)
     except Exception as error:  # decoders fail in all sorts of ways
@@ -162,9 +162,9 @@ def _saved(image: "Image", form: str, quality: int) -> bytes:
     if form == "JPEG" and image.mode == "RGBA":
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image).convert("RGB")
-    kept = BytesIO()
-    image.save(kept, form, quality=quality)
-    return kept.getvalue()
+    buffer = BytesIO()
+    image.save(buffer, form, quality=quality)
+    return buffer.getvalue()
 
 
 def _note(picture: Picture) -> list[Fields]:

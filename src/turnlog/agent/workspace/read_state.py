@@ -11,7 +11,7 @@ HASHED = 64 << 20
 """Files above this size are told apart by their state alone."""
 
 
-class Seen(NamedTuple):
+class ReadState(NamedTuple):
     """A file when it was read or written."""
 
     state: FileState
@@ -25,10 +25,10 @@ class Seen(NamedTuple):
         )
 
 
-def look_at(file: BufferedReader, state: FileState) -> Seen:
+def read_state_of(file: BufferedReader, state: FileState) -> ReadState:
     """Note an open file that was read from the moment on when it had a state."""
     digest = digest_of(file) if state.size <= HASHED else b""
-    return Seen(state, digest if state_of(file) == state else b"")
+    return ReadState(state, digest if state_of(file) == state else b"")
 
 
 def state_of(file: BufferedReader) -> FileState:

@@ -54,19 +54,19 @@ class Pages:
 
     allows_private: bool = False
     """Whether addresses of private networks, and of this machine, may be fetched."""
-    _kept: dict[str, tuple[float, Page]] = field(default_factory=dict[str, tuple[float, Page]])
+    _cache: dict[str, tuple[float, Page]] = field(default_factory=dict[str, tuple[float, Page]])
 
     async def fetch(self, url: str) -> Page:
         """Return a page, from those kept or from the web."""
-        when, page = self._kept.get(url, (0.0, None))
+        when, page = self._cache.get(url, (0.0, None))
         if page is not None and time.monotonic() - when < KEPT_FOR:
             return page
         page = await _fetch(url, self.allows_private)
         if page.code == 200:
-            self._kept.pop(url, None)
-            self._kept[url] = (time.monotonic(), page)
-            while len(self._kept) > KEPT:
-                del self._kept[next(iter(self._kept))]
+            self._cache.pop(url, None)
+            self._cache[url] = (time.monotonic(), page)
+            while len(self._cache) > KEPT:
+                del self._cache[next(iter(self._cache))]
         return page
 
 

@@ -48,6 +48,7 @@ def count_pages(path: Path) -> int:
 
 @contextmanager
 def _opened(path: Path, file: BinaryIO) -> Generator[Any]:
+    # Other bytes may come before the header: readers look for it in the first 1024 bytes.
     if b"%PDF-" not in file.read(1024):
         raise ToolError(f"{path} is not a PDF file")
     pdfium: Any = import_module("pypdfium2")
@@ -56,8 +57,8 @@ def _opened(path: Path, file: BinaryIO) -> Generator[Any]:
             document = pdfium.PdfDocument(file)
         except pdfium.PdfiumError as error:
             has_password = error.err_code == pdfium.raw.FPDF_ERR_PASSWORD
-            told = "needs a password" if has_password else f"cannot be read as a PDF: {error}"
-            raise ToolError(f"{path} {told}") from error
+            why = "needs a password" if has_password else f"cannot be read as a PDF: {error}"
+            raise ToolError(f"{path} {why}") from error
         try:
             yield document
         except pdfium.PdfiumError as error:
@@ -97,15 +98,15 @@ def _read_pages(
     first, last = wanted[0], min(wanted[1], len(document))
     if first > last:
         raise ToolError(f"{path} has {len(document):,} pages, no page {first:,}")
-    kept = results_folder(folder) / f"pdf-{uuid4()}"
-    kept.mkdir(mode=0o700)
+    saved = results_folder(folder) / f"pdf-{uuid4()}"
+    saved.mkdir(mode=0o700)
     blocks: list[Fields] = [_text(f"Pages {first} to {last} of {path}, which has {len(document)}:")]
     for number in range(first, last + 1):
         picture = _drawn(document[number - 1])
-        write_private(kept / f"page-{number:03}.jpg", picture.raw)
+        write_private(saved / f"page-{number:03}.jpg", picture.raw)
         blocks.append(picture.block)
     count = last + 1 - first
-    return blocks, {"filePath": str(path), "count": count, "outputDir": str(kept)}
+    return blocks, {"filePath": str(path), "count": count, "outputDir": str(saved)}
 
 
 def _drawn(page: Any) -> Picture:

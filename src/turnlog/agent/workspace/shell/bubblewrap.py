@@ -139,8 +139,8 @@ def _options(rules: Confinement, folders: list[Path], temporary: Path) -> list[s
 
 
 def _capabilities(is_writing: bool) -> tuple[str, ...]:
-    kept = WRITING_ROOT if is_writing else READING_ROOT
-    return ("--cap-drop", "ALL", *(kept if os.geteuid() == 0 else ()))
+    added = WRITING_ROOT if is_writing else READING_ROOT
+    return ("--cap-drop", "ALL", *(added if os.geteuid() == 0 else ()))
 
 
 class _Places:
@@ -154,24 +154,24 @@ class _Places:
         named = [*folders, *finder.find(rules.writable)]
         real = [real_path(path) for path in named]
         self._writable = [path for path in real if not _is_in(path, self._locked)]
-        self._kept = _kept(self._writable)
+        self._protected = _protected(self._writable)
         self.emptied = [path for path in self._hidden if path.is_dir()]
 
     def mounts(self) -> Iterator[Mount]:
-        for path in filter(self._is_seen, self._writable):
+        for path in filter(self._is_visible, self._writable):
             yield _mount(path, 0, "--bind-try", path)
             # A mount point cannot be renamed, and so not be replaced by another repository.
             if (path / ".git").is_dir():
                 yield _mount(path / ".git", 0, "--bind-try", path / ".git")
-        for path in filter(self._is_seen, self._shown):
+        for path in filter(self._is_visible, self._shown):
             yield _mount(path, 1, "--bind" if self._is_writable(path) else "--ro-bind", path)
-        for path in filter(self._is_seen, [*self._kept, *self._locked]):
+        for path in filter(self._is_visible, [*self._protected, *self._locked]):
             yield _mount(path, 2, "--ro-bind", path)
         for path in self._hidden:
             is_folder = path in self.emptied
             yield _mount(path, 3, "--tmpfs") if is_folder else _mount(path, 3, "--ro-bind", NOTHING)
 
-    def _is_seen(self, path: Path) -> bool:
+    def _is_visible(self, path: Path) -> bool:
         """Return whether it may be read: what is said of it, else of the nearest path above it."""
         for place in (path, *path.parents):
             if place in self._hidden:
@@ -181,7 +181,7 @@ class _Places:
         return True
 
     def _is_writable(self, path: Path) -> bool:
-        return _is_in(path, self._writable) and not _is_in(path, [*self._locked, *self._kept])
+        return _is_in(path, self._writable) and not _is_in(path, [*self._locked, *self._protected])
 
 
 def _is_in(path: Path, folders: Iterable[Path]) -> bool:
@@ -212,22 +212,22 @@ class _Finder:
 
     def _matches(self, pattern: str) -> Iterator[Path]:
         # `..` behind a star would go over the same directories again and again.
-        waiting = [(Path("/"), Path(os.path.normpath(pattern)).parts[1:])]
-        while waiting:
-            folder, parts = waiting.pop()
+        pending = [(Path("/"), Path(os.path.normpath(pattern)).parts[1:])]
+        while pending:
+            folder, parts = pending.pop()
             if not parts or parts == (DEPTHS,):  # a folder stands for all that is below it
                 yield folder
                 continue
             first, rest = parts[0], parts[1:]
             if first == DEPTHS:
-                waiting.append((folder, rest))
+                pending.append((folder, rest))
                 inner = [each for each in self._entries(folder, pattern) if _is_folder(each)]
-                waiting += [(Path(each.path), parts) for each in inner]
+                pending += [(Path(each.path), parts) for each in inner]
             elif is_pattern(first):
                 named = [e for e in self._entries(folder, pattern) if fnmatchcase(e.name, first)]
-                waiting += [(Path(each.path), rest) for each in named]
+                pending += [(Path(each.path), rest) for each in named]
             else:
-                waiting.append((folder / first, rest))
+                pending.append((folder / first, rest))
 
     def _entries(self, folder: Path, pattern: str) -> "list[os.DirEntry[str]]":
         try:
@@ -253,7 +253,7 @@ def _too_many(pattern: str) -> UsageError:
     return UsageError(f"the sandbox's pattern {pattern} is about too many files", "a directory")
 
 
-def _kept(folders: Iterable[Path]) -> list[Path]:
+def _protected(folders: Iterable[Path]) -> list[Path]:
     """Return the paths in writable directories that stay read-only: settings and git's hooks."""
     settings = {f".config/{name}" for name in PROTECTED_CONFIG}
     protected = PROTECTED_FILES | settings | PROTECTED_FOLDERS - {".git"}

@@ -196,7 +196,7 @@ class Tail:
         return self._decoder.decode(raw)
 
 
-async def follow(running: RunningCommand, told: Callable[[str], None]) -> None:
+async def follow(running: RunningCommand, report: Callable[[str], None]) -> None:
     """Wait for a command to end and report its output meanwhile; raise `Flood` if it is endless."""
     ended = asyncio.ensure_future(running.process.wait())
     tail = Tail(running.printed)
@@ -204,7 +204,7 @@ async def follow(running: RunningCommand, told: Callable[[str], None]) -> None:
         while not ended.done():
             await asyncio.wait({ended}, timeout=TICK)
             if text := tail.more(SHOWN):
-                told(text)
+                report(text)
             if tail.offset > LARGEST:
                 raise Flood
     finally:

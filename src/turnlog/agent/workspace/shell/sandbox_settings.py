@@ -112,9 +112,9 @@ class Confinement(Struct, frozen=True):
         return bool(self.unwritable or self.hidden or self.variables or self.filters_hosts)
 
 
-def confine(said: Iterable[SandboxEntry]) -> Confinement:
+def confine(entries: Iterable[SandboxEntry]) -> Confinement:
     """Merge the sandbox settings of all files, the lowest precedence first."""
-    all_of = list(said)
+    all_of = list(entries)
     managed = [each for each in all_of if each.is_managed]
     only_managed = any(each.files.allow_managed_read_paths_only for each in managed)
     secret = _paths(all_of, lambda each: [file.path for file in each.credentials.files or []])
@@ -174,23 +174,23 @@ def is_pattern(path: str) -> bool:
     return any(mark in path for mark in WILDCARDS)
 
 
-def _hosts(said: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bool, bool]:
+def _hosts(entries: list[SandboxEntry], managed: list[SandboxEntry]) -> tuple[bool, bool]:
     """Return whether all hosts are allowed, and whether some are distinguished."""
     only_managed = any(each.network.allow_managed_domains_only for each in managed)
-    counted = managed if only_managed else said
+    counted = managed if only_managed else entries
     allowed = {host for each in counted for host in each.network.allowed_domains or []}
-    denied = any(each.network.denied_domains for each in said)
-    proxied = any(each.network.http_proxy_port or each.network.socks_proxy_port for each in said)
+    denied = any(each.network.denied_domains for each in entries)
+    proxied = any(each.network.http_proxy_port or each.network.socks_proxy_port for each in entries)
     is_open = ANYWHERE in allowed
     return is_open, denied or proxied or bool(allowed and not is_open)
 
 
 def _paths(
-    said: list[SandboxEntry], written: Callable[[SandboxEntry], list[str] | None]
+    entries: list[SandboxEntry], written: Callable[[SandboxEntry], list[str] | None]
 ) -> tuple[str, ...]:
     return tuple(
         _absolute(path, each.base)
-        for each in said
+        for each in entries
         for path in written(each) or []
         if path and "\0" not in path  # no file has such a name
     )
@@ -207,8 +207,8 @@ def _absolute(written: str, base: Path) -> str:
     return str(base / expand_user(plain))
 
 
-def _program(said: SandboxEntry) -> str | None:
-    named = said.sandbox.bwrap_path
+def _program(entry: SandboxEntry) -> str | None:
+    named = entry.sandbox.bwrap_path
     return named if named and Path(named).is_absolute() else None
 
 
