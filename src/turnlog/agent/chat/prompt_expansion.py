@@ -28,7 +28,7 @@ RECORDED = (
     "<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"
     "<command-args>{arguments}</command-args>"
 )
-"""How clients record a typed command."""
+"""The form in which clients record a typed command."""
 
 
 class PipedPrompt(str):

@@ -161,7 +161,7 @@ def _servers(listed: Any) -> Fields:
 
 
 def _hooks(fields: Fields, is_project: bool) -> dict[str, list[Fields]]:
-    """Its hooks: what it calls the end of its turn is for others that of a sub-agent."""
+    """Return its hooks; `Stop` in its file means SubagentStop for the session."""
     found = groups_of(fields.get("hooks"), is_project=is_project)
     ends = [*found.pop("Stop", []), *found.pop("SubagentStop", [])]
     return found | ({"SubagentStop": ends} if ends else {})

@@ -13,7 +13,7 @@ from turnlog.agent.workspace.project_directories import CONFIG, is_within, proje
 FOLDERS = {"project": "agent-memory", "local": "agent-memory-local"}
 """Below `.claude` of the project; that of the user lies in the store (as documented)."""
 BY_PROJECT = "agent-memory-projects"
-"""In the store: what agents that a project defines keep with the user."""
+"""Directory in the store for user-level memory of agents that a project defines."""
 PLAIN = re.compile(r"\w[\w .-]*")
 LIST = "MEMORY.md"
 MOST_LINES = 200

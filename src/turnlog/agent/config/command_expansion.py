@@ -46,7 +46,7 @@ class Expanded(Struct, frozen=True):
 async def expand(
     command: CustomCommand, arguments: str, place: CommandContext, typed: str | None = None
 ) -> Expanded:
-    """Make a prompt of a command: fill in arguments and run the shell commands in its text.
+    """Expand a command into a prompt: fill in arguments and run its shell commands.
 
     `typed` is the part of the arguments that a person typed; all of them if None.
     """

@@ -185,7 +185,7 @@ def list_entries(folder: Path, most: int, report: Report) -> "list[os.DirEntry[s
 
 
 def read_text(path: Path) -> str | None:
-    """Return a file's text; None for one that cannot be read, or is no regular file."""
+    """Return a file's text; None if it cannot be read or is not a regular file."""
     try:
         return read_regular(path, LARGEST).decode("utf-8", "replace")
     except OSError:

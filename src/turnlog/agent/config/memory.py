@@ -166,7 +166,7 @@ class MemoryFiles:
 
     def _in_folder(self, folder: Path, why: Loaded = AT_START) -> Iterator[Memory]:
         yield from self._read(folder / "CLAUDE.md", MemoryKind.PROJECT, why)
-        if folder / CONFIG != self.home:  # the user's own is no project's
+        if folder / CONFIG != self.home:  # the user's own directory
             yield from self._read(folder / CONFIG / "CLAUDE.md", MemoryKind.PROJECT, why)
             yield from self._rules(folder / CONFIG / "rules", MemoryKind.PROJECT, why)
         yield from self._read(folder / "CLAUDE.local.md", MemoryKind.LOCAL, why)
@@ -284,7 +284,7 @@ class MemoryFiles:
                 yield path
 
     def _is_there(self, path: Path, hops: int) -> bool:
-        """Return whether a file is to be read: no directory that a text mentions with an @."""
+        """Return whether a memory file exists; an `@` mention of a directory does not count."""
         try:
             mode = path.stat().st_mode
         except (OSError, ValueError):  # a name that no file can have
@@ -327,7 +327,7 @@ class MemoryFiles:
 
 
 def _state_of(path: Path) -> FileState:
-    """Return what changes whenever a file does."""
+    """Return values that change whenever the file does."""
     try:
         status = path.stat()
     except OSError:

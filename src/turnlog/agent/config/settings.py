@@ -348,7 +348,7 @@ def load(
 
 
 def _is_there(path: Path, skipped: list[str]) -> bool:
-    """Return whether a settings file is to be read; note one that is no regular file.
+    """Return whether a settings file can be read; record one that is not a regular file.
 
     Opening a FIFO of that name would wait forever.
     """

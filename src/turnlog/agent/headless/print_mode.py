@@ -32,7 +32,7 @@ from turnlog.text import safe_json
 
 Write = Callable[[str], None]
 KEY = "ANTHROPIC_API_KEY"
-"""What is told where a key comes from it; a token is told as none (observed: 2.1.325)."""
+"""The reported source of an API key; a token is reported as "none" (2.1.325, observed)."""
 SUBTYPES = {
     "max_turns": "error_max_turns",
     "max_budget": "error_max_budget_usd",
@@ -86,7 +86,7 @@ class Printer:
                     await self._run(prompt, source)
                     if self._is_stopped:
                         break
-        finally:  # also where whoever started it does not wait for what runs in the background
+        finally:  # also when cancelled while waiting for background commands
             if self._style is Style.JSON and self._has_result:
                 self._write(_encoded(self._messages if self._is_verbose else self._messages[-1]))
 
@@ -231,7 +231,7 @@ def result_message(chat: Chat, ended: TurnEnded, cost: float) -> Fields:
 
 
 async def read_prompts(lines: AsyncIterable[str]) -> AsyncIterator[Prompt]:
-    """Prompts from JSON lines, as programs write them: `{"type": "user", "message": …}`."""
+    """Yield the prompts in JSON lines of the form `{"type": "user", "message": …}`."""
     async for line in lines:
         if line.strip():
             prompt = _prompt_in(line)

@@ -24,8 +24,10 @@ async def watch(
     after: Callable[[], Awaitable[None]],
     pause: float = PAUSE,
 ) -> None:
-    """Tell hooks of changes for as long as it is let; `settings` are files by what they are, and
-    `after` is done when hooks have heard of another file."""
+    """Fire hooks when a watched file changes, until cancelled.
+
+    `settings` maps settings files to their names in the payload; `after` runs after FileChanged.
+    """
     # Polled, as a few `stat` calls a second cost nothing and also work where inotify does not: on
     # network file systems and in some containers.
     known = _look(hooks, settings)

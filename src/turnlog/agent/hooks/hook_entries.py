@@ -24,7 +24,7 @@ def progress_line(run: HookRun, call_id: str) -> Fields:
 def attachment_lines(outcome: HookOutcome, call_id: str) -> list[Fields]:
     """Build an entry for each hook, and for its messages to the model and the user.
 
-    `call_id` is that of the call, or an id of its own for what is about no call.
+    `call_id` is the id of the call, or a new id for events without a call.
     """
     lines = [
         _attachment(_run_fields(run), run, call_id) for run in outcome.runs if _is_recorded(run)

@@ -1,4 +1,4 @@
-"""Hook events, and what a hook may do at each, as the client documents them."""
+"""Hook events and what hooks may do at each, as the client documents them."""
 
 from msgspec import Struct
 
@@ -16,8 +16,8 @@ class HookEvent(Struct, frozen=True):
     kinds: frozenset[str] = PLAIN
     """Hook types allowed at this event."""
     can_block: bool = False
-    """Whether exit code 2 and `decision: block` count: what was about to happen does not, or, where
-    it has happened, the model is told why it should not have."""
+    """Whether exit code 2 and `decision: block` count: they prevent the action, or, if it has
+    already happened, send the reason to the model."""
     plain_text_is_context: bool = False
     """Whether plain text on stdout is sent to the model."""
     has_mode: bool = False

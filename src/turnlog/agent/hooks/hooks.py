@@ -236,8 +236,10 @@ class Hooks:
             self._wake(news_text(run))
 
     def _wake(self, text: str) -> None:
-        """Let the model hear something at once, but not for ever: its answer may be what a hook
-        complains of next."""
+        """Wake the model with a message; after too many times in a row, deliver it later.
+
+        A hook that complains about each answer would otherwise never let it rest.
+        """
         if self.wakes == MOST_WAKES:
             self._late.append(text)
             return

@@ -29,7 +29,7 @@ class Judgement(Struct, frozen=True):
 class HookResources(Protocol):
     """Access to the model and MCP tools that a conversation gives its hooks.
 
-    Each raises `Failed` where it comes to nothing.
+    All methods raise `Failed` on failure.
     """
 
     async def ask(self, question: str, model: str, is_about_conversation: bool) -> str:

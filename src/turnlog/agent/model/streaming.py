@@ -50,8 +50,7 @@ TOO_LONG = ("prompt is too long", "context window", "context length", "context s
 
 
 class Faltered(ModelError):
-    """A failure that may have passed by the time of another try; `wait` is how long the API asks
-    to be left alone, in seconds."""
+    """A transient failure; `wait` is the delay in seconds that the API asks for."""
 
     def __init__(self, error: ModelError, wait: float | None = None) -> None:
         super().__init__(error.message, error.hint, error.status, error.request_id)

@@ -25,7 +25,7 @@ SNAPSHOT, DELTA = "file-history-snapshot", "file-history-delta"
 MARK = b'"file-history-'
 DEVICES = ("/proc", "/sys", "/dev")
 COPY = re.compile(r"[0-9a-f]{16}@v[0-9]{1,9}")
-"""How a copy is named."""
+"""The name of a copy."""
 
 
 class Backup(Struct, frozen=True):

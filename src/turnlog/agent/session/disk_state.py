@@ -14,7 +14,7 @@ from turnlog.format.timestamps import parse_timestamp
 from turnlog.format.tools import CHANGING
 
 SLACK = timedelta(seconds=1)
-"""File systems and sessions tell the time differently."""
+"""Tolerance between the clocks of file systems and sessions."""
 
 ARRIVAL = timedelta(minutes=1)
 """Maximum time between writing a backup and the line that names it."""

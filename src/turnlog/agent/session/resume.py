@@ -70,7 +70,7 @@ def reopen(path: Path) -> Resumed:
 
 
 def go_on(recorder: Recorder, resumed: Resumed) -> None:
-    """Return a recorder that continues the session."""
+    """Make a recorder continue a session."""
     recorder.chain = resumed.chain
     recorder.leaf = resumed.leaf
     recorder.missing = resumed.missing
@@ -80,7 +80,7 @@ def go_on(recorder: Recorder, resumed: Resumed) -> None:
 
 
 def fork(path: Path, copy: Path) -> None:
-    """Write the conversation of a session into a new one, which goes on by itself.
+    """Copy the conversation of a session into a new one.
 
     As client 2.1.325 does: lines keep their uuids, and nothing else of the session is copied.
     """

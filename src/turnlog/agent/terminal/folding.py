@@ -6,9 +6,9 @@ Both ends stay in sight, so that padding alone cannot hide how a command ends.
 from collections.abc import Sequence
 
 PAGE = 1_000
-"""Rows that are printed at once: what a terminal keeps for scrolling back is limited."""
+"""Rows printed at once: the scrollback of terminals is limited."""
 LEAST = 4
-"""Rows that are shown of anything, however low the terminal is."""
+"""Minimum number of rows shown of each part, however low the terminal is."""
 RESET = "\x1b[0m"
 """Colours go on from row to row, and the row that ends them may be folded."""
 NOTE = "    … {count:,} more lines · ctrl-e shows all"

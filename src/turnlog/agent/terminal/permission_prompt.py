@@ -31,7 +31,7 @@ LONGEST = 400
 
 
 ACCEPT = PermissionReply("allow", remember=("acceptEdits",))
-"""The reply that changes the mode; it never goes further as it is."""
+"""The reply that changes the mode; the chat driver translates it."""
 
 
 class Asking(Choices):
@@ -80,7 +80,7 @@ class Asking(Choices):
 
 
 def head_of(question: Question) -> list[str]:
-    """Return what is asked, who asks, and why."""
+    """Return the question, who asks, and the reasons."""
     asked = ASKED.get(question.tool, f"Let {spelled(question.tool)} run?")
     agent = ", ".join(filter(None, (spelled(question.agent_type), question.agent_id)))
     reasons = _reasons(question)

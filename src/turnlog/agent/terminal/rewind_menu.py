@@ -34,9 +34,9 @@ from turnlog.text import drop_unsafe
 UNDO = "undo"
 STAY = "enter to go on · esc to stay"
 NAMED = 60
-"""Cells of a prompt by which it is named."""
+"""Maximum cells of a prompt in a menu."""
 SHOWN = 8
-"""Files that are named at once; a key lists all."""
+"""Maximum number of files named in a menu; a key lists all."""
 
 
 class Single(StrEnum):
@@ -72,7 +72,7 @@ def point_menu(points: list[Point], has_undo: bool) -> Menu:
 
 
 def scope_menu(plan: RewindPlan, root: Path) -> Choices:
-    """Offer what is to go back; with a file at risk, the files stay unless that is chosen."""
+    """Return the menu of scopes; if a file is at risk, keeping the files is the default."""
     keep = Item("Conversation", RewindScope.CONVERSATION, "files stay as they are")
     items = [keep]
     if plan.usual or plan.apart:
@@ -183,7 +183,7 @@ async def _choose_apart(driver: ChatDriver, plan: RewindPlan, root: Path) -> lis
 
 
 async def _choose(driver: ChatDriver, menu: Menu, files: Sequence[FileBack]) -> Any:
-    """Let the user choose; a key lists all files where the menu has room for a few only."""
+    """Let the user choose; a key lists all files if there are more than the menu shows."""
     if len(files) > SHOWN:
         root = driver.chat.parts.workspace.root
         menu.expand = lambda: driver.show_lines(_listed(files, root))
@@ -191,7 +191,7 @@ async def _choose(driver: ChatDriver, menu: Menu, files: Sequence[FileBack]) -> 
 
 
 def _counts(plan: RewindPlan) -> str:
-    """Say what happens to how many files: `deletes 1 file, brings back 2 files`."""
+    """Summarise the changes to files: `deletes 1 file, brings back 2 files`."""
     back = len(plan.usual) - len(plan.removed) - len(plan.created)
     counts = (
         (len(plan.removed), "deletes"),

@@ -125,7 +125,7 @@ class Screen:
             done, self._doing = self._doing, None
             self._is_stopping = False
             self.redraw()
-            done.result()  # what nobody foresaw ends the chat, and is told
+            done.result()  # an unexpected error ends the chat and is printed
 
     async def _list_files(self) -> None:
         self._files = await files_in(self._cwd)
@@ -164,7 +164,7 @@ class Screen:
             if is_moving or self._hint:
                 self._view.app.invalidate()
 
-    # What the rest of the console may ask of the screen.
+    # The interface for the rest of the terminal UI: see `ScreenInterface`.
 
     @property
     def columns(self) -> int:
@@ -231,7 +231,7 @@ class Screen:
         if self._view.app.is_running and not self._view.app.is_done:
             self._view.app.exit()
 
-    # What keys do.
+    # Actions of key bindings: see `Controls`.
 
     @property
     def is_busy(self) -> bool:
@@ -314,7 +314,7 @@ class Screen:
         commands = known(self.driver.chat.prompts.commands if self.driver else {})
         return offers(before, commands, self._files)
 
-    # What is redrawn.
+    # Content of the redrawn part.
 
     def live_rows(self, columns: int, height: int) -> list[str]:
         blocks: list[list[str]] = []

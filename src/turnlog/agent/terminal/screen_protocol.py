@@ -52,7 +52,7 @@ class ScreenInterface(Protocol):
         ...
 
     async def ask(self, menu: Choices, about: Sequence[ScrollbackItem]) -> Any:
-        """Let the user answer an unexpected question; what it is about is shown first.
+        """Show what a question is about, then let the user answer it.
 
         What does not fit on the screen is folded, and a key shows all of it. Keys that were
         pressed before the question was drawn do not answer it.

@@ -15,7 +15,7 @@ from turnlog.text import duration, running_money, tokens_text
 FRAMES = "·✢✳✶✻✽✻✶✳✢"
 GAP = " · "
 BY_TOKEN = 4
-"""Characters of a token, roughly; what is counted so is replaced by what the API counts."""
+"""Average characters per token; estimates are replaced by the API's counts."""
 MODES = {
     ApprovalMode.DEFAULT: "asks before changes",
     ApprovalMode.ACCEPT_EDITS: "accepts edits",
@@ -129,7 +129,7 @@ def status_parts(facts: StatusFacts) -> list[str]:
 
 
 def status_row(facts: StatusFacts, style: Style, columns: int) -> str:
-    """Return the status line; what is not usual stands out."""
+    """Return the status line, with an unusual permission mode highlighted."""
     parts = status_parts(facts)
     line = fit_line(parts, columns - 3)
     head = line[: len(parts[0])]
@@ -138,7 +138,7 @@ def status_row(facts: StatusFacts, style: Style, columns: int) -> str:
 
 
 def fit_line(parts: Sequence[str], room: int) -> str:
-    """As many parts as there is room for, of which at least the first.
+    """Join as many parts as fit, at least the first.
 
     >>> fit_line(["one", "two", "three"], 10)
     'one · two'

@@ -1,4 +1,4 @@
-"""Files as the model last saw them, so that none is changed whose content it does not know."""
+"""Remember files as the model last read them: it may not change content it does not know."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from turnlog.format.jsonl import FileState
 
 HASHED = 64 << 20
-"""Files above this size are told apart by their state alone."""
+"""Files above this size in bytes are compared by `FileState` alone."""
 
 
 class ReadState(NamedTuple):
@@ -26,7 +26,7 @@ class ReadState(NamedTuple):
 
 
 def read_state_of(file: BufferedReader, state: FileState) -> ReadState:
-    """Note an open file that was read from the moment on when it had a state."""
+    """Return the read state of an open file, whose `state` was taken before it was read."""
     digest = digest_of(file) if state.size <= HASHED else b""
     return ReadState(state, digest if state_of(file) == state else b"")
 

@@ -1,6 +1,6 @@
-"""Results too long for the model: the whole is kept beside the session, the model gets an extract.
+"""Save results that are too long for the model beside the session; the model gets an extract.
 
-The first line of what it gets is as the client writes it, for all who look for the kept file.
+Its first line is as the client writes it, so that readers find the saved file.
 """
 
 from pathlib import Path
@@ -11,9 +11,9 @@ from turnlog.format.private_files import create_private_folder, write_private
 from turnlog.store.paths import TOOL_RESULTS
 
 LIMIT = 50_000
-"""Characters of a result that the model is given whole."""
+"""Maximum characters of a result that the model gets in full."""
 EXTRACT = 2_000
-"""Characters that an extract has of the start, and of the end."""
+"""Characters of an extract's start, and of its end."""
 
 
 def results_folder(folder: Path) -> Path:
@@ -34,7 +34,7 @@ def fit_text(text: str, folder: Path, limit: int = LIMIT) -> str:
 
 
 def fit_blocks(blocks: list[Fields], folder: Path) -> list[Fields]:
-    """Blocks of a result, each text of which is fitted."""
+    """Return the blocks of a result, with long texts replaced by extracts."""
     return [
         block | {"text": fit_text(block["text"], folder)} if block["type"] == "text" else block
         for block in blocks

@@ -25,7 +25,10 @@ LARGEST = 64 << 20
 
 
 def load_text(pinned: Pinned, workspace: Workspace) -> TextFile | None:
-    """Read a file that is to be changed, if the model knows it; None if there is none."""
+    """Read a file before a change; None if it does not exist.
+
+    Raises `ToolError` if the model has not read it.
+    """
     path = pinned.path
     with refusals("read", path):
         if not pinned.target.exists():

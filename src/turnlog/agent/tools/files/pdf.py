@@ -23,14 +23,14 @@ WHOLE_BYTES = 20 << 20
 WHOLE_PAGES = 100
 PAGES_LIMIT = 20
 DOTS = 100
-"""Pixels to the inch at which pages are drawn; a page's own unit is a 72th of it."""
+"""Resolution of rendered pages in pixels per inch; PDF units are 1/72 inch."""
 RANGE = re.compile(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?")
 
-_one_at_a_time = Lock()  # the library knows no threads
+_one_at_a_time = Lock()  # pdfium is not thread-safe
 
 
 def read_pdf(path: Path, file: BufferedReader, pages: str | None, folder: Path) -> ToolOutcome:
-    """Show a PDF as a block, or some of its pages as images, which are kept in `folder`."""
+    """Return a PDF as a block, or some pages as images, which are saved in `folder`."""
     wanted = _range_of(pages) if pages else None
     size = os.fstat(file.fileno()).st_size
     with _opened(path, file) as document:

@@ -1,4 +1,4 @@
-"""Shell commands in a sandbox: bubblewrap lets them write only where work may be done.
+"""Run shell commands in a bubblewrap sandbox that is read-only outside the working directories.
 
 Commands that the analysis alone allowed always run in one if it works here: those that read can
 write nothing, those that edit only in the working directories, and neither reaches the network.
@@ -30,22 +30,22 @@ KEPT_IN_GIT = tuple(
     Path(".git", name)
     for name in ("hooks", "config", "config.worktree", "commondir", "info", "modules")
 )
-"""What of a repository stays as it is; the rest of it changes with each commit."""
+"""Read-only parts of a repository; the rest changes with each commit."""
 MISSING = "the settings ask for a sandbox, and bwrap is missing"
 HINT = "install bubblewrap"
 NOTHING = "/dev/null"
 MEMORY = Path("/dev/shm")
 """A folder of the sandbox's own, in memory: here-documents and `sort` need temporary files."""
 FAILURE = "bwrap: "
-"""How each complaint of bubblewrap starts."""
+"""Prefix of bubblewrap's error messages."""
 PATIENCE = 5.0
 DEPTHS = "**"
 MOST_ENTRIES = 50_000
-"""Files and directories that are looked at for all patterns of a command."""
+"""Maximum files and directories visited for all patterns of a command."""
 MOST_MATCHES = 1_000
-"""Each of them is a mount, and part of a command line."""
+"""Maximum matches of all patterns: each is a mount and a part of the command line."""
 WITHOUT_FILES = ("/proc", "/sys", "/dev")
-"""Directories that no pattern leads into; bubblewrap mounts two of them anew."""
+"""Directories that patterns do not enter; bubblewrap mounts two of them anew."""
 # Root keeps what it needs to read or write files of others. Without CAP_SYS_ADMIN it cannot
 # remount the file system as writable.
 READING_ROOT = ("--cap-add", "CAP_DAC_READ_SEARCH")
@@ -172,7 +172,7 @@ class _Places:
             yield _mount(path, 3, "--tmpfs") if is_folder else _mount(path, 3, "--ro-bind", NOTHING)
 
     def _is_visible(self, path: Path) -> bool:
-        """Return whether it may be read: what is said of it, else of the nearest path above it."""
+        """Return whether a path is visible, by the rule for it or for the nearest path above."""
         for place in (path, *path.parents):
             if place in self._hidden:
                 return False
@@ -194,13 +194,13 @@ def _mount(path: Path, rank: int, option: str, source: Path | str = "") -> Mount
 
 
 class _Finder:
-    """Looks up patterns on the disk, within bounds: each command waits for it."""
+    """Expands patterns on the disk, within bounds, as every command waits for it."""
 
     def __init__(self) -> None:
         self._room = MOST_ENTRIES
 
     def find(self, patterns: Iterable[str]) -> list[Path]:
-        """Return the files that patterns name, where links lead to."""
+        """Return the files that patterns match, with links resolved."""
         found: dict[Path, None] = {}
         for pattern in patterns:
             named = self._matches(pattern) if is_pattern(pattern) else [Path(pattern)]

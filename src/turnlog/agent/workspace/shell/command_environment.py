@@ -20,9 +20,9 @@ SEARCHING = {"RIPGREP_CONFIG_PATH": str(Path(__file__).with_name("ripgreprc"))}
 """ripgrep must not report malformed lines of ignore files: a project can link `.ignore` to a file
 elsewhere, whose lines it would print."""
 UNCONFIRMED = (Basis.UNDERSTOOD, Basis.EDITS, Basis.RULE)
-"""What a call rests on that nobody confirmed."""
+"""Bases of calls that nobody confirmed."""
 CONFINED = (Basis.UNDERSTOOD, Basis.EDITS)
-"""What a call rests on if the analysis alone allowed it."""
+"""Bases of calls that the analysis alone allowed."""
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 # An allowlist, because no list of harmful variables is complete: GCONV_PATH loads libraries,

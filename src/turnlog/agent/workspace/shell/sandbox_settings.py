@@ -1,7 +1,7 @@
 """Merge the sandbox settings: which files and hosts commands may use.
 
 Names, scopes and the ways to write paths are documented of the client. What turnlog cannot do as
-it is written is done more strictly, and told.
+it is written is done more strictly, and reported.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from turnlog.store.paths import expand_user
 ANYWHERE = "*"
 WILDCARDS = "*?["
 MOST_UNTRUSTED = 200
-"""Paths, and variables, that a file of an untrusted project may name in one list."""
+"""Maximum paths or variables in one list of an untrusted project's file."""
 NO_HOSTS = (
     "sandbox.network names hosts or a proxy; turnlog cannot let some through, so commands in the "
     'sandbox reach no network (only allowedDomains with "*", and nothing denied, opens it)'
@@ -43,7 +43,7 @@ class SandboxNetwork(Struct, rename="camel"):
 
 
 class Guarded(Struct):
-    """A file or a variable that they are not to see."""
+    """A file or variable hidden from commands."""
 
     path: str = ""
     name: str = ""
@@ -68,11 +68,11 @@ class Sandbox(Struct, rename="camel"):
 
 
 class SandboxEntry(Struct, frozen=True):
-    """A settings file's word on it."""
+    """The sandbox settings of one file."""
 
     sandbox: Sandbox
     base: Path
-    """Where its relative paths start."""
+    """The directory that relative paths refer to."""
     is_managed: bool = False
 
     @property
@@ -93,22 +93,22 @@ class Confinement(Struct, frozen=True):
 
     is_on: bool = False
     is_required: bool = False
-    """Whether there is to be no session without it."""
+    """Whether a session must not start without a sandbox."""
     program: str = "bwrap"
     writable: tuple[str, ...] = ()
-    """Besides the working directories."""
+    """Writable paths besides the working directories."""
     unwritable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
-    """Within what is hidden."""
+    """Readable paths below hidden ones."""
     variables: tuple[str, ...] = ()
-    """Those that are taken away."""
+    """Environment variables to remove."""
     is_online: bool = False
     filters_hosts: bool = False
 
     @property
     def guards(self) -> bool:
-        """Whether it keeps more from commands than to write where they please."""
+        """Whether it restricts more than writing outside of the working directories."""
         return bool(self.unwritable or self.hidden or self.variables or self.filters_hosts)
 
 
@@ -163,14 +163,14 @@ def _cheap(written: list[str] | None) -> list[str] | None:
 
 
 def _is_cheap(written: str) -> bool:
-    """Return whether a path is no pattern, or one below the directory that it starts from."""
+    """Return whether a path is plain, or a pattern below its base directory."""
     if not is_pattern(written.removesuffix("/**")):
         return True
     return not written.startswith(("/", "~")) and ".." not in Path(written).parts
 
 
 def is_pattern(path: str) -> bool:
-    """Return whether a path stands for several."""
+    """Return whether a path contains wildcards."""
     return any(mark in path for mark in WILDCARDS)
 
 
