@@ -113,6 +113,8 @@ class Consent:
         self._allow = self._rules(allow, COMMAND_LINE)
         self._deny = self._rules(deny, COMMAND_LINE)
         self._folder: Path | None = None
+        # Parsing and merging all rules for each of thousands of search results would be slow; the
+        # key holds everything that a policy depends on.
         self._policy = lru_cache(maxsize=8)(self._make_policy)
 
     def decide(self, tool: str, accesses: Sequence[Access], workspace: Workspace) -> Verdict:
@@ -158,6 +160,7 @@ class Consent:
 
         Rules that the user adds in either conversation count in both.
         """
+        # A shallow copy: `_allow` stays the same list, which both conversations extend.
         other = copy(self)
         is_disabled = mode is ApprovalMode.BYPASS and self._settings.is_bypass_disabled
         if mode and not is_disabled and not is_forbidden_to_root(mode):

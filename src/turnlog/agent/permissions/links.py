@@ -97,8 +97,10 @@ def _through(reading: _Reading, link: Path, rest: tuple[str, ...]) -> _Reading:
         raise UnknownValue(str(link)) from error
     links = (*reading.links, link)
     whole = reading.place.joinpath(text, *rest)
+    # Links in a circle, or a chain that grows the path without end.
     if len(links) > MOST_LINKS or len(os.fsencode(whole)) >= LONGEST_PATH:
         raise UnknownValue(str(link))
+    # Not normalised: `..` behind the link is the parent of where the link leads.
     place = ROOT if text.startswith("/") else reading.place
     parts = Path(text).parts[1:] if text.startswith("/") else Path(text).parts
     names = (*reading.names, _lexical(link, rest), Path(os.path.normpath(whole)))

@@ -78,6 +78,7 @@ def offers_for(part: SimpleCommand) -> tuple[str, ...]:
     if is_program_input(part) or not _names_its_program(words):
         return ()
     source = part.source.strip()
+    # With a variable in it, a saved rule would allow whatever the variable holds next time.
     is_fixed = all(word.is_known for word in words) and not part.assignments
     return (f"Bash({source})",) if is_fixed and source and _is_writable(source) else ()
 
@@ -104,6 +105,7 @@ def _names_its_program(words: tuple[Word, ...]) -> bool:
     if name not in TOOLS and not runs_given_text(name):
         return True
     for rank, word in enumerate(words):
+        # Every word is looked at, as launchers nest: `npm exec -- node -e …`.
         name, behind = name_of(word), next(iter(words[rank + 1 :]), None)
         if _is_console(name):
             return False
@@ -130,6 +132,7 @@ def is_steered(words: tuple[Word, ...]) -> bool:
         return _reaches_outside(words[1:])
     if len(words) < 2 or words[1].text not in STEERED.get(words[0].text, ()):
         return False
+    # What follows `--` goes to the script, not to npm or cargo.
     own = takewhile(lambda word: word.text != "--", words[2:])
     return any(not word.is_known or _is_steering(word.text) for word in own)
 
@@ -151,6 +154,7 @@ def _reaches_outside(words: tuple[Word, ...]) -> bool:
 def _may_be_option(word: Word, option: str) -> bool:
     """Return whether a word is a long option or an abbreviation of it; a pattern may match one."""
     spellings = [f"--{option[:length]}" for length in range(1, len(option) + 1)]
+    # `git apply --unsafe-p*` becomes the option if a file has that name.
     if word.has_glob:
         return any(fnmatchcase(each, word.text) for each in spellings)
     return word.text.partition("=")[0] in spellings

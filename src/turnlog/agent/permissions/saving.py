@@ -36,6 +36,7 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
         raise UsageError(f"{path} is not valid: {error}", "correct it by hand") from error
     if changed == text:
         return False
+    # Replaced only if the file is still as it was read: the user may be editing it.
     if state:
         replace_file(path, [changed.encode()], state)
     else:
@@ -58,6 +59,7 @@ def with_rules(text: str, rules: Iterable[str]) -> str:
         if rule in allow:
             continue
         if "permissions" not in held:
+            # Inserted into the text, which keeps the user's formatting and order.
             text = put_last(text, [], "permissions", {"allow": [rule]})
         elif "allow" not in held["permissions"]:
             text = put_last(text, ["permissions"], "allow", [rule])

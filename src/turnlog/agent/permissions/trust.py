@@ -63,6 +63,7 @@ async def establish_trust(
     Where nobody can be asked, they stay untrusted.
     """
     unknown = [each for each in directories if not is_trusted(store, each, environment)]
+    # Nobody to ask: the chat goes on, and untrusted configuration can only restrict it.
     if not unknown or ask is None:
         known = tuple(each for each in directories if each not in unknown)
         return Trust(known, tuple(unknown))
@@ -86,8 +87,11 @@ def is_trusted(
     """
     known = _trusted_here(trust_file(environment))
     projects = _client_projects(store, environment)
+    # turnlog records the resolved path; the client may have recorded it unresolved.
     names = {str(directory.path), str(directory.path.resolve())}
     is_known = any(name in known or _is_accepted(projects.get(name)) for name in names)
+    # The client asks about the directory only: where links lead outside, its answer covers none of
+    # them.
     return is_known and all(str(link) in known for link in directory.links)
 
 
@@ -182,6 +186,7 @@ def _is_accepted(project: Any) -> bool:
 
 
 def _trusted_here(path: Path) -> list[str]:
+    # A damaged file trusts nothing.
     with suppress(OSError, ValueError):
         held = json.loads(path.read_bytes())
         return [each for each in held if isinstance(each, str)] if is_array(held) else []

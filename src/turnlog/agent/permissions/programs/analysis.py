@@ -136,6 +136,7 @@ def guess_paths(argument: str) -> tuple[str, ...]:
     if "=" in argument:
         found.append(argument.partition("=")[2])
     if letters := CLUSTER.match(argument):
+        # `-abf.env` may be the options a, b and f with a value, or any other split.
         found += [argument[place:] for place in range(1, letters.end() + 1)]
     found += [each[1:] for each in found if each.startswith(("@", ":"))]
     found += [each.rpartition(":")[2] for each in found]
