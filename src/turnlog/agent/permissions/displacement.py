@@ -49,8 +49,8 @@ def _sources(name: str, arguments: tuple[str, ...]) -> Iterable[str]:
 
 def footprint_of(displacement: Displacement, places: Places, policy: Policy) -> DirectoryUse:
     """Return the directories that a command depends on while it runs."""
-    kept = dict.fromkeys((policy.cwd, *filter(None, places)))
-    return DirectoryUse(tuple(kept), tuple(dict.fromkeys(displacement.paths)))
+    used = dict.fromkeys((policy.cwd, *filter(None, places)))
+    return DirectoryUse(tuple(used), tuple(dict.fromkeys(displacement.paths)))
 
 
 def judge_displacement(

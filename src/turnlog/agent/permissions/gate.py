@@ -19,7 +19,7 @@ from turnlog.agent.workspace.workspace import DirectoryIdentity, Workspace
 from turnlog.format.json_values import Fields
 
 RULE, REJECTED = "permission-rule", "user-rejected"
-"""How the session names a refusal."""
+"""`toolDenialKind` values of refusals."""
 PATHS = ("file_path", "notebook_path")
 SETTABLE = (ApprovalMode.DEFAULT, ApprovalMode.ACCEPT_EDITS, ApprovalMode.PLAN)
 DENIED = "{tool} is not allowed: {why}"
@@ -53,16 +53,16 @@ class Refused(Exception):
     ) -> None:
         super().__init__(text)
         self.text = text
-        """What the model is told."""
+        """The result for the model."""
         self.kind = kind
         self.ends_turn = ends_turn
-        """Whether it is as if the user had interrupted."""
+        """Whether the refusal ends the turn like an interruption."""
         self.hook_outcome = hook_outcome
-        """What the hooks say that do not allow it."""
+        """The outcome of hooks that denied it."""
 
 
 class Invalid(ToolError):
-    """A call of a tool that there is not, or with an input that does not fit."""
+    """A call of an unknown tool, or with invalid input."""
 
 
 class Admitted(Struct, frozen=True):
@@ -73,7 +73,7 @@ class Admitted(Struct, frozen=True):
     value: Any
     """The input as the tool reads it."""
     hook_outcome: HookOutcome
-    """What hooks had to say before it."""
+    """The outcome of PreToolUse hooks."""
     grant: Grant
 
 
@@ -111,7 +111,7 @@ class _Consented(Struct, frozen=True):
 
 
 async def admit(parts: Conversation, call: Fields) -> Admitted:
-    """Let a call pass, or raise why not."""
+    """Admit a call; raise `Refused` or `Invalid` if it may not run."""
     tool = parts.tools.get(call["name"])
     if tool is None:
         raise Invalid(NO_TOOL.format(name=call["name"]))

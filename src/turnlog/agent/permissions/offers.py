@@ -1,4 +1,4 @@
-"""Rules that are offered to be saved: as narrow as they can be and still of use."""
+"""Offer rules to save: as narrow as possible while still useful."""
 
 import re
 from fnmatch import fnmatchcase
@@ -37,7 +37,7 @@ STEERED = {
 A rule is offered for one command, or for everything that follows `--`, which the script gets.
 """
 WITHOUT_SCRIPT = frozenset("check clippy doc fmt".split())
-"""Those of them that pass what follows `--` to a tool: `cargo clippy -- -C linker=./x`."""
+"""STEERED subcommands that pass what follows `--` to a tool: `cargo clippy -- -C linker=./x`."""
 STEERING = frozenset(
     """
     browser call config cwd dir editor git globalconfig init-module lockfile-path manifest-path
@@ -57,7 +57,7 @@ PATHS_FROM = "pathspec-from-file"
 """An option of many subcommands: git quotes lines of the file, which may be any, in its errors."""
 SHOWING_STASHES = frozenset(("list", "show"))
 SCRIPTS = frozenset("run run-script".split())
-"""Subcommands that leave it to the next argument."""
+"""Subcommands whose next argument names the script."""
 TOOLS = frozenset(
     "bundle cargo composer conda dotnet gradle kubectl mix npm pnpm rustup yarn".split()
 )
@@ -65,7 +65,7 @@ TOOLS = frozenset(
 INPUT = frozenset("- /dev/stdin /dev/fd/0 -f- --file=-".split())
 """Arguments that stand for a program's input."""
 NEVER = frozenset("sudo doas su eval exec".split())
-"""For which no rule is offered at all."""
+"""Programs for which no rule is offered."""
 
 
 def offers_for(part: SimpleCommand) -> tuple[str, ...]:

@@ -16,12 +16,12 @@ EMPTY = "{\n}\n"
 
 
 def save_rules(path: Path, rules: Iterable[str]) -> bool:
-    """Allow by these rules from now on, all else as it was; False if the file does already."""
+    """Add allow rules to a settings file; return False if it has them already."""
     return change_settings(path, lambda text: with_rules(text, rules))
 
 
 def change_settings(path: Path, change: Callable[[str], str]) -> bool:
-    """Put a change of its text into a settings file; False if that leaves it as it is.
+    """Apply a change to the text of a settings file; return False if nothing changes.
 
     A link is left alone: a repository could lead it to the user's own settings, and a rule for one
     project would then count for all.
@@ -45,7 +45,7 @@ def change_settings(path: Path, change: Callable[[str], str]) -> bool:
 
 
 def with_rules(text: str, rules: Iterable[str]) -> str:
-    r"""Settings that allow by these rules as well.
+    r"""Return settings with additional allow rules.
 
     >>> with_rules('{"permissions": {"allow": ["Bash(ls)"]}}', ["Bash(ls)", "WebSearch"])
     '{"permissions": {"allow": ["Bash(ls)", "WebSearch"]}}'
@@ -69,7 +69,7 @@ def with_rules(text: str, rules: Iterable[str]) -> str:
 
 
 def with_name(text: str, key: str, name: str) -> str:
-    r"""Settings with one name more in a list.
+    r"""Return settings with another name in a list.
 
     >>> with_name('{"model": "opus"}', "enabledMcpjsonServers", "db")
     '{"model": "opus", "enabledMcpjsonServers": ["db"]}'

@@ -68,7 +68,7 @@ class Approved(Struct, frozen=True):
 
     configs: dict[str, ServerConfig]
     pending: dict[str, ServerConfig]
-    """Those of the project that nobody has approved or refused."""
+    """Servers of the project that nobody has approved or refused."""
     problems: list[str]
     ignored: tuple[str, ...] = ()
     """Servers left out because the project is not trusted."""

@@ -50,7 +50,7 @@ class ShellCommand(Struct, frozen=True):
     inner: tuple[Inner, ...]
     """Every program that would run, including those that other programs start."""
     places: Places
-    """Where its parts may run."""
+    """Directories in which its parts may run."""
     policy: Policy
     runs: Runs
     """The command with what else runs at the same time."""

@@ -24,7 +24,7 @@ from turnlog.format.regular_files import read_object
 from turnlog.store.paths import Store, imports_file, real_path, trust_file
 
 TRUST = "Trust"
-"""What the question is asked about, in the place of a tool."""
+"""Pseudo tool name of the question."""
 IMPORTS = "Imports"
 APPROVED, ASKED = "hasClaudeMdExternalIncludesApproved", "hasClaudeMdExternalIncludesWarningShown"
 APPROVED_HERE, REFUSED_HERE = "approved", "refused"
@@ -111,7 +111,7 @@ class ImportChoices(Struct, frozen=True):
     approved: frozenset[Path] = frozenset()
     refused: frozenset[Path] = frozenset()
     refuses_all: bool = False
-    """Whether the client was told that this project's memory may import none."""
+    """Whether the user refused all imports of this project in the client."""
 
     def is_known(self, path: Path) -> bool:
         """Return whether the user has decided about a file."""
@@ -125,7 +125,7 @@ async def ask_for_imports(
     ask: Ask,
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Ask whether memory files may import what is not of their project, unless that was said.
+    """Ask whether memory files may import files from outside the project, unless answered before.
 
     The answer is about the files that the question names: a `@~/.ssh/id_rsa` that a `git pull`
     adds is another question.
@@ -150,7 +150,7 @@ async def ask_for_imports(
 def import_choices(
     store: Store, root: Path, environment: Mapping[str, str] = os.environ
 ) -> ImportChoices:
-    """Return what the user said of files that the memory of a project imports from outside.
+    """Return the user's answers about files that a project's memory imports from outside.
 
     The client remembers one answer for all files (by the repository: observed). Its yes does not
     count, as it names none; its no does.

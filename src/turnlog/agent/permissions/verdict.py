@@ -78,7 +78,7 @@ class Judged(NamedTuple):
 
 
 Matches = Callable[[Rule], bool]
-"""Whether a rule for a tool is about what is to be done with it."""
+"""Checks whether a rule for a tool covers a use of it."""
 
 
 def decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
@@ -119,7 +119,7 @@ def _decide(tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
 
 
 def _narrowed(verdict: Verdict, tool: str, accesses: Sequence[Access], policy: Policy) -> Verdict:
-    """Let a rule for commands count only where a command needs it.
+    """Apply a rule for commands only if the command needs it.
 
     With `Bash(git:*)`, `git status` still runs as confined as without the rule, `git commit` runs
     by the rule.
@@ -213,7 +213,7 @@ def _judge(
 
 
 def _unless_named(finding: AccessDecision, tool: CalledTool, policy: Policy) -> AccessDecision:
-    """Return the decision about a file; allow it if only the rule that the tool has was missing."""
+    """Return the decision about a file; a rule for the tool as a whole may allow it."""
     # `Edit` alone allows edits, but not of protected files such as `.git/config`.
     if finding.kind is not VerdictKind.ASK or finding.is_firm or finding.is_guarded:
         return finding

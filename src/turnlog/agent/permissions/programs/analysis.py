@@ -78,7 +78,7 @@ NEVER_WRITING = PATHLESS | frozenset(
 CLUSTER = re.compile(r"-[A-Za-z0-9]{1,16}")
 """Joined options; a path may follow any of them."""
 PIECE = re.compile(r"[^\s=@:;,'\"<>(){}|&!`$\\]+")
-"""What may be a path inside of a longer text: `f=@.env;type=x` has three."""
+"""A possible path inside a longer text: `f=@.env;type=x` has three."""
 
 
 def read_files(name: str, arguments: tuple[str, ...]) -> ProgramEffect | None:
