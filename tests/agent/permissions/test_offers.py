@@ -114,6 +114,7 @@ def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project:
         "git stash list -- --output=../x",
         *("git add --pathspec-from-file=../x", "git checkout HEAD --pathspec-from-f ../x"),
         *("git commit -m x --pathspec-from-file ../x", "git stash push --pathspec-from-file=/x"),
+        *("git cherry-pick --strategy=x/y side", "git cherry-pick side --strat x/y"),
     ],
 )
 def test_a_rule_that_is_offered_for_git_reaches_no_file_elsewhere(
@@ -132,6 +133,7 @@ def test_a_rule_that_is_offered_for_git_reaches_no_file_elsewhere(
         *("git apply x.patch", "git apply --index -p1 *.patch", "git apply -R --unidiff-zero x"),
         *("git stash", "git stash push -m x", "git stash pop", "git stash list --oneline"),
         *("git add --patch a.txt", "git commit -F -", "git checkout -- src"),
+        *("git cherry-pick -x side", "git cherry-pick --strategy-option=theirs side"),
     ],
 )
 def test_a_rule_that_is_offered_for_git_is_about_its_everyday_uses(

@@ -48,10 +48,15 @@ STEERING = frozenset(
 )
 """Options of those programs that name a program, or a place where they find one."""
 STEERING_LETTERS = ("-c", "-C", "-r", "-Z")
-OUTSIDE = {"apply": ("build-fake-ancestor", "unsafe-paths"), "stash": ("output",)}
-"""Options with which a subcommand of git writes files outside the work tree, or in `.git`.
+OUTSIDE = {
+    "apply": ("build-fake-ancestor", "unsafe-paths"),
+    "cherry-pick": ("strategy",),
+    "stash": ("output",),
+}
+"""Options with which a subcommand of git writes files outside the work tree or runs a program.
 
 `git apply --unsafe-paths x` creates `.git/hooks/pre-commit` and `../y` if the patch says so.
+`git cherry-pick --strategy=x/y` runs `git-merge-x/y`, which git looks for in the work tree.
 """
 PATHS_FROM = "pathspec-from-file"
 """An option of many subcommands: git quotes lines of the file, which may be any, in its errors."""
@@ -135,7 +140,7 @@ def is_steered(words: tuple[Word, ...]) -> bool:
 
 
 def _reaches_outside(words: tuple[Word, ...]) -> bool:
-    """Return whether an option makes a subcommand of git read or write files elsewhere.
+    """Return whether an option makes a subcommand of git use files elsewhere, or run one.
 
     Where an argument is only known when it runs, `guard` asks.
     """
