@@ -163,3 +163,13 @@ def test_a_builtin_that_only_compares_a_variable_runs_beside_rules(
 ) -> None:
     for rule in ("Bash(touch:*)", "Read(./.env)"):
         assert verdict_of(part, project, "Bash", deny=(rule,)).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command", ["npm test -- '$(touch x)'", "pnpm run lint -- '`touch x`'", "yarn lint '$(touch)'"]
+)
+def test_an_argument_that_a_script_may_evaluate_is_a_command(command: str, project: Path) -> None:
+    assert verdict_of(command, project, "Bash", deny=("Bash(touch:*)",)).kind is VerdictKind.ASK
+    assert verdict_of("npm test -- 'touch x'", project, "Bash", deny=("Bash(touch:*)",)).kind is (
+        VerdictKind.ALLOW
+    )

@@ -19,6 +19,7 @@ OFFERS: list[tuple[str, list[str]]] = [
     ("npm run lint --fix", ["Bash(npm run lint --fix)"]),
     ("npm run lint", ["Bash(npm run lint)"]),
     ("npm run lint -- --fix src", ["Bash(npm run lint -- *)"]),
+    ("npm run lint -- '$(id)'", ["Bash(npm run lint -- '$(id)')"]),
     ("cargo test -- --nocapture", ["Bash(cargo test -- *)"]),
     ("cargo clippy -- -D warnings", ["Bash(cargo clippy -- -D warnings)"]),
     ("npm run", ["Bash(npm run)"]),
@@ -86,6 +87,13 @@ STEERED = [
     "cargo test --config 'build.rustc-wrapper=\"./evil.sh\"'",
     "cargo build --manifest-path ../evil/Cargo.toml",
     "cargo check -Zunstable-options",
+    "npm test -- '$(touch x)'",
+    "npm start -- '$(touch x)'",
+    "yarn any-script '$(touch x)'",
+    "npm run lint -- --name '`touch x`'",
+    "pnpm run lint -- 'a$(touch x)b'",
+    """npm test -- '\\"; touch x #'""",
+    "npm test -- 'x\\' '; touch x #'",
 ]
 
 
@@ -99,7 +107,10 @@ def test_a_rule_for_a_script_runs_no_other_program(command: str, project: Path) 
     assert verdict_of(whole, project).kind is VerdictKind.ALLOW
 
 
-@pytest.mark.parametrize("arguments", ["", " --fix", " -s", " --if-present", " -- --config x $Y"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["", " --fix", " -s", " --if-present", " -- --config x $Y", " -- -t '^a \\d+$' \"b\""],
+)
 def test_a_rule_for_a_script_is_about_its_everyday_uses(arguments: str, project: Path) -> None:
     case = Case("", f"Bash: npm run lint{arguments}", allow="Bash(npm run lint *)")
     assert verdict_of(case, project).kind is VerdictKind.ALLOW

@@ -14,6 +14,7 @@ from turnlog.agent.permissions.launchers import (
     runs_given_text,
     without_wrappers,
 )
+from turnlog.agent.permissions.restrictions import SCRIPT_RUNNERS, SHELL_TEXT
 
 WIDE = {
     "git": frozenset(
@@ -29,7 +30,7 @@ An allowlist, because most tools have subcommands or options that run any progra
 `git submodule foreach`, `git fetch --upload-pack`, `go build -toolexec`, `make --eval`.
 """
 STEERED = {
-    **dict.fromkeys(("npm", "pnpm", "yarn"), frozenset("build lint run run-script test".split())),
+    **dict.fromkeys(SCRIPT_RUNNERS, frozenset("build lint run run-script test".split())),
     "cargo": frozenset("build check clippy doc fmt test".split()),
 }
 """Subcommands with an option that runs a program: `npm test --script-shell=./x`.
@@ -133,6 +134,9 @@ def is_steered(words: tuple[Word, ...]) -> bool:
     """
     if words[0].text == "git":
         return _reaches_outside(words[1:])
+    # Any subcommand may be a script, or short for one: `npm start`, `npm t`, `yarn lint`.
+    if words[0].text in SCRIPT_RUNNERS and any(SHELL_TEXT.search(word.text) for word in words):
+        return True
     if len(words) < 2 or words[1].text not in STEERED.get(words[0].text, ()):
         return False
     own = takewhile(lambda word: word.text != "--", words[2:])
@@ -187,7 +191,7 @@ def _wide_offer(words: tuple[Word, ...]) -> str | None:
         return None
     if not rest:
         return f"Bash({named})"
-    is_passed = rest[0].text == "--" and subcommand not in WITHOUT_SCRIPT
+    is_passed = rest[0].text == "--" and subcommand not in WITHOUT_SCRIPT and not is_steered(words)
     return f"Bash({named} -- *)" if is_passed else None
 
 
