@@ -144,6 +144,8 @@ def test_a_rule_that_is_offered_for_git_reaches_no_file_elsewhere(
         *("git apply x.patch", "git apply --index -p1 *.patch", "git apply -R --unidiff-zero x"),
         *("git stash", "git stash push -m x", "git stash pop", "git stash list --oneline"),
         *("git add --patch a.txt", "git commit -F -", "git checkout -- src"),
+        *("git commit -F src/app.py", "git commit -am '-F ../x'", "git am src/x"),
+        *('git commit -am "$(date)"', "git commit -mF/x --fixup=HEAD", "git tag v1 -m x"),
         *("git cherry-pick -x side", "git cherry-pick --strategy-option=theirs side"),
     ],
 )
@@ -153,6 +155,22 @@ def test_a_rule_that_is_offered_for_git_is_about_its_everyday_uses(
     offered = f"Bash({' '.join(command.split()[:2])} *)"
     case = Case("", f"Bash: {command}", allow=offered)
     assert verdict_of(case, project).kind is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git commit -F ../x", "git commit -aF/x", "git commit --fil=../x", "git commit -t ~/x"),
+        *("git commit -F out.txt", 'git commit -F "$X"', "git commit $X", "git tag v1 -F ../x"),
+        *("git merge --file ../x side", "git am ../x", "git am -3 out.txt"),
+    ],
+)
+def test_a_rule_that_is_offered_for_git_quotes_no_file_elsewhere(
+    command: str, project: Path
+) -> None:
+    offered = f"Bash({' '.join(command.split()[:2])} *)"
+    case = Case("", f"Bash: {command}", allow=offered)
+    assert verdict_of(case, project).kind is VerdictKind.ASK
 
 
 def test_nothing_is_offered_where_a_rule_asks_or_denies(project: Path) -> None:

@@ -1,10 +1,11 @@
 """Calls of programs that are not understood: what they may do with their arguments."""
 
 import re
+from itertools import zip_longest
 
 from msgspec import Struct
 
-from turnlog.agent.permissions.bash import HOLE, SimpleCommand, Word
+from turnlog.agent.permissions.bash import HOLE, UNKNOWN, SimpleCommand, Word
 from turnlog.agent.permissions.launchers import (
     INTERPRETERS,
     READERS,
@@ -46,6 +47,11 @@ SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
 """The path of a script; not the text of one, as awk takes it."""
 MESSAGE = re.compile(r"-[aqsv]*m|--message")
 """The option of `git commit` and `git tag` that a message follows, alone or joined with others."""
+
+FILE_OPTIONS = {"commit": ("--file", "--template"), "merge": ("--file",), "tag": ("--file",)}
+"""Options of git subcommands whose value is a file with the message."""
+FILE_LETTER = re.compile(r"-[A-Za-ln-z]*?[Ft](.*)", re.S)
+"""The same as a letter, alone or joined with others, with its value; `-m` takes all behind it."""
 
 
 class ProgramCall(Struct, frozen=True):
@@ -147,6 +153,37 @@ def without_messages(name: str, words: tuple[Word, ...]) -> tuple[Word, ...]:
     before = ("", *(word.text for word in words))
     pairs = zip(before, words, strict=False)
     return tuple(word for option, word in pairs if not MESSAGE.fullmatch(option) or word.may_split)
+
+
+def files_quoted(words: tuple[Word, ...]) -> list[Word]:
+    """Return the files that a call of git copies to where everybody may read them.
+
+    After `git commit -F ../x`, `git log` shows that file; `git am ../x` puts it into `.git`. A word
+    that may be such an option is unknown.
+    """
+    subcommand, *given = without_messages("git", words[1:])
+    if subcommand.text == "am":
+        return [word for word in given if not word.is_option]
+    names = FILE_OPTIONS.get(subcommand.text, ())
+    pairs = zip_longest(given, given[1:], fillvalue=UNKNOWN) if names else ()
+    values = [_file_in(word, behind, names) for word, behind in pairs]
+    return [value for value in values if value and value.text != "-"]
+
+
+def _file_in(word: Word, behind: Word, names: tuple[str, ...]) -> Word | None:
+    """Return the file that an option names, joined to it or in the next word."""
+    if word.may_split or word.text.startswith(HOLE):
+        return UNKNOWN
+    name, has_value, value = word.text.partition("=")
+    if not name.startswith("--"):
+        found = FILE_LETTER.fullmatch(word.text)
+        has_value = value = found[1] if found else ""
+        is_named = found is not None
+    else:
+        is_named = len(name) > len("--") and any(each.startswith(name) for each in names)
+    if not is_named:
+        return None
+    return (Word(value) if word.is_known else UNKNOWN) if has_value else behind
 
 
 def _texts_of(words: tuple[Word, ...]) -> list[str]:
