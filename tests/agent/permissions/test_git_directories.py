@@ -205,9 +205,40 @@ def test_a_rule_for_git_is_about_its_everyday_uses_while_a_rule_hides_a_file(
     assert kind_under_rules(command, work) is VerdictKind.ALLOW
 
 
-def kind_under_rules(command: str, place: Path) -> VerdictKind:
-    deny, allow = (
-        (parse_rule(text, place, "settings.json"),) for text in ("Read(./.env)", "Bash(git *)")
-    )
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git rm -r docs", "git rm -rq --cached docs", "git mv docs old", "git clean -fdx"),
+        *("git clean -fd docs", "git checkout HEAD~1 -- docs", "git checkout .", "git restore ."),
+        *("git rm -r 'docs/*'", "git rm -r :/", "git rm ':(glob)**/k*'", "git -C docs rm -r ."),
+        *("timeout 5 git rm -r docs", "git rm -r ./docs/../docs", "git restore --staged -W ."),
+    ],
+)
+@pytest.mark.parametrize("rule", ["Edit(/docs/keep.md)", "Read(./docs/keep.md)"])
+def test_git_changes_no_directory_with_a_file_that_a_rule_is_about(
+    work: Path, command: str, rule: str
+) -> None:
+    (work / "docs").mkdir()
+    (work / "docs" / "keep.md").write_text("keep\n")
+    assert kind_under_rules(command, work, rule) is VerdictKind.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git rm -r src", "git mv src lib", "git mv a.txt docs", "git checkout main"),
+        *("git checkout -b docs-1", "git restore --staged .", "git restore README.md"),
+        *("git commit -m clean docs", "git add docs", "git clean -n src"),
+    ],
+)
+def test_git_changes_other_directories_beside_a_rule(work: Path, command: str) -> None:
+    for name in ("docs", "src"):
+        (work / name).mkdir()
+    (work / "docs" / "keep.md").write_text("keep\n")
+    assert kind_under_rules(command, work, "Edit(/docs/keep.md)") is VerdictKind.ALLOW
+
+
+def kind_under_rules(command: str, place: Path, denied: str = "Read(./.env)") -> VerdictKind:
+    deny, allow = ((parse_rule(text, place, "settings.json"),) for text in (denied, "Bash(git *)"))
     policy = Policy(deny, (), allow, ApprovalMode.DEFAULT, place, (place,))
     return decide("Bash", [Runs(command)], policy).kind

@@ -272,6 +272,17 @@ def _guard_unknown(
         yield _doubt(policy, "Read")
     yield from _guard_protected(call, place, policy, is_complete=is_complete)
     yield from _guard_find(call, place, policy)
+    if call.changed_trees and _has_rules(policy, "Read", "Edit"):
+        yield from _guard_trees(call, place, policy)
+
+
+def _guard_trees(call: ProgramCall, place: Path | None, policy: Policy) -> Iterator[AccessDecision]:
+    """Check directories that git changes: `git rm -r docs` removes what `rm -r docs` does."""
+    try:
+        folders = [path_in(text, place) for text in arguments_in(call.changed_trees, place)]
+    except UnknownValue:
+        folders = list(policy.places)
+    yield from restrictions_below(folders, policy, WRITING, "Edit")
 
 
 def _known_texts(words: tuple[Word, ...], place: Path | None) -> tuple[list[str], bool]:

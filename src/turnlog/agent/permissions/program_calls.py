@@ -35,6 +35,12 @@ HARMLESS_GIT = frozenset(
     """.split()
 )
 """Subcommands that write no file that an argument names, unless an option says so."""
+TREE_CHANGES = frozenset("checkout clean mv restore rm".split())
+"""Subcommands that change or remove everything below a directory that they are given."""
+UNSTAGING, IN_WORK_TREE = frozenset(("-S", "--st")), frozenset(("-W", "--w", "--wo"))
+"""Options of `git restore` for the index and for the work tree, as they start."""
+PATHSPEC = re.compile(r":.*|.*[*?\[\\].*", re.S)
+"""A path that git expands by itself: `:/`, `:(glob)**/x`, `'docs/*'`."""
 SHOWING_GIT = frozenset("diff log show".split())
 """Those of them that have an option for a file to write."""
 OUTPUT = re.compile(r"-[A-Za-z]*[oO]|--?out|--o")
@@ -104,6 +110,22 @@ class ProgramCall(Struct, frozen=True):
         """Whether it takes the names of files from a list that is not known."""
         has_list = any(LISTED.fullmatch(word.text) for word in self.words)
         return self.name in LISTING or (self.name in COPYING and has_list)
+
+    @property
+    def changed_trees(self) -> tuple[Word, ...]:
+        """What git changes or removes with everything below it; unknown if git expands it."""
+        rank = next((n for n, word in enumerate(self.words) if word.text in TREE_CHANGES), None)
+        if self.name != "git" or rank is None or (rank and not self.words[0].is_option):
+            return ()
+        name, given = self.words[rank].text, self.words[rank + 1 :]
+        options = {word.text[:4] for word in given if word.is_option}
+        if name == "restore" and options & UNSTAGING and not options & IN_WORK_TREE:
+            return ()
+        named = tuple(word for word in given if not word.is_option)
+        named = named[:-1] if name == "mv" else named or (Word("."),) * (name == "clean")
+        # `git -C dir rm x` means another `x`.
+        is_plain = rank == 0 and not any(PATHSPEC.fullmatch(word.text) for word in named)
+        return named if is_plain or not named else (UNKNOWN,)
 
     @property
     def may_write(self) -> bool:
