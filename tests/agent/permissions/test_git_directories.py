@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.agent.permissions import ApprovalMode, Policy, VerdictKind, decide, parse_rule
-from turnlog.agent.workspace.access import Runs
+from turnlog.agent.permissions import (
+    ApprovalMode,
+    Policy,
+    VerdictKind,
+    decide,
+    is_readable,
+    parse_rule,
+)
+from turnlog.agent.workspace.access import Reads, Runs
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
 
@@ -236,6 +243,31 @@ def test_git_changes_other_directories_beside_a_rule(work: Path, command: str) -
         (work / name).mkdir()
     (work / "docs" / "keep.md").write_text("keep\n")
     assert kind_under_rules(command, work, "Edit(/docs/keep.md)") is VerdictKind.ALLOW
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["COMMIT_EDITMSG", "rebase-apply/0001", "rebase-merge/patch", "worktrees/x/ADD_EDIT.patch"],
+)
+def test_a_patch_in_the_git_directory_is_not_shown_while_a_rule_hides_its_file(
+    work: Path, name: str
+) -> None:
+    file = work / ".git" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("x\n# ---- >8 ----\ndiff --git a/.env b/.env\n+KEY=1\n")
+    policy = Policy(
+        (parse_rule("Read(./.env)", work, "settings.json"),),
+        *((), (), ApprovalMode.DEFAULT, work, (work,)),
+    )
+    for command in (f"cat .git/{name}", "grep -r KEY .git"):
+        assert kind_of(command, work, "Read(./.env)") is VerdictKind.ASK
+        assert kind_of(command, work, "Read(./.secret)") is VerdictKind.ALLOW
+    assert decide("Read", [Reads(file)], policy).kind is VerdictKind.ASK
+    assert not is_readable(file, policy)
+    file.write_text("ignore .env\n")
+    assert is_readable(file, policy)
+    file.write_text("x" * (1 << 21))
+    assert not is_readable(file, policy)
 
 
 def kind_under_rules(command: str, place: Path, denied: str = "Read(./.env)") -> VerdictKind:
