@@ -45,6 +45,7 @@ from turnlog.agent.permissions.programs import (
     CONTENT_READERS,
     COPYING,
     PATHLESS,
+    RECURSING,
     WRITERS,
     ProgramEffect,
     change_files,
@@ -304,9 +305,9 @@ def _guard_guess(
     if found := restricted(path, policy, READING):
         is_sure = is_named and (call.name in CONTENT_READERS or call.name in WRITERS)
         yield found if is_sure else AccessDecision(VerdictKind.ASK, found.reason, is_firm=True)
-    if is_named and call.name in COPYING and _has_rules(policy, "Read"):
+    if is_named and call.name in COPYING | RECURSING and _has_rules(policy, "Read"):
         yield from _guard_packing(path, policy)
-    if is_named and call.name in WRITERS and _has_rules(policy, "Read", "Edit"):
+    if is_named and call.name in WRITERS | RECURSING and _has_rules(policy, "Read", "Edit"):
         yield from restrictions_below([path], policy, WRITING, "Edit")
     if not call.can_write or not _has_rules(policy, "Edit"):
         return

@@ -49,6 +49,9 @@ LISTED = re.compile(r"-[^-]*[T@].*|--\w*-from.*|@.*")
 """An argument that makes a program read the names of files from a list."""
 LISTING = frozenset("ack ag cpio pax pt sift ug ugrep".split())
 """Programs that take the names of files from their input, or search where they are started."""
+FINDERS = frozenset(("fd", "fdfind"))
+FOUND = re.compile(r"-[^-]*[xX].*|--exec.*")
+"""An option of these that runs a program for each file they find."""
 SCRIPT = re.compile(r"[\w./~][\w./~+-]*")
 """The path of a script; not the text of one, as awk takes it."""
 MESSAGE = re.compile(r"-[aqsv]*m|--message")
@@ -109,7 +112,9 @@ class ProgramCall(Struct, frozen=True):
     def lists_files(self) -> bool:
         """Whether it takes the names of files from a list that is not known."""
         has_list = any(LISTED.fullmatch(word.text) for word in self.words)
-        return self.name in LISTING or (self.name in COPYING and has_list)
+        runs_found = any(FOUND.fullmatch(word.text) for word in self.words)
+        is_finder = self.name in FINDERS and runs_found
+        return self.name in LISTING or is_finder or (self.name in COPYING and has_list)
 
     @property
     def changed_trees(self) -> tuple[Word, ...]:

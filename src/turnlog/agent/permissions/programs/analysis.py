@@ -20,6 +20,12 @@ COPYING = frozenset(
     """.split()
 )
 """Programs that may copy or pack everything below a directory."""
+RECURSING = frozenset(
+    """
+    ditto file-rename gzip lzop mmv pcre2grep pcregrep pigz prename rename rename.ul shar zstd
+    """.split()
+)
+"""Programs that may search, compress or rename everything below a directory."""
 CONTENT_READERS = (FILES.keys() - set("df du ls readlink realpath stat tree".split())) | {
     *COPYING,
     *"""
