@@ -20,15 +20,19 @@ from turnlog.agent.workspace.protected_files import (
     PROTECTED_CONFIG,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
+    REPOSITORIES,
 )
 from turnlog.agent.workspace.shell.command_environment import CONFINED, find_program
 from turnlog.agent.workspace.shell.sandbox_settings import NO_HOSTS, Confinement, is_pattern
 from turnlog.errors import UsageError
 from turnlog.store.paths import is_there, real_path
 
-KEPT_IN_GIT = tuple(
-    Path(".git", name)
-    for name in ("hooks", "config", "config.worktree", "commondir", "info", "modules")
+KEPT_IN_REPOSITORIES = (
+    *(
+        Path(".git", name)
+        for name in ("hooks", "config", "config.worktree", "commondir", "info", "modules")
+    ),
+    *map(Path, (".hg/hgrc", ".hg/sharedpath", ".jj/repo/config.toml")),
 )
 """Read-only parts of a repository; the rest changes with each commit."""
 MISSING = "the settings ask for a sandbox, and bwrap is missing"
@@ -256,9 +260,9 @@ def _too_many(pattern: str) -> UsageError:
 def _protected(folders: Iterable[Path]) -> list[Path]:
     """Return the paths in writable directories that stay read-only: settings and git's hooks."""
     settings = {f".config/{name}" for name in PROTECTED_CONFIG}
-    protected = PROTECTED_FILES | settings | PROTECTED_FOLDERS - {".git"}
+    protected = PROTECTED_FILES | settings | PROTECTED_FOLDERS - REPOSITORIES
     names = [Path(name) for name in sorted(protected)]
-    places = [folder / name for folder in folders for name in (*KEPT_IN_GIT, *names)]
+    places = [folder / name for folder in folders for name in (*KEPT_IN_REPOSITORIES, *names)]
     # The `.git` of a linked work tree is a file, which `gitdir: evil` would lead elsewhere.
     places += [folder / ".git" for folder in folders if (folder / ".git").is_file()]
     return [place.resolve() for place in places if place.exists()]
