@@ -276,8 +276,9 @@ class RowBuilder:
 
     def _did(self, call: Call) -> Row:
         detail = self._cut_detail(self.session.detail(call))
-        style, body = body_of(call.name, detail)
-        # A page shows the result itself, so the same text need not be masked twice.
+        # A page shows the result itself, so the same text need not be split and masked twice.
+        drawn = replace(detail, result=None, persisted=None) if self.options.details else detail
+        style, body = body_of(call.name, drawn)
         body = [] if self.options.details and style == "text" else body
         # Mask the arguments before the title is cut from them: half a secret is not recognized.
         given = detail.input if self.options.reveal else mask_value(detail.input)
