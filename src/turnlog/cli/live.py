@@ -44,7 +44,7 @@ COLUMNS = (
     Column("turns left", is_number=True, expendable=4),
     Column("cost", is_number=True),
     Column("$/h", is_number=True, expendable=1),
-    Column("waits for, runs", expendable=6, look="dim"),
+    Column("detail", expendable=6, look="dim"),
 )
 
 
@@ -130,7 +130,7 @@ def _context(lane: LiveLane) -> str:
 
 def _follow(reader: LiveReader) -> None:
     """Draw the table again whenever it has changed, until Ctrl-C."""
-    from rich.console import Console
+    from rich.console import Console, ConsoleDimensions
     from rich.live import Live
     from rich.text import Text
 
@@ -139,10 +139,13 @@ def _follow(reader: LiveReader) -> None:
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             size = os.get_terminal_size(1)
+            # By default, rich takes the size from COLUMNS and LINES, which do not follow a resize.
+            console.size = ConsoleDimensions(size.columns, size.lines)
             lines = _cropped(draw(reader.read(), time.time(), size.columns), size.lines)
             if lines != shown:
                 shown = lines
-                live.update(Text.from_ansi(guarded("\n".join(lines))), refresh=True)
+                text = Text.from_ansi(guarded("\n".join(lines)), no_wrap=True, overflow="crop")
+                live.update(text, refresh=True)
             time.sleep(LOOK_SECONDS)
 
 

@@ -149,8 +149,8 @@ class LiveFigures:
         self.mode = node.permission_mode or self.mode
         for result in node.results:
             self.unanswered.pop(result.call_id, None)
-        if node.prompt in ASKING:
-            # Whatever was not answered before a new prompt never will be.
+        if node.prompt in ASKING or node.prompt is PromptKind.INTERRUPTION:
+            # Whatever was not answered before an interruption or a new prompt never will be.
             self.unanswered.clear()
             self._is_new_turn = True
 

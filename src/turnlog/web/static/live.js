@@ -29,6 +29,8 @@ let asking = new Set();
 const serverNow = () => Date.now() / 1000 + clockOffset;
 const money = (amount) => (amount > 0 && amount < 0.005 ? "<$0.01" : `$${amount.toFixed(2)}`);
 
+const windowText = (tokens) => (tokens >= 1e6 ? `${tokens / 1e6}M` : `${tokens / 1e3}k`);
+
 function age(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   if (whole < 60) return `${whole}s`;
@@ -118,7 +120,7 @@ function contextBar(lane) {
     svg("rect", { class: "live-track", x: 0.5, y: 0.5, width: BAR.width - 1, height: BAR.height - 1 }),
     svg("rect", { class: kind, x: 1, y: 1, width: (Math.min(lane.fill, 1) * (BAR.width - 2)).toFixed(1), height: BAR.height - 2 }),
   );
-  return [bar, textElement("span", "muted", `${percent} of ${lane.window / 1000}k`)];
+  return [bar, textElement("span", "muted", `${percent} of ${windowText(lane.window)}`)];
 }
 
 function show(data) {
