@@ -1,5 +1,6 @@
 """A session opened with its node table is the same as one read from its file."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,13 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.build import assistant, call, compaction, line, nth, result, session, text, user
 from support.session_strategies import Files, damaged_sessions, sessions
 from support.strategies import damaged_files, sound_files
 from turnlog.conversation.milestones import Milestones
 from turnlog.conversation.node_table import (
+    TYPES,
     NodeTable,
     StaleTable,
+    read_table,
     table_in_memory,
+    write_table,
 )
 from turnlog.conversation.session import Session, open_session
 from turnlog.conversation.table_builder import build_at, build_table, possible_cuts
